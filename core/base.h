@@ -1,0 +1,62 @@
+#pragma once
+
+/** @file
+ * What every file needs: memory that never fails, growing text, a hash and seeded random numbers.
+ *
+ * Invariants: an allocation never returns NULL (the process dies with one line on stderr and exit
+ * code 71 instead).  The hash and the random numbers are fixed functions of their arguments on
+ * every machine, so schedules and noise are reproducible.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+/** Zeroed memory for @count items of @size bytes.  The caller owns it; release it with free(). */
+void *base_alloc(int64_t count, size_t size);
+
+/** Make room for @need items in @array, doubling @capacity.  New room is not initialised.
+ * @return the array, moved or not; the old pointer is no longer valid. */
+void *base_grow(void *array, int64_t need, int64_t *capacity, size_t size);
+
+/** A copy of @text, or NULL for NULL.  The caller owns it; release it with free(). */
+char *base_copy(const char *text);
+
+/** The formatted text.  The caller owns it; release it with free(). */
+char *base_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/** Text that grows.  Start from {0}; data is NULL while nothing was added, else ends with NUL. */
+struct text {
+    char *data;       /**< the characters, owned */
+    int64_t length;   /**< [characters], without the NUL */
+    int64_t capacity; /**< [characters] */
+};
+
+/** Append formatted text. */
+void text_add(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/** Append @count characters of @data as they are. */
+void text_append(struct text *text, const char *data, int64_t count);
+
+/** Release the characters; the struct may be used again. */
+void text_release(struct text *text);
+
+/** Hash @size bytes on top of @seed.
+ * Source: FNV-1a, 64 bit, offset basis 14695981039346656037 and prime 1099511628211 (RFC draft
+ * Fowler/Noll/Vo), start with BASE_HASH_SEED. */
+uint64_t base_hash(uint64_t seed, const void *data, size_t size);
+
+/** The seed of an empty hash. */
+#define BASE_HASH_SEED UINT64_C(14695981039346656037)
+
+/** A uniform random number in (0, 1) that depends only on its arguments.
+ * Source: SplitMix64's finaliser (Steele, Lea, Flood 2014) over the four counters. */
+double base_uniform(uint64_t seed, uint64_t a, uint64_t b, uint64_t c);
+
+/** A standard normal random number that depends only on its arguments (Box-Muller). */
+double base_normal(uint64_t seed, uint64_t a, uint64_t b, uint64_t c);
+
+/** The number of single-character edits between two words, for "did you mean". */
+int32_t base_edit_distance(const char *a, const char *b);
+
+/** The word of the NULL-terminated list @words nearest to @word, or NULL when none is near. */
+const char *base_nearest(const char *word, const char *const *words);
