@@ -1,0 +1,73 @@
+#pragma once
+
+/** @file
+ * A back end runs a sealed schedule on a fabric and reports when each step ran.
+ *
+ * It may read everything it is given and may write only the trace.
+ */
+
+#include <stdint.h>
+
+#include "core/err.h"
+#include "core/fabric.h"
+#include "core/platform.h"
+#include "core/schedule.h"
+#include "core/trace.h"
+
+/** How finely the simulator looks. */
+enum grain {
+    GRAIN_AUTO,   /**< folded where it is exact and helps, else full where small, else coarse */
+    GRAIN_FOLDED, /**< one member of each symmetry class; exact */
+    GRAIN_FULL,   /**< every rank and message */
+    GRAIN_COARSE, /**< one flow per collective and peer; optimistic under contention */
+    GRAIN_COUNT
+};
+
+/** "auto", "folded", "full", "coarse", NULL-terminated. */
+extern const char *const grain_names[];
+
+/** Random slowness. */
+struct noise {
+    double compute_cv;         /**< coefficient of variation of a rank's compute time per step */
+    double straggler_fraction; /**< of ranks that are slow */
+    double straggler_slowdown; /**< 0.5: they take 1.5 times as long */
+    uint64_t seed;
+};
+
+/** Everything a back end needs besides the schedule.  All pointers are borrowed. */
+struct run {
+    const struct fabric *fabric;
+    const struct device *device;
+    int32_t iterations; /**< at least 1 */
+    enum grain grain;
+    struct noise noise;
+    int64_t input_workers;
+    double input_rate; /**< [images/s] per worker */
+    int32_t traced_ranks; /**< spans are kept for at most this many ranks: first, last, evenly
+                               between; 0: all */
+};
+
+/** One way to execute a schedule. */
+struct backend {
+    const char *name; /**< the word of --backend */
+
+    /** Run @schedule as @run says and fill zeroed @trace.
+     * @return 0, or -1 with a message and the trace released. */
+    int (*run)(const struct run *run, const struct schedule *schedule, struct trace *trace,
+               struct err *err);
+};
+
+/** Closed form: max-plus over lanes, no contention, noise by expectation.  A lower bound. */
+extern const struct backend backend_analytic;
+
+/** Seconds of one collective with every route alone on its links: the max-plus recurrence over
+ * ranks and rounds, started together. */
+double analytic_collective(const struct fabric *fabric, const struct schedule *schedule,
+                           int32_t step);
+
+/** Seconds of a compute or input step on a rank without noise. */
+double run_local_seconds(const struct run *run, const struct step *step);
+
+/** How much longer compute takes on @rank in @iteration: 1 without noise.  Depends only on the
+ * seed, the rank and the iteration. */
+double noise_factor(const struct noise *noise, int32_t rank, int32_t iteration);

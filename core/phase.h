@@ -1,0 +1,29 @@
+#pragma once
+
+/** @file
+ * Batch-size control: a whole training run as phases of equal steps.
+ */
+
+#include "core/scenario.h"
+
+/** One phase, in counts. */
+struct phase {
+    double epochs;
+    int64_t batch_per_device; /**< images */
+    int64_t global_batch;     /**< images */
+    int64_t steps;            /**< of the whole phase: ceil(epochs * train_images / global_batch) */
+};
+
+/** The run in counts. */
+struct plan {
+    struct phase *phase;
+    int32_t phase_count;
+    double epochs;       /**< of all phases */
+    int64_t evaluations; /**< full passes over the validation set */
+};
+
+/** Lay out the phases of @scenario for @devices devices; release with plan_release(). */
+struct plan plan_build(const struct scenario *scenario, int64_t devices);
+
+/** Release. */
+void plan_release(struct plan *plan);

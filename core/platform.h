@@ -1,0 +1,78 @@
+#pragma once
+
+/** @file
+ * A cluster and its devices as described in platforms/: every number with unit, source and kind.
+ *
+ * Three shapes: `cluster` (nodes with an inner graph of devices, switches, CPUs and NICs; racks;
+ * tiers of uplinks), `torus` (each rank linked to its four neighbours on the logical grid) and
+ * `ring` (each rank linked to the next in rank order).  torus and ring take any size.
+ */
+
+#include <stdint.h>
+
+#include "core/err.h"
+#include "core/fabric.h"
+#include "core/field.h"
+#include "core/model.h"
+
+/** One kind of device with the software that drives it.  Filled from platforms/devices/. */
+struct device {
+    char *name;
+    char *description;
+    struct quantity peak[DTYPE_COUNT]; /**< matrix arithmetic on inputs of that type [FLOP/s] */
+    struct quantity memory_bandwidth;  /**< [bytes/s] */
+    struct quantity memory;            /**< [bytes] */
+    struct quantity math_efficiency;   /**< fraction of the peak a large kernel reaches */
+    struct quantity memory_efficiency; /**< fraction of the memory bandwidth it reaches */
+    struct quantity kernel_overhead;   /**< [s] added per kernel: launch, ramp-up, tail */
+    int32_t fusion;                    /**< enum fusion of the software */
+};
+
+/** A platform.  Opaque: read with the functions below. */
+struct platform;
+
+/** Read a platform by name (searched in the platform directory) or by path, with its device file.
+ * The directory is $FORETRAIN_DATADIR/platforms, else platforms/ found relative to the executable
+ * (source tree or installed share/foretrain).
+ * @return the platform, or NULL: not found (exit code 66, with the names there are), or located
+ * messages about its content. */
+struct platform *platform_read(const char *name, struct err *err);
+
+/** Read a platform from text, as if it stood in a file called @name. */
+struct platform *platform_read_text(const char *name, const char *text, struct err *err);
+
+/** Release; accepts NULL. */
+void platform_free(struct platform *platform);
+
+/** Its name; borrowed. */
+const char *platform_name(const struct platform *platform);
+
+/** Devices in a full node; 1 for torus and ring. */
+int32_t platform_devices_per_node(const struct platform *platform);
+
+/** Nodes there are, or 0 when any number can be asked for. */
+int32_t platform_nodes(const struct platform *platform);
+
+/** The device; borrowed. */
+const struct device *platform_device(const struct platform *platform);
+
+/** Lay out @nodes nodes with @devices_per_node devices each; @grid matters for torus and ring
+ * platforms only (columns * rows = ranks).
+ * @return the fabric, or NULL: more nodes or devices than there are, a grid that does not fit. */
+struct fabric *platform_fabric(const struct platform *platform, int32_t nodes,
+                               int32_t devices_per_node, struct grid grid, struct err *err);
+
+/** Append the whole description for people: shape, tiers, every number with unit, source, kind. */
+void platform_print(struct text *out, const struct platform *platform);
+
+/** Call @visit for every quantity of platform and device. */
+void platform_each_quantity(const struct platform *platform,
+                            void (*visit)(void *context, const struct quantity *, enum unit),
+                            void *context);
+
+/** The rows of platform and device files, for `schema`. */
+extern const struct field_table platform_table, device_table;
+
+/** The directory that holds platform files; the caller frees it.  NULL with a message when none
+ * is found. */
+char *platform_directory(struct err *err);

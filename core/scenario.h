@@ -1,0 +1,99 @@
+#pragma once
+
+/** @file
+ * A training job as the user describes it: one YAML (or JSON) file.
+ *
+ * scenario_table drives reading, --help, the JSON Schema, `check --explain` and the manual page.
+ * All numbers are SI.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/collective.h"
+#include "core/field.h"
+#include "core/model.h"
+
+/** When gradients are exchanged. */
+enum overlap {
+    OVERLAP_NONE,     /**< after the whole backward pass */
+    OVERLAP_BACKWARD, /**< each bucket as soon as it is full */
+    OVERLAP_COUNT
+};
+
+/** A stretch of training with one batch size (batch-size control). */
+struct scenario_phase {
+    double epochs;
+    int64_t batch_per_device; /**< images per device and step */
+};
+
+/** The words of `training.optimizer.name`. */
+enum optimizer { OPTIMIZER_SGD, OPTIMIZER_LARS, OPTIMIZER_COUNT };
+
+/** See docs/man/foretrain-scenario.5 for what each key means. */
+struct scenario {
+    int64_t version;
+    struct {
+        char *network;  /**< "resnet50", "resnet50_v1", ... */
+        int64_t image;  /**< [pixels] */
+        int64_t classes;
+        int32_t compute, gradients, master; /**< enum dtype */
+    } model;
+    struct {
+        char *platform; /**< a name in platforms/ or a path */
+        int64_t nodes;
+        int64_t devices_per_node; /**< 0: all of the platform's */
+    } cluster;
+    struct {
+        char *dataset;             /**< "imagenet" or NULL when counts are given */
+        int64_t train_images;      /**< resolved */
+        int64_t validation_images; /**< resolved */
+        struct field_list phase;   /**< struct scenario_phase */
+        int32_t optimizer;         /**< enum optimizer */
+        double momentum, weight_decay, label_smoothing, warmup_epochs;
+        double evaluate_every;     /**< [epochs]; 0: never */
+    } training;
+    struct {
+        int32_t algorithm; /**< enum algorithm */
+        int64_t columns, rows; /**< grid; 0: chosen */
+        double bucket;     /**< [bytes]; 0: one bucket */
+        int32_t overlap;   /**< enum overlap */
+    } allreduce;
+    struct {
+        int64_t nodes;     /**< scaling efficiency is relative to this */
+        int64_t devices_per_node; /**< 0: as the cluster */
+    } baseline;
+    struct {
+        double compute_cv;          /**< coefficient of variation of each compute step */
+        double straggler_fraction;  /**< of ranks that are slow */
+        double straggler_slowdown;  /**< how much slower: 0.5 = takes 1.5 times as long */
+    } noise;
+    int64_t seed;
+    struct {
+        int64_t workers;   /**< input threads per device; 0: input costs nothing */
+        double rate;       /**< [images/s] decoded per worker */
+        int64_t prefetch;  /**< batches kept ready */
+    } input;
+    char sha256[65]; /**< of the file's text and the --set assignments, hexadecimal */
+    char *path;      /**< as given */
+};
+
+/** The one table. */
+extern const struct field_table scenario_table;
+
+/** Read @path, apply @set ("key=value", count), resolve the dataset, check values against each
+ * other (impossible grid, value without effect, ...).  All faults are reported at once.
+ * @return 0, or -1; on success release with scenario_release(). */
+int scenario_read(struct scenario *scenario, const char *path, const char *const *set,
+                  int32_t set_count, struct err *err);
+
+/** The same from text that stands in a file called @name. */
+int scenario_read_text(struct scenario *scenario, const char *name, const char *text,
+                       struct err *err);
+
+/** Append every resolved value with its origin, one line each. */
+int scenario_explain(struct text *out, const char *path, const char *const *set, int32_t set_count,
+                     struct err *err);
+
+/** Release; accepts a zeroed struct. */
+void scenario_release(struct scenario *scenario);

@@ -1,0 +1,1 @@
+#include "core/timeline.h"

@@ -1,0 +1,20 @@
+#pragma once
+
+/** @file
+ * The networks foretrain knows, built layer by layer from their papers.
+ *
+ * resnet18, 34, 50, 101, 152: v1.5 (the stride of a bottleneck on its 3x3 convolution, as in
+ * torchvision); with suffix _v1 on its first 1x1 (He et al. 2015).  vgg16 (Simonyan and Zisserman
+ * 2014).  toy: three convolutions with batch norm and a linear layer, for tests and teaching.
+ */
+
+#include "core/err.h"
+#include "core/model.h"
+
+/** The names, NULL-terminated. */
+extern const char *const network_names[];
+
+/** Build @name for square images of @image pixels.
+ * @return the model, to be released with model_free(), or NULL: unknown name (with the nearest),
+ * an image too small for the network's strides. */
+struct model *network_build(const char *name, int32_t image, int32_t classes, struct err *err);
