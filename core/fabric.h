@@ -12,7 +12,7 @@
 #include "core/grid.h"
 
 enum {
-    FABRIC_ROUTE_LIMIT = 24, /**< links on one route, at most */
+    FABRIC_ROUTE_LIMIT = 512, /**< links on one route, at most */
     FABRIC_TIER_LIMIT = 16,  /**< kinds of link in one fabric, at most */
 };
 
