@@ -14,7 +14,7 @@
 /** Zeroed memory for @count items of @size bytes.  The caller owns it; release it with free(). */
 void *base_alloc(int64_t count, size_t size);
 
-/** Make room for @need items in @array, doubling @capacity.  New room is not initialised.
+/** Make room for @need items in @array (or NULL), doubling @capacity.  New room is not initialised.
  * @return the array, moved or not; the old pointer is no longer valid. */
 void *base_grow(void *array, int64_t need, int64_t *capacity, size_t size);
 
