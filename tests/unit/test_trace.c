@@ -1,4 +1,226 @@
+#include "core/trace.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/base.h"
+
+static struct trace example(void)
+{
+    struct trace trace = {.backend = "sim",
+                          .grain = "folded",
+                          .schedule_hash = UINT64_MAX,
+                          .ranks = 4,
+                          .entities = 2,
+                          .messages = INT64_C(1) << 40};
+    for (int32_t iteration = 0; iteration < 3; iteration++) {
+        for (int32_t rank = 0; rank < 4; rank += 3) {
+            double begin = iteration + 0.1 * rank, end = begin + 1.0 / 3;
+            trace_add(&trace, (struct span){iteration, rank, 7, begin, end});
+            trace_finish(&trace, iteration, end);
+        }
+    }
+    trace_add(&trace, (struct span){2, 1, 0, 0, 5e-324});
+    return trace;
+}
+
+static char *written(const struct trace *trace)
+{
+    char *text = NULL;
+    size_t size = 0;
+    struct err err = {0};
+    FILE *file = open_memstream(&text, &size);
+    assert_int_equal(trace_write(file, trace, &err), 0);
+    fclose(file);
+    return text;
+}
+
+static int read_text(const char *text, struct trace *trace, struct err *err)
+{
+    FILE *file = fmemopen((void *)text, strlen(text), "r");
+    int status = trace_read(file, trace, err);
+    fclose(file);
+    return status;
+}
+
+static void refuses(const char *text)
+{
+    struct trace trace = {0};
+    struct err err = {0};
+    assert_int_equal(read_text(text, &trace, &err), -1);
+    assert_int_equal(err.exit_code, 70);
+    assert_int_equal(err.count, 1);
+    assert_non_null(strstr(err.text, "trace:"));
+    assert_null(trace.span);
+    err_release(&err);
+}
+
+static void written_and_read_again_is_byte_equal(void **state)
+{
+    (void)state;
+    struct trace trace = example(), again = {0};
+    struct err err = {0};
+    char *text = written(&trace);
+    assert_int_equal(read_text(text, &again, &err), 0);
+    char *second = written(&again);
+    assert_string_equal(text, second);
+    assert_int_equal(again.span_count, trace.span_count);
+    assert_true(again.span[0].end == trace.span[0].end);
+    free(text);
+    free(second);
+    trace_release(&trace);
+    trace_release(&again);
+}
+
+static void keeps_the_latest_end_of_an_iteration(void **state)
+{
+    (void)state;
+    struct trace trace = {.iterations = 2};
+    trace_finish(&trace, 1, 4);
+    trace_finish(&trace, 1, 3);
+    trace_finish(&trace, 0, 1);
+    assert_int_equal(trace.iterations, 2);
+    assert_true(trace.iteration_end[0] == 1 && trace.iteration_end[1] == 4);
+    trace_finish(&trace, 2, 9);
+    assert_int_equal(trace.iterations, 3);
+    assert_true(trace_step_time(&trace) == 5);
+    trace_release(&trace);
+}
+
+static void one_iteration_takes_until_its_end(void **state)
+{
+    (void)state;
+    struct trace trace = {0};
+    trace_finish(&trace, 0, 2.5);
+    assert_true(trace_step_time(&trace) == 2.5);
+    trace_release(&trace);
+}
+
+static void refuses_every_truncation(void **state)
+{
+    (void)state;
+    struct trace trace = example();
+    char *text = written(&trace);
+    for (size_t length = strlen(text) - 1; length > 0; length--) {
+        text[length] = '\0';
+        refuses(text);
+    }
+    free(text);
+    trace_release(&trace);
+}
+
+/* A changed byte may still give a trace; else it is refused, with nothing left behind. */
+static void survives_every_changed_byte(void **state)
+{
+    (void)state;
+    struct trace trace = example();
+    char *text = written(&trace);
+    for (char *at = text; *at; at++) {
+        const char old = *at;
+        for (const char *with = " -9x\n"; *with; with++) {
+            struct trace again = {0};
+            struct err err = {0};
+            *at = *with;
+            if (read_text(text, &again, &err) == 0)
+                assert_int_equal(err.count, 0);
+            else
+                assert_int_equal(err.exit_code, 70);
+            trace_release(&again);
+            err_release(&err);
+        }
+        *at = old;
+    }
+    free(text);
+    trace_release(&trace);
+}
+
+static const char head[] = "foretrain-trace 1\nbackend sim\ngrain full\nschedule_hash 1\nranks 2\n"
+                           "entities 2\nmessages 0\niterations 1\niteration_end 1\n";
+
+static void refuses_spans(const char *spans)
+{
+    char *text = base_format("%s%s", head, spans);
+    refuses(text);
+    free(text);
+}
+
+static void refuses_a_span_that_cannot_be(void **state)
+{
+    (void)state;
+    refuses_spans("spans 1\n1 0 0 0 1\n");
+    refuses_spans("spans 1\n0 2 0 0 1\n");
+    refuses_spans("spans 1\n0 -1 0 0 1\n");
+    refuses_spans("spans 1\n0 0 0 1 0.5\n");
+    refuses_spans("spans 1\n0 0 0 0 inf\n");
+    refuses_spans("spans 1\n0 0 0 nan 1\n");
+    refuses_spans("spans 1\n0 0 0 0 1 1\n");
+    refuses_spans("spans 1\n0  0 0 0 1\n");
+    refuses_spans("spans 1\n0 0 9999999999 0 1\n");
+    refuses_spans("spans -1\n");
+    refuses_spans("spans 99999999999999999999\n");
+    refuses_spans("spans 9223372036854775807\n0 0 0 0 1\n");
+}
+
+static void refuses_what_is_not_a_trace(void **state)
+{
+    (void)state;
+    refuses("\n");
+    refuses("foretrain-trace 2\n");
+    refuses("foretrain-trace 1\nbackend a-word-that-is-much-too-long\n");
+    refuses("foretrain-trace 1\nbackend \n");
+    refuses("foretrain-trace 1\nbackend a b\n");
+    refuses("foretrain-trace 1\nbackend a\ngrain b\nschedule_hash -1\n");
+}
+
+static void reads_traces_that_follow_each_other(void **state)
+{
+    (void)state;
+    struct trace trace = example(), again = {0};
+    struct err err = {0};
+    char *one = written(&trace), *two = base_format("%s%s", one, one);
+    FILE *file = fmemopen(two, strlen(two), "r");
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(trace_read(file, &again, &err), 0);
+        assert_int_equal(again.span_count, trace.span_count);
+        trace_release(&again);
+    }
+    fclose(file);
+    free(one);
+    free(two);
+    trace_release(&trace);
+}
+
+static void reports_a_full_disk(void **state)
+{
+    (void)state;
+    struct trace trace = example();
+    struct err err = {0};
+    FILE *file = fopen("/dev/full", "w");
+    assert_non_null(file);
+    assert_int_equal(trace_write(file, &trace, &err), -1);
+    assert_int_equal(err.exit_code, 74);
+    fclose(file);
+    err_release(&err);
+    trace_release(&trace);
+}
+
 int main(void)
 {
-    return 77;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(written_and_read_again_is_byte_equal),
+        cmocka_unit_test(keeps_the_latest_end_of_an_iteration),
+        cmocka_unit_test(one_iteration_takes_until_its_end),
+        cmocka_unit_test(refuses_every_truncation),
+        cmocka_unit_test(survives_every_changed_byte),
+        cmocka_unit_test(refuses_a_span_that_cannot_be),
+        cmocka_unit_test(refuses_what_is_not_a_trace),
+        cmocka_unit_test(reads_traces_that_follow_each_other),
+        cmocka_unit_test(reports_a_full_disk),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
