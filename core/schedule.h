@@ -114,16 +114,18 @@ int32_t schedule_add_all_reduce(struct schedule *schedule, enum algorithm algori
                                 int32_t bucket, int64_t bytes, int32_t after);
 
 /** Check every invariant and forbid further change.
- * @return 0, or -1: unknown kind, lane, op or axis; negative count; a dependency on itself, on a
- * later step at distance 0, on a missing step or at a negative distance; a collective on the
- * compute or input lane; no steps. */
+ * @return 0, or -1: unknown kind, lane, op, axis or algorithm; negative count; a dependency on
+ * itself, on a later step at distance 0, on a missing step or at a negative distance; a collective
+ * on the compute or input lane, anything else on the row or column lane; an algorithm that cannot
+ * compute its op, a group that does not divide the ranks; no steps. */
 int schedule_seal(struct schedule *schedule, struct err *err);
 
 /** A hash of everything a back end can see, names left out.  Equal schedules have equal hashes on
  * every machine. */
 uint64_t schedule_hash(const struct schedule *schedule);
 
-/** Append the schedule as text, one line a step. */
+/** Append the sealed schedule as text: a heading, then one line a step with its id, lane, kind,
+ * name, size, and the steps it waits for ("<- 3, 7@-1": step 3, and step 7 one iteration ago). */
 void schedule_print(struct text *out, const struct schedule *schedule);
 
 /** The collective of a STEP_COLLECTIVE, with bytes as elements. */
