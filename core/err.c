@@ -12,10 +12,9 @@
 static void count_left_out(struct err *err)
 {
     int32_t left_out = err->count - ERR_MESSAGE_LIMIT;
+    err->text[strlen(err->text) - 1] = '\0';
     if (left_out > 1)
-        *strstr(err->text, "\n... and ") = '\0';
-    else
-        err->text[strlen(err->text) - 1] = '\0';
+        *strrchr(err->text, '\n') = '\0';
     char *text = base_format("%s\n... and %d more\n", err->text, left_out);
     free(err->text);
     err->text = text;

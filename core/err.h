@@ -21,7 +21,8 @@ struct err {
     int32_t exit_code; /**< sysexits code for the program: of the first message; 65 unless set */
 };
 
-/** Add a message with exit code 65 (bad data).  @return -1, so that `return err_add(...)` reads well. */
+/** Add a message with exit code 65 (bad data); the newline at its end is added.
+ * @return -1, so that `return err_add(...)` reads well. */
 int err_add(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /** Add a message with another exit code: 64 usage, 66 no input, 69 unavailable, 70 internal,

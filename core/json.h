@@ -14,10 +14,10 @@
 struct json;
 
 /** An empty object. */
-struct json *json_object(void);
+struct json *json_new_object(void);
 
 /** An empty array. */
-struct json *json_array(void);
+struct json *json_new_array(void);
 
 /** Set a member of an object. */
 void json_put_real(struct json *object, const char *key, double value);
@@ -25,7 +25,7 @@ void json_put_real(struct json *object, const char *key, double value);
 /** Set a member of an object. */
 void json_put_integer(struct json *object, const char *key, int64_t value);
 
-/** Set a member of an object; NULL becomes null. */
+/** Set a member of an object; NULL becomes null, bytes that are not UTF-8 become '?'. */
 void json_put_text(struct json *object, const char *key, const char *value);
 
 /** Set a member of an object. */

@@ -8,19 +8,21 @@
  * "Gb/s" is bits, "GB/s" is bytes, "MiB" is 1048576 bytes.
  */
 
+#include <stdbool.h>
+
 #include "core/base.h"
 #include "core/err.h"
 
 /** What a number measures. */
 enum unit {
-    UNIT_NONE,             /**< a plain number, no suffix allowed */
-    UNIT_FRACTION,         /**< "2 %" or 0.02 */
-    UNIT_BYTES,            /**< B kB MB GB TB KiB MiB GiB TiB */
-    UNIT_BYTES_PER_SECOND, /**< kB/s MB/s GB/s TB/s KiB/s MiB/s GiB/s kb/s Mb/s Gb/s Tb/s */
-    UNIT_SECONDS,          /**< ns us ms s min h */
-    UNIT_FLOPS,            /**< GFLOP/s TFLOP/s PFLOP/s */
-    UNIT_EPOCHS,           /**< "5 epochs", "1 epoch" or a plain number */
-    UNIT_IMAGES_PER_SECOND,/**< "350 images/s" */
+    UNIT_NONE,              /**< a plain number, no suffix allowed */
+    UNIT_FRACTION,          /**< "2 %" or 0.02 */
+    UNIT_BYTES,             /**< B kB MB GB TB KiB MiB GiB TiB */
+    UNIT_BYTES_PER_SECOND,  /**< B/s kB/s MB/s GB/s TB/s KiB/s MiB/s GiB/s kb/s Mb/s Gb/s Tb/s */
+    UNIT_SECONDS,           /**< ns us ms s min h */
+    UNIT_FLOPS,             /**< GFLOP/s TFLOP/s PFLOP/s */
+    UNIT_EPOCHS,            /**< "5 epochs", "1 epoch" or a plain number */
+    UNIT_IMAGES_PER_SECOND, /**< "350 images/s" */
     UNIT_COUNT
 };
 
@@ -29,8 +31,15 @@ enum unit {
  * unit, bytes where bits... are no error but distinct units, not finite. */
 int unit_parse(enum unit unit, const char *text, double *value, struct err *err);
 
-/** Append @value for people, with a readable prefix and 4 significant digits: "12.5 GB/s". */
+/** Append @value for people, with a readable prefix and 4 significant digits: "12.5 GB/s".
+ * Binary prefixes only where they make the number whole; times from 10 minutes on in min and h. */
 void unit_print(struct text *out, enum unit unit, double value);
 
 /** An example of how to write the unit ("25 GB/s"), for messages and help. */
 const char *unit_example(enum unit unit);
+
+/** True when a number without a suffix is accepted. */
+bool unit_allows_bare(enum unit unit);
+
+/** Append the regular expression that texts of @unit match, for the JSON Schema. */
+void unit_pattern(struct text *out, enum unit unit);

@@ -1,4 +1,172 @@
+#include "core/unit.h"
+
+#include <math.h>
+#include <regex.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static double parsed(enum unit unit, const char *text)
+{
+    struct err err = {0};
+    double value = NAN;
+    if (unit_parse(unit, text, &value, &err))
+        fail_msg("%s", err.text);
+    return value;
+}
+
+static void refused(enum unit unit, const char *text, const char *expected)
+{
+    struct err err = {0};
+    double value = 42;
+    assert_int_equal(unit_parse(unit, text, &value, &err), -1);
+    assert_true(value == 42);
+    if (!strstr(err.text, expected))
+        fail_msg("'%s' gave: %s", text, err.text);
+    err_release(&err);
+}
+
+static void reads_every_unit_into_si(void **state)
+{
+    (void)state;
+    assert_true(parsed(UNIT_BYTES, "4 MiB") == 4194304);
+    assert_true(parsed(UNIT_BYTES, "100MB") == 1e8);
+    assert_true(parsed(UNIT_BYTES_PER_SECOND, "25 GB/s") == 25e9);
+    assert_true(parsed(UNIT_BYTES_PER_SECOND, "100 Gb/s") == 12.5e9);
+    assert_true(parsed(UNIT_SECONDS, "5 ns") == 5e-9);
+    assert_true(parsed(UNIT_SECONDS, "1.5 us") == 1.5e-6);
+    assert_true(parsed(UNIT_SECONDS, "2 min") == 120);
+    assert_true(parsed(UNIT_FLOPS, "125 TFLOP/s") == 125e12);
+    assert_true(parsed(UNIT_FRACTION, "2 %") == 0.02);
+    assert_true(parsed(UNIT_FRACTION, "0.02") == 0.02);
+    assert_true(parsed(UNIT_EPOCHS, "1 epochs") == 1);
+    assert_true(parsed(UNIT_EPOCHS, "0") == 0);
+    assert_true(parsed(UNIT_IMAGES_PER_SECOND, "350 images/s") == 350);
+    assert_true(parsed(UNIT_NONE, "-5e-5") == -5e-5);
+}
+
+static void keeps_bits_and_bytes_apart(void **state)
+{
+    (void)state;
+    const char *prefix[] = {"k", "M", "G", "T"};
+    for (int i = 0; i < 4; i++) {
+        char bits[32], bytes[32];
+        snprintf(bits, sizeof(bits), "8 %sb/s", prefix[i]);
+        snprintf(bytes, sizeof(bytes), "1 %sB/s", prefix[i]);
+        assert_true(parsed(UNIT_BYTES_PER_SECOND, bits) == parsed(UNIT_BYTES_PER_SECOND, bytes));
+    }
+}
+
+static void refuses_what_is_not_a_quantity(void **state)
+{
+    (void)state;
+    refused(UNIT_BYTES_PER_SECOND, "25", "a bandwidth needs a unit, for example 25 GB/s");
+    refused(UNIT_SECONDS, "0", "a time needs a unit");
+    refused(UNIT_BYTES, "4 MiBs", "did you mean 'MiB'?");
+    refused(UNIT_BYTES_PER_SECOND, "25 GB", "written like 25 GB/s");
+    refused(UNIT_SECONDS, "2 parsecs", "'parsecs' is not a unit of a time");
+    refused(UNIT_NONE, "3 us", "no unit belongs here");
+    refused(UNIT_NONE, "ninety", "'ninety' is not a number");
+    refused(UNIT_BYTES, "", "is not a size");
+    refused(UNIT_NONE, "nan", "is not a number");
+    refused(UNIT_NONE, "-inf", "is not a number");
+    refused(UNIT_NONE, "0x10", "is not a number");
+    refused(UNIT_NONE, ".", "is not a number");
+    refused(UNIT_NONE, "1e999", "too large");
+    refused(UNIT_BYTES, "1e300 TB", "too large");
+}
+
+static void printed(enum unit unit, double value, const char *expected)
+{
+    struct text out = {0};
+    unit_print(&out, unit, value);
+    assert_string_equal(out.data, expected);
+    text_release(&out);
+}
+
+static void prints_with_a_readable_prefix(void **state)
+{
+    (void)state;
+    printed(UNIT_BYTES_PER_SECOND, 12.5e9, "12.5 GB/s");
+    printed(UNIT_BYTES, 4194304, "4 MiB");
+    printed(UNIT_BYTES, 1e8, "100 MB");
+    printed(UNIT_BYTES, 1e12, "1 TB");
+    printed(UNIT_BYTES, 0, "0 B");
+    printed(UNIT_SECONDS, 0, "0 s");
+    printed(UNIT_SECONDS, 2e-6, "2 us");
+    printed(UNIT_SECONDS, 0.04927, "49.27 ms");
+    printed(UNIT_SECONDS, 224, "224 s");
+    printed(UNIT_SECONDS, 5400, "90 min");
+    printed(UNIT_FLOPS, 125e12, "125 TFLOP/s");
+    printed(UNIT_FRACTION, 0.9162, "91.62 %");
+    printed(UNIT_IMAGES_PER_SECOND, 1731482.4, "1731482 images/s");
+    printed(UNIT_EPOCHS, 90, "90 epochs");
+    printed(UNIT_NONE, NAN, "nan");
+}
+
+static void what_is_printed_is_read_again_to_four_digits(void **state)
+{
+    (void)state;
+    for (int unit = 0; unit < UNIT_COUNT; unit++) {
+        for (double value = 1.2345e-9; value < 1e17; value *= 7.3) {
+            struct text out = {0};
+            unit_print(&out, (enum unit)unit, value);
+            double again = parsed((enum unit)unit, out.data);
+            assert_true(fabs(again - value) <= 5e-4 * value);
+            text_release(&out);
+        }
+    }
+}
+
+static void the_pattern_accepts_exactly_what_is_parsed(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "1",        "1.",         ".5",     "+1e3",    "-2.5E-3", "1 %",       "4 MiB",
+        "4MiB",     "25 GB/s",    "1 Gb/s", "2 us",    "3  h",    "7 TFLOP/s", "1 epoch",
+        "2 epochs", "3 images/s", "x",      "",        "1 x",     "0x10",      "nan",
+        "inf",      ".",          "1e",     "1 GB /s", " 1",      "1 ",
+    };
+    for (int unit = 0; unit < UNIT_COUNT; unit++) {
+        struct text pattern = {0};
+        unit_pattern(&pattern, (enum unit)unit);
+        regex_t regex;
+        assert_int_equal(regcomp(&regex, pattern.data, REG_EXTENDED | REG_NOSUB), 0);
+        for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+            struct err err = {0};
+            double value;
+            bool accepted = unit_parse((enum unit)unit, texts[i], &value, &err) == 0;
+            bool matched = regexec(&regex, texts[i], 0, NULL, 0) == 0;
+            if (accepted != matched)
+                fail_msg("'%s' against %s", texts[i], pattern.data);
+            err_release(&err);
+        }
+        regfree(&regex);
+        text_release(&pattern);
+    }
+}
+
+static void its_own_example_can_be_read(void **state)
+{
+    (void)state;
+    for (int unit = 0; unit < UNIT_COUNT; unit++)
+        assert_true(parsed((enum unit)unit, unit_example((enum unit)unit)) > 0);
+}
+
 int main(void)
 {
-    return 77;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_every_unit_into_si),
+        cmocka_unit_test(keeps_bits_and_bytes_apart),
+        cmocka_unit_test(refuses_what_is_not_a_quantity),
+        cmocka_unit_test(prints_with_a_readable_prefix),
+        cmocka_unit_test(what_is_printed_is_read_again_to_four_digits),
+        cmocka_unit_test(the_pattern_accepts_exactly_what_is_parsed),
+        cmocka_unit_test(its_own_example_can_be_read),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
