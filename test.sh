@@ -5,32 +5,33 @@ set -u
 cd "$(dirname "$0")" || exit
 exec </dev/null
 
+builds=(build build-bare build-sanitized)
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 
-# check TITLE DIRECTORY SETUP_OPTIONS -- TEST_OPTIONS: build in the directory and run its tests.
-titles=()
-check() {
-    local title=$1 directory=$2 setup=()
-    shift 2
-    while [ "$1" != -- ]; do
-        setup+=("$1")
-        shift
-    done
-    shift
-    titles+=("$title=$directory")
-    printf '\n== %s\n' "$title"
-    rm -f "$directory/meson-logs/testlog.json"
-    if [ ! -f "$directory/build.ninja" ]; then
-        meson setup "$directory" "${setup[@]}" || return
-    fi
-    ninja -C "$directory" && meson test -C "$directory" --no-rebuild --print-errorlogs "$@"
+# configure DIRECTORY OPTION...: once.
+configure() {
+    printf '\n== %s\n' "$1"
+    [ -f "$1/build.ninja" ] || meson setup "$@"
 }
 
-./setup.sh && check full build -- --no-suite nightly
-check bare build-bare -Dauto_features=disabled -Dwerror=true -Dbuildtype=debug -- \
-    --no-suite style --no-suite nightly
-check sanitized build-sanitized -Db_sanitize=address,undefined -Db_lundef=false \
-    -Doptimization=1 -Dc_args=-fno-sanitize-recover=all -- \
-    --suite unit --suite golden --timeout-multiplier 4
+# run DIRECTORY OPTION...: build it and run its tests.
+run() {
+    ninja -C "$1" && meson test -C "$1" --no-rebuild --print-errorlogs "${@:2}"
+}
 
-/usr/bin/python3 tools/test_summary.py "${titles[@]}"
+for build in "${builds[@]}"; do
+    rm -f "$build/meson-logs/testlog.json"
+done
+
+./setup.sh &&
+    run build
+
+configure build-bare -Dauto_features=disabled -Dwerror=true -Dbuildtype=debug &&
+    run build-bare --no-suite style
+
+configure build-sanitized -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 \
+    -Dc_args=-fno-sanitize-recover=all &&
+    run build-sanitized --suite unit --suite golden --timeout-multiplier 4
+
+echo
+/usr/bin/python3 tools/test_summary.py "${builds[@]}"

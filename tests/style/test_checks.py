@@ -1,0 +1,121 @@
+#!/usr/bin/python3
+"""The checks can fail: each finds a planted fault, and the summary counts what it is shown."""
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+
+import check_headers  # noqa: E402
+import check_includes  # noqa: E402
+import check_lengths  # noqa: E402
+import check_text  # noqa: E402
+import test_summary  # noqa: E402
+
+CMOCKA = """[==========] Running 3 test(s).
+[ RUN      ] adds
+[       OK ] adds
+[ RUN      ] halves
+[  ERROR   ] --- 0x1 != 0x2
+[  FAILED  ] halves
+[ RUN      ] waits
+[  SKIPPED ] waits
+[  PASSED  ] 1 test(s).
+[  SKIPPED ] waits
+[  FAILED  ] halves
+"""
+UNITTEST = """test_a (m.T.test_a) ... ok
+test_b (m.T.test_b) ... skipped 'no pj_dump'
+test_c (m.T.test_c) ... FAIL
+FAIL: test_c (m.T.test_c)
+Ran 3 tests in 0.1s
+
+FAILED (failures=1, skipped=1)
+"""
+
+
+def undocumented(source):
+    """Declarations of a header that lack a comment."""
+    return [text for _, text, documented in check_headers.declarations(source)
+            if not documented and check_headers.needs_comment(text, source)]
+
+
+class Includes(unittest.TestCase):
+    """Who may include whom."""
+
+    def test_core_sees_only_core(self):
+        self.assertIsNone(check_includes.fault_of_quoted("core/a.c", "core/err.h"))
+        self.assertIn("may not", check_includes.fault_of_quoted("core/a.c", "sim/sim.h"))
+
+    def test_the_front_end_sees_only_the_outer_header_of_the_simulator(self):
+        self.assertIsNone(check_includes.fault_of_quoted("app/a.c", "sim/sim.h"))
+        self.assertIn("not a path", check_includes.fault_of_quoted("app/a.c", "sim.h"))
+
+    def test_libraries_have_one_owner(self):
+        self.assertIsNone(check_includes.fault_of_system("core/yaml.c", "libfyaml.h"))
+        self.assertIn("alone", check_includes.fault_of_system("core/json.c", "libfyaml.h"))
+        self.assertIn("alone", check_includes.fault_of_system("app/a.c", "simgrid/host.h"))
+
+
+class Headers(unittest.TestCase):
+    """Every declaration has a comment of its own."""
+
+    def test_finds_a_bare_function_after_a_documented_one(self):
+        source = "/** Adds. */\nint add(int a,\n        int b);\n\nint half(int a);\n"
+        self.assertEqual(undocumented(source), ["int half(int a);"])
+
+    def test_finds_a_bare_struct_macro_enum_and_variable(self):
+        source = "struct a { int b; };\n#define C 1\nenum d { E };\nextern int f;\n"
+        self.assertEqual(len(undocumented(source)), 4)
+
+    def test_an_inline_function_ends_at_its_brace(self):
+        source = "/** A. */\nstatic inline int a(void)\n{\n    return 1;\n}\nint b(void);\n"
+        self.assertEqual(undocumented(source), ["int b(void);"])
+
+    def test_a_member_comment_documents_no_declaration(self):
+        source = "/** A. */\nstruct a {\n    int b; /**< here */\n};\nint c(void);\n"
+        self.assertEqual(undocumented(source), ["int c(void);"])
+
+
+class Lengths(unittest.TestCase):
+    """Lines between braces."""
+
+    def test_counts_the_lines_of_a_body(self):
+        lines = ["int a(void)", "{", "    int b = 1;", "    return b;", "}"]
+        self.assertEqual(list(check_lengths.functions(lines)), [(2, 2)])
+
+
+class Text(unittest.TestCase):
+    """Words and blanks that do not belong."""
+
+    def test_finds_each_kind(self):
+        for line in ("see /home/" + "ann/x", "fixes issue " + "12", "TO" + "DO later", "blank ",
+                     "a\tb"):
+            self.assertEqual(len(check_text.faults_of("a.c", line + "\n")), 1, line)
+
+    def test_lets_ordinary_text_pass(self):
+        line = "TO" + "DO(ann): ../home/x, https://example.org/work/a, colour #a0b1c2\n"
+        self.assertEqual(check_text.faults_of("a.md", line), [])
+
+
+class Summary(unittest.TestCase):
+    """The last line of test.sh."""
+
+    def test_counts_cases_not_programs(self):
+        for output, failed in ((CMOCKA, "halves"), (UNITTEST, "test_c")):
+            record = {"result": "FAIL", "stdout": output}
+            passed, bad, skips = test_summary.count(record)
+            self.assertEqual((passed, bad, len(skips)), (1, [failed], 1))
+
+    def test_a_crash_after_passing_cases_fails(self):
+        record = {"result": "FAIL", "stdout": "[       OK ] adds\n[       OK ] halves\n"}
+        self.assertEqual(test_summary.count(record), (2, ["fail"], []))
+        self.assertEqual(test_summary.count({"result": "TIMEOUT"}), (0, ["timeout"], []))
+
+    def test_a_skipped_program_gives_its_last_line_as_the_reason(self):
+        record = {"result": "SKIP", "stdout": "hm\nno mpirun\n\n"}
+        self.assertEqual(test_summary.count(record), (0, [], [("", "no mpirun")]))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

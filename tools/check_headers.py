@@ -1,0 +1,84 @@
+#!/usr/bin/python3
+"""Every header says what its file is for, and every declaration in it has a comment of its own.
+
+Counted: functions, variables, macros, and definitions of structs, unions and enums.  Not counted:
+forward declarations of what the same header defines, unnamed enums of documented constants,
+static_assert.
+"""
+import re
+
+import project
+
+TOKEN = re.compile(r"""
+    (?P<doc>/\*\*(?!<).*?\*/)       # a documenting comment
+  | (?P<comment>/\*.*?\*/|//[^\n]*) # any other comment, members' too
+  | (?P<macro>^[ \t]*\#(?:[^\n\\]|\\.)*) # a preprocessor line with its continuations
+  | (?P<text>"(?:[^"\\]|\\.)*")
+  | (?P<space>\s+)
+  | (?P<code>.)
+""", re.X | re.S | re.M)
+
+
+def declarations(source):
+    """Yield (offset, text, documented) of every top-level declaration; bodies are left out."""
+    documented, start, depth, code = False, None, 0, ""
+    for token in TOKEN.finditer(source):
+        kind, text = token.lastgroup, token.group()
+        if kind == "doc" and start is None:
+            documented = True
+        elif kind == "macro":
+            if re.match(r"\s*#\s*define", text) and start is None:
+                yield token.start(), text, documented
+            documented = documented and start is not None
+        elif kind == "space" and start is not None:
+            code += " "
+        elif kind in ("code", "text"):
+            if start is None:
+                start = token.start()
+            depth += (text == "{") - (text == "}")
+            if depth == 0 or (depth == 1 and text == "{"):
+                code += text
+            function_ends = text == "}" and depth == 0 and ")" in code
+            if (text == ";" and depth == 0) or function_ends:
+                yield start, " ".join(code.split()), documented
+                documented, start, code = False, None, ""
+
+
+def needs_comment(text, source):
+    """Whether a declaration must be documented."""
+    forward = re.fullmatch(r"(struct|union|enum) (\w+) ?;", text)
+    if forward and re.search(rf"\b{forward[1]} {forward[2]} {{", source):
+        return False
+    return not re.match(r"static_assert|_Static_assert|enum ?{", text)
+
+
+def check(path):
+    """(faults, declarations that need a comment, those that have one) of one header."""
+    name, source = project.place(path), path.read_text(encoding="utf-8")
+    faults, needed, have = [], 0, 0
+    if not source.startswith("#pragma once\n"):
+        faults.append(f"{name}:1: does not start with #pragma once")
+    if not re.match(r"#pragma once\n\n/\*\* @file\n", source):
+        faults.append(f"{name}:1: no /** @file comment after #pragma once")
+    body = re.sub(r"/\*\* @file.*?\*/", lambda m: re.sub(r"[^\n]", " ", m[0]), source, 1, re.S)
+    for offset, text, documented in declarations(body):
+        if not needs_comment(text, body):
+            continue
+        needed += 1
+        have += documented
+        if not documented:
+            line = body.count("\n", 0, offset) + 1
+            faults.append(f"{name}:{line}: no comment: {text[:60]}")
+    return faults, needed, have
+
+
+def main():
+    """Check every header of the project."""
+    results = [check(path) for path in project.files("*.h")]
+    needed, have = sum(r[1] for r in results), sum(r[2] for r in results)
+    print(f"{have} of {needed} declarations documented ({100 * have / max(needed, 1):.1f} %)")
+    project.finish([fault for r in results for fault in r[0]], f"{len(results)} headers")
+
+
+if __name__ == "__main__":
+    main()
