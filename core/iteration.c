@@ -1,1 +1,197 @@
 #include "core/iteration.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Reads the weights in the type of the arithmetic, writes gradients in the type of the exchange. */
+static int64_t pass_bytes(const struct iteration *it, int32_t index, enum pass pass)
+{
+    int32_t compute = dtype_size(it->scenario->model.compute);
+    int32_t gradient = dtype_size(it->scenario->model.gradients);
+    return it->batch * model_bytes(it->model, index, pass, it->fusion, compute) +
+           layer_weight_bytes(&it->model->layer[index],
+                              pass == PASS_BACKWARD_FILTER ? gradient : compute);
+}
+
+/* One step for the passes @from ... @to of a layer; waits for step @after unless that is -1. */
+static int32_t add_layer(struct schedule *schedule, const struct iteration *it, int32_t index,
+                         enum compute_op op, enum pass from, enum pass to, int32_t after)
+{
+    const struct layer *layer = &it->model->layer[index];
+    struct step step = {
+        .kind = STEP_COMPUTE,
+        .lane = LANE_COMPUTE,
+        .compute = {
+            .op = op, .layer_op = layer->op, .layer = index, .dtype = it->scenario->model.compute}};
+    snprintf(step.name, sizeof(step.name), "%s %s", layer->name, compute_op_name(op));
+    for (enum pass pass = from; pass <= to; pass++) {
+        step.compute.kernels += layer_kernels(layer, pass, it->fusion);
+        step.compute.flops += it->batch * layer_flops(layer, pass);
+        step.compute.bytes += pass_bytes(it, index, pass);
+    }
+    struct dep dep = {after, 0};
+    return schedule_add(schedule, step, &dep, after >= 0);
+}
+
+static void add_forward(struct schedule *schedule, const struct iteration *it)
+{
+    int64_t pixels = shape_elements(it->model->layer[0].in);
+    int32_t prefetch = (int32_t)it->scenario->input.prefetch;
+    struct step input = {
+        .kind = STEP_INPUT,
+        .lane = LANE_INPUT,
+        .name = "input",
+        .input = {.images = (int32_t)it->batch,
+                  .bytes = it->batch * pixels * dtype_size(it->scenario->model.compute)}};
+
+    /* A batch may be decoded once the first layer has consumed the one whose place it takes. */
+    struct dep place_free = {schedule->step_count + 1, prefetch > 1 ? prefetch : 1};
+    int32_t ready = schedule_add(schedule, input, &place_free, 1);
+    for (int32_t i = 0; i < it->model->layer_count; i++)
+        add_layer(schedule, it, i, COMPUTE_FORWARD, PASS_FORWARD, PASS_FORWARD,
+                  i == 0 ? ready : -1);
+}
+
+static void add_loss(struct schedule *schedule, const struct iteration *it)
+{
+    enum dtype dtype = it->scenario->model.compute;
+    int64_t scores = it->batch * it->model->classes;
+    struct step loss = {.kind = STEP_COMPUTE,
+                        .lane = LANE_COMPUTE,
+                        .name = "loss",
+                        .compute = {.op = COMPUTE_LOSS,
+                                    .layer = -1,
+                                    .dtype = dtype,
+                                    .kernels = 2,
+                                    .flops = 6 * scores,
+                                    .bytes = 3 * scores * dtype_size(dtype)}};
+    schedule_add(schedule, loss, NULL, 0);
+}
+
+static int32_t add_backward(struct schedule *schedule, const struct iteration *it, int32_t index)
+{
+    const struct layer *layer = &it->model->layer[index];
+    if (layer->op != LAYER_CONVOLUTION && layer->op != LAYER_LINEAR)
+        return add_layer(schedule, it, index, COMPUTE_BACKWARD_DATA, PASS_BACKWARD_DATA,
+                         PASS_BACKWARD_FILTER, -1);
+    if (!layer->first)
+        add_layer(schedule, it, index, COMPUTE_BACKWARD_DATA, PASS_BACKWARD_DATA,
+                  PASS_BACKWARD_DATA, -1);
+    return add_layer(schedule, it, index, COMPUTE_BACKWARD_FILTER, PASS_BACKWARD_FILTER,
+                     PASS_BACKWARD_FILTER, -1);
+}
+
+static int64_t optimizer_bytes(const struct scenario *scenario)
+{
+    int64_t weight = dtype_size(scenario->model.master);
+    int64_t gradient = dtype_size(scenario->model.gradients);
+    bool copies = scenario->model.compute != scenario->model.master;
+    bool norms = scenario->training.optimizer == OPTIMIZER_LARS;
+    return 4 * weight + gradient + (copies ? dtype_size(scenario->model.compute) : 0) +
+           (norms ? weight + gradient : 0);
+}
+
+static void add_optimizer(struct schedule *schedule, const struct iteration *it,
+                          const struct dep *exchanged, int32_t count)
+{
+    const int32_t tensors_per_kernel = 54;
+    bool norms = it->scenario->training.optimizer == OPTIMIZER_LARS;
+    int32_t updates = (it->model->tensor_count + tensors_per_kernel - 1) / tensors_per_kernel;
+    int64_t parameters = model_parameters(it->model);
+    struct step step = {.kind = STEP_COMPUTE,
+                        .lane = LANE_COMPUTE,
+                        .name = "optimizer",
+                        .compute = {.op = COMPUTE_OPTIMIZER,
+                                    .layer = -1,
+                                    .dtype = it->scenario->model.master,
+                                    .kernels = updates + (norms ? 3 : 0),
+                                    .flops = parameters * (norms ? 11 : 6),
+                                    .bytes = parameters * optimizer_bytes(it->scenario)}};
+    schedule_add(schedule, step, exchanged, count);
+}
+
+/* The all-reduces of one iteration. */
+struct exchange_list {
+    struct bucket_list bucket;
+    struct dep *done; /* (next) the last step of each */
+    int32_t next;     /* the first bucket without an all-reduce */
+};
+
+/* Exchange what is complete once the layers from @layer up have run backward, ending in @last. */
+static void add_exchanges(struct schedule *schedule, const struct iteration *it,
+                          struct exchange_list *list, int32_t layer, int32_t last)
+{
+    for (; list->next < list->bucket.count; list->next++) {
+        struct bucket bucket = list->bucket.bucket[list->next];
+        if (bucket.layer < layer)
+            break;
+        int32_t id = schedule_add_all_reduce(schedule, it->scenario->allreduce.algorithm,
+                                             it->devices_per_node, list->next, bucket.bytes, last);
+        list->done[list->next] = (struct dep){id, 0};
+    }
+}
+
+/* What this file builds obeys the rules; a refusal is our mistake. */
+static struct schedule *seal(struct schedule *schedule)
+{
+    struct err err = {0};
+    if (schedule_seal(schedule, &err) < 0)
+        assert(!"a schedule of ours is malformed");
+    err_release(&err);
+    return schedule;
+}
+
+struct schedule *iteration_build(const struct iteration *it)
+{
+    const struct scenario *scenario = it->scenario;
+    struct schedule *schedule = schedule_new(it->grid);
+    struct exchange_list list = {0};
+    if (grid_ranks(it->grid) > 1)
+        list.bucket =
+            bucket_build(it->model, scenario->model.gradients, (int64_t)scenario->allreduce.bucket);
+    list.done = base_alloc(list.bucket.count, sizeof(*list.done));
+
+    add_forward(schedule, it);
+    add_loss(schedule, it);
+    int32_t last = -1;
+    for (int32_t layer = it->model->layer_count - 1; layer >= 0; layer--) {
+        last = add_backward(schedule, it, layer);
+        if (scenario->allreduce.overlap == OVERLAP_BACKWARD)
+            add_exchanges(schedule, it, &list, layer, last);
+    }
+    add_exchanges(schedule, it, &list, 0, last);
+    add_optimizer(schedule, it, list.done, list.next);
+
+    free(list.done);
+    bucket_list_release(&list.bucket);
+    return seal(schedule);
+}
+
+struct schedule *iteration_build_forward(const struct iteration *it)
+{
+    struct schedule *schedule = schedule_new(it->grid);
+    add_forward(schedule, it);
+    return seal(schedule);
+}
+
+struct schedule *iteration_build_all_reduce(enum algorithm algorithm, struct grid grid,
+                                            int32_t devices_per_node, int64_t bytes,
+                                            struct err *err)
+{
+    if (grid_ranks(grid) < 2) {
+        err_add(err, "an all-reduce needs at least 2 ranks");
+        return NULL;
+    }
+    if (algorithm == ALGORITHM_HIERARCHICAL && grid_ranks(grid) % devices_per_node != 0) {
+        err_add(err,
+                "a hierarchical all-reduce needs whole nodes: %" PRId32
+                " ranks are no multiple of %" PRId32 " devices per node",
+                grid_ranks(grid), devices_per_node);
+        return NULL;
+    }
+    struct schedule *schedule = schedule_new(grid);
+    schedule_add_all_reduce(schedule, algorithm, devices_per_node, 0, bytes, -1);
+    return seal(schedule);
+}

@@ -2,6 +2,25 @@
 
 /** @file
  * From a network and a scenario to the schedule of one training iteration.
+ *
+ * What is counted besides the layers' own FLOP and activations, per batch:
+ *
+ *   weights    read by forward and backward-data in the type of the arithmetic; their gradients are
+ *              written once, by backward-filter, in the type of the exchange: no step of its own
+ *              converts them
+ *   loss       softmax, cross-entropy and its gradient: 2 kernels, 6 FLOP a score, which is read
+ *              twice and its gradient written once
+ *   optimizer  reads weight, momentum and gradient, writes weight, momentum and, where the
+ *              arithmetic has another type than the master weights, a copy to compute with; 6 FLOP
+ *              a parameter (weight decay, momentum, update), a kernel per 54 tensors.  LARS first
+ *              reads weights and gradients once more for their norms: 5 FLOP and 3 kernels more
+ *              (both norms, the rates).
+ *              Source: MXNet's fused multi-tensor kernels multi_sum_sq, multi_lars and
+ *              lars_multi_mp_sgd_mom_update as set in NVIDIA's MLPerf submissions
+ *              (MXNET_OPTIMIZER_AGGREGATION_SIZE=54).
+ *
+ * The all-reduces of two buckets never overlap: a torus all-reduce ends before the next begins, as
+ * on one CUDA stream.
  */
 
 #include "core/bucket.h"
@@ -19,15 +38,17 @@ struct iteration {
 };
 
 /** Build and seal: input (prefetched), forward, loss, backward from last to first layer, an
- * all-reduce per bucket (as soon as it is full, or all after backward), optimizer.
+ * all-reduce per bucket (as soon as it is full, or all after backward; none for one rank),
+ * optimizer.  A layer without matrix arithmetic runs backward in one backward-data step; the first
+ * layer has no backward-data step.
  * @return the schedule; never fails for a checked scenario. */
 struct schedule *iteration_build(const struct iteration *iteration);
 
-/** Only the forward pass of @batch images, for evaluation; sealed. */
+/** Only input and forward pass, for evaluation; sealed. */
 struct schedule *iteration_build_forward(const struct iteration *iteration);
 
 /** Only one all-reduce of @bytes; sealed.  NULL with a message when the algorithm cannot run on
- * the grid. */
+ * the grid: one rank, nodes that are not full for the hierarchical one. */
 struct schedule *iteration_build_all_reduce(enum algorithm algorithm, struct grid grid,
                                             int32_t devices_per_node, int64_t bytes,
                                             struct err *err);
