@@ -10,13 +10,15 @@
 #include "core/trace.h"
 
 /** Write Chrome Trace JSON in the dialect of PyTorch's Kineto, which Perfetto and HTA read: one
- * process per rank, one thread per lane, microseconds.  Collectives are named "nccl:all_reduce" and
- * alike, which is how those tools tell communication from computation.
- * @return 0, or -1: output error (exit code 74). */
+ * process per traced rank, one thread per lane, microseconds, a ProfilerStep#N mark from the end of
+ * a rank's previous iteration to the end of this one.  Collectives are named "nccl:all_reduce" and
+ * alike and input "Memcpy ...", which is how those tools tell communication and copies from
+ * computation.  A collective counts bytes (dtype "Byte"), as the schedule does.
+ * @return 0, or -1: @trace is of another schedule (exit code 70), output error (exit code 74). */
 int timeline_write_kineto(FILE *file, const struct schedule *schedule, const struct trace *trace,
                           struct err *err);
 
-/** Write a Paje trace (ViTE, pj_dump): a container per rank and lane, a state per step.
- * @return 0, or -1: output error (exit code 74). */
+/** Write a Paje trace (ViTE, pj_dump): a container per rank and lane, a state per step, seconds.
+ * @return 0, or -1: @trace is of another schedule (exit code 70), output error (exit code 74). */
 int timeline_write_paje(FILE *file, const struct schedule *schedule, const struct trace *trace,
                         struct err *err);

@@ -1,4 +1,165 @@
+#include "core/timeline.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+typedef int writer(FILE *, const struct schedule *, const struct trace *, struct err *);
+
+static writer *const writers[] = {timeline_write_kineto, timeline_write_paje};
+
+/* One forward step and one collective on two ranks. */
+struct fixture {
+    struct schedule *schedule;
+    struct trace trace;
+};
+
+static int open_fixture(void **state)
+{
+    struct fixture *fixture = base_alloc(1, sizeof(*fixture));
+    struct step forward = {.kind = STEP_COMPUTE, .lane = LANE_COMPUTE, .name = "conv1 forward"};
+    struct err err = {0};
+    fixture->schedule = schedule_new((struct grid){2, 1});
+    int32_t id = schedule_add(fixture->schedule, forward, NULL, 0);
+    schedule_add_all_reduce(fixture->schedule, ALGORITHM_RING, 0, 0, 8, id);
+    assert_int_equal(schedule_seal(fixture->schedule, &err), 0);
+    fixture->trace = (struct trace){.backend = "sim", .grain = "full", .ranks = 2};
+    fixture->trace.schedule_hash = schedule_hash(fixture->schedule);
+    for (int32_t rank = 1; rank >= 0; rank--) {
+        trace_add(&fixture->trace, (struct span){0, rank, 0, 0, 1e-6});
+        trace_add(&fixture->trace, (struct span){0, rank, 1, 1e-6, 3.5e-6});
+    }
+    *state = fixture;
+    return 0;
+}
+
+static int close_fixture(void **state)
+{
+    struct fixture *fixture = *state;
+    schedule_free(fixture->schedule);
+    trace_release(&fixture->trace);
+    free(fixture);
+    return 0;
+}
+
+static char *written(writer *write, const struct fixture *fixture)
+{
+    char *text = NULL;
+    size_t size = 0;
+    struct err err = {0};
+    FILE *file = open_memstream(&text, &size);
+    assert_int_equal(write(file, fixture->schedule, &fixture->trace, &err), 0);
+    fclose(file);
+    return text;
+}
+
+static void refuses(const struct fixture *fixture, const char *message)
+{
+    for (size_t i = 0; i < sizeof(writers) / sizeof(*writers); i++) {
+        char *text = NULL;
+        size_t size = 0;
+        struct err err = {0};
+        FILE *file = open_memstream(&text, &size);
+        assert_int_equal(writers[i](file, fixture->schedule, &fixture->trace, &err), -1);
+        fclose(file);
+        assert_int_equal(err.exit_code, 70);
+        assert_int_equal(size, 0);
+        assert_non_null(strstr(err.text, message));
+        err_release(&err);
+        free(text);
+    }
+}
+
+static void writes_microseconds(void **state)
+{
+    char *text = written(timeline_write_kineto, *state);
+    assert_non_null(strstr(text, "\"name\": \"nccl:all_reduce\", \"pid\": 0, \"tid\": 1, "
+                                 "\"ts\": 1.000000, \"dur\": 2.500000"));
+    free(text);
+}
+
+static void writes_paje_events_in_the_order_of_time(void **state)
+{
+    char *text = written(timeline_write_paje, *state);
+    const char *expected = "5 0.000000000000 STEP r0l0 s0\n5 0.000000000000 STEP r1l0 s0\n"
+                           "6 0.000001000000 STEP r0l0\n5 0.000001000000 STEP r0l1 s1\n"
+                           "6 0.000001000000 STEP r1l0\n5 0.000001000000 STEP r1l1 s1\n"
+                           "6 0.000003500000 STEP r0l1\n6 0.000003500000 STEP r1l1\n";
+    assert_non_null(strstr(text, expected));
+    free(text);
+}
+
+static void the_order_of_spans_in_the_trace_does_not_matter(void **state)
+{
+    struct fixture *fixture = *state;
+    for (size_t i = 0; i < sizeof(writers) / sizeof(*writers); i++) {
+        char *first = written(writers[i], fixture);
+        for (int64_t a = 0, b = fixture->trace.span_count - 1; a < b; a++, b--) {
+            struct span swap = fixture->trace.span[a];
+            fixture->trace.span[a] = fixture->trace.span[b];
+            fixture->trace.span[b] = swap;
+        }
+        char *second = written(writers[i], fixture);
+        assert_string_equal(first, second);
+        free(first);
+        free(second);
+    }
+}
+
+static void writes_an_empty_trace(void **state)
+{
+    struct fixture *fixture = *state;
+    fixture->trace.span_count = 0;
+    for (size_t i = 0; i < sizeof(writers) / sizeof(*writers); i++)
+        free(written(writers[i], fixture));
+}
+
+static void refuses_a_trace_of_another_schedule(void **state)
+{
+    struct fixture *fixture = *state;
+    fixture->trace.schedule_hash++;
+    refuses(fixture, "another schedule");
+}
+
+static void refuses_a_step_that_does_not_exist(void **state)
+{
+    struct fixture *fixture = *state;
+    fixture->trace.span[1].step = 2;
+    refuses(fixture, "step 2 of 2");
+}
+
+static void reports_a_full_disk(void **state)
+{
+    struct fixture *fixture = *state;
+    for (size_t i = 0; i < sizeof(writers) / sizeof(*writers); i++) {
+        struct err err = {0};
+        FILE *file = fopen("/dev/full", "w");
+        assert_non_null(file);
+        assert_int_equal(writers[i](file, fixture->schedule, &fixture->trace, &err), -1);
+        assert_int_equal(err.exit_code, 74);
+        fclose(file);
+        err_release(&err);
+    }
+}
+
 int main(void)
 {
-    return 77;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(writes_microseconds, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(writes_paje_events_in_the_order_of_time, open_fixture,
+                                        close_fixture),
+        cmocka_unit_test_setup_teardown(the_order_of_spans_in_the_trace_does_not_matter,
+                                        open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(writes_an_empty_trace, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(refuses_a_trace_of_another_schedule, open_fixture,
+                                        close_fixture),
+        cmocka_unit_test_setup_teardown(refuses_a_step_that_does_not_exist, open_fixture,
+                                        close_fixture),
+        cmocka_unit_test_setup_teardown(reports_a_full_disk, open_fixture, close_fixture),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
