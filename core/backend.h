@@ -57,17 +57,30 @@ struct backend {
                struct err *err);
 };
 
-/** Closed form: max-plus over lanes, no contention, noise by expectation.  A lower bound. */
+/** Closed form: max-plus over lanes, no contention, noise by expectation (every rank computes as
+ * long as the slowest is expected to, see noise_expected_slowest()).  A lower bound without noise.
+ * Traces rank 0, which stands for all. */
 extern const struct backend backend_analytic;
 
 /** Seconds of one collective with every route alone on its links: the max-plus recurrence over
- * ranks and rounds, started together. */
+ * ranks and rounds, started together.  A message starts when its sender and its receiver have
+ * entered the round, and takes the latency of its route and its bytes over the narrowest link. */
 double analytic_collective(const struct fabric *fabric, const struct schedule *schedule,
                            int32_t step);
 
 /** Seconds of a compute or input step on a rank without noise. */
 double run_local_seconds(const struct run *run, const struct step *step);
 
-/** How much longer compute takes on @rank in @iteration: 1 without noise.  Depends only on the
- * seed, the rank and the iteration. */
+/** What no noise makes faster than: the smallest noise_factor(). */
+#define NOISE_FACTOR_MINIMUM 0.1
+
+/** How much longer compute takes on @rank in @iteration: 1 without noise.  Lognormal with mean 1,
+ * times 1 + slowdown on the ranks drawn as stragglers.  Depends only on the seed, the rank and the
+ * iteration. */
 double noise_factor(const struct noise *noise, int32_t rank, int32_t iteration);
+
+/** The expected factor of the slowest of @ranks ranks, for which all wait.  Which ranks are
+ * stragglers is known from the seed; the expected maximum of n normals is
+ * Phi^-1((n - 0.375) / (n + 0.25)).  Source: Blom, Statistical Estimates and Transformed
+ * Beta-Variables, 1958. */
+double noise_expected_slowest(const struct noise *noise, int32_t ranks);

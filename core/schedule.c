@@ -291,3 +291,29 @@ struct collective schedule_collective(const struct schedule *schedule, int32_t s
                                .group = s->collective.group,
                                .elements = s->collective.bytes};
 }
+
+int32_t schedule_send_peer(const struct schedule *schedule, int32_t step, int32_t rank,
+                           int32_t pattern)
+{
+    enum axis axis = schedule->step[step].collective.axis;
+    struct collective c = schedule_collective(schedule, step);
+    int32_t index = grid_axis_index(schedule->grid, axis, rank);
+    int32_t peer = collective_send_peer(&c, index, pattern);
+    return peer < 0 ? -1 : grid_axis_rank(schedule->grid, axis, rank, peer);
+}
+
+static bool is_like(const struct step *a, const struct step *b)
+{
+    return b->kind == STEP_COLLECTIVE && a->collective.op == b->collective.op &&
+           a->collective.axis == b->collective.axis &&
+           a->collective.algorithm == b->collective.algorithm &&
+           a->collective.group == b->collective.group && a->collective.bytes == b->collective.bytes;
+}
+
+int32_t schedule_first_like(const struct schedule *schedule, int32_t step)
+{
+    int32_t first = 0;
+    while (!is_like(&schedule->step[step], &schedule->step[first]))
+        first++;
+    return first;
+}

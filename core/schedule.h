@@ -130,3 +130,11 @@ void schedule_print(struct text *out, const struct schedule *schedule);
 
 /** The collective of a STEP_COLLECTIVE, with bytes as elements. */
 struct collective schedule_collective(const struct schedule *schedule, int32_t step);
+
+/** The rank that @rank sends to in a round of @pattern of the STEP_COLLECTIVE @step, or -1. */
+int32_t schedule_send_peer(const struct schedule *schedule, int32_t step, int32_t rank,
+                           int32_t pattern);
+
+/** The first STEP_COLLECTIVE that equals @step in all but name, bucket and dependencies (perhaps
+ * @step itself): what costs the same need be timed once. */
+int32_t schedule_first_like(const struct schedule *schedule, int32_t step);
