@@ -1,4 +1,22 @@
-int main(void)
+/** @file
+ * foretrain: the front end.  Finds the command and lets it answer.
+ */
+
+#include <string.h>
+
+#include "app/command.h"
+#include "config.h"
+
+const struct command *const commands[] = {
+    &command_predict, &command_check, &command_show,       &command_collective,
+    &command_schema,  &command_env,   &command_completion, NULL,
+};
+
+int main(int argc, char **argv)
 {
-    return 70;
+    if (argc < 2 || strcmp(argv[1], "--version") != 0)
+        return command_dispatch("foretrain", commands, argc - 1, argv + 1);
+    struct text out = {0};
+    text_add(&out, "foretrain %s\n", FORETRAIN_VERSION);
+    return command_finish(&out, &(struct err){0});
 }

@@ -1,0 +1,44 @@
+#pragma once
+
+/** @file
+ * foretrain-sim as a child process: it may abort, be killed or talk nonsense, and the parent still
+ * says in one line what happened.
+ *
+ * The child writes its trace on stdout and its talk on stderr, both into memory.  It dies with its
+ * parent.
+ */
+
+#include <stdint.h>
+
+#include "core/err.h"
+#include "core/trace.h"
+
+/** One run of foretrain-sim.  Start from {0}; release with child_release(). */
+struct child {
+    char **argument; /**< (argument_count) of the command line, without the program; owned */
+    int32_t argument_count;
+    int64_t argument_capacity;
+    char *what;         /**< "phase 0 of job.yaml", for messages; owned */
+    struct trace trace; /**< the answer; zeroed before */
+
+    int32_t pid, status; /**< private to child.c, as the next line */
+    int answer, talk;
+};
+
+/** Append one word to the command line. */
+void child_add(struct child *child, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/** Release command line and trace; the struct may be used again. */
+void child_release(struct child *child);
+
+/** The path of foretrain-sim: in $FORETRAIN_LIBEXEC when that is set, else beside this program or
+ * in
+ * ../libexec/foretrain.  The caller frees it.  NULL when there is none. */
+char *child_program(void);
+
+/** Run all @child (@count), two at a time, and read their traces.  Says on a terminal's stderr that
+ * it is waiting when that takes over two seconds.
+ * @return 0, or -1 with the first fault: not startable (69), the child's own message and exit code
+ * (64 to 69), or one line with exit code 70 when it was killed, aborted or answered with anything
+ * but a trace. */
+int child_run(struct child *child, int32_t count, struct err *err);

@@ -1,0 +1,109 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/build_info.h"
+#include "app/child.h"
+#include "app/command.h"
+#include "config.h"
+#include "core/json.h"
+#include "core/platform.h"
+
+/* One thing that is there, or the reason why it is not. */
+struct part {
+    const char *name;
+    char *value;  /* owned; NULL: not there */
+    char *reason; /* owned; NULL: there */
+};
+
+enum { PART_COUNT = 6 };
+
+static struct part find_simulator(void)
+{
+    const char *built = BUILD_SIMGRID;
+    struct part part = {.name = "foretrain-sim", .value = child_program()};
+    if (!part.value && *built)
+        part.reason = base_copy("built, but neither in $FORETRAIN_LIBEXEC, beside foretrain, nor "
+                                "in ../libexec/foretrain");
+    else if (!part.value)
+        part.reason = base_copy("built without SimGrid (libsimgrid-dev)");
+    return part;
+}
+
+static struct part find_platforms(void)
+{
+    struct err err = {0};
+    struct part part = {.name = "platforms", .value = platform_directory(&err)};
+    if (!part.value)
+        part.reason = base_format("%.*s", (int)(err.text ? strcspn(err.text, "\n") : 0),
+                                  err.text ? err.text : "");
+    err_release(&err);
+    return part;
+}
+
+static struct part find_library(const char *name, const char *version, const char *reason)
+{
+    return (struct part){
+        .name = name,
+        .value = *version ? base_copy(version) : NULL,
+        .reason = *version ? NULL : base_copy(reason),
+    };
+}
+
+static void print_json(struct text *out, const struct part *part)
+{
+    struct json *json = json_new_object();
+    json_put_text(json, "schema", "foretrain/env/1");
+    json_put_text(json, "version", FORETRAIN_VERSION);
+    json_put_text(json, "compiler", BUILD_COMPILER);
+    for (int32_t i = 0; i < PART_COUNT; i++) {
+        struct json *entry = json_new_object();
+        json_put_text(entry, "found", part[i].value);
+        json_put_text(entry, "reason", part[i].reason);
+        json_put(json, part[i].name, entry);
+    }
+    json_print(out, json);
+    json_free(json);
+}
+
+static void print_text(struct text *out, const struct part *part)
+{
+    text_add(out, "foretrain %s, compiled by %s\n", FORETRAIN_VERSION, BUILD_COMPILER);
+    for (int32_t i = 0; i < PART_COUNT; i++)
+        text_add(out, "%-14s %s%s\n", part[i].name,
+                 part[i].value ? "" : "no: ", part[i].value ? part[i].value : part[i].reason);
+}
+
+static int show_environment(const struct request *request, struct text *out, struct err *err)
+{
+    (void)err;
+    struct part part[PART_COUNT] = {
+        find_platforms(),
+        find_simulator(),
+        find_library("simgrid", BUILD_SIMGRID, "not found, or switched off, at build time"),
+        find_library("mpi", BUILD_MPI, "not found, or switched off, at build time"),
+        find_library("libfyaml", BUILD_LIBFYAML, ""),
+        find_library("jansson", BUILD_JANSSON, ""),
+    };
+    if (request->json)
+        print_json(out, part);
+    else
+        print_text(out, part);
+    for (int32_t i = 0; i < PART_COUNT; i++) {
+        free(part[i].value);
+        free(part[i].reason);
+    }
+    return 0;
+}
+
+static const struct option *const options[] = {&option_json_row, &option_help_row, NULL};
+
+const struct command command_env = {
+    .name = "env",
+    .synopsis = "[options]",
+    .help = "what this build can do, and why not more",
+    .examples = "",
+    .options = options,
+    .minimum = 0,
+    .maximum = 0,
+    .run = show_environment,
+};

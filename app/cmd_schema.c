@@ -1,0 +1,184 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/command.h"
+#include "core/json.h"
+#include "core/platform.h"
+#include "core/scenario.h"
+
+/* One value of a result; the rows of one object stand together. */
+struct row {
+    const char *path, *type, *help;
+};
+
+static const struct row result_rows[] = {
+    {"schema", "string", "foretrain/result/1"},
+    {"version", "string", "of foretrain"},
+    {"scenario_sha256", "string", "of the scenario's text and the overrides"},
+    {"schedule_hash", "string", "of the last phase's schedule; traces carry the same"},
+    {"backend", "string", "analytic or sim"},
+    {"grain", "string", "closed-form, folded, full or coarse"},
+    {"platform", "string", "name of the platform"},
+    {"nodes", "integer", "nodes in use"},
+    {"devices", "integer", "devices in use"},
+    {"grid.columns", "integer", "ranks in a row"},
+    {"grid.rows", "integer", "ranks in a column"},
+    {"step.time_s", "number", "one training step of the last phase"},
+    {"step.compute_s", "number", "forward, loss and backward"},
+    {"step.exposed_communication_s", "number", "waiting for a collective"},
+    {"step.input_wait_s", "number", "waiting for images"},
+    {"step.other_s", "number", "optimizer and the rest"},
+    {"images_per_s", "number", "of all devices, in the last phase"},
+    {"scaling_efficiency", "number", "images/s per device over the baseline's"},
+    {"baseline.devices", "integer", "devices of the baseline"},
+    {"baseline.images_per_s", "number", "of all devices of the baseline"},
+    {"phases[].epochs", "number", "passes over the training images"},
+    {"phases[].batch_per_device", "integer", "images per device and step"},
+    {"phases[].global_batch", "integer", "images per step"},
+    {"phases[].steps", "integer", "training steps"},
+    {"phases[].step_time_s", "number", "one step"},
+    {"epochs", "number", "of all phases"},
+    {"time_to_train_s", "number", "all steps and evaluations"},
+    {"bound_by", "string", "compute, communication or input"},
+    {"assumptions[]", "string", "what nobody measured or published"},
+    {"warnings[]", "string", "what makes the result doubtful"},
+};
+
+enum { RESULT_ROWS = sizeof(result_rows) / sizeof(*result_rows) };
+
+static bool same_name(const struct row *a, const struct row *b, size_t skip)
+{
+    size_t length = strcspn(a->path + skip, ".[");
+    return length == strcspn(b->path + skip, ".[") &&
+           !strncmp(a->path + skip, b->path + skip, length);
+}
+
+/* The schema of what @row (@count) have in common: their first @skip characters. */
+static struct json *describe(const struct row *row, int32_t count, size_t skip)
+{
+    struct json *json = json_new_object();
+    const char *rest = row->path + skip;
+    if (!*rest) {
+        json_put_text(json, "type", row->type);
+        json_put_text(json, "description", row->help);
+    } else if (*rest == '[') {
+        json_put_text(json, "type", "array");
+        json_put(json, "items", describe(row, count, skip + strlen("[]")));
+    } else {
+        skip += *rest == '.';
+        struct json *properties = json_new_object();
+        struct json *required = json_new_array();
+        for (int32_t begin = 0, end; begin < count; begin = end) {
+            for (end = begin + 1; end < count && same_name(&row[begin], &row[end], skip);)
+                end++;
+            size_t length = strcspn(row[begin].path + skip, ".[");
+            char *name = base_format("%.*s", (int)length, row[begin].path + skip);
+            json_put(properties, name, describe(&row[begin], end - begin, skip + length));
+            json_append_text(required, name);
+            free(name);
+        }
+        json_put_text(json, "type", "object");
+        json_put(json, "properties", properties);
+        json_put(json, "required", required);
+    }
+    return json;
+}
+
+static void print_result_schema(struct text *out)
+{
+    struct json *json = describe(result_rows, RESULT_ROWS, 0);
+    json_put_text(json, "$schema", "https://json-schema.org/draft/2020-12/schema");
+    json_put_text(json, "title", "foretrain/result/1");
+    json_print(out, json);
+    json_free(json);
+}
+
+/* scdoc: an underscore would start underlined text. */
+static void add_escaped(struct text *out, const char *text)
+{
+    for (; *text; text++)
+        text_add(out, strchr("_*\\#", *text) ? "\\%c" : "%c", *text);
+}
+
+static void add_entry(struct text *out, const char *prefix, const char *path, const char *type,
+                      const char *fallback, const char *help)
+{
+    text_add(out, "*");
+    add_escaped(out, prefix);
+    add_escaped(out, path);
+    text_add(out, "* (%s%s", type, fallback && *fallback ? ", default " : "");
+    add_escaped(out, fallback ? fallback : ", required");
+    text_add(out, ")\n\t");
+    add_escaped(out, help);
+    text_add(out, ".\n\n");
+}
+
+static const char *type_name(const struct field *field)
+{
+    static const char *const names[FIELD_KIND_COUNT] = {
+        [FIELD_INTEGER] = "whole number",
+        [FIELD_REAL] = "number",
+        [FIELD_TEXT] = "text",
+        [FIELD_WORD] = "word",
+        [FIELD_BOOLEAN] = "true or false",
+        [FIELD_QUANTITY] = "quantity",
+        [FIELD_TEXTS] = "list of texts",
+        [FIELD_LIST] = "list",
+    };
+    return names[field->kind];
+}
+
+static void print_table_manual(struct text *out, const struct field_table *table,
+                               const char *prefix)
+{
+    for (int32_t i = 0; i < table->count; i++) {
+        const struct field *field = &table->field[i];
+        add_entry(out, prefix, field->path, type_name(field), field->fallback, field->help);
+        if (field->kind != FIELD_LIST)
+            continue;
+        char *inner = base_format("%s%s[].", prefix, field->path);
+        print_table_manual(out, field->table, inner);
+        free(inner);
+    }
+}
+
+static void print_result_manual(struct text *out)
+{
+    for (int32_t i = 0; i < RESULT_ROWS; i++)
+        add_entry(out, "", result_rows[i].path, result_rows[i].type, "", result_rows[i].help);
+}
+
+static int schema(const struct request *request, struct text *out, struct err *err)
+{
+    static const char *const words[] = {"scenario", "platform", "device", "result", NULL};
+    const struct field_table *const tables[] = {&scenario_table, &platform_table, &device_table,
+                                                NULL};
+    const char *given = request->argument.item[0];
+    int32_t kind = 0;
+    while (words[kind] && strcmp(words[kind], given) != 0)
+        kind++;
+    if (!words[kind])
+        return option_unknown(err, "schema", given, words);
+    if (!tables[kind] && request->manual)
+        print_result_manual(out);
+    else if (!tables[kind])
+        print_result_schema(out);
+    else if (request->manual)
+        print_table_manual(out, tables[kind], "");
+    else
+        field_schema(out, tables[kind]);
+    return 0;
+}
+
+static const struct option *const options[] = {&option_manual_row, &option_help_row, NULL};
+
+const struct command command_schema = {
+    .name = "schema",
+    .synopsis = "scenario | platform | device | result  [options]",
+    .help = "the JSON Schema of a file, for editors and programs",
+    .examples = "foretrain schema scenario > foretrain.schema.json",
+    .options = options,
+    .minimum = 1,
+    .maximum = 1,
+    .run = schema,
+};

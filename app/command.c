@@ -1,0 +1,118 @@
+#include "app/command.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int command_finish(struct text *out, struct err *err)
+{
+    int32_t code = err->count ? err->exit_code : 0;
+    if (err->text)
+        fputs(err->text, stderr);
+    if (out->length && (fwrite(out->data, 1, (size_t)out->length, stdout) != (size_t)out->length ||
+                        fflush(stdout))) {
+        fputs("cannot write to standard output\n", stderr);
+        code = 74;
+    }
+    text_release(out);
+    err_release(err);
+    return code;
+}
+
+static void print_help(struct text *out, const char *program, const struct command *command)
+{
+    const char *space = *command->name ? " " : "";
+    text_add(out, "%s%s%s: %s.\n\n", program, space, command->name, command->help);
+    for (const char *line = command->examples; *line;) {
+        const char *end = line;
+        while (*end && *end != '\n')
+            end++;
+        text_add(out, "  $ %.*s\n", (int)(end - line), line);
+        line = *end ? end + 1 : end;
+    }
+    text_add(out, "%sUsage: %s%s%s %s\n\n", *command->examples ? "\n" : "", program, space,
+             command->name, command->synopsis);
+    option_help(out, command->options);
+}
+
+static int check_arguments(const struct command *command, const struct request *request,
+                           struct err *err)
+{
+    int32_t count = request->argument.count;
+    if (count < command->minimum)
+        return err_add_code(err, 64, "missing argument; usage: %s %s", command->name,
+                            command->synopsis);
+    if (count > command->maximum)
+        return err_add_code(err, 64, "unexpected argument '%s'; usage: %s %s",
+                            request->argument.item[command->maximum], command->name,
+                            command->synopsis);
+    return 0;
+}
+
+int command_main(const char *program, const struct command *command, int argc, char **argv)
+{
+    struct text out = {0};
+    struct err err = {0};
+    struct request request = request_default();
+    if (!option_parse(command->options, argc, argv, &request, &request.argument, &err)) {
+        if (request.help)
+            print_help(&out, program, command);
+        else if (!check_arguments(command, &request, &err))
+            command->run(&request, &out, &err);
+    }
+    option_release(command->options, &request);
+    option_list_release(&request.argument);
+    return command_finish(&out, &err);
+}
+
+static void print_list(struct text *out, const char *program, const struct command *const *list)
+{
+    text_add(out, "Usage: %s COMMAND ...\n\n", program);
+    for (int32_t i = 0; list[i]; i++)
+        text_add(out, "  %-11s %s\n", list[i]->name, list[i]->help);
+    text_add(out, "\n'%s COMMAND --help' says more.\n", program);
+}
+
+static int refuse(const char *given, const struct command *const *list, struct err *err)
+{
+    enum { COMMAND_LIMIT = 15 };
+    const char *names[COMMAND_LIMIT + 1] = {0};
+    for (int32_t i = 0; list[i] && i < COMMAND_LIMIT; i++)
+        names[i] = list[i]->name;
+    return option_unknown(err, given[0] == '-' ? "option" : "command", given, names);
+}
+
+static int run_found(const char *program, const struct command *command, int argc, char **argv)
+{
+    if (!command->sub)
+        return command_main(program, command, argc, argv);
+    char *longer = base_format("%s %s", program, command->name);
+    int code = command_dispatch(longer, command->sub, argc, argv);
+    free(longer);
+    return code;
+}
+
+int command_dispatch(const char *program, const struct command *const *list, int argc, char **argv)
+{
+    struct text out = {0};
+    struct err err = {0};
+    if (argc < 1) {
+        print_list(&out, program, list);
+        fputs(out.data, stderr);
+        text_release(&out);
+        return 64;
+    }
+    bool help = !strcmp(argv[0], "help") || !strcmp(argv[0], "--help") || !strcmp(argv[0], "-h");
+    const char *name = help && argc > 1 ? argv[1] : argv[0];
+    for (int32_t i = 0; list[i]; i++) {
+        if (strcmp(list[i]->name, name) != 0)
+            continue;
+        return help ? run_found(program, list[i], 1, (char *[]){"--help", NULL})
+                    : run_found(program, list[i], argc - 1, argv + 1);
+    }
+    if (help && argc < 2)
+        print_list(&out, program, list);
+    else
+        refuse(name, list, &err);
+    return command_finish(&out, &err);
+}

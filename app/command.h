@@ -1,0 +1,45 @@
+#pragma once
+
+/** @file
+ * A command: what it is called, which options it takes, and the function that answers.
+ *
+ * A command appends its result to a text and its faults to a struct err; it never prints.  So
+ * stdout holds a whole result or nothing.
+ */
+
+#include "app/request.h"
+
+/** One command.  All texts are static. */
+struct command {
+    const char *name;
+    const char *synopsis;                /**< what follows the name: "JOB [options]" */
+    const char *help;                    /**< one sentence without full stop */
+    const char *examples;                /**< lines without indentation, or "" */
+    const struct option *const *options; /**< NULL-terminated, with option_help_row */
+    int32_t minimum, maximum;            /**< how many arguments that are no options */
+
+    /** Answer @request into @out.  @return 0, or -1 with a message. */
+    int (*run)(const struct request *request, struct text *out, struct err *err);
+
+    const struct command *const *sub; /**< instead of all but name and help: commands of its own */
+};
+
+extern const struct command command_predict, command_show, command_check, command_collective,
+    command_schema, command_env, command_completion;
+
+/** Those of foretrain, NULL-terminated, in the order of help. */
+extern const struct command *const commands[];
+
+/** Parse @argv (without the command's name) and answer, printing the result on stdout and messages
+ * on stderr; @program names the program in help.
+ * @return the exit code. */
+int command_main(const char *program, const struct command *command, int argc, char **argv);
+
+/** Find @argv[0] among the NULL-terminated @list and run it with the rest.  "help" and --help list
+ * them, "help NAME" is "NAME --help"; without words they are listed on stderr.
+ * @return the exit code: 64 without words or for an unknown command. */
+int command_dispatch(const char *program, const struct command *const *list, int argc, char **argv);
+
+/** Print @out on stdout and the messages of @err on stderr, and release both.
+ * @return the exit code: 0 when there are no messages, 74 when stdout cannot be written. */
+int command_finish(struct text *out, struct err *err);

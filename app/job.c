@@ -1,0 +1,210 @@
+#include "app/job.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/iteration.h"
+#include "models/networks.h"
+
+/* The part of the cluster a point uses: {0, 0} nodes and devices are never valid results. */
+static void place(const struct job *job, int32_t phase, struct point *point)
+{
+    const struct scenario *s = &job->scenario;
+    bool baseline = phase == JOB_BASELINE;
+    int64_t devices = s->cluster.devices_per_node ? s->cluster.devices_per_node
+                                                  : platform_devices_per_node(job->platform);
+    if (baseline && s->baseline.devices_per_node)
+        devices = s->baseline.devices_per_node;
+    point->devices_per_node = (int32_t)devices;
+    point->nodes = (int32_t)(baseline ? s->baseline.nodes : s->cluster.nodes);
+    if (s->allreduce.columns && !baseline) {
+        point->grid.columns = (int32_t)s->allreduce.columns;
+        point->grid.rows = (int32_t)s->allreduce.rows;
+        return;
+    }
+    point->grid = grid_nearest_square(point->nodes * point->devices_per_node);
+    point->grid_chosen =
+        s->allreduce.algorithm == ALGORITHM_TORUS2D || !platform_nodes(job->platform);
+}
+
+static int check_grid(const struct job *job, struct err *err)
+{
+    struct point point = {0};
+    place(job, 0, &point);
+    int64_t devices = (int64_t)point.nodes * point.devices_per_node;
+    int64_t places = (int64_t)point.grid.columns * point.grid.rows;
+    if (places == devices)
+        return 0;
+    struct grid near = grid_nearest_square((int32_t)devices);
+    return err_add(
+        err,
+        "%s: error: grid %d x %d has %lld places but %d nodes of %s with %d devices each "
+        "have %lld devices; %d x %d would fit",
+        job->scenario.path, point.grid.columns, point.grid.rows, (long long)places, point.nodes,
+        platform_name(job->platform), point.devices_per_node, (long long)devices, near.columns,
+        near.rows);
+}
+
+int job_read(struct job *job, const char *path, const char *const *set, int32_t set_count,
+             struct err *err)
+{
+    *job = (struct job){0};
+    if (scenario_read(&job->scenario, path, set, set_count, err))
+        return -1;
+    const struct scenario *s = &job->scenario;
+    job->platform = platform_read(s->cluster.platform, err);
+    job->model =
+        network_build(s->model.network, (int32_t)s->model.image, (int32_t)s->model.classes, err);
+    if (job->platform && job->model && !check_grid(job, err))
+        return 0;
+    job_release(job);
+    return -1;
+}
+
+void job_release(struct job *job)
+{
+    model_free(job->model);
+    platform_free(job->platform);
+    scenario_release(&job->scenario);
+    *job = (struct job){0};
+}
+
+int32_t job_phases(const struct job *job)
+{
+    return job->scenario.training.phase.count;
+}
+
+static const struct scenario_phase *find_phase(const struct job *job, int32_t phase)
+{
+    const struct scenario_phase *all = job->scenario.training.phase.item;
+    return &all[phase == JOB_BASELINE ? job_phases(job) - 1 : phase];
+}
+
+static struct iteration describe(const struct job *job, const struct point *point)
+{
+    return (struct iteration){
+        .model = job->model,
+        .scenario = &job->scenario,
+        .fusion = (enum fusion)platform_device(job->platform)->fusion,
+        .grid = point->grid,
+        .devices_per_node = point->devices_per_node,
+        .batch = point->batch,
+    };
+}
+
+static int attach_fabric(struct point *point, const struct platform *platform, struct err *err)
+{
+    point->fabric =
+        platform_fabric(platform, point->nodes, point->devices_per_node, point->grid, err);
+    point->run = (struct run){
+        .fabric = point->fabric,
+        .device = platform_device(platform),
+        .iterations = 1,
+    };
+    return point->fabric ? 0 : -1;
+}
+
+int job_point(const struct job *job, int32_t phase, struct point *point, struct err *err)
+{
+    const struct scenario *s = &job->scenario;
+    if (phase >= job_phases(job))
+        return err_add_code(err, 64, "there is no phase %d: %s has %d, counted from 0", phase,
+                            s->path, job_phases(job));
+    place(job, phase, point);
+    point->batch = find_phase(job, phase)->batch_per_device;
+    if (attach_fabric(point, job->platform, err))
+        return -1;
+    struct iteration iteration = describe(job, point);
+    point->schedule = iteration_build(&iteration);
+    point->run.input_workers = s->input.workers;
+    point->run.input_rate = s->input.rate;
+    point->run.noise = (struct noise){
+        .compute_cv = s->noise.compute_cv,
+        .straggler_fraction = s->noise.straggler_fraction,
+        .straggler_slowdown = s->noise.straggler_slowdown,
+        .seed = (uint64_t)s->seed,
+    };
+    return 0;
+}
+
+/* Fill what the user left open; a grid smaller than one node uses a part of the node. */
+static int complete(struct placement placement, const struct platform *platform,
+                    struct point *point, struct err *err)
+{
+    int32_t full = platform_devices_per_node(platform);
+    point->devices_per_node = full;
+    point->nodes = placement.nodes;
+    point->grid = placement.grid;
+    if (!placement.grid.columns) {
+        if (!placement.nodes)
+            return err_add_code(err, 64, "how many ranks? give --grid CxR or --nodes N");
+        point->grid = grid_nearest_square(placement.nodes * full);
+        point->grid_chosen = true;
+        return 0;
+    }
+    int32_t ranks = grid_ranks(placement.grid);
+    int32_t nodes = placement.nodes ? placement.nodes : ranks < full ? 1 : ranks / full;
+    if (ranks % nodes || ranks / nodes > full || (!placement.nodes && ranks > full && ranks % full))
+        return err_add_code(err, 64, "%d ranks do not fill %d nodes of %d devices", ranks, nodes,
+                            full);
+    point->nodes = nodes;
+    point->devices_per_node = ranks / nodes;
+    return 0;
+}
+
+int point_collective(struct point *point, const struct platform *platform,
+                     struct placement placement, enum algorithm algorithm, int64_t bytes,
+                     struct err *err)
+{
+    if (complete(placement, platform, point, err) || attach_fabric(point, platform, err))
+        return -1;
+    point->schedule =
+        iteration_build_all_reduce(algorithm, point->grid, point->devices_per_node, bytes, err);
+    return point->schedule ? 0 : -1;
+}
+
+void point_release(struct point *point)
+{
+    schedule_free(point->schedule);
+    fabric_free(point->fabric);
+    *point = (struct point){0};
+}
+
+bool point_equal(const struct point *a, const struct point *b)
+{
+    return a->nodes == b->nodes && a->devices_per_node == b->devices_per_node &&
+           a->grid.columns == b->grid.columns && a->grid.rows == b->grid.rows &&
+           schedule_hash(a->schedule) == schedule_hash(b->schedule);
+}
+
+double job_evaluation(const struct job *job, const struct point *point, int64_t evaluations)
+{
+    int64_t devices = grid_ranks(point->grid);
+    int64_t images = (job->scenario.training.validation_images + devices - 1) / devices;
+    if (!images || !evaluations)
+        return 0.0;
+    int64_t passes = (images + point->batch - 1) / point->batch;
+    struct iteration iteration = describe(job, point);
+    iteration.batch = (images + passes - 1) / passes;
+    struct schedule *forward = iteration_build_forward(&iteration);
+    double lane[LANE_COUNT] = {0};
+    double longest = 0.0;
+    for (int32_t i = 0; i < forward->step_count; i++) {
+        const struct step *step = &forward->step[i];
+        lane[step->lane] += run_local_seconds(&point->run, step);
+        longest = fmax(longest, lane[step->lane]);
+    }
+    schedule_free(forward);
+    return (double)evaluations * (double)passes * longest;
+}
+
+int grid_parse(const char *text, struct grid *grid, struct err *err)
+{
+    int columns, rows, length = 0;
+    if (sscanf(text, "%dx%d%n", &columns, &rows, &length) != 2 || text[length] || columns < 1 ||
+        rows < 1 || (int64_t)columns * rows > INT32_MAX)
+        return err_add_code(err, 64, "--grid: expected columns x rows as in 64x32, got '%s'", text);
+    *grid = (struct grid){.columns = columns, .rows = rows};
+    return 0;
+}

@@ -1,0 +1,79 @@
+#pragma once
+
+/** @file
+ * From a scenario file to something a back end can run.
+ *
+ * foretrain and foretrain-sim both come through here, so the child simulates exactly the schedule
+ * and fabric that its parent checks.
+ */
+
+#include "core/backend.h"
+#include "core/model.h"
+#include "core/phase.h"
+#include "core/platform.h"
+#include "core/scenario.h"
+
+/** A scenario with what it names.  Start from {0}. */
+struct job {
+    struct scenario scenario;
+    struct platform *platform; /**< owned */
+    struct model *model;       /**< owned */
+};
+
+/** Read scenario @path with @set ("key=value", count), its platform and its network, and check the
+ * grid against the platform's devices.
+ * @return 0, or -1 with the messages of scenario, platform or network, or: a grid that does not
+ * hold the devices; then @job is released. */
+int job_read(struct job *job, const char *path, const char *const *set, int32_t set_count,
+             struct err *err);
+
+/** Release; accepts a zeroed struct. */
+void job_release(struct job *job);
+
+/** The number of phases. */
+int32_t job_phases(const struct job *job);
+
+enum { JOB_BASELINE = -1 /**< instead of a phase: the run that efficiency is relative to */ };
+
+/** One schedule on one fabric: what a back end runs once.  Start from {0}. */
+struct point {
+    int32_t nodes, devices_per_node;
+    struct grid grid;
+    bool grid_chosen;          /**< the user gave none, and it matters */
+    int64_t batch;             /**< images per device; 0: not a training step */
+    struct fabric *fabric;     /**< owned */
+    struct schedule *schedule; /**< owned, sealed */
+    struct run run;            /**< points to the fabric and to the platform's device */
+};
+
+/** Build the iteration of @phase (from 0), or of the baseline at the last phase's batch, into
+ * zeroed @point.  Borrows from @job.
+ * @return 0, or -1: no such phase (exit code 64), more nodes or devices than the platform has. */
+int job_point(const struct job *job, int32_t phase, struct point *point, struct err *err);
+
+/** Which ranks take part in a single collective. */
+struct placement {
+    int32_t nodes;    /**< 0: as many as the grid needs */
+    struct grid grid; /**< 0 x 0: nearest to a square */
+};
+
+/** Build one all-reduce of @bytes into zeroed @point.  Borrows from @platform.
+ * @return 0, or -1: neither grid nor nodes given (exit code 64), a grid that does not fill nodes or
+ * does not fit the platform, an algorithm that cannot run on it. */
+int point_collective(struct point *point, const struct platform *platform,
+                     struct placement placement, enum algorithm algorithm, int64_t bytes,
+                     struct err *err);
+
+/** Release; accepts a zeroed struct. */
+void point_release(struct point *point);
+
+/** Whether a back end must answer the same for both: equal schedules on equal fabrics of one
+ * platform. */
+bool point_equal(const struct point *a, const struct point *b);
+
+/** Seconds of all @evaluations of the validation set, split over the devices of @point: forward
+ * passes at the local batch, without communication. */
+double job_evaluation(const struct job *job, const struct point *point, int64_t evaluations);
+
+/** Parse "64x32" as columns x rows.  @return 0, or -1 with exit code 64. */
+int grid_parse(const char *text, struct grid *grid, struct err *err);

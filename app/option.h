@@ -1,0 +1,66 @@
+#pragma once
+
+/** @file
+ * Command-line options described by rows: one row drives parsing, --help and completion.
+ *
+ * Options may stand anywhere, as `--name value`, `--name=value`, `-n value` or `-nvalue`; `--` ends
+ * them.  Values are borrowed from argv.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base.h"
+#include "core/err.h"
+
+/** Type of an option's member in the record. */
+enum option_kind {
+    OPTION_FLAG,    /**< bool */
+    OPTION_TEXT,    /**< const char *; the last one given counts */
+    OPTION_TEXTS,   /**< struct option_list; each use appends */
+    OPTION_INTEGER, /**< int32_t, at least 0 */
+    OPTION_WORD,    /**< int32_t: the index in `words` */
+    OPTION_KIND_COUNT
+};
+
+/** Texts in the order they were given.  Start from {0}; release with option_list_release(). */
+struct option_list {
+    const char **item; /**< (count) borrowed texts; the array is owned */
+    int32_t count;
+    int64_t capacity;
+};
+
+/** Append @text. */
+void option_list_add(struct option_list *list, const char *text);
+
+/** Release the array; the struct may be used again. */
+void option_list_release(struct option_list *list);
+
+/** One row. */
+struct option {
+    const char *name; /**< "backend", without dashes */
+    char letter;      /**< the short form, or 0 */
+    enum option_kind kind;
+    size_t offset;            /**< of the member in the record */
+    const char *argument;     /**< what help calls the value: "FILE"; NULL for flags and words */
+    const char *const *words; /**< for OPTION_WORD: NULL-terminated */
+    const char *help;         /**< one sentence without full stop */
+};
+
+/** Parse @argv (@argc) by the NULL-terminated @table into @record, which the caller has filled with
+ * defaults; what is no option goes to @argument.
+ * @return 0, or -1 with exit code 64: unknown option (with the nearest), missing or unexpected
+ * value, not a number, unknown word. */
+int option_parse(const struct option *const *table, int argc, char **argv, void *record,
+                 struct option_list *argument, struct err *err);
+
+/** Release the lists that option_parse() filled in @record. */
+void option_release(const struct option *const *table, void *record);
+
+/** Append one line per option of the NULL-terminated @table. */
+void option_help(struct text *out, const struct option *const *table);
+
+/** Add a message with exit code 64 that @given is not among the NULL-terminated @words: "unknown
+ * command 'predcit'; did you mean 'predict'?".  @what says what it is.  @return -1. */
+int option_unknown(struct err *err, const char *what, const char *given, const char *const *words);

@@ -1,0 +1,121 @@
+#include "app/request.h"
+
+#include <assert.h>
+
+const char *const backend_words[] = {"analytic", "sim", NULL};
+static_assert(sizeof(backend_words) / sizeof(*backend_words) == BACKEND_CHOICE_COUNT + 1,
+              "a word per back end");
+
+struct request request_default(void)
+{
+    return (struct request){
+        .backend = -1,
+        .algorithm = ALGORITHM_RING,
+        .iterations = 2,
+        .traced_ranks = 4,
+        .phase = -1,
+        .ranks = 4,
+        .image = 224,
+    };
+}
+
+#define AT(member) offsetof(struct request, member)
+
+const struct option option_help_row = {"help", 'h', OPTION_FLAG, AT(help), .help = "Print this"};
+const struct option option_version_row = {"version", 0, OPTION_FLAG, AT(version),
+                                          .help = "Print the version"};
+const struct option option_set_row = {"set",
+                                      's',
+                                      OPTION_TEXTS,
+                                      AT(set),
+                                      "KEY=VALUE",
+                                      NULL,
+                                      "Override one key of the scenario; may be repeated"};
+const struct option option_json_row = {"json", 'j', OPTION_FLAG, AT(json),
+                                       .help = "Print one JSON object"};
+const struct option option_backend_row = {"backend",
+                                          'b',
+                                          OPTION_WORD,
+                                          AT(backend),
+                                          NULL,
+                                          backend_words,
+                                          "Closed form, or simulation (default when installed)"};
+const struct option option_grain_row = {"grain",
+                                        'g',
+                                        OPTION_WORD,
+                                        AT(grain),
+                                        NULL,
+                                        grain_names,
+                                        "How finely the simulator looks (default: auto)"};
+const struct option option_iterations_row = {
+    "iterations",
+    'i',
+    OPTION_INTEGER,
+    AT(iterations),
+    "N",
+    NULL,
+    "Training steps to walk; the last counts (default: 2)"};
+const struct option option_traced_ranks_row = {
+    "traced-ranks",
+    0,
+    OPTION_INTEGER,
+    AT(traced_ranks),
+    "N",
+    NULL,
+    "Ranks whose steps are recorded; 0: all (default: 4)"};
+const struct option option_trace_row = {"trace",
+                                        't',
+                                        OPTION_TEXT,
+                                        AT(trace),
+                                        "FILE",
+                                        NULL,
+                                        "Write the last phase's steps as Chrome/Kineto JSON"};
+const struct option option_paje_row = {
+    "paje", 0, OPTION_TEXT, AT(paje), "FILE", NULL, "Write the last phase's steps as a Paje trace"};
+const struct option option_phase_row = {
+    "phase", 'p', OPTION_INTEGER, AT(phase), "N", NULL, "Which phase, from 0 (default: the last)"};
+const struct option option_baseline_row = {"baseline", 0, OPTION_FLAG, AT(baseline),
+                                           .help = "The baseline instead of a phase"};
+const struct option option_explain_row = {"explain", 'e', OPTION_FLAG, AT(explain),
+                                          .help = "Print every value and where it comes from"};
+const struct option option_assumed_row = {"assumed", 0, OPTION_FLAG, AT(assumed),
+                                          .help = "Only the numbers that are assumed"};
+const struct option option_manual_row = {"man", 0, OPTION_FLAG, AT(manual),
+                                         .help = "Print the keys as text for a manual page"};
+const struct option option_image_row = {"image",
+                                        0,
+                                        OPTION_INTEGER,
+                                        AT(image),
+                                        "PIXELS",
+                                        NULL,
+                                        "Height and width of the input (default: 224)"};
+const struct option option_platform_row = {
+    "platform", 0, OPTION_TEXT, AT(platform), "NAME", NULL, "A name in platforms/ or a file"};
+const struct option option_grid_row = {
+    "grid", 0, OPTION_TEXT, AT(grid), "CxR", NULL, "Columns x rows of ranks: 64x64"};
+const struct option option_nodes_row = {
+    "nodes", 'n', OPTION_INTEGER, AT(nodes), "N", NULL, "Nodes, when no grid says how many ranks"};
+const struct option option_ranks_row = {
+    "ranks", 0, OPTION_INTEGER, AT(ranks), "N", NULL, "Ranks taking part (default: 4)"};
+const struct option option_algorithm_row = {"algorithm",
+                                            'a',
+                                            OPTION_WORD,
+                                            AT(algorithm),
+                                            NULL,
+                                            algorithm_names,
+                                            "How to all-reduce (default: ring)"};
+const struct option option_bytes_row = {
+    "bytes",
+    0,
+    OPTION_TEXT,
+    AT(bytes),
+    "SIZES",
+    NULL,
+    "100MB, a list 1MB,10MB or a range 1MB..64MB:x2 (default: 100MB)"};
+const struct option option_collective_row = {"collective",
+                                             0,
+                                             OPTION_TEXT,
+                                             AT(bytes),
+                                             "SIZE",
+                                             NULL,
+                                             "One all-reduce of that size instead of a JOB"};

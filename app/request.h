@@ -1,0 +1,46 @@
+#pragma once
+
+/** @file
+ * What the user asked for: the one record behind the options of foretrain and foretrain-sim.
+ *
+ * Both programs share the rows, so an option means the same in each, and foretrain can pass its
+ * request to a child word by word.
+ */
+
+#include "app/option.h"
+#include "core/backend.h"
+#include "core/collective.h"
+
+/** Words of --backend: the index in backend_words. */
+enum backend_choice { BACKEND_ANALYTIC, BACKEND_SIM, BACKEND_CHOICE_COUNT };
+
+/** "analytic", "sim", NULL-terminated, in the order of enum backend_choice. */
+extern const char *const backend_words[];
+
+/** All options of all commands.  Texts are borrowed from argv. */
+struct request {
+    struct option_list argument; /**< what is no option: JOB, the kind of `show`, ... */
+    struct option_list set;      /**< "key=value", over the scenario */
+    bool help, version, json, explain, assumed, manual, baseline;
+    int32_t backend;      /**< enum backend_choice, or -1: sim when there is one */
+    int32_t grain;        /**< enum grain */
+    int32_t algorithm;    /**< enum algorithm */
+    int32_t iterations;   /**< to simulate */
+    int32_t traced_ranks; /**< whose spans are kept; 0: all */
+    int32_t phase;        /**< from 0, or -1: the last */
+    int32_t nodes;        /**< 0: not given */
+    int32_t ranks;
+    int32_t image; /**< [pixels] */
+    const char *bytes, *grid, *platform, *trace, *paje;
+};
+
+/** The record before any option is read. */
+struct request request_default(void);
+
+/** The rows.  A command lists pointers to those it takes. */
+extern const struct option option_help_row, option_version_row, option_set_row, option_json_row,
+    option_backend_row, option_grain_row, option_iterations_row, option_traced_ranks_row,
+    option_trace_row, option_paje_row, option_phase_row, option_baseline_row, option_explain_row,
+    option_assumed_row, option_manual_row, option_image_row, option_platform_row, option_grid_row,
+    option_nodes_row, option_ranks_row, option_algorithm_row, option_bytes_row,
+    option_collective_row;

@@ -1,0 +1,86 @@
+#include "app/task.h"
+
+#include <stdlib.h>
+
+#include "core/floor.h"
+
+enum backend_choice task_backend(const struct request *request, char **warning)
+{
+    *warning = NULL;
+    if (request->backend >= 0)
+        return (enum backend_choice)request->backend;
+    char *program = child_program();
+    free(program);
+    if (program)
+        return BACKEND_SIM;
+    *warning = base_copy("foretrain-sim was not found, so this is the closed form without "
+                         "contention: a lower bound");
+    return BACKEND_ANALYTIC;
+}
+
+static int run_analytic(struct task *const *task, int32_t count, struct err *err)
+{
+    for (int32_t i = 0; i < count; i++)
+        if (backend_analytic.run(&task[i]->point.run, task[i]->point.schedule,
+                                 &task[i]->child.trace, err))
+            return -1;
+    return 0;
+}
+
+static int run_sim(struct task *const *task, int32_t count, const struct request *request,
+                   struct err *err)
+{
+    struct child *child = base_alloc(count, sizeof(*child));
+    for (int32_t i = 0; i < count; i++) {
+        struct child *own = &task[i]->child;
+        child_add(own, "--grain=%s", grain_names[request->grain]);
+        child_add(own, "--iterations=%d", task[i]->point.run.iterations);
+        child_add(own, "--traced-ranks=%d", request->traced_ranks);
+        child[i] = *own;
+    }
+    int failed = child_run(child, count, err);
+    for (int32_t i = 0; i < count; i++)
+        task[i]->child = child[i];
+    free(child);
+    return failed;
+}
+
+/* The tasks that are not equal to an earlier one. */
+static int32_t find_distinct(struct task *task, int32_t count, struct task **distinct)
+{
+    int32_t found = 0;
+    for (int32_t i = 0; i < count; i++) {
+        int32_t same = 0;
+        while (same < found && !point_equal(&distinct[same]->point, &task[i].point))
+            same++;
+        if (same == found)
+            distinct[found++] = &task[i];
+        task[i].trace = &distinct[same]->child.trace;
+    }
+    return found;
+}
+
+int task_run_all(struct task *task, int32_t count, enum backend_choice backend,
+                 const struct request *request, struct err *err)
+{
+    for (int32_t i = 0; i < count; i++) {
+        task[i].point.run.grain = (enum grain)request->grain;
+        task[i].point.run.traced_ranks = request->traced_ranks;
+    }
+    struct task **distinct = base_alloc(count, sizeof(struct task *));
+    int32_t found = find_distinct(task, count, distinct);
+    int failed = backend == BACKEND_SIM ? run_sim(distinct, found, request, err)
+                                        : run_analytic(distinct, found, err);
+    for (int32_t i = 0; i < found && !failed; i++)
+        failed = floor_check(&distinct[i]->point.run, distinct[i]->point.schedule,
+                             distinct[i]->trace, err);
+    free(distinct);
+    return failed;
+}
+
+void task_release(struct task *task)
+{
+    point_release(&task->point);
+    child_release(&task->child);
+    *task = (struct task){0};
+}
