@@ -41,7 +41,8 @@ def fault_of_quoted(name, target):
     folder = name.split("/")[0]
     if target == "config.h":
         return None if name.endswith(".c") else "config.h belongs in sources, not in headers"
-    if "/" not in target or not (project.ROOT / target).is_file():
+    ours = [project.ROOT / target, project.ROOT / (target + ".in")]
+    if "/" not in target or not any(path.is_file() for path in ours):
         return f'"{target}" is not a path from the root of the project'
     if not target.startswith(MAY[folder]):
         return f'{folder}/ may not include "{target}"'

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Run one packaged checker over the whole project.  usage: lint.sh CHECKER
+# Run one packaged checker over the whole project.  usage: lint.sh CHECKER [MANUAL_PAGE...]
 # Exit status 77 when the checker is not installed; the last line printed says so.
 set -u
 cd "$(dirname "$0")/.." || exit
@@ -46,8 +46,13 @@ yamllint)
     need yamllint
     files '*.yaml' | xargs -0 yamllint --strict -c tools/yamllint.yaml
     ;;
+mandoc)
+    need mandoc
+    # What mandoc only warns of is how scdoc writes.
+    mandoc -T lint -W error "${@:2}"
+    ;;
 *)
-    echo "usage: lint.sh clang-format|cppcheck|shellcheck|bash|yamllint" >&2
+    echo "usage: lint.sh clang-format|cppcheck|shellcheck|bash|yamllint|mandoc" >&2
     exit 64
     ;;
 esac
