@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/cost.h"
+#include "core/floor.h"
 
 const char *const grain_names[] = {"auto", "folded", "full", "coarse", NULL};
 static_assert(sizeof(grain_names) / sizeof(*grain_names) == GRAIN_COUNT + 1, "a name each");
@@ -199,6 +200,14 @@ double analytic_collective(const struct fabric *fabric, const struct schedule *s
     return seconds;
 }
 
+/* Not below the floor either, which knows what the recurrence does not: links are shared. */
+static double collective_seconds(const struct run *run, const struct schedule *schedule,
+                                 int32_t step)
+{
+    return fmax(analytic_collective(run->fabric, schedule, step),
+                floor_collective(run->fabric, schedule, step).seconds);
+}
+
 /* The seconds of every step (step_count). */
 static double *step_seconds(const struct run *run, const struct schedule *schedule)
 {
@@ -208,8 +217,7 @@ static double *step_seconds(const struct run *run, const struct schedule *schedu
         const struct step *step = &schedule->step[id];
         if (step->kind == STEP_COLLECTIVE) {
             int32_t like = schedule_first_like(schedule, id);
-            seconds[id] =
-                like < id ? seconds[like] : analytic_collective(run->fabric, schedule, id);
+            seconds[id] = like < id ? seconds[like] : collective_seconds(run, schedule, id);
         } else {
             seconds[id] = run_local_seconds(run, step) * (step->kind == STEP_COMPUTE ? slowest : 1);
         }

@@ -57,9 +57,10 @@ struct backend {
                struct err *err);
 };
 
-/** Closed form: max-plus over lanes, no contention, noise by expectation (every rank computes as
- * long as the slowest is expected to, see noise_expected_slowest()).  A lower bound without noise.
- * Traces rank 0, which stands for all. */
+/** Closed form: max-plus over lanes; a collective takes analytic_collective(), or its floor where
+ * shared links make that longer; noise by expectation (every rank computes as long as the slowest
+ * is expected to, see noise_expected_slowest()).  A lower bound without noise.  Traces rank 0,
+ * which stands for all. */
 extern const struct backend backend_analytic;
 
 /** Seconds of one collective with every route alone on its links: the max-plus recurrence over

@@ -19,7 +19,7 @@ struct plan {
     struct phase *phase;
     int32_t phase_count;
     double epochs;       /**< of all phases */
-    int64_t evaluations; /**< full passes over the validation set */
+    int64_t evaluations; /**< full passes over the validation set: floor(epochs / evaluate_every) */
 };
 
 /** Lay out the phases of @scenario for @devices devices; release with plan_release(). */
