@@ -31,8 +31,9 @@ enum collective_op {
 enum algorithm {
     ALGORITHM_RING,             /**< Patarasuk and Yuan 2009 */
     ALGORITHM_TREE,             /**< binomial tree: reduce to rank 0, broadcast */
-    ALGORITHM_DOUBLE_TREE,      /**< two complementary binary trees, half the vector each (Sanders,
-                                     Speck, Traeff 2009); all-reduce only */
+    ALGORITHM_DOUBLE_TREE,      /**< two complementary binary trees, half the vector each, pipelined
+                                     in DOUBLE_TREE_CHUNKS chunks (Sanders, Speck, Traeff 2009);
+                                     all-reduce only */
     ALGORITHM_HALVING_DOUBLING, /**< recursive halving, then doubling (Rabenseifner 2004); ranks
                                      beyond a power of two fold in first */
     ALGORITHM_HIERARCHICAL,     /**< reduce to a leader in each group, ring among leaders, broadcast
@@ -40,6 +41,11 @@ enum algorithm {
     ALGORITHM_TORUS2D,          /**< reduce-scatter in rows, all-reduce in columns, all-gather in
                                      rows, rings throughout (Mikami et al. 2018); all-reduce only */
     ALGORITHM_COUNT
+};
+
+enum {
+    DOUBLE_TREE_CHUNKS = 16, /**< pieces in which each half travels; our choice: three vectors' time
+                                  for 1024 ranks, where one piece would take 20 and endless ones 2 */
 };
 
 /** "all-reduce", "reduce-scatter", "all-gather". */
@@ -95,7 +101,9 @@ int32_t collective_send_peer(const struct collective *c, int32_t rank, int32_t p
 int32_t collective_receive_peer(const struct collective *c, int32_t rank, int32_t pattern);
 
 /** The size of each message of @round as a fraction of the full vector when blocks are exactly
- * even (a real number): what a back end times.  Equal for all senders of the round. */
+ * even (a real number): what a back end times.  Equal for all senders of the round, except in
+ * reduce-scatter and all-gather by TREE and HALVING_DOUBLING among ranks that are no power of two:
+ * there it is the largest. */
 double collective_share(const struct collective *c, int32_t round);
 
 /** Elements @rank sends over all rounds (exact, with uneven blocks). */

@@ -1,4 +1,469 @@
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/base.h"
+#include "core/collective.h"
+
+enum { LARGEST_RANKS = 17, LARGEST_COLUMNS = 7, LARGEST_ROWS = 5 };
+
+typedef void check(const struct collective *c);
+
+static int64_t block_begin(int64_t elements, int32_t blocks, int32_t block)
+{
+    int64_t begin = 0;
+    for (int32_t i = 0; i < block; i++)
+        begin += elements / blocks + (i < elements % blocks);
+    return begin;
+}
+
+/* --- which collectives are looked at -----------------------------------------------------------
+ */
+
+/* Grids of the torus, or group sizes of the hierarchy; one dummy for the others. */
+static void for_each_shape(struct collective c, check *see)
+{
+    if (c.algorithm == ALGORITHM_HIERARCHICAL) {
+        for (c.group = 1; c.group <= c.ranks; c.group++)
+            if (c.ranks % c.group == 0)
+                see(&c);
+    } else if (c.algorithm == ALGORITHM_TORUS2D) {
+        for (int32_t rows = 1; rows <= LARGEST_ROWS; rows++) {
+            c.grid = (struct grid){.columns = c.ranks / rows, .rows = rows};
+            if (c.ranks % rows == 0 && c.grid.columns <= LARGEST_COLUMNS)
+                see(&c);
+        }
+    } else {
+        see(&c);
+    }
+}
+
+static void for_each_size(struct collective c, check *see)
+{
+    int32_t n = c.ranks;
+    const int64_t sizes[] = {0, 1, n - 1, n, n + 1, 10 * n + 3};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+        c.elements = sizes[i];
+        for_each_shape(c, see);
+    }
+}
+
+static void for_each_of(enum algorithm algorithm, check *see)
+{
+    int32_t largest =
+        algorithm == ALGORITHM_TORUS2D ? LARGEST_COLUMNS * LARGEST_ROWS : LARGEST_RANKS;
+    struct collective c = {.algorithm = algorithm};
+    for (int32_t op = 0; op < COLLECTIVE_OP_COUNT; op++) {
+        c.op = (enum collective_op)op;
+        for (c.ranks = 1; c.ranks <= largest && algorithm_supports(algorithm, c.op); c.ranks++)
+            for_each_size(c, see);
+    }
+}
+
+static void for_each(check *see)
+{
+    for (int32_t algorithm = 0; algorithm < ALGORITHM_COUNT; algorithm++)
+        for_each_of((enum algorithm)algorithm, see);
+}
+
+/* --- running the rounds in memory --------------------------------------------------------------
+ */
+
+/* The vectors of all ranks, one after the other. */
+struct memory {
+    int64_t *value, *before; /**< (ranks, elements); before: at the start of the round */
+    int64_t cells;
+};
+
+/* Different on every rank and element, so that no two wrong sums cancel. */
+static int64_t contribution(int32_t rank, int64_t element)
+{
+    return (int64_t)(base_hash(base_hash(BASE_HASH_SEED, &rank, sizeof(rank)), &element,
+                               sizeof(element)) >>
+                     24);
+}
+
+static int64_t full_sum(const struct collective *c, int64_t element)
+{
+    int64_t sum = 0;
+    for (int32_t rank = 0; rank < c->ranks; rank++)
+        sum += contribution(rank, element);
+    return sum;
+}
+
+static struct memory fill(const struct collective *c)
+{
+    struct memory memory = {.cells = c->ranks * c->elements};
+    memory.value = base_alloc(memory.cells, sizeof(int64_t));
+    memory.before = base_alloc(memory.cells, sizeof(int64_t));
+    for (int32_t rank = 0; rank < c->ranks; rank++) {
+        int64_t begin = 0, end = c->elements;
+        if (c->op == COLLECTIVE_ALL_GATHER) {
+            begin = block_begin(c->elements, c->ranks, rank);
+            end = block_begin(c->elements, c->ranks, rank + 1);
+        }
+        for (int64_t i = 0; i < c->elements; i++)
+            memory.value[rank * c->elements + i] =
+                i >= begin && i < end ? contribution(rank, i) : -1 - rank;
+    }
+    return memory;
+}
+
+static void receive(const struct collective *c, struct memory *memory, int32_t rank,
+                    struct message message)
+{
+    for (int64_t i = message.offset; i < message.offset + message.count; i++) {
+        int64_t *to = &memory->value[rank * c->elements + i];
+        int64_t from = memory->before[message.peer * c->elements + i];
+        *to = message.reduce ? *to + from : from;
+    }
+}
+
+static void run(const struct collective *c, struct memory *memory)
+{
+    int32_t rounds = collective_rounds(c);
+    for (int32_t round = 0; round < rounds; round++) {
+        memcpy(memory->before, memory->value, (size_t)memory->cells * sizeof(int64_t));
+        for (int32_t rank = 0; rank < c->ranks; rank++) {
+            struct message message = collective_exchange(c, rank, round).receive;
+            if (message.peer >= 0)
+                receive(c, memory, rank, message);
+        }
+    }
+}
+
+/* What @rank must hold in the end: the sums of its block or of all, or everybody's block. */
+static void check_result(const struct collective *c, const struct memory *memory, int32_t rank)
+{
+    int64_t begin = 0, end = c->elements;
+    if (c->op == COLLECTIVE_REDUCE_SCATTER) {
+        begin = block_begin(c->elements, c->ranks, rank);
+        end = block_begin(c->elements, c->ranks, rank + 1);
+    }
+    int32_t owner = 0;
+    for (int64_t i = begin; i < end; i++) {
+        while (i >= block_begin(c->elements, c->ranks, owner + 1))
+            owner++;
+        int64_t expected = c->op == COLLECTIVE_ALL_GATHER ? contribution(owner, i) : full_sum(c, i);
+        assert_int_equal(memory->value[rank * c->elements + i], expected);
+    }
+}
+
+static void check_sums(const struct collective *c)
+{
+    struct memory memory = fill(c);
+    run(c, &memory);
+    for (int32_t rank = 0; rank < c->ranks; rank++)
+        check_result(c, &memory, rank);
+    free(memory.value);
+    free(memory.before);
+}
+
+static void leaves_the_right_values_on_every_rank(void **state)
+{
+    (void)state;
+    for_each(check_sums);
+}
+
+/* --- both ends of a message agree --------------------------------------------------------------
+ */
+
+static void check_inside(const struct collective *c, int32_t rank, struct message message)
+{
+    assert_in_range(message.peer, 0, c->ranks - 1);
+    assert_int_not_equal(message.peer, rank);
+    assert_in_range(message.offset, 0, c->elements);
+    assert_in_range(message.count, 0, c->elements - message.offset);
+}
+
+static void check_ends(const struct collective *c)
+{
+    int32_t rounds = collective_rounds(c);
+    for (int32_t round = 0; round < rounds; round++) {
+        int32_t sends = 0, receives = 0;
+        for (int32_t rank = 0; rank < c->ranks; rank++) {
+            struct exchange mine = collective_exchange(c, rank, round);
+            receives += mine.receive.peer >= 0;
+            if (mine.send.peer < 0)
+                continue;
+            sends++;
+            check_inside(c, rank, mine.send);
+            struct message theirs = collective_exchange(c, mine.send.peer, round).receive;
+            assert_int_equal(theirs.peer, rank);
+            assert_int_equal(theirs.offset, mine.send.offset);
+            assert_int_equal(theirs.count, mine.send.count);
+            assert_int_equal(theirs.reduce, mine.send.reduce);
+        }
+        assert_int_equal(sends, receives);
+        assert_true(sends > 0);
+    }
+}
+
+static void receives_exactly_what_is_sent(void **state)
+{
+    (void)state;
+    for_each(check_ends);
+}
+
+/* --- patterns ----------------------------------------------------------------------------------
+ */
+
+static void check_patterns(const struct collective *c)
+{
+    int32_t rounds = collective_rounds(c), patterns = collective_pattern_count(c);
+    assert_in_range(patterns, rounds > 0, rounds);
+    for (int32_t round = 0; round < rounds; round++) {
+        int32_t pattern = collective_pattern(c, round);
+        assert_in_range(pattern, 0, patterns - 1);
+        for (int32_t rank = 0; rank < c->ranks; rank++) {
+            struct exchange exchange = collective_exchange(c, rank, round);
+            assert_int_equal(collective_send_peer(c, rank, pattern), exchange.send.peer);
+            assert_int_equal(collective_receive_peer(c, rank, pattern), exchange.receive.peer);
+        }
+    }
+}
+
+static void keeps_the_peers_of_a_pattern_in_all_its_rounds(void **state)
+{
+    (void)state;
+    for_each(check_patterns);
+}
+
+static void needs_one_pattern_per_ring(void **state)
+{
+    (void)state;
+    struct collective c = {.algorithm = ALGORITHM_RING, .ranks = 12, .elements = 100};
+    assert_int_equal(collective_pattern_count(&c), 1);
+    c.algorithm = ALGORITHM_TORUS2D;
+    c.grid = (struct grid){.columns = 4, .rows = 3};
+    assert_int_equal(collective_pattern_count(&c), 2);
+    c.algorithm = ALGORITHM_HIERARCHICAL;
+    c.group = 4; /* two levels up, one ring, two levels down */
+    assert_int_equal(collective_pattern_count(&c), 5);
+}
+
+/* --- sizes -------------------------------------------------------------------------------------
+ */
+
+/* The share is real-valued, so compare on a vector that every block count divides. */
+static void check_share(const struct collective *sized)
+{
+    struct collective c = *sized;
+    c.elements = INT64_C(12252240) * 64 * 25; /* of 1 ... 17 ranks, 2^k chunks and 5 x 5 grids */
+    int32_t rounds = collective_rounds(&c);
+    for (int32_t round = 0; round < rounds; round++) {
+        int64_t largest = 0, smallest = INT64_MAX;
+        for (int32_t rank = 0; rank < c.ranks; rank++) {
+            struct message message = collective_exchange(&c, rank, round).send;
+            if (message.peer >= 0 && message.count > largest)
+                largest = message.count;
+            if (message.peer >= 0 && message.count < smallest)
+                smallest = message.count;
+        }
+        double share = collective_share(&c, round) * (double)c.elements;
+        assert_true(fabs(share - (double)largest) <= 4e-16 * share);
+        bool power_of_two = (c.ranks & (c.ranks - 1)) == 0;
+        if (c.op == COLLECTIVE_ALL_REDUCE || c.algorithm == ALGORITHM_RING || power_of_two)
+            assert_int_equal(smallest, largest);
+    }
+}
+
+static void states_the_share_of_the_messages_of_a_round(void **state)
+{
+    (void)state;
+    for_each(check_share);
+}
+
+static void check_sent(const struct collective *c)
+{
+    int64_t all = 0;
+    for (int32_t rank = 0; rank < c->ranks; rank++)
+        all += collective_sent(c, rank);
+    int64_t once = (c->ranks - 1) * c->elements; /* to bring n vectors together, or n parts to n */
+    int64_t expected = c->op == COLLECTIVE_ALL_REDUCE ? 2 * once : once;
+    if (c->algorithm == ALGORITHM_HALVING_DOUBLING || c->algorithm == ALGORITHM_TREE)
+        assert_true(all >= expected); /* folds and detours through the root cost more */
+    else
+        assert_int_equal(all, expected);
+}
+
+static void moves_no_more_elements_than_the_operation_needs(void **state)
+{
+    (void)state;
+    for_each(check_sent);
+}
+
+/* --- textbook figures --------------------------------------------------------------------------
+ */
+
+static int32_t levels(int32_t n)
+{
+    int32_t k = 0;
+    while (1 << k < n)
+        k++;
+    return k;
+}
+
+/* Vectors that pass one rank's port if every round lasts as long as its largest message. */
+static double volume(const struct collective *c)
+{
+    double sum = 0;
+    int32_t rounds = collective_rounds(c);
+    for (int32_t round = 0; round < rounds; round++)
+        sum += collective_share(c, round);
+    return sum;
+}
+
+static void check_cost(const struct collective *c, int32_t rounds, double expected)
+{
+    assert_int_equal(collective_rounds(c), rounds);
+    assert_true(fabs(volume(c) - expected) <= 1e-13 * expected);
+}
+
+static void check_ring(const struct collective *c)
+{
+    int32_t phases = c->op == COLLECTIVE_ALL_REDUCE ? 2 : 1, n = c->ranks;
+    check_cost(c, phases * (n - 1), phases * (n - 1.0) / n);
+    for (int32_t rank = 0; rank < n && c->elements % n == 0; rank++)
+        assert_int_equal(collective_sent(c, rank), phases * (n - 1) * (c->elements / n));
+}
+
+static void ring_takes_n_minus_1_rounds_of_one_nth_per_phase(void **state)
+{
+    (void)state;
+    for_each_of(ALGORITHM_RING, check_ring);
+}
+
+static void check_tree(const struct collective *c)
+{
+    int32_t n = c->ranks, k = levels(n);
+    if (c->op == COLLECTIVE_ALL_REDUCE)
+        check_cost(c, 2 * k, 2 * k);
+    else if (1 << k == n)
+        check_cost(c, 2 * k, k + (n - 1.0) / n);
+}
+
+static void tree_takes_2_log_n_rounds(void **state)
+{
+    (void)state;
+    for_each_of(ALGORITHM_TREE, check_tree);
+}
+
+static void check_halving(const struct collective *c)
+{
+    int32_t n = c->ranks, core = 1 << (levels(n + 1) - 1), k = levels(core);
+    double halving = (core - 1.0) / core;
+    if (c->op == COLLECTIVE_ALL_REDUCE)
+        check_cost(c, 2 * (k + (core < n)), 2 * (halving + (core < n)));
+    else if (core == n)
+        check_cost(c, k, halving);
+    else
+        assert_int_equal(collective_rounds(c), k + 2);
+}
+
+static void halving_doubling_takes_log_n_rounds_and_the_bytes_of_the_ring(void **state)
+{
+    (void)state;
+    for_each_of(ALGORITHM_HALVING_DOUBLING, check_halving);
+}
+
+static void check_double_tree(const struct collective *c)
+{
+    if (c->ranks == 1)
+        return;
+    int32_t height = levels(c->ranks / 2 * 2 + 1) - 1 + c->ranks % 2;
+    int32_t rounds = 4 * (height + DOUBLE_TREE_CHUNKS - 1);
+    check_cost(c, rounds, 0.5 * rounds / DOUBLE_TREE_CHUNKS);
+    struct collective even = *c;
+    even.elements = 2 * DOUBLE_TREE_CHUNKS;
+    for (int32_t rank = 0; rank < c->ranks; rank++)
+        assert_in_range(collective_sent(&even, rank), 0, 2 * even.elements);
+}
+
+static void double_tree_loads_no_rank_with_more_than_two_vectors(void **state)
+{
+    (void)state;
+    for_each_of(ALGORITHM_DOUBLE_TREE, check_double_tree);
+}
+
+static void check_hierarchical(const struct collective *c)
+{
+    int32_t nodes = c->ranks / c->group, k = levels(c->group);
+    check_cost(c, 2 * k + 2 * (nodes - 1), 2 * k + 2 * (nodes - 1.0) / nodes);
+}
+
+static void hierarchy_adds_tree_and_ring(void **state)
+{
+    (void)state;
+    for_each_of(ALGORITHM_HIERARCHICAL, check_hierarchical);
+}
+
+static void check_torus(const struct collective *c)
+{
+    int32_t x = c->grid.columns, y = c->grid.rows;
+    check_cost(c, 2 * (x - 1) + 2 * (y - 1), 2 * (x - 1.0) / x + 2 * (y - 1.0) / y / x);
+}
+
+static void torus_takes_the_rounds_of_its_sides_and_the_bytes_of_one_ring(void **state)
+{
+    (void)state;
+    for_each_of(ALGORITHM_TORUS2D, check_torus);
+}
+
+/* --- names and support -------------------------------------------------------------------------
+ */
+
+static void offers_every_algorithm_for_all_reduce(void **state)
+{
+    (void)state;
+    for (int32_t algorithm = 0; algorithm < ALGORITHM_COUNT; algorithm++)
+        assert_true(algorithm_supports((enum algorithm)algorithm, COLLECTIVE_ALL_REDUCE));
+    static const enum algorithm whole[] = {ALGORITHM_DOUBLE_TREE, ALGORITHM_HIERARCHICAL,
+                                           ALGORITHM_TORUS2D};
+    for (size_t i = 0; i < sizeof(whole) / sizeof(*whole); i++) {
+        assert_false(algorithm_supports(whole[i], COLLECTIVE_REDUCE_SCATTER));
+        assert_false(algorithm_supports(whole[i], COLLECTIVE_ALL_GATHER));
+    }
+}
+
+static void names_operations_and_algorithms(void **state)
+{
+    (void)state;
+    assert_string_equal(collective_op_name(COLLECTIVE_ALL_REDUCE), "all-reduce");
+    assert_string_equal(collective_op_name(COLLECTIVE_REDUCE_SCATTER), "reduce-scatter");
+    assert_string_equal(collective_op_name(COLLECTIVE_ALL_GATHER), "all-gather");
+    assert_string_equal(algorithm_names[ALGORITHM_RING], "ring");
+    assert_string_equal(algorithm_names[ALGORITHM_TREE], "tree");
+    assert_string_equal(algorithm_names[ALGORITHM_DOUBLE_TREE], "double-tree");
+    assert_string_equal(algorithm_names[ALGORITHM_HALVING_DOUBLING], "halving-doubling");
+    assert_string_equal(algorithm_names[ALGORITHM_HIERARCHICAL], "hierarchical");
+    assert_string_equal(algorithm_names[ALGORITHM_TORUS2D], "torus2d");
+    assert_null(algorithm_names[ALGORITHM_COUNT]);
+}
+
 int main(void)
 {
-    return 77;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(leaves_the_right_values_on_every_rank),
+        cmocka_unit_test(receives_exactly_what_is_sent),
+        cmocka_unit_test(keeps_the_peers_of_a_pattern_in_all_its_rounds),
+        cmocka_unit_test(needs_one_pattern_per_ring),
+        cmocka_unit_test(states_the_share_of_the_messages_of_a_round),
+        cmocka_unit_test(moves_no_more_elements_than_the_operation_needs),
+        cmocka_unit_test(ring_takes_n_minus_1_rounds_of_one_nth_per_phase),
+        cmocka_unit_test(tree_takes_2_log_n_rounds),
+        cmocka_unit_test(halving_doubling_takes_log_n_rounds_and_the_bytes_of_the_ring),
+        cmocka_unit_test(double_tree_loads_no_rank_with_more_than_two_vectors),
+        cmocka_unit_test(hierarchy_adds_tree_and_ring),
+        cmocka_unit_test(torus_takes_the_rounds_of_its_sides_and_the_bytes_of_one_ring),
+        cmocka_unit_test(offers_every_algorithm_for_all_reduce),
+        cmocka_unit_test(names_operations_and_algorithms),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

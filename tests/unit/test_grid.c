@@ -1,4 +1,83 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "core/grid.h"
+
+enum { LARGEST_COLUMNS = 7, LARGEST_ROWS = 5 };
+
+static void check_place(struct grid grid, enum axis axis, int32_t rank)
+{
+    int32_t size = grid_axis_size(grid, axis), index = grid_axis_index(grid, axis, rank);
+    assert_in_range(index, 0, size - 1);
+    assert_int_equal(grid_axis_rank(grid, axis, rank, index), rank);
+    for (int32_t i = 0; i < size; i++) {
+        int32_t member = grid_axis_rank(grid, axis, rank, i);
+        assert_in_range(member, 0, grid_ranks(grid) - 1);
+        assert_int_equal(grid_axis_index(grid, axis, member), i);
+        assert_int_equal(grid_axis_rank(grid, axis, member, index), rank);
+    }
+}
+
+static void finds_every_rank_again_at_its_place_on_every_axis(void **state)
+{
+    (void)state;
+    for (int32_t columns = 1; columns <= LARGEST_COLUMNS; columns++) {
+        for (int32_t rows = 1; rows <= LARGEST_ROWS; rows++) {
+            struct grid grid = {.columns = columns, .rows = rows};
+            for (int32_t rank = 0; rank < columns * rows; rank++)
+                for (int32_t axis = 0; axis < AXIS_COUNT; axis++)
+                    check_place(grid, (enum axis)axis, rank);
+        }
+    }
+}
+
+static void numbers_ranks_row_by_row(void **state)
+{
+    (void)state;
+    struct grid grid = {.columns = 4, .rows = 3};
+    assert_int_equal(grid_ranks(grid), 12);
+    assert_int_equal(grid_axis_size(grid, AXIS_ROW), 4);
+    assert_int_equal(grid_axis_size(grid, AXIS_COLUMN), 3);
+    assert_int_equal(grid_axis_size(grid, AXIS_WORLD), 12);
+    assert_int_equal(grid_axis_index(grid, AXIS_ROW, 6), 2);
+    assert_int_equal(grid_axis_index(grid, AXIS_COLUMN, 6), 1);
+    assert_int_equal(grid_axis_rank(grid, AXIS_ROW, 6, 3), 7);
+    assert_int_equal(grid_axis_rank(grid, AXIS_COLUMN, 6, 2), 10);
+}
+
+static void names_the_axes(void **state)
+{
+    (void)state;
+    assert_string_equal(axis_name(AXIS_ROW), "row");
+    assert_string_equal(axis_name(AXIS_COLUMN), "column");
+    assert_string_equal(axis_name(AXIS_WORLD), "world");
+}
+
+static void picks_the_grid_nearest_to_a_square(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t ranks, columns, rows;
+    } cases[] = {{1, 1, 1},  {2, 2, 1},      {7, 7, 1},     {12, 4, 3},
+                 {16, 4, 4}, {1088, 34, 32}, {4096, 64, 64}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct grid grid = grid_nearest_square(cases[i].ranks);
+        assert_int_equal(grid.columns, cases[i].columns);
+        assert_int_equal(grid.rows, cases[i].rows);
+    }
+}
+
 int main(void)
 {
-    return 77;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(finds_every_rank_again_at_its_place_on_every_axis),
+        cmocka_unit_test(numbers_ranks_row_by_row),
+        cmocka_unit_test(names_the_axes),
+        cmocka_unit_test(picks_the_grid_nearest_to_a_square),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
