@@ -50,6 +50,7 @@ const struct command command_check = {
     .examples = "foretrain check job.yaml --explain\n"
                 "foretrain check --platform platforms/abci.yaml",
     .options = options,
+    .keys = &scenario_table,
     .minimum = 0,
     .maximum = 1,
     .run = check,

@@ -33,6 +33,10 @@ static void print_help(struct text *out, const char *program, const struct comma
     text_add(out, "%sUsage: %s%s%s %s\n\n", *command->examples ? "\n" : "", program, space,
              command->name, command->synopsis);
     option_help(out, command->options);
+    if (command->keys) {
+        text_add(out, "\nKeys of a JOB:\n");
+        field_help(out, command->keys);
+    }
 }
 
 static int check_arguments(const struct command *command, const struct request *request,

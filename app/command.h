@@ -8,6 +8,7 @@
  */
 
 #include "app/request.h"
+#include "core/field.h"
 
 /** One command.  All texts are static. */
 struct command {
@@ -16,6 +17,7 @@ struct command {
     const char *help;                    /**< one sentence without full stop */
     const char *examples;                /**< lines without indentation, or "" */
     const struct option *const *options; /**< NULL-terminated, with option_help_row */
+    const struct field_table *keys;      /**< listed by --help as the keys of JOB; or NULL */
     int32_t minimum, maximum;            /**< how many arguments that are no options */
 
     /** Answer @request into @out.  @return 0, or -1 with a message. */

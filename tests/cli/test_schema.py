@@ -1,0 +1,66 @@
+#!/usr/bin/python3
+"""The schemas accept what the program accepts, and refuse what it refuses."""
+import json
+import unittest
+
+import support
+from support import ROOT, answer, run
+
+try:
+    import jsonschema
+    import yaml
+except ImportError as missing:
+    jsonschema = None
+    REASON = f"{missing.name} (package python3-{missing.name}) is not installed"
+
+
+def schema(kind):
+    """What `schema KIND` prints."""
+    return json.loads(run("schema", kind).stdout)
+
+
+class Schema(support.Case):
+    """For editors."""
+
+    def setUp(self):
+        super().setUp()
+        if not jsonschema:
+            self.skipTest(REASON)
+
+    def test_every_schema_is_one(self):
+        for kind in ("scenario", "platform", "device", "result"):
+            jsonschema.Draft202012Validator.check_schema(schema(kind))
+
+    def test_every_experiment_conforms(self):
+        jobs = sorted((ROOT / "experiments").glob("*/*.yaml"))
+        self.assertTrue(jobs)
+        for job in jobs:
+            jsonschema.validate(yaml.safe_load(job.read_text(encoding="utf-8")), schema("scenario"))
+
+    def test_faults_do_not_conform(self):
+        for right, wrong in (("nodes: 4", "nodez: 4"), ("nodes: 4", "nodes: four"),
+                             ("torus2d", "torus3d"), ("version: 1", "")):
+            job = yaml.safe_load(support.JOB.replace(right, wrong, 1))
+            with self.assertRaises(jsonschema.ValidationError, msg=wrong):
+                jsonschema.validate(job, schema("scenario"))
+
+    def test_a_result_conforms_and_has_nothing_else(self):
+        result, described = answer("predict", self.job, "-banalytic"), schema("result")
+        jsonschema.validate(result, described)
+        self.assertEqual(set(result), set(described["properties"]))
+
+
+class Manual(unittest.TestCase):
+    """The same tables as text for the manual pages."""
+
+    def test_every_key_of_the_schema_is_in_the_manual(self):
+        manual = run("schema", "scenario", "--man").stdout
+        for word in ("cluster.nodes", "training.phases", "allreduce.bucket"):
+            self.assertIn(word, manual)
+
+    def test_an_unknown_schema_is_refused(self):
+        self.assertEqual(run("schema", "scenarios").returncode, 64)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,137 @@
+#!/usr/bin/python3
+"""Commands, options, help and exit codes."""
+import os
+import subprocess
+import unittest
+
+import support
+from support import PROGRAM, answer, run
+
+
+class Usage(support.Case):
+    """What the user types."""
+
+    def test_without_words_the_commands_are_listed_and_the_exit_code_is_64(self):
+        self.assertIn("predict", self.refused(64))
+
+    def test_help_goes_to_stdout(self):
+        for words in (["--help"], ["help"], ["predict", "--help"], ["help", "predict"],
+                      ["show", "--help"], ["show", "model", "-h"]):
+            done = run(*words)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertIn("Usage: foretrain", done.stdout)
+
+    def test_help_of_check_explains_the_keys_of_a_job(self):
+        self.assertIn("allreduce.bucket", run("check", "--help").stdout)
+
+    def test_version(self):
+        self.assertRegex(run("--version").stdout, r"^foretrain \d+\.\d+\.\d+\n$")
+
+    def test_an_unknown_command_gets_the_nearest(self):
+        self.assertIn("did you mean 'predict'?", self.refused(64, "predcit", self.job))
+        self.assertIn("did you mean 'schedule'?", self.refused(64, "show", "shedule", self.job))
+
+    def test_an_unknown_option_gets_the_nearest(self):
+        self.assertIn("did you mean '--backend'?",
+                      self.refused(64, "predict", self.job, "--bakend", "sim"))
+
+    def test_an_option_of_another_command_is_refused(self):
+        self.refused(64, "show", "schedule", self.job, "--json")
+
+    def test_an_unknown_word_gets_the_nearest(self):
+        self.assertIn("did you mean 'analytic'?",
+                      self.refused(64, "predict", self.job, "--backend=analytik"))
+
+    def test_values_are_checked(self):
+        self.assertIn("needs a value", self.refused(64, "predict", self.job, "--set"))
+        self.assertIn("takes no value", self.refused(64, "predict", self.job, "--json=1"))
+        self.assertIn("whole number", self.refused(64, "predict", self.job, "--iterations=two"))
+        self.assertIn("at least 1", self.refused(64, "predict", self.job, "--iterations=0"))
+
+    def test_missing_and_surplus_arguments(self):
+        self.assertIn("missing", self.refused(64, "predict"))
+        self.assertIn("unexpected", self.refused(64, "predict", self.job, self.job))
+
+    def test_options_may_stand_anywhere_and_end_at_two_dashes(self):
+        before = answer("predict", "--backend", "analytic", self.job)
+        self.assertEqual(before, answer("predict", self.job, "-banalytic"))
+        self.assertIn("--json", self.refused(66, "predict", "-b", "analytic", "--", "--json"))
+
+    def test_a_full_disk_is_an_output_error(self):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            done = subprocess.run([PROGRAM, "--version"], stdout=full, stderr=subprocess.PIPE,
+                                  check=False)
+        self.assertEqual(done.returncode, 74)
+
+
+class Answers(support.Case):
+    """The small commands."""
+
+    def test_env_says_why_a_part_is_missing(self):
+        env = answer("env", FORETRAIN_LIBEXEC=str(self.directory))
+        self.assertIsNone(env["foretrain-sim"]["found"])
+        self.assertTrue(env["foretrain-sim"]["reason"])
+        self.assertTrue(os.path.isdir(env["platforms"]["found"]))
+
+    def test_check_reports_every_fault_with_its_place(self):
+        bad = support.JOB.replace("nodes: 4", "nodez: 4").replace("4 MiB", "4")
+        said = self.refused(65, "check", self.write("bad.yaml", bad))
+        self.assertIn("bad.yaml:3:", said)
+        self.assertIn("nodes", said)
+        self.assertIn("bad.yaml:11:", said)
+
+    def test_check_explains_where_values_come_from(self):
+        done = run("check", self.job, "--explain", "--set", "baseline.nodes=2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"cluster\.nodes.*4.*job\.yaml:3")
+        self.assertRegex(done.stdout, r"baseline\.nodes.*2.*--set")
+
+    def test_check_accepts_platforms(self):
+        self.assertIn("ok", run("check", "--platform", "abci").stdout)
+        self.refused(66, "check", "--platform", "abzi")
+
+    def test_a_grid_that_does_not_hold_the_devices_is_refused(self):
+        said = self.refused(65, "check", self.job, "--set", "cluster.nodes=5")
+        self.assertIn("20", said)
+
+    def test_a_missing_file_is_no_input(self):
+        self.assertIn("gone.yaml", self.refused(66, "predict", self.directory / "gone.yaml"))
+
+    def test_show_model_counts_resnet50(self):
+        model = answer("show", "model", "resnet50")
+        self.assertEqual(model["parameters"], 25557032)
+        self.assertEqual(model["tensors"], 161)
+        self.assertEqual(model["flops"]["forward"], 2 * 4089184256)
+        self.assertEqual(sum(layer["parameters"] for layer in model["layers"]), 25557032)
+        self.assertIn("25557032", run("show", "model", "resnet50").stdout)
+
+    def test_show_prints_every_stage(self):
+        self.assertIn("reduce-scatter", run("show", "schedule", self.job).stdout)
+        self.assertIn("V100", run("show", "platform", "abci").stdout)
+        self.assertIn("cluster.nodes", run("show", "scenario", self.job).stdout)
+
+    def test_show_collective_prints_textbook_rounds(self):
+        done = run("show", "collective", "--algorithm", "ring", "--ranks", "4")
+        self.assertEqual(done.stdout.count("round "), 2 * (4 - 1))
+        self.assertEqual(done.stdout.count("0 -> 1"), 2 * (4 - 1))
+
+    def test_show_schedule_of_an_unknown_phase(self):
+        self.assertIn("no phase 2", self.refused(64, "show", "schedule", self.job, "--phase=2"))
+
+    def test_completion_is_a_script_that_bash_accepts_and_answers(self):
+        script = run("completion", "bash").stdout
+        probe = script + """
+            complete_for() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _foretrain
+                             echo "${COMPREPLY[*]}"; }
+            complete_for foretrain pre
+            complete_for foretrain show mo
+            complete_for foretrain predict --back
+            complete_for foretrain predict --backend s
+        """
+        done = subprocess.run(["bash", "-c", probe], capture_output=True, text=True, check=True)
+        self.assertEqual(done.stdout.split("\n")[:4], ["predict", "model", "--backend", "sim"])
+        self.refused(64, "completion", "fish")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,48 @@
+#!/usr/bin/python3
+"""Predictions change only on purpose: run tools/update_golden.py and say why in the commit."""
+import math
+import unittest
+
+import golden
+
+# Twelve digits are committed; compilers may order sums and products differently.
+TOLERANCE = 1e-9
+
+
+class Golden(unittest.TestCase):
+    """results.csv against the program."""
+
+    def test_every_experiment_has_a_row_per_back_end(self):
+        expected = [(scenario, backend) for scenario in golden.scenarios()
+                    for backend in ("analytic", "sim")]
+        self.assertEqual([(row["scenario"], row["backend"]) for row in golden.read()], expected)
+
+    def check_backend(self, backend):
+        """Recompute the rows of one back end."""
+        if backend not in golden.backends():
+            self.skipTest("built without SimGrid")
+        for row in golden.read():
+            if row["backend"] != backend:
+                continue
+            fresh = golden.compute(row["scenario"], backend)
+            for column in golden.WORDS:
+                self.assertEqual(fresh[column], row[column], (row["scenario"], column))
+            for column in golden.NUMBERS:
+                self.assertTrue(math.isclose(fresh[column], row[column], rel_tol=TOLERANCE),
+                                (row["scenario"], column, row[column], fresh[column]))
+
+    def test_closed_form_results_are_the_committed_ones(self):
+        self.check_backend("analytic")
+
+    def test_simulated_results_are_the_committed_ones(self):
+        self.check_backend("sim")
+
+    def test_the_simulator_is_never_faster_than_the_closed_form(self):
+        rows = {(row["scenario"], row["backend"]): row for row in golden.read()}
+        for scenario in golden.scenarios():
+            self.assertGreaterEqual(rows[scenario, "sim"]["step_time_s"],
+                                    rows[scenario, "analytic"]["step_time_s"] * (1 - TOLERANCE))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
