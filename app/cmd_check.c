@@ -11,7 +11,7 @@ static int check_job(const struct request *request, struct text *out, struct err
     int failed = job_point(&job, JOB_BASELINE, &point, err);
     point_release(&point);
     if (!failed)
-        failed = job_point(&job, job_phases(&job) - 1, &point, err);
+        failed = job_point(&job, JOB_LAST, &point, err);
     if (!failed && request->explain)
         failed = scenario_explain(out, path, request->set.item, request->set.count, err);
     else if (!failed)

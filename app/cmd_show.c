@@ -19,8 +19,7 @@ static int show_schedule(const struct request *request, struct text *out, struct
     if (job_read(&job, request->argument.item[0], request->set.item, request->set.count, err))
         return -1;
     struct point point = {0};
-    int32_t phase = request->phase < 0 ? job_phases(&job) - 1 : request->phase;
-    int failed = job_point(&job, request->baseline ? JOB_BASELINE : phase, &point, err);
+    int failed = job_point(&job, request->baseline ? JOB_BASELINE : request->phase, &point, err);
     if (!failed)
         schedule_print(out, point.schedule);
     point_release(&point);
@@ -127,7 +126,7 @@ static const struct command show_schedule_command = {
     .name = "schedule",
     .synopsis = "JOB [options]",
     .help = "the steps that one rank runs in one iteration",
-    .examples = "foretrain show schedule job.yaml --phase 0",
+    .examples = "foretrain show schedule job.yaml --phase 1",
     .options = schedule_options,
     .minimum = 1,
     .maximum = 1,

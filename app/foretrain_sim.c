@@ -18,9 +18,7 @@ static int read_point(const struct request *request, struct job *job, struct poi
             return err_add_code(err, 64, "missing JOB; --help says more");
         if (job_read(job, request->argument.item[0], request->set.item, request->set.count, err))
             return -1;
-        int32_t last = job_phases(job) - 1;
-        int32_t phase = request->phase < 0 ? last : request->phase;
-        return job_point(job, request->baseline ? JOB_BASELINE : phase, point, err);
+        return job_point(job, request->baseline ? JOB_BASELINE : request->phase, point, err);
     }
     double bytes;
     struct placement placement = {.nodes = request->nodes};
@@ -78,7 +76,7 @@ static const struct command command_simulate = {
     .help = "simulate one phase of a training job and print the trace: a header, then one line "
             "per span.\nExit codes: 0, 64 usage, 65 bad data, 66 no input, 70 internal",
     .examples =
-        "foretrain-sim --phase 0 experiments/01_sony_abci/v1-1088.yaml\n"
+        "foretrain-sim --phase 1 experiments/01_sony_abci/v1-1088.yaml\n"
         "foretrain-sim --collective 100MB --platform t1-torus --grid 8x8 --algorithm torus2d",
     .options = options,
     .minimum = 0,

@@ -31,7 +31,7 @@ static void place(const struct job *job, int32_t phase, struct point *point)
 static int check_grid(const struct job *job, struct err *err)
 {
     struct point point = {0};
-    place(job, 0, &point);
+    place(job, JOB_LAST, &point);
     int64_t devices = (int64_t)point.nodes * point.devices_per_node;
     int64_t places = (int64_t)point.grid.columns * point.grid.rows;
     if (places == devices)
@@ -78,7 +78,7 @@ int32_t job_phases(const struct job *job)
 static const struct scenario_phase *find_phase(const struct job *job, int32_t phase)
 {
     const struct scenario_phase *all = job->scenario.training.phase.item;
-    return &all[phase == JOB_BASELINE ? job_phases(job) - 1 : phase];
+    return &all[(phase > 0 ? phase : job_phases(job)) - 1];
 }
 
 static struct iteration describe(const struct job *job, const struct point *point)
@@ -108,9 +108,9 @@ static int attach_fabric(struct point *point, const struct platform *platform, s
 int job_point(const struct job *job, int32_t phase, struct point *point, struct err *err)
 {
     const struct scenario *s = &job->scenario;
-    if (phase >= job_phases(job))
-        return err_add_code(err, 64, "there is no phase %d: %s has %d, counted from 0", phase,
-                            s->path, job_phases(job));
+    if (phase > job_phases(job))
+        return err_add_code(err, 64, "there is no phase %d: %s has %d", phase, s->path,
+                            job_phases(job));
     place(job, phase, point);
     point->batch = find_phase(job, phase)->batch_per_device;
     if (attach_fabric(point, job->platform, err))

@@ -33,7 +33,11 @@ void job_release(struct job *job);
 /** The number of phases. */
 int32_t job_phases(const struct job *job);
 
-enum { JOB_BASELINE = -1 /**< instead of a phase: the run that efficiency is relative to */ };
+/** What stands in place of a phase's number. */
+enum {
+    JOB_BASELINE = -1, /**< the run that efficiency is relative to */
+    JOB_LAST = 0,      /**< the last phase */
+};
 
 /** One schedule on one fabric: what a back end runs once.  Start from {0}. */
 struct point {
@@ -46,7 +50,7 @@ struct point {
     struct run run;            /**< points to the fabric and to the platform's device */
 };
 
-/** Build the iteration of @phase (from 0), or of the baseline at the last phase's batch, into
+/** Build the iteration of @phase (from 1), or of the baseline at the last phase's batch, into
  * zeroed @point.  Borrows from @job.
  * @return 0, or -1: no such phase (exit code 64), more nodes or devices than the platform has. */
 int job_point(const struct job *job, int32_t phase, struct point *point, struct err *err);

@@ -28,7 +28,7 @@ static int make_tasks(struct prediction *prediction, const struct request *reque
     prediction->task = base_alloc(prediction->task_count, sizeof(*prediction->task));
     for (int32_t i = 0; i <= phases; i++) {
         struct task *task = &prediction->task[i];
-        int32_t phase = i < phases ? i : JOB_BASELINE;
+        int32_t phase = i < phases ? i + 1 : JOB_BASELINE;
         if (job_point(&prediction->job, phase, &task->point, err))
             return -1;
         task->point.run.iterations = request->iterations;
@@ -124,17 +124,27 @@ static void list_assumptions(struct prediction *prediction)
                                    (long long)result->scenario->training.validation_images));
 }
 
+static bool any_grain(const struct prediction *prediction, const char *grain)
+{
+    for (int32_t i = 0; i < prediction->task_count; i++)
+        if (!strcmp(prediction->task[i].trace->grain, grain))
+            return true;
+    return false;
+}
+
 static void list_warnings(struct prediction *prediction)
 {
     struct result *result = &prediction->result;
-    for (int32_t i = 0; i < prediction->task_count; i++) {
-        if (strcmp(prediction->task[i].trace->grain, "coarse") != 0)
-            continue;
+    const struct noise *noise = &prediction_last(prediction)->point.run.noise;
+    bool noisy = noise->compute_cv > 0 || noise->straggler_fraction > 0;
+    if (any_grain(prediction, "coarse"))
         result_add(&result->warning, &result->warning_count,
                    base_copy("the coarse grain was used: up to 20 % optimistic where collectives "
                              "share links"));
-        return;
-    }
+    if (noisy && strcmp(result->grain, "full") != 0)
+        result_add(&result->warning, &result->warning_count,
+                   base_copy("noise is approximated: every rank takes as long as the slowest is "
+                             "expected to take"));
 }
 
 /* The run as a whole: every phase's steps, then the evaluations. */

@@ -13,7 +13,6 @@ struct request request_default(void)
         .algorithm = ALGORITHM_RING,
         .iterations = 2,
         .traced_ranks = 4,
-        .phase = -1,
         .ranks = 4,
         .image = 224,
     };
@@ -73,7 +72,7 @@ const struct option option_trace_row = {"trace",
 const struct option option_paje_row = {
     "paje", 0, OPTION_TEXT, AT(paje), "FILE", NULL, "Write the last phase's steps as a Paje trace"};
 const struct option option_phase_row = {
-    "phase", 'p', OPTION_INTEGER, AT(phase), "N", NULL, "Which phase, from 0 (default: the last)"};
+    "phase", 'p', OPTION_INTEGER, AT(phase), "N", NULL, "Which phase, from 1 (default: the last)"};
 const struct option option_baseline_row = {"baseline", 0, OPTION_FLAG, AT(baseline),
                                            .help = "The baseline instead of a phase"};
 const struct option option_explain_row = {"explain", 'e', OPTION_FLAG, AT(explain),

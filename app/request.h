@@ -27,7 +27,7 @@ struct request {
     int32_t algorithm;    /**< enum algorithm */
     int32_t iterations;   /**< to simulate */
     int32_t traced_ranks; /**< whose spans are kept; 0: all */
-    int32_t phase;        /**< from 0, or -1: the last */
+    int32_t phase;        /**< from 1; 0: the last */
     int32_t nodes;        /**< 0: not given */
     int32_t ranks;
     int32_t image; /**< [pixels] */

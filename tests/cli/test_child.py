@@ -34,7 +34,7 @@ class Child(support.Case):
             self.assertIn(word, said)
 
     def test_killed(self):
-        self.assert_one_line(*self.fake("kill -9 $$\n"), "signal 9", "phase 0")
+        self.assert_one_line(*self.fake("kill -9 $$\n"), "signal 9", "phase 1")
 
     def test_aborted_with_a_backtrace(self):
         code, said = self.fake(BACKTRACE)
@@ -103,7 +103,7 @@ class ByHand(support.Case):
                               text=True, timeout=120, check=False)
 
     def test_it_prints_a_trace(self):
-        for words in ((self.job, "--phase=0"), (self.job, "--baseline"),
+        for words in ((self.job, "--phase=1"), (self.job, "--baseline"),
                       ("--collective=1MB", "--platform=t1-torus", "--grid=4x4",
                        "--algorithm=torus2d")):
             done = self.simulate(*words)

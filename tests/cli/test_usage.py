@@ -116,7 +116,7 @@ class Answers(support.Case):
         self.assertEqual(done.stdout.count("0 -> 1"), 2 * (4 - 1))
 
     def test_show_schedule_of_an_unknown_phase(self):
-        self.assertIn("no phase 2", self.refused(64, "show", "schedule", self.job, "--phase=2"))
+        self.assertIn("no phase 3", self.refused(64, "show", "schedule", self.job, "--phase=3"))
 
     def test_completion_is_a_script_that_bash_accepts_and_answers(self):
         script = run("completion", "bash").stdout
