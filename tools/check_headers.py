@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Every header says what its file is for, and every declaration in it has a comment of its own.
 
+The comment stands before the declaration, or behind it on its line.
 Counted: functions, variables, macros, and definitions of structs, unions and enums.  Not counted:
 forward declarations of what the same header defines, unnamed enums of documented constants,
 static_assert.
@@ -40,7 +41,8 @@ def declarations(source):
                 code += text
             function_ends = text == "}" and depth == 0 and ")" in code
             if (text == ";" and depth == 0) or function_ends:
-                yield start, " ".join(code.split()), documented
+                behind = re.match(r"[ \t]*/\*\*<", source[token.end():])
+                yield start, " ".join(code.split()), documented or bool(behind)
                 documented, start, code = False, None, ""
 
 
