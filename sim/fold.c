@@ -1,1 +1,251 @@
-#include "sim/sim.h"
+#include "sim/fold.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base.h"
+
+/* Source: the finaliser of SplitMix64. */
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+    hash = (hash ^ value) + UINT64_C(0x9e3779b97f4a7c15);
+    hash = (hash ^ hash >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    hash = (hash ^ hash >> 27) * UINT64_C(0x94d049bb133111eb);
+    return hash ^ hash >> 31;
+}
+
+static uint64_t bits(double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    return bits;
+}
+
+/* Number equal signatures alike, from 0 in order of first appearance.  Returns how many. */
+static int32_t classify(const uint64_t *signature, int32_t count, int32_t *class)
+{
+    uint64_t mask = 1;
+    while (mask < 2 * (uint64_t)count)
+        mask *= 2;
+    int32_t *first = base_alloc((int64_t)mask--, sizeof(*first)); /* index + 1 of a slot's first */
+    int32_t classes = 0;
+    for (int32_t i = 0; i < count; i++) {
+        uint64_t slot = signature[i] & mask;
+        while (first[slot] && signature[first[slot] - 1] != signature[i])
+            slot = (slot + 1) & mask;
+        if (!first[slot])
+            first[slot] = i + 1;
+        class[i] = first[slot] == i + 1 ? classes++ : class[first[slot] - 1];
+    }
+    free(first);
+    return classes;
+}
+
+static uint64_t colour(const int32_t *class, int32_t rank)
+{
+    return rank < 0 ? UINT64_MAX : (uint64_t) class[rank];
+}
+
+/* A rank is told by its colour, its peers' and its routes'; a link by its own and, in no order,
+ * by the flows that cross it. */
+static void sign(const struct fold *fold, const struct traffic *traffic, uint64_t *rank,
+                 uint64_t *link)
+{
+    for (int32_t r = 0; r < traffic->fabric->ranks; r++)
+        rank[r] = mix(0, colour(fold->class_of, r));
+    for (int32_t l = 0; l < traffic->fabric->link_count; l++)
+        link[l] = mix(0, (uint64_t)fold->link_class[l]);
+    for (int32_t p = 0; p < traffic->relation_count; p++) {
+        const struct relation *relation = &traffic->relation[p];
+        for (int32_t r = 0; r < traffic->fabric->ranks; r++) {
+            uint64_t flow = mix(mix(1, (uint64_t)p), colour(fold->class_of, r));
+            rank[r] = mix(rank[r], colour(fold->class_of, relation->to[r]));
+            rank[r] = mix(rank[r], colour(fold->class_of, relation->from[r]));
+            rank[r] = mix(rank[r], bits(relation->latency[r]));
+            for (int32_t i = relation->path[r]; i < relation->path[r + 1]; i++) {
+                int32_t l = relation->link[i];
+                rank[r] = mix(rank[r], (uint64_t)fold->link_class[l]);
+                link[l] += mix(flow, (uint64_t)(i - relation->path[r]));
+            }
+        }
+    }
+}
+
+/* Split classes until their members agree on everything around them.  Signatures hold the old
+ * colour, so classes only ever split and an unchanged number of them means unchanged classes. */
+static void refine(struct fold *fold, const struct traffic *traffic)
+{
+    int32_t ranks = traffic->fabric->ranks, links = traffic->fabric->link_count;
+    uint64_t *rank = base_alloc(ranks, sizeof(*rank));
+    uint64_t *link = base_alloc(links, sizeof(*link));
+    for (int32_t l = 0; l < links; l++)
+        link[l] = bits(traffic->fabric->link[l].bandwidth);
+    fold->count = classify(rank, ranks, fold->class_of);
+    fold->link_count = classify(link, links, fold->link_class);
+    bool split = true;
+    while (split) {
+        sign(fold, traffic, rank, link);
+        int32_t count = classify(rank, ranks, fold->class_of);
+        int32_t link_count = classify(link, links, fold->link_class);
+        split = count > fold->count || link_count > fold->link_count;
+        fold->count = count;
+        fold->link_count = link_count;
+    }
+    free(rank);
+    free(link);
+}
+
+static void list_members(const int32_t *class, int32_t count, int32_t classes, int32_t **member,
+                         int32_t **size)
+{
+    *member = base_alloc(classes, sizeof(**member));
+    *size = base_alloc(classes, sizeof(**size));
+    for (int32_t i = 0; i < count; i++) {
+        if ((*size)[class[i]]++ == 0)
+            (*member)[class[i]] = i;
+    }
+}
+
+static bool members_agree(const struct fold *fold, const struct relation *relation, int32_t rank)
+{
+    int32_t member = fold->member[fold->class_of[rank]];
+    const int32_t *path = relation->link + relation->path[rank];
+    const int32_t *member_path = relation->link + relation->path[member];
+    int32_t length = relation->path[rank + 1] - relation->path[rank];
+    if (relation->path[member + 1] - relation->path[member] != length ||
+        relation->latency[rank] != relation->latency[member])
+        return false;
+    for (int32_t i = 0; i < length; i++) {
+        if (fold->link_class[path[i]] != fold->link_class[member_path[i]])
+            return false;
+    }
+    return colour(fold->class_of, relation->to[rank]) ==
+               colour(fold->class_of, relation->to[member]) &&
+           colour(fold->class_of, relation->from[rank]) ==
+               colour(fold->class_of, relation->from[member]);
+}
+
+/* Whether each link that the flows of these members (count) cross at position @i is crossed equally
+ * often, and no link of its class is left out.  @crossings (links) is all zero between calls. */
+static bool shares_evenly(const struct fold *fold, const struct relation *relation,
+                          const int32_t *rank, int32_t count, int32_t i, int32_t *crossings)
+{
+    bool even = true;
+    for (int32_t k = 0; k < count; k++)
+        crossings[relation->link[relation->path[rank[k]] + i]]++;
+    for (int32_t k = 0; k < count; k++) {
+        int32_t l = relation->link[relation->path[rank[k]] + i];
+        even = even && (int64_t)crossings[l] * fold->link_size[fold->link_class[l]] == count;
+    }
+    for (int32_t k = 0; k < count; k++)
+        crossings[relation->link[relation->path[rank[k]] + i]] = 0;
+    return even;
+}
+
+static bool class_is_exact(const struct fold *fold, const struct relation *relation,
+                           const int32_t *rank, int32_t count, int32_t *crossings)
+{
+    for (int32_t k = 0; k < count; k++) {
+        if (!members_agree(fold, relation, rank[k]))
+            return false;
+    }
+    int32_t length = relation->path[rank[0] + 1] - relation->path[rank[0]];
+    for (int32_t i = 0; i < length; i++) {
+        if (!shares_evenly(fold, relation, rank, count, i, crossings))
+            return false;
+    }
+    return true;
+}
+
+static int32_t *ranks_by_class(const struct fold *fold, int32_t ranks)
+{
+    int32_t *next = base_alloc(fold->count, sizeof(*next));
+    int32_t *rank = base_alloc(ranks, sizeof(*rank));
+    for (int32_t c = 1; c < fold->count; c++)
+        next[c] = next[c - 1] + fold->size[c - 1];
+    for (int32_t r = 0; r < ranks; r++)
+        rank[next[fold->class_of[r]]++] = r;
+    free(next);
+    return rank;
+}
+
+static bool is_exact(const struct fold *fold, const struct traffic *traffic)
+{
+    int32_t *rank = ranks_by_class(fold, traffic->fabric->ranks);
+    int32_t *crossings = base_alloc(traffic->fabric->link_count, sizeof(*crossings));
+    bool exact = true;
+    for (int32_t p = 0; p < traffic->relation_count; p++) {
+        const int32_t *members = rank;
+        for (int32_t c = 0; c < fold->count; members += fold->size[c++])
+            exact = exact &&
+                    class_is_exact(fold, &traffic->relation[p], members, fold->size[c], crossings);
+    }
+    free(crossings);
+    free(rank);
+    return exact;
+}
+
+static struct fold *fold_new(const struct traffic *traffic)
+{
+    struct fold *fold = base_alloc(1, sizeof(*fold));
+    fold->class_of = base_alloc(traffic->fabric->ranks, sizeof(*fold->class_of));
+    fold->link_class = base_alloc(traffic->fabric->link_count, sizeof(*fold->link_class));
+    return fold;
+}
+
+static void list_classes(struct fold *fold, const struct traffic *traffic)
+{
+    list_members(fold->class_of, traffic->fabric->ranks, fold->count, &fold->member, &fold->size);
+    list_members(fold->link_class, traffic->fabric->link_count, fold->link_count,
+                 &fold->link_member, &fold->link_size);
+}
+
+struct fold *fold_build(const struct traffic *traffic)
+{
+    struct fold *fold = fold_new(traffic);
+    refine(fold, traffic);
+    list_classes(fold, traffic);
+    bool exact = is_exact(fold, traffic);
+    assert(exact);
+    (void)exact;
+    return fold;
+}
+
+struct fold *fold_none(const struct traffic *traffic)
+{
+    struct fold *fold = fold_new(traffic);
+    fold->count = traffic->fabric->ranks;
+    fold->link_count = traffic->fabric->link_count;
+    for (int32_t r = 0; r < fold->count; r++)
+        fold->class_of[r] = r;
+    for (int32_t l = 0; l < fold->link_count; l++)
+        fold->link_class[l] = l;
+    list_classes(fold, traffic);
+    return fold;
+}
+
+void fold_free(struct fold *fold)
+{
+    if (!fold)
+        return;
+    free(fold->class_of);
+    free(fold->member);
+    free(fold->size);
+    free(fold->link_class);
+    free(fold->link_member);
+    free(fold->link_size);
+    free(fold);
+}
+
+int32_t fold_to(const struct fold *fold, const struct relation *relation, int32_t class)
+{
+    int32_t to = relation->to[fold->member[class]];
+    return to < 0 ? -1 : fold->class_of[to];
+}
+
+int32_t fold_from(const struct fold *fold, const struct relation *relation, int32_t class)
+{
+    int32_t from = relation->from[fold->member[class]];
+    return from < 0 ? -1 : fold->class_of[from];
+}

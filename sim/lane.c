@@ -1,1 +1,335 @@
-#include "sim/sim.h"
+#include "sim/lane.h"
+
+#include <math.h>
+#include <simgrid/actor.h>
+#include <simgrid/comm.h>
+#include <simgrid/engine.h>
+#include <simgrid/host.h>
+#include <simgrid/mailbox.h>
+#include <simgrid/semaphore.h>
+#include <stdlib.h>
+
+#include "core/base.h"
+#include "sim/platform_xml.h"
+
+/* A class and a relation meet in a host and in a queue of messages to that class. */
+struct place {
+    sg_host_t host;
+    sg_mailbox_t queue;
+};
+
+struct walker {
+    struct entity *entity;
+    enum lane lane;
+    double clock;    /* [s], at or ahead of SimGrid's */
+    double slowdown; /* of compute in this iteration */
+    sg_host_t host;  /* where the actor is */
+    sg_sem_t wake;
+    int32_t wanted; /* step of another lane it sleeps for, or -1 */
+    int32_t step, iteration;
+    bool finished;
+};
+
+/* What one class does: its lanes and how often each awaited step has finished. */
+struct entity {
+    struct stage *stage;
+    int32_t class;
+    bool traced;
+    int32_t *done; /* (steps) */
+    struct walker walker[LANE_COUNT];
+};
+
+struct stage {
+    const struct simulation *simulation;
+    struct trace *trace;
+    struct entity *entity; /* (classes) */
+    struct place *place;   /* (relations, classes) */
+    bool *awaited;         /* (steps) whether another lane depends on it */
+    double *seconds;       /* (steps) of local steps */
+};
+
+static struct place *place(const struct stage *stage, int32_t relation, int32_t class)
+{
+    return &stage->place[relation * stage->simulation->fold->count + class];
+}
+
+static void catch_up(struct walker *walker)
+{
+    if (walker->clock > simgrid_get_clock())
+        sg_actor_sleep_until(walker->clock);
+}
+
+static void wait_for(struct walker *walker, int32_t step, int32_t iteration)
+{
+    if (walker->entity->done[step] > iteration)
+        return;
+    catch_up(walker);
+    while (walker->entity->done[step] <= iteration) {
+        walker->wanted = step;
+        sg_sem_acquire(walker->wake);
+    }
+    walker->clock = simgrid_get_clock();
+}
+
+/* Steps of the same lane run in order, so only other lanes are ever waited for. */
+static void wait_for_deps(struct walker *walker, const struct step *step)
+{
+    const struct schedule *schedule = walker->entity->stage->simulation->schedule;
+    for (int32_t i = step->dep_begin; i < step->dep_end; i++) {
+        const struct dep *dep = &schedule->dep[i];
+        if (schedule->step[dep->step].lane != step->lane)
+            wait_for(walker, dep->step, walker->iteration - dep->distance);
+    }
+}
+
+static void announce(struct walker *walker, int32_t step)
+{
+    struct entity *entity = walker->entity;
+    if (!entity->stage->awaited[step])
+        return;
+    catch_up(walker);
+    entity->done[step]++;
+    for (int32_t lane = 0; lane < LANE_COUNT; lane++) {
+        struct walker *other = &entity->walker[lane];
+        if (other->wanted == step) {
+            other->wanted = -1;
+            sg_sem_release(other->wake);
+        }
+    }
+}
+
+/* The latency of the merged rounds that the one message does not pay. */
+static double merged_latency(const struct round *round, const struct relation *relation,
+                             int32_t rank)
+{
+    int32_t from = relation->from[rank];
+    return (round->merged - 1) *
+           fmax(relation->latency[rank], from < 0 ? 0 : relation->latency[from]);
+}
+
+static void exchange(struct walker *walker, const struct round *round, double bytes)
+{
+    const struct stage *stage = walker->entity->stage;
+    const struct fold *fold = stage->simulation->fold;
+    const struct relation *relation = &stage->simulation->traffic->relation[round->relation];
+    int32_t class = walker->entity->class;
+    int32_t to = fold_to(fold, relation, class), from = fold_from(fold, relation, class);
+    if (to < 0 && from < 0)
+        return;
+    const struct place *here = place(stage, round->relation, class);
+    if (walker->host != here->host)
+        sg_actor_set_host(sg_actor_self(), here->host);
+    walker->host = here->host;
+
+    sg_comm_t sent = NULL, received = NULL;
+    void *message = NULL;
+    if (to >= 0)
+        sent = sg_mailbox_put_async(place(stage, round->relation, to)->queue, walker,
+                                    lround(bytes * PLATFORM_BYTE_SCALE));
+    if (from >= 0)
+        received = sg_mailbox_get_async(here->queue, &message);
+    if (sent)
+        sg_comm_wait(sent);
+    if (received)
+        sg_comm_wait(received);
+    stage->trace->messages += to >= 0;
+    if (round->merged > 1)
+        sg_actor_sleep_for(merged_latency(round, relation, fold->member[class]));
+}
+
+static void run_collective(struct walker *walker, int32_t id)
+{
+    const struct simulation *simulation = walker->entity->stage->simulation;
+    const struct traffic *traffic = simulation->traffic;
+    const struct program *program = &traffic->program[traffic->step_program[id]];
+    double bytes = (double)simulation->schedule->step[id].collective.bytes;
+    catch_up(walker);
+    for (int32_t k = program->begin; k < program->end; k++)
+        exchange(walker, &traffic->round[k], traffic->round[k].share * bytes);
+    if (program->begin < program->end)
+        walker->clock = simgrid_get_clock();
+}
+
+static void run_step(struct walker *walker, int32_t id)
+{
+    const struct stage *stage = walker->entity->stage;
+    const struct step *step = &stage->simulation->schedule->step[id];
+    walker->step = id;
+    wait_for_deps(walker, step);
+    double begin = walker->clock;
+    if (step->kind == STEP_COLLECTIVE)
+        run_collective(walker, id);
+    else
+        walker->clock += stage->seconds[id] * (step->kind == STEP_COMPUTE ? walker->slowdown : 1);
+    if (walker->entity->traced)
+        trace_add(stage->trace, (struct span){
+                                    .iteration = walker->iteration,
+                                    .rank = stage->simulation->fold->member[walker->entity->class],
+                                    .step = id,
+                                    .begin = begin,
+                                    .end = walker->clock,
+                                });
+    announce(walker, id);
+}
+
+static double slowdown(const struct simulation *simulation, int32_t class, int32_t iteration)
+{
+    if (simulation->slowdown > 0)
+        return simulation->slowdown;
+    return noise_factor(&simulation->run->noise, simulation->fold->member[class], iteration);
+}
+
+static void walk(int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    struct walker *walker = sg_actor_self_get_data();
+    const struct stage *stage = walker->entity->stage;
+    const struct schedule *schedule = stage->simulation->schedule;
+    for (int32_t i = 0; i < stage->simulation->run->iterations; i++) {
+        walker->iteration = i;
+        walker->slowdown = slowdown(stage->simulation, walker->entity->class, i);
+        for (int32_t id = 0; id < schedule->step_count; id++) {
+            if (schedule->step[id].lane == walker->lane)
+                run_step(walker, id);
+        }
+        trace_finish(stage->trace, i, walker->clock);
+    }
+    walker->finished = true;
+}
+
+static bool lane_is_used(const struct schedule *schedule, enum lane lane)
+{
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        if (schedule->step[id].lane == lane)
+            return true;
+    }
+    return false;
+}
+
+static void start_walker(struct entity *entity, enum lane lane, sg_host_t home)
+{
+    struct walker *walker = &entity->walker[lane];
+    *walker = (struct walker){
+        .entity = entity, .lane = lane, .host = home, .wake = sg_sem_init(0), .wanted = -1};
+    sg_actor_t actor = sg_actor_init(lane_name(lane), home);
+    sg_actor_set_data(actor, walker);
+    sg_actor_start_(actor, walk, 0, NULL);
+}
+
+/* Spans are kept for the first class, the last, and evenly between. */
+static bool is_traced(int32_t class, int32_t classes, int32_t limit)
+{
+    if (limit == 0 || limit >= classes)
+        return true;
+    if (limit == 1)
+        return class == 0;
+    int64_t nearest = ((int64_t) class * (limit - 1) + (classes - 1) / 2) / (classes - 1);
+    return nearest * (classes - 1) / (limit - 1) == class;
+}
+
+static void start_entity(struct stage *stage, int32_t class)
+{
+    const struct simulation *simulation = stage->simulation;
+    struct entity *entity = &stage->entity[class];
+    *entity = (struct entity){
+        .stage = stage,
+        .class = class,
+        .traced = is_traced(class, simulation->fold->count, simulation->run->traced_ranks),
+        .done = base_alloc(simulation->schedule->step_count, sizeof(*entity->done)),
+    };
+    sg_host_t home = sg_host_by_name(PLATFORM_HOME);
+    for (int32_t lane = 0; lane < LANE_COUNT; lane++) {
+        entity->walker[lane] = (struct walker){.wanted = -1, .finished = true};
+        if (lane_is_used(simulation->schedule, (enum lane)lane))
+            start_walker(entity, (enum lane)lane, home);
+    }
+}
+
+static void find_places(struct stage *stage)
+{
+    const struct fold *fold = stage->simulation->fold;
+    const struct traffic *traffic = stage->simulation->traffic;
+    stage->place =
+        base_alloc((int64_t)traffic->relation_count * fold->count, sizeof(*stage->place));
+    for (int32_t p = 0; p < traffic->relation_count; p++) {
+        for (int32_t c = 0; c < fold->count; c++) {
+            const struct relation *relation = &traffic->relation[p];
+            if (fold_to(fold, relation, c) < 0 && fold_from(fold, relation, c) < 0)
+                continue;
+            char *name = platform_host_name(fold, p, c);
+            place(stage, p, c)->host = sg_host_by_name(name);
+            place(stage, p, c)->queue = sg_mailbox_by_name(name);
+            free(name);
+        }
+    }
+}
+
+static void read_schedule(struct stage *stage)
+{
+    const struct schedule *schedule = stage->simulation->schedule;
+    stage->awaited = base_alloc(schedule->step_count, sizeof(*stage->awaited));
+    stage->seconds = base_alloc(schedule->step_count, sizeof(*stage->seconds));
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        const struct step *step = &schedule->step[id];
+        if (step->kind != STEP_COLLECTIVE)
+            stage->seconds[id] = run_local_seconds(stage->simulation->run, step);
+        for (int32_t i = step->dep_begin; i < step->dep_end; i++) {
+            int32_t other = schedule->dep[i].step;
+            if (schedule->step[other].lane != step->lane)
+                stage->awaited[other] = true;
+        }
+    }
+}
+
+/* SimGrid ends a run in which nobody can move any more; then some walker has not finished. */
+static int check_finished(const struct stage *stage, struct err *err)
+{
+    const struct simulation *simulation = stage->simulation;
+    for (int32_t c = 0; c < simulation->fold->count; c++) {
+        for (int32_t lane = 0; lane < LANE_COUNT; lane++) {
+            const struct walker *walker = &stage->entity[c].walker[lane];
+            if (!walker->finished)
+                return err_add_code(err, 70,
+                                    "simulator: deadlock: rank %d waits for ever in step %d (%s) "
+                                    "of iteration %d",
+                                    simulation->fold->member[c], walker->step,
+                                    simulation->schedule->step[walker->step].name,
+                                    walker->iteration);
+        }
+    }
+    return 0;
+}
+
+static void release_stage(struct stage *stage)
+{
+    for (int32_t c = 0; c < stage->simulation->fold->count; c++) {
+        for (int32_t lane = 0; lane < LANE_COUNT; lane++) {
+            if (stage->entity[c].walker[lane].wake)
+                sg_sem_destroy(stage->entity[c].walker[lane].wake);
+        }
+        free(stage->entity[c].done);
+    }
+    free(stage->entity);
+    free(stage->place);
+    free(stage->awaited);
+    free(stage->seconds);
+}
+
+int simulation_run(const struct simulation *simulation, struct trace *trace, struct err *err)
+{
+    int32_t classes = simulation->fold->count;
+    struct stage stage = {
+        .simulation = simulation,
+        .trace = trace,
+        .entity = base_alloc(classes, sizeof(*stage.entity)),
+    };
+    find_places(&stage);
+    read_schedule(&stage);
+    for (int32_t c = 0; c < classes; c++)
+        start_entity(&stage, c);
+    simgrid_run();
+    int status = check_finished(&stage, err);
+    release_stage(&stage);
+    return status;
+}

@@ -5,6 +5,12 @@
  *
  * SimGrid keeps one engine per process: backend_sim runs once per process, and SimGrid may abort
  * the process.  foretrain therefore starts foretrain-sim as a child.
+ *
+ * What GRAIN_AUTO takes: without noise, folded, which is exact; with noise, full, because ranks
+ * that differ at random are not alike.  Where that would take more than SIM_MESSAGE_LIMIT messages:
+ * with noise, folded, and everybody computes as long as the slowest rank is expected to; if that is
+ * still too much, coarse.  The trace names what was taken; a folded run in which no two ranks are
+ * alike is a full run and named so.
  */
 
 #include "core/backend.h"
@@ -12,5 +18,5 @@
 /** The name is "sim". */
 extern const struct backend backend_sim;
 
-/** Ranks up to which GRAIN_AUTO prefers the full run when folding does not help. */
-enum { SIM_FULL_LIMIT = 1024 };
+/** Messages of a run up to which GRAIN_AUTO looks at each one; about four seconds. */
+enum { SIM_MESSAGE_LIMIT = 1000000 };

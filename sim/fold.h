@@ -1,0 +1,43 @@
+#pragma once
+
+/** @file
+ * Symmetry: which ranks and links a platform and a traffic cannot tell apart.
+ *
+ * Ranks of one class send at the same moments, to ranks of one class, over links of the same
+ * classes; links of one class carry the same flows.  Such a partition is found by colour
+ * refinement: start from one colour of ranks and a colour per bandwidth, split whatever differs in
+ * the colours around it, until nothing splits.  With fair sharing, ranks that start alike then stay
+ * alike, so one member tells the story of its class: simulating the members alone is exact.
+ *
+ * What makes it exact is checked without trusting hashes: every link of a class is crossed equally
+ * often by each class of flows, that is size of the rank class / size of the link class times.
+ */
+
+#include "sim/traffic.h"
+
+/** A partition of ranks and links into classes.  Read freely; release with fold_free(). */
+struct fold {
+    int32_t count;        /**< classes of ranks */
+    int32_t *class_of;    /**< (ranks) class of each rank */
+    int32_t *member;      /**< (count) the lowest rank of each class, which stands for it */
+    int32_t *size;        /**< (count) ranks in each class */
+    int32_t link_count;   /**< classes of links */
+    int32_t *link_class;  /**< (links) class of each link */
+    int32_t *link_member; /**< (link_count) the lowest link of each class */
+    int32_t *link_size;   /**< (link_count) links in each class */
+};
+
+/** The coarsest partition that is exact for @traffic.  Never fails. */
+struct fold *fold_build(const struct traffic *traffic);
+
+/** Every rank and every link a class of its own. */
+struct fold *fold_none(const struct traffic *traffic);
+
+/** Release; accepts NULL. */
+void fold_free(struct fold *fold);
+
+/** The class that members of @class send to in @relation, or -1. */
+int32_t fold_to(const struct fold *fold, const struct relation *relation, int32_t class);
+
+/** The class that members of @class receive from in @relation, or -1. */
+int32_t fold_from(const struct fold *fold, const struct relation *relation, int32_t class);

@@ -1,0 +1,30 @@
+#pragma once
+
+/** @file
+ * The platform SimGrid sees: one host per class and relation, and the routes that are used.
+ *
+ * A host stands for a class of ranks in one relation, so the route between two hosts is unique even
+ * when one class sends to itself, or to another in two ways.  The hosts of a relation that really
+ * talk form chains or cycles; each is a zone of its own, which keeps SimGrid's table of routes
+ * (quadratic in the hosts of a zone) small.
+ *
+ * A link that k flows of one class cross stands k times in the class's route: the one flow of the
+ * folded platform then weighs as much as the k flows it stands for.  A route's latency is a link of
+ * its own with bandwidth to spare; the others have none.
+ */
+
+#include "core/base.h"
+#include "sim/fold.h"
+
+/** Simulated bytes per byte.  SimGrid counts whole bytes; scaled sizes and bandwidths keep
+ * fractions of a byte (a block is bytes / ranks), and times are unchanged. */
+#define PLATFORM_BYTE_SCALE 1048576.0
+
+/** The host where actors start. */
+#define PLATFORM_HOME "home"
+
+/** Append the SimGrid platform of @traffic folded by @fold. */
+void platform_xml_print(struct text *out, const struct traffic *traffic, const struct fold *fold);
+
+/** The name of a class's host in @relation.  The caller frees it. */
+char *platform_host_name(const struct fold *fold, int32_t relation, int32_t class);

@@ -1,0 +1,184 @@
+#include "sim/traffic.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base.h"
+
+static struct relation find_peers(const struct schedule *schedule, int32_t step, int32_t pattern)
+{
+    int32_t ranks = grid_ranks(schedule->grid);
+    struct relation relation = {
+        .lane = schedule->step[step].lane,
+        .to = base_alloc(ranks, sizeof(*relation.to)),
+        .from = base_alloc(ranks, sizeof(*relation.from)),
+    };
+    for (int32_t r = 0; r < ranks; r++)
+        relation.from[r] = -1;
+    for (int32_t r = 0; r < ranks; r++) {
+        int32_t to = relation.to[r] = schedule_send_peer(schedule, step, r, pattern);
+        assert(to < 0 || relation.from[to] < 0);
+        if (to >= 0)
+            relation.from[to] = r;
+    }
+    return relation;
+}
+
+static void find_routes(struct relation *relation, const struct fabric *fabric)
+{
+    int64_t capacity = 0;
+    relation->latency = base_alloc(fabric->ranks, sizeof(*relation->latency));
+    relation->path = base_alloc(fabric->ranks + 1, sizeof(*relation->path));
+    for (int32_t r = 0; r < fabric->ranks; r++) {
+        int32_t begin = relation->path[r];
+        relation->path[r + 1] = begin;
+        if (relation->to[r] < 0)
+            continue;
+        struct route route = fabric_route(fabric, r, relation->to[r]);
+        relation->link =
+            base_grow(relation->link, begin + route.count, &capacity, sizeof(*relation->link));
+        memcpy(relation->link + begin, route.link, (size_t)route.count * sizeof(*route.link));
+        relation->path[r + 1] = begin + route.count;
+        relation->latency[r] = route.latency;
+    }
+}
+
+static void release_relation(struct relation *relation)
+{
+    free(relation->to);
+    free(relation->from);
+    free(relation->latency);
+    free(relation->path);
+    free(relation->link);
+}
+
+/* The relation of @pattern, shared with every other pattern of the lane with the same peers. */
+static int32_t add_relation(struct traffic *traffic, const struct schedule *schedule, int32_t step,
+                            int32_t pattern)
+{
+    struct relation relation = find_peers(schedule, step, pattern);
+    size_t size = (size_t)traffic->fabric->ranks * sizeof(*relation.to);
+    for (int32_t i = 0; i < traffic->relation_count; i++) {
+        const struct relation *other = &traffic->relation[i];
+        if (other->lane == relation.lane && memcmp(other->to, relation.to, size) == 0) {
+            release_relation(&relation);
+            return i;
+        }
+    }
+    find_routes(&relation, traffic->fabric);
+    int32_t id = traffic->relation_count++;
+    traffic->relation = base_grow(traffic->relation, traffic->relation_count,
+                                  &traffic->relation_capacity, sizeof(*traffic->relation));
+    traffic->relation[id] = relation;
+    return id;
+}
+
+static struct program add_rounds(struct traffic *traffic, const struct schedule *schedule,
+                                 int32_t step)
+{
+    struct collective c = schedule_collective(schedule, step);
+    int32_t rounds = collective_rounds(&c), patterns = collective_pattern_count(&c);
+    int32_t *relation = base_alloc(patterns, sizeof(*relation));
+    for (int32_t i = 0; i < patterns; i++)
+        relation[i] = add_relation(traffic, schedule, step, i);
+    int32_t begin = traffic->round_count;
+    traffic->round_count += rounds;
+    traffic->round = base_grow(traffic->round, traffic->round_count, &traffic->round_capacity,
+                               sizeof(*traffic->round));
+    for (int32_t i = 0; i < rounds; i++) {
+        traffic->round[begin + i] = (struct round){
+            .relation = relation[collective_pattern(&c, i)],
+            .merged = 1,
+            .share = collective_share(&c, i),
+        };
+    }
+    free(relation);
+    return (struct program){.step = step, .begin = begin, .end = begin + rounds};
+}
+
+/* Whether two collectives go through the same rounds on the same lane, whatever their bytes. */
+static bool walk_alike(const struct step *a, const struct step *b)
+{
+    return a->lane == b->lane && a->collective.op == b->collective.op &&
+           a->collective.axis == b->collective.axis &&
+           a->collective.algorithm == b->collective.algorithm &&
+           a->collective.group == b->collective.group;
+}
+
+static int32_t add_program(struct traffic *traffic, const struct schedule *schedule, int32_t step)
+{
+    for (int32_t i = 0; i < traffic->program_count; i++) {
+        if (walk_alike(&schedule->step[traffic->program[i].step], &schedule->step[step]))
+            return i;
+    }
+    struct program program = add_rounds(traffic, schedule, step);
+    traffic->program = base_grow(traffic->program, traffic->program_count + 1,
+                                 &traffic->program_capacity, sizeof(*traffic->program));
+    traffic->program[traffic->program_count] = program;
+    return traffic->program_count++;
+}
+
+struct traffic *traffic_build(const struct fabric *fabric, const struct schedule *schedule)
+{
+    assert(fabric->ranks == grid_ranks(schedule->grid));
+    struct traffic *traffic = base_alloc(1, sizeof(*traffic));
+    traffic->fabric = fabric;
+    traffic->step_program = base_alloc(schedule->step_count, sizeof(*traffic->step_program));
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        bool sends = schedule->step[id].kind == STEP_COLLECTIVE;
+        traffic->step_program[id] = sends ? add_program(traffic, schedule, id) : -1;
+    }
+    return traffic;
+}
+
+void traffic_merge(struct traffic *traffic)
+{
+    for (int32_t i = 0; i < traffic->program_count; i++) {
+        struct program *program = &traffic->program[i];
+        int32_t end = program->begin;
+        for (int32_t k = program->begin; k < program->end; k++) {
+            struct round round = traffic->round[k], *last = &traffic->round[end - 1];
+            if (end > program->begin && last->relation == round.relation) {
+                last->share += round.share;
+                last->merged++;
+            } else {
+                traffic->round[end++] = round;
+            }
+        }
+        program->end = end;
+    }
+}
+
+int64_t traffic_messages(const struct traffic *traffic, const struct schedule *schedule,
+                         const int32_t *rank, int32_t count)
+{
+    int64_t *senders = base_alloc(traffic->relation_count, sizeof(*senders));
+    for (int32_t p = 0; p < traffic->relation_count; p++) {
+        for (int32_t i = 0; i < count; i++)
+            senders[p] += traffic->relation[p].to[rank[i]] >= 0;
+    }
+    int64_t messages = 0;
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        if (traffic->step_program[id] < 0)
+            continue;
+        const struct program *program = &traffic->program[traffic->step_program[id]];
+        for (int32_t k = program->begin; k < program->end; k++)
+            messages += senders[traffic->round[k].relation];
+    }
+    free(senders);
+    return messages;
+}
+
+void traffic_free(struct traffic *traffic)
+{
+    if (!traffic)
+        return;
+    for (int32_t i = 0; i < traffic->relation_count; i++)
+        release_relation(&traffic->relation[i]);
+    free(traffic->relation);
+    free(traffic->round);
+    free(traffic->program);
+    free(traffic->step_program);
+    free(traffic);
+}

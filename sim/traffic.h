@@ -1,0 +1,62 @@
+#pragma once
+
+/** @file
+ * Who sends to whom, over which links, while a schedule runs: its collectives as rounds of
+ * messages.
+ *
+ * Rounds whose messages go between the same ranks share one relation, so the routes of all ranks
+ * are looked up once per relation and not once per round.  Relations belong to a lane: the messages
+ * of one relation are sent and received in the same order, which is what makes a queue per relation
+ * and rank enough to match them.
+ */
+
+#include "core/fabric.h"
+#include "core/schedule.h"
+
+/** One way for ranks to exchange messages: each sends to at most one and receives from at most one.
+ * All arrays are owned by the traffic. */
+struct relation {
+    enum lane lane;
+    int32_t *to;     /**< (ranks) whom each rank sends to, or -1; to[from[r]] = r */
+    int32_t *from;   /**< (ranks) whom each rank receives from, or -1 */
+    double *latency; /**< (ranks) of the route to `to` [s] */
+    int32_t *path;   /**< (ranks + 1) rank r's route is link[path[r]] ... link[path[r + 1] - 1] */
+    int32_t *link;
+};
+
+/** One message from every rank that has a peer in the relation. */
+struct round {
+    int32_t relation;
+    int32_t merged; /**< how many rounds this one stands for: 1 unless coarse */
+    double share;   /**< size of a message as a fraction of the collective's bytes */
+};
+
+/** The rounds of all collectives that differ in nothing but bytes. */
+struct program {
+    int32_t step;       /**< the first of them */
+    int32_t begin, end; /**< half-open range in traffic.round */
+};
+
+/** Read freely; release with traffic_free(). */
+struct traffic {
+    const struct fabric *fabric; /**< borrowed */
+    struct relation *relation;
+    struct round *round;
+    struct program *program;
+    int32_t *step_program; /**< (steps) index in program, or -1: the step sends nothing */
+    int32_t relation_count, round_count, program_count;
+    int64_t relation_capacity, round_capacity, program_capacity;
+};
+
+/** The traffic of @schedule on @fabric, which is borrowed.  Never fails. */
+struct traffic *traffic_build(const struct fabric *fabric, const struct schedule *schedule);
+
+/** Merge consecutive rounds of one relation: one message carries the bytes of them all. */
+void traffic_merge(struct traffic *traffic);
+
+/** Messages the ranks @rank (count) send in one iteration of @schedule. */
+int64_t traffic_messages(const struct traffic *traffic, const struct schedule *schedule,
+                         const int32_t *rank, int32_t count);
+
+/** Release; accepts NULL. */
+void traffic_free(struct traffic *traffic);
