@@ -1,4 +1,289 @@
+#include "core/field.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/base.h"
+
+struct stop {
+    char *name;
+    double length;
+};
+
+struct trip {
+    int64_t people;
+    double speed, share;
+    char *guide;
+    int32_t vehicle;
+    bool night;
+    struct quantity power;
+    struct field_list tag, stop;
+    char *food;
+    int64_t bread, water;
+};
+
+static const char *const vehicles[] = {"bus", "tram", "bicycle", NULL};
+static const char *const foods[] = {"lunch", NULL};
+
+static const struct field stop_rows[] = {
+    {"name", FIELD_TEXT, .offset = offsetof(struct stop, name), .help = "where"},
+    {"length", FIELD_REAL, UNIT_SECONDS, offsetof(struct stop, length), "5 min", 0, 1e6,
+     .help = "how long"},
+};
+static const struct field_table stop_table = {"stop", stop_rows, 2, sizeof(struct stop)};
+
+#define MEMBER(name) offsetof(struct trip, name)
+static const struct field trip_rows[] = {
+    {"group.people", FIELD_INTEGER, .offset = MEMBER(people), .minimum = 1, .maximum = 50,
+     .help = "travellers"},
+    {"group.guide", FIELD_TEXT, .offset = MEMBER(guide), .fallback = "", .help = "who leads"},
+    {"speed", FIELD_REAL, UNIT_BYTES_PER_SECOND, MEMBER(speed), "1 GB/s", .help = "how fast"},
+    {"share", FIELD_REAL, UNIT_FRACTION, MEMBER(share), "", 0, 1, .help = "part of it"},
+    {"vehicle", FIELD_WORD, .offset = MEMBER(vehicle), .fallback = "tram", .words = vehicles,
+     .help = "what on"},
+    {"night", FIELD_BOOLEAN, .offset = MEMBER(night), .fallback = "false", .help = "after dark"},
+    {"power", FIELD_QUANTITY, UNIT_FLOPS, MEMBER(power), "", .help = "engine"},
+    {"tags", FIELD_TEXTS, .offset = MEMBER(tag), .fallback = "", .help = "labels"},
+    {"stops", FIELD_LIST, .offset = MEMBER(stop), .minimum = 1, .maximum = 3, .fallback = "",
+     .table = &stop_table, .help = "breaks"},
+    {"food", FIELD_TEXT, .offset = MEMBER(food), .fallback = "", .words = foods, .help = "meal"},
+    {"food.bread", FIELD_INTEGER, .offset = MEMBER(bread), .help = "loaves"},
+    {"food.water", FIELD_INTEGER, .offset = MEMBER(water), .fallback = "1", .help = "bottles"},
+};
+static const struct field_table trip_table = {
+    "trip", trip_rows, sizeof(trip_rows) / sizeof(trip_rows[0]), sizeof(struct trip)};
+
+static struct trip accepted(const char *text)
+{
+    struct err err = {0};
+    struct document *document = yaml_read_text("t.yaml", text, &err);
+    struct trip trip = {0};
+    if (!document || field_read(&trip_table, yaml_root(document), &trip, &err))
+        fail_msg("%s", err.text);
+    yaml_free(document);
+    return trip;
+}
+
+/* The messages must hold each of the NULL-terminated texts, and be @count. */
+static void refused(const char *text, int32_t count, ...)
+{
+    struct err err = {0};
+    struct document *document = yaml_read_text("t.yaml", text, &err);
+    assert_non_null(document);
+    struct trip trip = {0};
+    assert_int_equal(field_read(&trip_table, yaml_root(document), &trip, &err), -1);
+    field_release(&trip_table, &trip);
+    yaml_free(document);
+    va_list list;
+    va_start(list, count);
+    for (const char *part; (part = va_arg(list, const char *));)
+        if (!strstr(err.text, part))
+            fail_msg("no '%s' in:\n%s", part, err.text);
+    va_end(list);
+    if (err.count != count)
+        fail_msg("%d messages:\n%s", err.count, err.text);
+    err_release(&err);
+}
+
+static void fills_every_kind_of_member(void **state)
+{
+    (void)state;
+    struct trip trip = accepted("group: {people: 7, guide: Ada}\n"
+                                "speed: 8 Gb/s\n"
+                                "share: 25 %\n"
+                                "vehicle: bicycle\n"
+                                "night: true\n"
+                                "power: {value: 2 TFLOP/s, source: 'a shop', kind: datasheet}\n"
+                                "tags: [x, 'y z']\n"
+                                "stops: [{name: inn, length: 2 h}, {name: well}]\n");
+    assert_int_equal(trip.people, 7);
+    assert_string_equal(trip.guide, "Ada");
+    assert_true(trip.speed == 1e9 && trip.share == 0.25);
+    assert_int_equal(trip.vehicle, 2);
+    assert_true(trip.night);
+    assert_true(trip.power.value == 2e12);
+    assert_int_equal(trip.power.provenance, PROVENANCE_DATASHEET);
+    assert_string_equal(trip.power.source, "a shop");
+    assert_string_equal(trip.power.path, "power");
+    assert_int_equal(trip.tag.count, 2);
+    assert_string_equal(((char **)trip.tag.item)[1], "y z");
+    const struct stop *stop = trip.stop.item;
+    assert_int_equal(trip.stop.count, 2);
+    assert_true(stop[0].length == 7200 && stop[1].length == 300);
+    field_release(&trip_table, &trip);
+    assert_null(trip.guide);
+}
+
+static void silence_means_the_default_or_nothing(void **state)
+{
+    (void)state;
+    struct trip trip = accepted("group: {people: 1}");
+    assert_true(trip.speed == 1e9 && trip.share == 0 && trip.vehicle == 1);
+    assert_null(trip.guide);
+    assert_null(trip.power.source);
+    assert_int_equal(trip.stop.count, 0);
+    field_release(&trip_table, &trip);
+}
+
+static void a_shorthand_is_one_value_or_a_mapping(void **state)
+{
+    (void)state;
+    struct trip trip = accepted("{group: {people: 1}, food: lunch}");
+    assert_string_equal(trip.food, "lunch");
+    field_release(&trip_table, &trip);
+    trip = accepted("{group: {people: 1}, food: {bread: 3}}");
+    assert_null(trip.food);
+    assert_int_equal(trip.bread, 3);
+    field_release(&trip_table, &trip);
+    refused("{group: {people: 1}, food: dinner}", 1, "it is one of: lunch", NULL);
+    refused("{group: {people: 1}, food: {water: 3}}", 1, "missing key 'food.bread'", NULL);
+    refused("{group: {people: 1}, food: [1]}", 1, "t.yaml:1:28: error: food takes", NULL);
+}
+
+static void unknown_keys_point_at_the_key_and_suggest_the_right_one(void **state)
+{
+    (void)state;
+    refused("group: {people: 1}\nvehicel: bus\n", 1,
+            "t.yaml:2:1: error: unknown key 'vehicel'; did you mean 'vehicle'?\n  vehicel: bus\n"
+            "  ^~~~~~~\n",
+            NULL);
+    refused("group: {people: 1, zzzzz: 2}", 1,
+            "unknown key 'zzzzz' in group; known here: people, guide", NULL);
+    refused("group: {people: 1}\nstops:\n  - {nam: x}\n", 1,
+            "t.yaml:3:6: error: unknown key 'nam' in stops[0]; did you mean 'name'?", NULL);
+    refused("group: {people: 1}\nspeed: {fast: 1}\n", 1, "speed takes a single value", NULL);
+    refused("{group.people: 1, group: {people: 1}}", 1, "unknown key 'group.people'", NULL);
+    refused("group: {people: 1}\npower: {value: 2 TFLOP/s, source: x, kind: guessed}", 1,
+            "t.yaml:2:44: error: unknown word 'guessed'", NULL);
+}
+
+static void missing_keys_point_at_the_mapping_and_show_an_example(void **state)
+{
+    (void)state;
+    refused("group: {guide: Bo}", 1,
+            "t.yaml:1:1: error: missing key 'group.people' (travellers), for example 'people: 1'",
+            NULL);
+    refused("speed: 1 GB/s", 1, "missing key 'group.people'", NULL);
+    refused("group: {people: 1}\nstops: [{length: 1 s}]", 1, "missing key 'stops[0].name' (where)",
+            NULL);
+    refused(
+        "group: {people: 1}\npower: {source: x, kind: assumed}", 1,
+        "missing key 'power.value' (the number with its unit), for example 'value: 125 TFLOP/s'",
+        NULL);
+    refused("group: {peple: 1}", 1, "did you mean 'people'?", NULL);
+}
+
+static void wrong_values_are_located_and_explained(void **state)
+{
+    (void)state;
+    refused("group: {people: ninety}", 1, "t.yaml:1:17: error: 'ninety' is not a whole number",
+            NULL);
+    refused("group: {people: 1.5}", 1, "'1.5' is not a whole number", NULL);
+    refused("group: {people: 1e3}", 1, "'1e3' is not a whole number", NULL);
+    refused("group: {people: 99999999999999999999}", 1, "too large", NULL);
+    refused("group: {people: 0}", 1, "'0' is out of range: 1 to 50 is allowed", NULL);
+    refused("group: {people: }", 1, "a value is missing here", NULL);
+    refused("group: 5", 1,
+            "t.yaml:1:8: error: group takes keys such as 'people', not a single value", NULL);
+    refused("{group: {people: 1}, speed: 25}", 1, "a bandwidth needs a unit, for example 25 GB/s",
+            NULL);
+    refused("{group: {people: 1}, share: 130 %}", 1, "out of range: 0 % to 100 %", NULL);
+    refused("{group: {people: 1}, night: no}", 1, "'no' is neither true nor false", NULL);
+    refused("{group: {people: 1}, stops: []}", 1, "stops has 0 items: 1 to 3 are allowed", NULL);
+    refused("{group: {people: 1}, stops: [x]}", 1, "stops takes mappings, not a single value",
+            NULL);
+    refused("{group: {people: 1}, tags: x}", 1, "tags takes a list", NULL);
+}
+
+static void all_faults_are_reported_at_once(void **state)
+{
+    (void)state;
+    refused("group: {people: x}\nspeed: 25\nvehicel: bus\nstops: [{name: a, length: 3}]\n", 4,
+            "t.yaml:1:17", "t.yaml:2:8", "t.yaml:3:1", "t.yaml:4:27", NULL);
+}
+
+static void explains_where_each_value_comes_from(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct document *document =
+        yaml_read_text("t.yaml", "group: {people: 7}\nstops: [{name: inn}]\nfood: lunch\n", &err);
+    assert_int_equal(yaml_set(document, "speed=2 GB/s", &err), 0);
+    struct trip trip = {0};
+    assert_int_equal(field_read(&trip_table, yaml_root(document), &trip, &err), 0);
+    struct text out = {0};
+    field_explain(&out, &trip_table, yaml_root(document), &trip);
+    const char *const lines[][3] = {
+        {"group.people ", " 7 ", " t.yaml:1:17"},   {"speed ", " 2 GB/s ", " --set"},
+        {"vehicle ", " tram ", " default"},         {"stops.0.name ", " inn ", " t.yaml:2:16"},
+        {"stops.0.length ", " 300 s ", " default"}, {"food ", " lunch ", " t.yaml:3:7"}};
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        const char *line = strstr(out.data, lines[i][0]);
+        assert_non_null(line);
+        char *copy = strndup(line, strcspn(line, "\n"));
+        if (!strstr(copy, lines[i][1]) || !strstr(copy, lines[i][2]))
+            fail_msg("%s", copy);
+        free(copy);
+    }
+    assert_null(strstr(out.data, "guide"));
+    text_release(&out);
+    field_release(&trip_table, &trip);
+    yaml_free(document);
+}
+
+static void origins_are_found_by_path(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct document *document =
+        yaml_read_text("t.yaml", "group: {people: 7}\nstops: [{name: inn}]\nfood: lunch\n", &err);
+    const struct node *root = yaml_root(document);
+    assert_string_equal(field_origin(root, "stops.0.name")->text, "inn");
+    assert_string_equal(field_origin(root, "food.bread")->text, "lunch");
+    assert_null(field_origin(root, "stops.1.name"));
+    assert_null(field_origin(root, "group.guide"));
+    yaml_free(document);
+}
+
+static void the_schema_and_the_help_name_every_row(void **state)
+{
+    (void)state;
+    struct text schema = {0}, help = {0};
+    field_schema(&schema, &trip_table);
+    field_help(&help, &trip_table);
+    for (int32_t i = 0; i < trip_table.count; i++) {
+        assert_non_null(strstr(help.data, trip_rows[i].path));
+        assert_non_null(strstr(schema.data, trip_rows[i].help));
+    }
+    assert_non_null(strstr(help.data, "stops[].length"));
+    struct err err = {0};
+    struct document *document = yaml_read_text("schema.json", schema.data, &err);
+    assert_non_null(document); /* JSON, and no key twice */
+    const struct node *people =
+        field_origin(yaml_root(document), "else.properties.group.properties.people.maximum");
+    assert_string_equal(people->text, "50.0");
+    yaml_free(document);
+    text_release(&schema);
+    text_release(&help);
+}
+
 int main(void)
 {
-    return 77;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fills_every_kind_of_member),
+        cmocka_unit_test(silence_means_the_default_or_nothing),
+        cmocka_unit_test(a_shorthand_is_one_value_or_a_mapping),
+        cmocka_unit_test(unknown_keys_point_at_the_key_and_suggest_the_right_one),
+        cmocka_unit_test(missing_keys_point_at_the_mapping_and_show_an_example),
+        cmocka_unit_test(wrong_values_are_located_and_explained),
+        cmocka_unit_test(all_faults_are_reported_at_once),
+        cmocka_unit_test(explains_where_each_value_comes_from),
+        cmocka_unit_test(origins_are_found_by_path),
+        cmocka_unit_test(the_schema_and_the_help_name_every_row),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
