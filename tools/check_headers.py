@@ -3,7 +3,7 @@
 
 The comment stands before the declaration, or behind it on its line.
 Counted: functions, variables, macros, and definitions of structs, unions and enums.  Not counted:
-forward declarations of what the same header defines, unnamed enums of documented constants,
+forward declarations of what a header defines, unnamed enums of documented constants,
 static_assert.
 """
 import re
@@ -46,15 +46,15 @@ def declarations(source):
                 documented, start, code = False, None, ""
 
 
-def needs_comment(text, source):
-    """Whether a declaration must be documented."""
+def needs_comment(text, headers):
+    """Whether a declaration must be documented; `headers` is the text of all of them."""
     forward = re.fullmatch(r"(struct|union|enum) (\w+) ?;", text)
-    if forward and re.search(rf"\b{forward[1]} {forward[2]} {{", source):
+    if forward and re.search(rf"\b{forward[1]} {forward[2]} {{", headers):
         return False
     return not re.match(r"static_assert|_Static_assert|enum ?{", text)
 
 
-def check(path):
+def check(path, headers):
     """(faults, declarations that need a comment, those that have one) of one header."""
     name, source = project.place(path), path.read_text(encoding="utf-8")
     faults, needed, have = [], 0, 0
@@ -64,7 +64,7 @@ def check(path):
         faults.append(f"{name}:1: no /** @file comment after #pragma once")
     body = re.sub(r"/\*\* @file.*?\*/", lambda m: re.sub(r"[^\n]", " ", m[0]), source, 1, re.S)
     for offset, text, documented in declarations(body):
-        if not needs_comment(text, body):
+        if not needs_comment(text, headers):
             continue
         needed += 1
         have += documented
@@ -76,7 +76,9 @@ def check(path):
 
 def main():
     """Check every header of the project."""
-    results = [check(path) for path in project.files("*.h")]
+    paths = project.files("*.h")
+    headers = "".join(path.read_text(encoding="utf-8") for path in paths)
+    results = [check(path, headers) for path in paths]
     needed, have = sum(r[1] for r in results), sum(r[2] for r in results)
     print(f"{have} of {needed} declarations documented ({100 * have / max(needed, 1):.1f} %)")
     project.finish([fault for r in results for fault in r[0]], f"{len(results)} headers")
