@@ -3,7 +3,7 @@
 
 The comment stands before the declaration, or behind it on its line.
 Counted: functions, variables, macros, and definitions of structs, unions and enums.  Not counted:
-forward declarations of what a header defines, unnamed enums of documented constants,
+forward declarations of what a header defines or documents, unnamed enums of documented constants,
 static_assert.
 """
 import re
@@ -49,7 +49,8 @@ def declarations(source):
 def needs_comment(text, headers):
     """Whether a declaration must be documented; `headers` is the text of all of them."""
     forward = re.fullmatch(r"(struct|union|enum) (\w+) ?;", text)
-    if forward and re.search(rf"\b{forward[1]} {forward[2]} {{", headers):
+    if forward and re.search(rf"\b{forward[1]} {forward[2]} {{|\*/\n{forward[1]} {forward[2]};",
+                             headers):
         return False
     return not re.match(r"static_assert|_Static_assert|enum ?{", text)
 
