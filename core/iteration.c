@@ -65,7 +65,6 @@ static void add_loss(struct schedule *schedule, const struct iteration *it)
                                     .layer = -1,
                                     .dtype = dtype,
                                     .kernels = 2,
-                                    .flops = 6 * scores,
                                     .bytes = 3 * scores * dtype_size(dtype)}};
     schedule_add(schedule, loss, NULL, 0);
 }
@@ -99,16 +98,15 @@ static void add_optimizer(struct schedule *schedule, const struct iteration *it,
     const int32_t tensors_per_kernel = 54;
     bool norms = it->scenario->training.optimizer == OPTIMIZER_LARS;
     int32_t updates = (it->model->tensor_count + tensors_per_kernel - 1) / tensors_per_kernel;
-    int64_t parameters = model_parameters(it->model);
-    struct step step = {.kind = STEP_COMPUTE,
-                        .lane = LANE_COMPUTE,
-                        .name = "optimizer",
-                        .compute = {.op = COMPUTE_OPTIMIZER,
-                                    .layer = -1,
-                                    .dtype = it->scenario->model.master,
-                                    .kernels = updates + (norms ? 3 : 0),
-                                    .flops = parameters * (norms ? 11 : 6),
-                                    .bytes = parameters * optimizer_bytes(it->scenario)}};
+    struct step step = {
+        .kind = STEP_COMPUTE,
+        .lane = LANE_COMPUTE,
+        .name = "optimizer",
+        .compute = {.op = COMPUTE_OPTIMIZER,
+                    .layer = -1,
+                    .dtype = it->scenario->model.master,
+                    .kernels = updates + (norms ? 3 : 0),
+                    .bytes = model_parameters(it->model) * optimizer_bytes(it->scenario)}};
     schedule_add(schedule, step, exchanged, count);
 }
 

@@ -3,18 +3,18 @@
 /** @file
  * From a network and a scenario to the schedule of one training iteration.
  *
- * What is counted besides the layers' own FLOP and activations, per batch:
+ * FLOP are matrix arithmetic only, as everywhere.  What is counted besides the layers' own FLOP and
+ * activations, per batch:
  *
  *   weights    read by forward and backward-data in the type of the arithmetic; their gradients are
  *              written once, by backward-filter, in the type of the exchange: no step of its own
  *              converts them
- *   loss       softmax, cross-entropy and its gradient: 2 kernels, 6 FLOP a score, which is read
- *              twice and its gradient written once
+ *   loss       softmax, cross-entropy and its gradient: 2 kernels; each score is read twice and its
+ *              gradient written once
  *   optimizer  reads weight, momentum and gradient, writes weight, momentum and, where the
- *              arithmetic has another type than the master weights, a copy to compute with; 6 FLOP
- *              a parameter (weight decay, momentum, update), a kernel per 54 tensors.  LARS first
- *              reads weights and gradients once more for their norms: 5 FLOP and 3 kernels more
- *              (both norms, the rates).
+ *              arithmetic has another type than the master weights, a copy to compute with; one
+ *              kernel per 54 tensors.  LARS first reads weights and gradients once more for their
+ *              norms, with 3 kernels more (both norms, the rates).
  *              Source: MXNet's fused multi-tensor kernels multi_sum_sq, multi_lars and
  *              lars_multi_mp_sgd_mom_update as set in NVIDIA's MLPerf submissions
  *              (MXNET_OPTIMIZER_AGGREGATION_SIZE=54).

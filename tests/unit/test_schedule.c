@@ -1,4 +1,561 @@
+#include "core/schedule.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* --- random schedules that follow the rules --- */
+
+struct dice {
+    uint64_t seed, throws;
+};
+
+static int32_t throw_below(struct dice *dice, int32_t limit)
+{
+    return (int32_t)(base_uniform(dice->seed, dice->throws++, 0, 0) * limit);
+}
+
+static struct step random_step(struct dice *dice)
+{
+    struct step step = {.kind = throw_below(dice, STEP_KIND_COUNT), .name = "anything"};
+    switch (step.kind) {
+    case STEP_COMPUTE:
+        step.lane = LANE_COMPUTE;
+        step.compute.op = throw_below(dice, COMPUTE_OP_COUNT);
+        step.compute.layer = throw_below(dice, 10) - 1;
+        step.compute.kernels = throw_below(dice, 3);
+        step.compute.flops = throw_below(dice, 1000000);
+        step.compute.bytes = throw_below(dice, 1000000);
+        break;
+    case STEP_COLLECTIVE:
+        step.lane = throw_below(dice, 2) ? LANE_ROW : LANE_COLUMN;
+        step.collective.op = throw_below(dice, COLLECTIVE_OP_COUNT);
+        step.collective.axis = step.lane == LANE_ROW ? AXIS_ROW : AXIS_COLUMN;
+        step.collective.bucket = throw_below(dice, 10);
+        step.collective.bytes = throw_below(dice, 1000000);
+        break;
+    default:
+        step.lane = LANE_INPUT;
+        step.input.images = throw_below(dice, 100);
+        step.input.bytes = throw_below(dice, 1000000);
+    }
+    return step;
+}
+
+static struct schedule *random_schedule(uint64_t seed)
+{
+    struct dice dice = {seed, 0};
+    struct schedule *schedule =
+        schedule_new((struct grid){1 + throw_below(&dice, 5), 1 + throw_below(&dice, 5)});
+    int32_t steps = 1 + throw_below(&dice, 30);
+    for (int32_t id = 0; id < steps; id++) {
+        struct dep dep[4];
+        int32_t count = throw_below(&dice, 5);
+        for (int32_t i = 0; i < count; i++) {
+            dep[i].distance = id == 0 ? 1 : throw_below(&dice, 3);
+            dep[i].step = throw_below(&dice, dep[i].distance == 0 ? id : steps);
+        }
+        schedule_add(schedule, random_step(&dice), dep, count);
+    }
+    return schedule;
+}
+
+static struct schedule *sealed(struct schedule *schedule)
+{
+    struct err err = {0};
+    assert_int_equal(schedule_seal(schedule, &err), 0);
+    assert_null(err.text);
+    assert_true(schedule->sealed);
+    return schedule;
+}
+
+static void seals_whatever_follows_the_rules(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 200; seed++)
+        schedule_free(sealed(random_schedule(seed)));
+}
+
+/* --- what is refused --- */
+
+/* Step 1 of three good ones after @spoil, and what seal says about it. */
+static void refuses_step(struct step step, struct dep dep, const char *because)
+{
+    struct step good = {.lane = LANE_COMPUTE, .name = "good"};
+    struct schedule *schedule = schedule_new((struct grid){4, 2});
+    struct err err = {0};
+    snprintf(step.name, sizeof(step.name), "spoilt");
+    schedule_add(schedule, good, NULL, 0);
+    schedule_add(schedule, step, &dep, 1);
+    schedule_add(schedule, good, NULL, 0);
+    assert_int_equal(schedule_seal(schedule, &err), -1);
+    assert_int_equal(err.count, 1);
+    assert_non_null(strstr(err.text, "step 1 (spoilt)"));
+    if (!strstr(err.text, because))
+        fail_msg("\"%s\" is not in %s", because, err.text);
+    assert_false(schedule->sealed);
+    err_release(&err);
+    schedule_free(schedule);
+}
+
+static const struct step compute = {.lane = LANE_COMPUTE};
+static const struct step row = {.kind = STEP_COLLECTIVE, .lane = LANE_ROW};
+
+static void refuses_a_schedule_without_steps(void **state)
+{
+    (void)state;
+    struct schedule *schedule = schedule_new((struct grid){4, 2});
+    struct err err = {0};
+    assert_int_equal(schedule_seal(schedule, &err), -1);
+    assert_string_equal(err.text, "schedule: no steps\n");
+    err_release(&err);
+    schedule_free(schedule);
+}
+
+static void refuses_a_grid_without_ranks(void **state)
+{
+    (void)state;
+    struct schedule *schedule = schedule_new((struct grid){4, 0});
+    struct err err = {0};
+    schedule_add(schedule, compute, NULL, 0);
+    assert_int_equal(schedule_seal(schedule, &err), -1);
+    err_release(&err);
+    schedule_free(schedule);
+}
+
+static void refuses_a_dependency_on_itself(void **state)
+{
+    (void)state;
+    refuses_step(compute, (struct dep){1, 0}, "depends on itself");
+}
+
+static void refuses_a_dependency_on_a_later_step(void **state)
+{
+    (void)state;
+    refuses_step(compute, (struct dep){2, 0}, "depends on a later step");
+}
+
+static void refuses_a_dependency_on_a_missing_step(void **state)
+{
+    (void)state;
+    refuses_step(compute, (struct dep){3, 1}, "does not exist");
+    refuses_step(compute, (struct dep){-1, 0}, "does not exist");
+}
+
+static void refuses_a_dependency_on_a_later_iteration(void **state)
+{
+    (void)state;
+    refuses_step(compute, (struct dep){0, -1}, "later iteration");
+}
+
+static void refuses_unknown_words(void **state)
+{
+    (void)state;
+    struct dep dep = {0, 0};
+    struct step step = compute;
+    step.kind = STEP_KIND_COUNT;
+    refuses_step(step, dep, "unknown kind");
+    step = compute;
+    step.lane = LANE_COUNT;
+    refuses_step(step, dep, "unknown lane");
+    step = compute;
+    step.compute.op = COMPUTE_OP_COUNT;
+    refuses_step(step, dep, "unknown compute operation");
+    step = compute;
+    step.compute.layer_op = LAYER_OP_COUNT;
+    refuses_step(step, dep, "unknown layer operation");
+    step = compute;
+    step.compute.dtype = DTYPE_COUNT;
+    refuses_step(step, dep, "unknown number format");
+    step = row;
+    step.collective.op = COLLECTIVE_OP_COUNT;
+    refuses_step(step, dep, "unknown collective operation");
+    step = row;
+    step.collective.axis = AXIS_COUNT;
+    refuses_step(step, dep, "unknown axis");
+    step = row;
+    step.collective.algorithm = ALGORITHM_COUNT;
+    refuses_step(step, dep, "unknown algorithm");
+}
+
+static void refuses_negative_counts(void **state)
+{
+    (void)state;
+    struct dep dep = {0, 0};
+    struct step step = compute;
+    step.compute.flops = -1;
+    refuses_step(step, dep, "negative");
+    step = compute;
+    step.compute.bytes = -1;
+    refuses_step(step, dep, "negative");
+    step = compute;
+    step.compute.kernels = -1;
+    refuses_step(step, dep, "negative");
+    step = row;
+    step.collective.bytes = -1;
+    refuses_step(step, dep, "negative");
+    step = (struct step){.kind = STEP_INPUT, .lane = LANE_INPUT, .input = {.images = -1}};
+    refuses_step(step, dep, "negative");
+}
+
+static void refuses_a_step_on_the_wrong_lane(void **state)
+{
+    (void)state;
+    struct dep dep = {0, 0};
+    struct step step = row;
+    step.lane = LANE_COMPUTE;
+    refuses_step(step, dep, "a collective on the compute or input lane");
+    step.lane = LANE_INPUT;
+    refuses_step(step, dep, "a collective on the compute or input lane");
+    step = compute;
+    step.lane = LANE_COLUMN;
+    refuses_step(step, dep, "not a collective");
+}
+
+static void refuses_a_torus_all_reduce_in_one_step(void **state)
+{
+    (void)state;
+    struct step step = row;
+    step.collective.algorithm = ALGORITHM_TORUS2D;
+    refuses_step(step, (struct dep){0, 0}, "three steps");
+}
+
+static void refuses_what_the_algorithm_cannot_compute(void **state)
+{
+    (void)state;
+    struct step step = row;
+    step.collective.algorithm = ALGORITHM_DOUBLE_TREE;
+    step.collective.op = COLLECTIVE_REDUCE_SCATTER;
+    refuses_step(step, (struct dep){0, 0}, "cannot compute");
+}
+
+static void refuses_groups_that_do_not_divide_the_ranks(void **state)
+{
+    (void)state;
+    struct step step = row;
+    step.collective.algorithm = ALGORITHM_HIERARCHICAL;
+    refuses_step(step, (struct dep){0, 0}, "does not divide");
+    step.collective.group = 3;
+    refuses_step(step, (struct dep){0, 0}, "does not divide");
+}
+
+static void reports_every_fault_at_once(void **state)
+{
+    (void)state;
+    struct schedule *schedule = schedule_new((struct grid){4, 2});
+    struct err err = {0};
+    for (int32_t i = 0; i < 3; i++)
+        schedule_add(schedule, compute, &(struct dep){i, 0}, 1);
+    assert_int_equal(schedule_seal(schedule, &err), -1);
+    assert_int_equal(err.count, 3);
+    err_release(&err);
+    schedule_free(schedule);
+}
+
+/* --- hash --- */
+
+/* Every member a back end can see, as a pointer to be changed. */
+static int32_t visible_members(struct step *step, void *member[9], size_t size[9])
+{
+    int32_t count = 0;
+#define MEMBER(m) (member[count] = &step->m, size[count] = sizeof(step->m), count++)
+    MEMBER(kind);
+    MEMBER(lane);
+    if (step->kind == STEP_COMPUTE) {
+        MEMBER(compute.op);
+        MEMBER(compute.layer_op);
+        MEMBER(compute.layer);
+        MEMBER(compute.dtype);
+        MEMBER(compute.kernels);
+        MEMBER(compute.flops);
+        MEMBER(compute.bytes);
+    } else if (step->kind == STEP_COLLECTIVE) {
+        MEMBER(collective.op);
+        MEMBER(collective.axis);
+        MEMBER(collective.algorithm);
+        MEMBER(collective.group);
+        MEMBER(collective.bucket);
+        MEMBER(collective.bytes);
+    } else {
+        MEMBER(input.images);
+        MEMBER(input.bytes);
+    }
+#undef MEMBER
+    return count;
+}
+
+static void hash_changes_with_everything_a_back_end_sees(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        struct schedule *schedule = random_schedule(seed);
+        uint64_t hash = schedule_hash(schedule);
+        for (int32_t id = 0; id < schedule->step_count; id++) {
+            void *member[9];
+            size_t size[9];
+            int32_t count = visible_members(&schedule->step[id], member, size);
+            for (int32_t i = 0; i < count; i++)
+                for (size_t byte = 0; byte < size[i]; byte++) {
+                    if (i == 0 && byte > 0)
+                        continue; /* the kind decides which members count */
+                    ((unsigned char *)member[i])[byte] ^= 0x40;
+                    assert_int_not_equal(schedule_hash(schedule), hash);
+                    ((unsigned char *)member[i])[byte] ^= 0x40;
+                }
+        }
+        for (int32_t i = 0; i < schedule->dep_count; i++) {
+            schedule->dep[i].step++;
+            assert_int_not_equal(schedule_hash(schedule), hash);
+            schedule->dep[i].step--;
+            schedule->dep[i].distance++;
+            assert_int_not_equal(schedule_hash(schedule), hash);
+            schedule->dep[i].distance--;
+        }
+        schedule->grid = (struct grid){schedule->grid.columns + 1, schedule->grid.rows};
+        assert_int_not_equal(schedule_hash(schedule), hash);
+        schedule_free(schedule);
+    }
+}
+
+static void hash_ignores_names(void **state)
+{
+    (void)state;
+    struct schedule *schedule = random_schedule(1);
+    uint64_t hash = schedule_hash(schedule);
+    snprintf(schedule->step[0].name, sizeof(schedule->step[0].name), "renamed");
+    assert_int_equal(schedule_hash(schedule), hash);
+    schedule_free(schedule);
+}
+
+/* The expected value was computed apart, from the description of the hash. */
+static void hash_is_the_same_on_every_machine(void **state)
+{
+    (void)state;
+    struct schedule *schedule = schedule_new((struct grid){34, 32});
+    struct step step = {.lane = LANE_COMPUTE, .compute = {.flops = 1000, .bytes = 10}};
+    int32_t last = schedule_add(schedule, step, NULL, 0);
+    schedule_add_all_reduce(schedule, ALGORITHM_TORUS2D, 0, 0, 4194304, last);
+    assert_int_equal(schedule_hash(schedule), UINT64_C(0x38de67659ace49c3));
+    schedule_free(schedule);
+}
+
+/* --- print --- */
+
+/* Read the dependencies after "<- " and compare. */
+static void check_deps(const struct schedule *schedule, const struct step *step, const char *line)
+{
+    const char *next = strstr(line, " <- ");
+    assert_int_equal(next != NULL, step->dep_end > step->dep_begin);
+    for (int32_t i = step->dep_begin; i < step->dep_end; i++) {
+        int32_t id, distance = 0, length = 0;
+        next += i == step->dep_begin ? 4 : 2;
+        assert_int_equal(sscanf(next, "%d%n", &id, &length), 1);
+        next += length;
+        if (sscanf(next, "@-%d%n", &distance, &length) == 1)
+            next += length;
+        assert_int_equal(id, schedule->dep[i].step);
+        assert_int_equal(distance, schedule->dep[i].distance);
+    }
+    assert_true(!next || *next == '\0');
+}
+
+static void prints_one_line_a_step_that_reads_back(void **state)
+{
+    (void)state;
+    static const char *const kind_name[] = {"compute", "collective", "input"};
+    for (uint64_t seed = 0; seed < 100; seed++) {
+        struct schedule *schedule = sealed(random_schedule(seed));
+        struct text text = {0};
+        schedule_print(&text, schedule);
+        char *line = strtok(text.data, "\n");
+        unsigned long hash;
+        int32_t steps;
+        assert_int_equal(sscanf(line, "schedule %lx: %d steps", &hash, &steps), 2);
+        assert_int_equal(hash, schedule_hash(schedule));
+        assert_int_equal(steps, schedule->step_count);
+        for (int32_t id = 0; id < steps; id++) {
+            char lane[16], kind[16], name[56];
+            int32_t read;
+            line = strtok(NULL, "\n");
+            assert_int_equal(sscanf(line, "%d %15s %15s %55s", &read, lane, kind, name), 4);
+            assert_int_equal(read, id);
+            assert_string_equal(lane, lane_name(schedule->step[id].lane));
+            assert_string_equal(kind, kind_name[schedule->step[id].kind]);
+            check_deps(schedule, &schedule->step[id], line);
+        }
+        assert_null(strtok(NULL, "\n"));
+        text_release(&text);
+        schedule_free(schedule);
+    }
+}
+
+static void prints_what_a_person_wants_to_know(void **state)
+{
+    (void)state;
+    struct schedule *schedule = schedule_new((struct grid){4, 2});
+    schedule_add(schedule,
+                 (struct step){.kind = STEP_INPUT,
+                               .lane = LANE_INPUT,
+                               .name = "input",
+                               .input = {.images = 8, .bytes = 1204224}},
+                 &(struct dep){1, 2}, 1);
+    schedule_add(
+        schedule,
+        (struct step){
+            .lane = LANE_COMPUTE,
+            .name = "conv1 forward",
+            .compute = {.dtype = DTYPE_FP16, .kernels = 1, .flops = 1888223232, .bytes = 16056320}},
+        &(struct dep){0, 0}, 1);
+    schedule_add_all_reduce(schedule, ALGORITHM_TORUS2D, 0, 0, 1000, 1);
+    struct text text = {0};
+    schedule_print(&text, sealed(schedule));
+    const char *steps = strchr(text.data, '\n') + 1;
+    assert_string_equal(steps,
+                        "   0  input    input       input                                     "
+                        "8 images, 1204224 B <- 1@-2\n"
+                        "   1  compute  compute     conv1 forward                             "
+                        "forward fp16, 1888223232 FLOP, 16056320 B, 1 kernels <- 0\n"
+                        "   2  row      collective  bucket 0 row reduce-scatter               "
+                        "row reduce-scatter, ring, 1000 B <- 1\n"
+                        "   3  column   collective  bucket 0 column all-reduce                "
+                        "column all-reduce, ring, 250 B <- 2\n"
+                        "   4  row      collective  bucket 0 row all-gather                   "
+                        "row all-gather, ring, 1000 B <- 3\n");
+    text_release(&text);
+    schedule_free(schedule);
+}
+
+/* --- all-reduce --- */
+
+static struct schedule *all_reduce(struct grid grid, enum algorithm algorithm, int64_t bytes)
+{
+    struct schedule *schedule = schedule_new(grid);
+    int32_t first = schedule_add(schedule, compute, NULL, 0);
+    int32_t last = schedule_add_all_reduce(schedule, algorithm, 1, 3, bytes, first);
+    assert_int_equal(last, schedule->step_count - 1);
+    return sealed(schedule);
+}
+
+static void torus_all_reduce_is_a_chain_of_three(void **state)
+{
+    (void)state;
+    struct schedule *schedule = all_reduce((struct grid){4, 2}, ALGORITHM_TORUS2D, 1001);
+    assert_int_equal(schedule->step_count, 4);
+    for (int32_t id = 1; id <= 3; id++) {
+        const struct step *step = &schedule->step[id];
+        assert_int_equal(step->collective.algorithm, ALGORITHM_RING);
+        assert_int_equal(step->collective.bucket, 3);
+        assert_int_equal(step->collective.bytes, id == 2 ? 251 : 1001);
+        assert_int_equal(step->lane, id == 2 ? LANE_COLUMN : LANE_ROW);
+        assert_int_equal(step->dep_end - step->dep_begin, 1);
+        assert_int_equal(schedule->dep[step->dep_begin].step, id - 1);
+    }
+    assert_int_equal(schedule->step[1].collective.op, COLLECTIVE_REDUCE_SCATTER);
+    assert_int_equal(schedule->step[2].collective.op, COLLECTIVE_ALL_REDUCE);
+    assert_int_equal(schedule->step[3].collective.op, COLLECTIVE_ALL_GATHER);
+    schedule_free(schedule);
+}
+
+static void torus_all_reduce_leaves_out_an_axis_of_one_rank(void **state)
+{
+    (void)state;
+    struct schedule *flat = all_reduce((struct grid){4, 1}, ALGORITHM_TORUS2D, 1000);
+    assert_int_equal(flat->step_count, 3);
+    assert_int_equal(flat->step[2].collective.op, COLLECTIVE_ALL_GATHER);
+    struct schedule *tall = all_reduce((struct grid){1, 4}, ALGORITHM_TORUS2D, 1000);
+    assert_int_equal(tall->step_count, 2);
+    assert_int_equal(tall->step[1].collective.bytes, 1000);
+    schedule_free(flat);
+    schedule_free(tall);
+}
+
+static void one_rank_needs_no_all_reduce(void **state)
+{
+    (void)state;
+    for (enum algorithm algorithm = 0; algorithm < ALGORITHM_COUNT; algorithm++) {
+        struct schedule *schedule = all_reduce((struct grid){1, 1}, algorithm, 1000);
+        assert_int_equal(schedule->step_count, 1);
+        schedule_free(schedule);
+    }
+}
+
+static void other_all_reduces_are_one_step_of_the_whole_world(void **state)
+{
+    (void)state;
+    for (enum algorithm algorithm = 0; algorithm < ALGORITHM_TORUS2D; algorithm++) {
+        struct schedule *schedule = all_reduce((struct grid){4, 2}, algorithm, 1000);
+        const struct step *step = &schedule->step[1];
+        assert_int_equal(schedule->step_count, 2);
+        assert_int_equal(step->lane, LANE_ROW);
+        assert_int_equal(step->collective.axis, AXIS_WORLD);
+        assert_int_equal(step->collective.group, algorithm == ALGORITHM_HIERARCHICAL);
+        assert_int_equal(schedule_collective(schedule, 1).ranks, 8);
+        assert_int_equal(schedule_collective(schedule, 1).elements, 1000);
+        schedule_free(schedule);
+    }
+}
+
+static void peers_stay_in_their_row_or_column(void **state)
+{
+    (void)state;
+    struct schedule *schedule = all_reduce((struct grid){4, 3}, ALGORITHM_TORUS2D, 1000);
+    for (int32_t rank = 0; rank < 12; rank++) {
+        int32_t right = schedule_send_peer(schedule, 1, rank, 0);
+        int32_t below = schedule_send_peer(schedule, 2, rank, 0);
+        assert_int_equal(right / 4, rank / 4);
+        assert_int_not_equal(right, rank);
+        assert_int_equal(below % 4, rank % 4);
+        assert_int_not_equal(below, rank);
+    }
+    schedule_free(schedule);
+}
+
+static void equal_collectives_are_found_whatever_their_bucket(void **state)
+{
+    (void)state;
+    struct schedule *schedule = schedule_new((struct grid){4, 2});
+    schedule_add_all_reduce(schedule, ALGORITHM_TORUS2D, 0, 0, 1000, -1);
+    schedule_add_all_reduce(schedule, ALGORITHM_TORUS2D, 0, 1, 1000, 2);
+    schedule_add_all_reduce(schedule, ALGORITHM_TORUS2D, 0, 2, 1004, 5);
+    static const int32_t expected[] = {0, 1, 2, 0, 1, 2, 6, 7, 8};
+    for (int32_t id = 0; id < 9; id++)
+        assert_int_equal(schedule_first_like(schedule, id), expected[id]);
+    schedule_free(schedule);
+}
+
 int main(void)
 {
-    return 77;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(seals_whatever_follows_the_rules),
+        cmocka_unit_test(refuses_a_schedule_without_steps),
+        cmocka_unit_test(refuses_a_grid_without_ranks),
+        cmocka_unit_test(refuses_a_dependency_on_itself),
+        cmocka_unit_test(refuses_a_dependency_on_a_later_step),
+        cmocka_unit_test(refuses_a_dependency_on_a_missing_step),
+        cmocka_unit_test(refuses_a_dependency_on_a_later_iteration),
+        cmocka_unit_test(refuses_unknown_words),
+        cmocka_unit_test(refuses_negative_counts),
+        cmocka_unit_test(refuses_a_step_on_the_wrong_lane),
+        cmocka_unit_test(refuses_a_torus_all_reduce_in_one_step),
+        cmocka_unit_test(refuses_what_the_algorithm_cannot_compute),
+        cmocka_unit_test(refuses_groups_that_do_not_divide_the_ranks),
+        cmocka_unit_test(reports_every_fault_at_once),
+        cmocka_unit_test(hash_changes_with_everything_a_back_end_sees),
+        cmocka_unit_test(hash_ignores_names),
+        cmocka_unit_test(hash_is_the_same_on_every_machine),
+        cmocka_unit_test(prints_one_line_a_step_that_reads_back),
+        cmocka_unit_test(prints_what_a_person_wants_to_know),
+        cmocka_unit_test(torus_all_reduce_is_a_chain_of_three),
+        cmocka_unit_test(torus_all_reduce_leaves_out_an_axis_of_one_rank),
+        cmocka_unit_test(one_rank_needs_no_all_reduce),
+        cmocka_unit_test(other_all_reduces_are_one_step_of_the_whole_world),
+        cmocka_unit_test(peers_stay_in_their_row_or_column),
+        cmocka_unit_test(equal_collectives_are_found_whatever_their_bucket),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
