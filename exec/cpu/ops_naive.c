@@ -1,1 +1,328 @@
-#include "core/backend.h"
+#include "exec/cpu/ops_naive.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+/* One weight of a convolution meets one row of its input and of its output. */
+struct tap {
+    int64_t x, w, y;       /* first elements */
+    int32_t count, stride; /* `count` outputs; inputs lie `stride` apart */
+};
+
+struct arrays {
+    float *x, *w, *y;
+};
+
+typedef void tap_visitor(const struct arrays *arrays, const struct tap *tap);
+
+static int32_t smaller(int32_t a, int32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Outputs first ... end - 1 of `out` have their input at index * stride + shift within `in`. */
+static void valid_range(int32_t in, int32_t out, int32_t stride, int32_t shift, int32_t *first,
+                        int32_t *end)
+{
+    *first = shift < 0 ? (-shift + stride - 1) / stride : 0;
+    *end = shift < in ? smaller(out, (in - shift - 1) / stride + 1) : 0;
+}
+
+static void visit_plane(const struct layer *l, struct tap tap, const struct arrays *arrays,
+                        tap_visitor *visit)
+{
+    struct tap row = {.w = tap.w, .stride = l->stride};
+    for (int32_t i = 0; i < l->kernel * l->kernel; i++, row.w++) {
+        int32_t down = i / l->kernel - l->padding, right = i % l->kernel - l->padding;
+        int32_t top, bottom, left, end;
+        valid_range(l->in.height, l->out.height, l->stride, down, &top, &bottom);
+        valid_range(l->in.width, l->out.width, l->stride, right, &left, &end);
+        row.count = end - left;
+        for (int32_t h = top; h < bottom && row.count > 0; h++) {
+            row.y = tap.y + h * l->out.width + left;
+            row.x = tap.x + (h * l->stride + down) * l->in.width + left * l->stride + right;
+            visit(arrays, &row);
+        }
+    }
+}
+
+/* The one loop nest of all three convolutions. */
+static void visit_taps(const struct layer *l, int32_t batch, struct arrays arrays,
+                       tap_visitor *visit)
+{
+    int64_t in = (int64_t)l->in.height * l->in.width, out = (int64_t)l->out.height * l->out.width;
+    int64_t kernel = (int64_t)l->kernel * l->kernel;
+    for (int64_t image = 0; image < batch; image++)
+        for (int64_t o = 0; o < l->out.channels; o++)
+            for (int64_t i = 0; i < l->in.channels; i++) {
+                struct tap tap = {.x = (image * l->in.channels + i) * in,
+                                  .w = (o * l->in.channels + i) * kernel,
+                                  .y = (image * l->out.channels + o) * out};
+                visit_plane(l, tap, &arrays, visit);
+            }
+}
+
+static void tap_forward(const struct arrays *a, const struct tap *tap)
+{
+    const float *x = a->x + tap->x, w = a->w[tap->w];
+    float *y = a->y + tap->y;
+    for (int32_t i = 0; i < tap->count; i++)
+        y[i] += w * x[i * tap->stride];
+}
+
+static void tap_backward_data(const struct arrays *a, const struct tap *tap)
+{
+    const float *y = a->y + tap->y, w = a->w[tap->w];
+    float *x = a->x + tap->x;
+    for (int32_t i = 0; i < tap->count; i++)
+        x[i * tap->stride] += w * y[i];
+}
+
+static void tap_backward_filter(const struct arrays *a, const struct tap *tap)
+{
+    const float *x = a->x + tap->x, *y = a->y + tap->y;
+    float sum = 0;
+    for (int32_t i = 0; i < tap->count; i++)
+        sum += x[i * tap->stride] * y[i];
+    a->w[tap->w] += sum;
+}
+
+/* A linear layer is a convolution whose kernel covers the whole image, flattened. */
+static struct layer as_convolution(const struct layer *layer)
+{
+    struct layer l = *layer;
+    assert(l.op == LAYER_CONVOLUTION || l.op == LAYER_LINEAR);
+    if (l.op == LAYER_LINEAR) {
+        l.in = (struct shape){(int32_t)shape_elements(layer->in), 1, 1};
+        l.kernel = l.stride = 1;
+        l.padding = 0;
+    }
+    return l;
+}
+
+static int64_t weight_count(const struct layer *l)
+{
+    return (int64_t)l->out.channels * l->in.channels * l->kernel * l->kernel;
+}
+
+static void clear(float *array, int64_t count)
+{
+    memset(array, 0, (size_t)count * sizeof(*array));
+}
+
+void naive_forward(const struct layer *layer, int32_t batch, const float *x, const float *w,
+                   float *y)
+{
+    struct layer l = as_convolution(layer);
+    const float *bias = w + weight_count(&l);
+    int64_t plane = (int64_t)l.out.height * l.out.width, planes = (int64_t)batch * l.out.channels;
+    for (int64_t i = 0; i < planes * plane; i++)
+        y[i] = l.bias ? bias[i / plane % l.out.channels] : 0;
+    visit_taps(&l, batch, (struct arrays){(float *)x, (float *)w, y}, tap_forward);
+}
+
+void naive_backward_data(const struct layer *layer, int32_t batch, const float *w, const float *dy,
+                         float *dx)
+{
+    struct layer l = as_convolution(layer);
+    clear(dx, batch * shape_elements(l.in));
+    visit_taps(&l, batch, (struct arrays){dx, (float *)w, (float *)dy}, tap_backward_data);
+}
+
+void naive_backward_filter(const struct layer *layer, int32_t batch, const float *x,
+                           const float *dy, float *dw)
+{
+    struct layer l = as_convolution(layer);
+    float *bias = dw + weight_count(&l);
+    int64_t plane = (int64_t)l.out.height * l.out.width, planes = (int64_t)batch * l.out.channels;
+    clear(dw, weight_count(&l) + (l.bias ? l.out.channels : 0));
+    visit_taps(&l, batch, (struct arrays){(float *)x, dw, (float *)dy}, tap_backward_filter);
+    for (int64_t i = 0; l.bias && i < planes * plane; i++)
+        bias[i / plane % l.out.channels] += dy[i];
+}
+
+/* Of channel @c: sum of a and of a * b over batch and plane. */
+static void channel_sums(const struct layer *l, int32_t batch, int32_t c, const float *a,
+                         const float *b, double *sum, double *product)
+{
+    int64_t plane = (int64_t)l->out.height * l->out.width;
+    *sum = *product = 0;
+    for (int64_t image = 0; image < batch; image++) {
+        int64_t first = (image * l->out.channels + c) * plane;
+        for (int64_t i = first; i < first + plane; i++) {
+            *sum += (double)a[i];
+            *product += (double)a[i] * (double)b[i];
+        }
+    }
+}
+
+/* y = scale * a + by * b + shift on channel @c. */
+static void channel_combine(const struct layer *l, int32_t batch, int32_t c, double scale,
+                            const float *a, double by, const float *b, double shift, float *y)
+{
+    int64_t plane = (int64_t)l->out.height * l->out.width;
+    for (int64_t image = 0; image < batch; image++) {
+        int64_t first = (image * l->out.channels + c) * plane;
+        for (int64_t i = first; i < first + plane; i++)
+            y[i] = (float)(scale * (double)a[i] + by * (double)b[i] + shift);
+    }
+}
+
+void naive_batch_norm(const struct layer *layer, int32_t batch, const float *x, const float *w,
+                      float *statistics, float *y)
+{
+    const double epsilon = 1e-5; /* as in torchvision */
+    int32_t channels = layer->out.channels;
+    double count = (double)batch * layer->out.height * layer->out.width;
+    for (int32_t c = 0; c < channels; c++) {
+        double sum, square;
+        channel_sums(layer, batch, c, x, x, &sum, &square);
+        double mean = sum / count, variance = square / count - mean * mean;
+        double inverse = 1 / sqrt(fmax(variance, 0) + epsilon), scale = (double)w[c] * inverse;
+        statistics[c] = (float)mean;
+        statistics[channels + c] = (float)inverse;
+        channel_combine(layer, batch, c, scale, x, 0, x, (double)w[channels + c] - scale * mean, y);
+    }
+}
+
+/* With n = (x - mean) / deviation: dx = w / deviation * (dy - mean(dy) - n * mean(dy * n)). */
+void naive_batch_norm_backward(const struct layer *layer, int32_t batch, const float *x,
+                               const float *w, const float *statistics, const float *dy, float *dx,
+                               float *dw)
+{
+    int32_t channels = layer->out.channels;
+    double count = (double)batch * layer->out.height * layer->out.width;
+    for (int32_t c = 0; c < channels; c++) {
+        double mean = (double)statistics[c], inverse = (double)statistics[channels + c];
+        double sum, product;
+        channel_sums(layer, batch, c, dy, x, &sum, &product);
+        double along = (product - mean * sum) * inverse; /* sum of dy * n */
+        double scale = (double)w[c] * inverse, slope = scale * inverse * along / count;
+        dw[c] = (float)along;
+        dw[channels + c] = (float)sum;
+        channel_combine(layer, batch, c, scale, dy, -slope, x, slope * mean - scale * sum / count,
+                        dx);
+    }
+}
+
+/* The part of plane @x under an output, without padding. */
+struct window {
+    int32_t top, bottom, left, right;
+};
+
+static struct window pool_window(const struct layer *l, int64_t output)
+{
+    int32_t h = (int32_t)(output / l->out.width) * l->stride - l->padding;
+    int32_t w = (int32_t)(output % l->out.width) * l->stride - l->padding;
+    return (struct window){.top = h < 0 ? 0 : h,
+                           .bottom = smaller(h + l->kernel, l->in.height),
+                           .left = w < 0 ? 0 : w,
+                           .right = smaller(w + l->kernel, l->in.width)};
+}
+
+static int64_t window_maximum(const struct layer *l, struct window window, const float *x)
+{
+    int64_t best = (int64_t)window.top * l->in.width + window.left;
+    for (int64_t h = window.top; h < window.bottom; h++)
+        for (int64_t i = h * l->in.width + window.left; i < h * l->in.width + window.right; i++)
+            if (x[i] > x[best])
+                best = i;
+    return best;
+}
+
+static int32_t window_size(struct window window)
+{
+    return (window.bottom - window.top) * (window.right - window.left);
+}
+
+static float window_average(const struct layer *l, struct window window, const float *x)
+{
+    double sum = 0;
+    for (int32_t h = window.top; h < window.bottom; h++)
+        for (int32_t w = window.left; w < window.right; w++)
+            sum += (double)x[h * l->in.width + w];
+    return (float)(sum / window_size(window));
+}
+
+static void window_spread(const struct layer *l, struct window window, float dy, float *dx)
+{
+    for (int32_t h = window.top; h < window.bottom; h++)
+        for (int32_t w = window.left; w < window.right; w++)
+            dx[h * l->in.width + w] += dy / (float)window_size(window);
+}
+
+void naive_pool(const struct layer *l, int32_t batch, const float *x, float *y)
+{
+    int64_t in = (int64_t)l->in.height * l->in.width, out = (int64_t)l->out.height * l->out.width;
+    for (int64_t i = 0; i < batch * l->out.channels * out; i++) {
+        const float *plane = x + i / out * in;
+        struct window window = pool_window(l, i % out);
+        y[i] = l->op == LAYER_MAX_POOL ? plane[window_maximum(l, window, plane)]
+                                       : window_average(l, window, plane);
+    }
+}
+
+void naive_pool_backward(const struct layer *l, int32_t batch, const float *x, const float *dy,
+                         float *dx)
+{
+    int64_t in = (int64_t)l->in.height * l->in.width, out = (int64_t)l->out.height * l->out.width;
+    clear(dx, batch * shape_elements(l->in));
+    for (int64_t i = 0; i < batch * l->out.channels * out; i++) {
+        int64_t plane = i / out * in;
+        struct window window = pool_window(l, i % out);
+        if (l->op == LAYER_MAX_POOL)
+            dx[plane + window_maximum(l, window, x + plane)] += dy[i];
+        else
+            window_spread(l, window, dy[i], dx + plane);
+    }
+}
+
+void naive_relu(int64_t count, float *y)
+{
+    for (int64_t i = 0; i < count; i++)
+        y[i] = fmaxf(y[i], 0);
+}
+
+void naive_relu_backward(int64_t count, const float *y, float *dy)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (y[i] <= 0)
+            dy[i] = 0;
+}
+
+static double log_sum_exp(int32_t count, const float *x)
+{
+    double largest = (double)x[0], sum = 0;
+    for (int32_t i = 1; i < count; i++)
+        largest = fmax(largest, (double)x[i]);
+    for (int32_t i = 0; i < count; i++)
+        sum += exp((double)x[i] - largest);
+    return largest + log(sum);
+}
+
+double naive_loss(int32_t batch, int32_t classes, const float *x, const int32_t *label,
+                  double smoothing, float *dx)
+{
+    double loss = 0;
+    for (int32_t image = 0; image < batch; image++, x += classes, dx += classes) {
+        double total = log_sum_exp(classes, x);
+        for (int32_t i = 0; i < classes; i++) {
+            double wanted = smoothing / classes + (i == label[image] ? 1 - smoothing : 0);
+            double log_probability = (double)x[i] - total;
+            loss -= wanted * log_probability;
+            dx[i] = (float)((exp(log_probability) - wanted) / batch);
+        }
+    }
+    return loss / batch;
+}
+
+void naive_sgd(const struct sgd *sgd, int64_t count, const float *gradient, float *velocity,
+               float *w)
+{
+    for (int64_t i = 0; i < count; i++) {
+        double step = sgd->scale * (double)gradient[i] + sgd->weight_decay * (double)w[i];
+        velocity[i] = (float)(sgd->momentum * (double)velocity[i] + step);
+        w[i] -= (float)(sgd->learning_rate * (double)velocity[i]);
+    }
+}

@@ -1,1 +1,175 @@
-#include "core/backend.h"
+#include "exec/cpu/stream.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/base.h"
+
+struct command {
+    struct command *next;
+    void (*run)(void *argument);
+    max_align_t argument[]; /* of any type */
+};
+
+struct stream {
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t filled;
+    struct command *first, **last;
+    bool closing;
+};
+
+/* Records are counted, so that a wait means the records issued before it and no later ones. */
+struct event {
+    pthread_mutex_t lock;
+    pthread_cond_t happened;
+    int64_t issued, completed;
+    double time;
+};
+
+/* What a stream does with an event. */
+struct point {
+    struct event *event;
+    int64_t number;
+};
+
+static struct command *next_command(struct stream *stream)
+{
+    pthread_mutex_lock(&stream->lock);
+    while (!stream->first && !stream->closing)
+        pthread_cond_wait(&stream->filled, &stream->lock);
+    struct command *command = stream->first;
+    if (command && !(stream->first = command->next))
+        stream->last = &stream->first;
+    pthread_mutex_unlock(&stream->lock);
+    return command;
+}
+
+static void *work(void *argument)
+{
+    struct stream *stream = argument;
+    struct command *command;
+    while ((command = next_command(stream))) {
+        command->run(command->argument);
+        free(command);
+    }
+    return NULL;
+}
+
+struct stream *cpu_stream_new(void)
+{
+    struct stream *stream = base_alloc(1, sizeof(*stream));
+    stream->last = &stream->first;
+    pthread_mutex_init(&stream->lock, NULL);
+    pthread_cond_init(&stream->filled, NULL);
+    int status = pthread_create(&stream->thread, NULL, work, stream);
+    if (status) {
+        fprintf(stderr, "foretrain-exec: cannot start a thread: %s\n", strerror(status));
+        exit(71);
+    }
+    return stream;
+}
+
+void cpu_stream_free(struct stream *stream)
+{
+    pthread_mutex_lock(&stream->lock);
+    stream->closing = true;
+    pthread_cond_signal(&stream->filled);
+    pthread_mutex_unlock(&stream->lock);
+    pthread_join(stream->thread, NULL);
+    pthread_cond_destroy(&stream->filled);
+    pthread_mutex_destroy(&stream->lock);
+    free(stream);
+}
+
+void cpu_stream_issue(struct stream *stream, void (*run)(void *argument), const void *argument,
+                      size_t size)
+{
+    struct command *command = base_alloc(1, sizeof(*command) + size);
+    command->run = run;
+    memcpy(command->argument, argument, size);
+    pthread_mutex_lock(&stream->lock);
+    *stream->last = command;
+    stream->last = &command->next;
+    pthread_cond_signal(&stream->filled);
+    pthread_mutex_unlock(&stream->lock);
+}
+
+struct event *cpu_event_new(void)
+{
+    struct event *event = base_alloc(1, sizeof(*event));
+    pthread_mutex_init(&event->lock, NULL);
+    pthread_cond_init(&event->happened, NULL);
+    return event;
+}
+
+void cpu_event_free(struct event *event)
+{
+    pthread_cond_destroy(&event->happened);
+    pthread_mutex_destroy(&event->lock);
+    free(event);
+}
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static void happen(void *argument)
+{
+    const struct point *point = argument;
+    struct event *event = point->event;
+    pthread_mutex_lock(&event->lock);
+    event->time = now();
+    event->completed = point->number;
+    pthread_cond_broadcast(&event->happened);
+    pthread_mutex_unlock(&event->lock);
+}
+
+static void await(void *argument)
+{
+    const struct point *point = argument;
+    struct event *event = point->event;
+    pthread_mutex_lock(&event->lock);
+    while (event->completed < point->number)
+        pthread_cond_wait(&event->happened, &event->lock);
+    pthread_mutex_unlock(&event->lock);
+}
+
+static struct point latest(struct event *event, bool another)
+{
+    pthread_mutex_lock(&event->lock);
+    event->issued += another;
+    struct point point = {event, event->issued};
+    pthread_mutex_unlock(&event->lock);
+    return point;
+}
+
+void cpu_stream_record(struct stream *stream, struct event *event)
+{
+    struct point point = latest(event, true);
+    cpu_stream_issue(stream, happen, &point, sizeof(point));
+}
+
+void cpu_stream_wait(struct stream *stream, struct event *event)
+{
+    struct point point = latest(event, false);
+    cpu_stream_issue(stream, await, &point, sizeof(point));
+}
+
+void cpu_event_synchronize(struct event *event)
+{
+    struct point point = latest(event, false);
+    await(&point);
+}
+
+double cpu_event_seconds(struct event *from, struct event *to)
+{
+    return to->time - from->time;
+}

@@ -1,0 +1,66 @@
+#pragma once
+
+/** @file
+ * Reference kernels: plain loops that say what each operation is.
+ *
+ * Arrays are fp32, images NCHW: x and y are a layer's input (batch, in) and output (batch, out),
+ * and dx, dy, dw the gradients of the loss with respect to x, y and w.  Convolution weights are
+ * (out, in, kernel, kernel), those of a linear layer (out, in).  A layer's bias follows its
+ * weights.  Outputs are overwritten, never added to, and never overlap inputs.
+ */
+
+#include <stdint.h>
+
+#include "core/model.h"
+
+/** y = w * x + bias, of a convolution or linear layer. */
+void naive_forward(const struct layer *layer, int32_t batch, const float *x, const float *w,
+                   float *y);
+
+/** dx of a convolution or linear layer. */
+void naive_backward_data(const struct layer *layer, int32_t batch, const float *w, const float *dy,
+                         float *dx);
+
+/** dw, with the bias's behind it, of a convolution or linear layer. */
+void naive_backward_filter(const struct layer *layer, int32_t batch, const float *x,
+                           const float *dy, float *dw);
+
+/** Batch norm in training, with the batch's own mean and biased variance.
+ * @param w scale (channels), then shift (channels).
+ * @param statistics written: mean (channels), then 1 / deviation (channels). */
+void naive_batch_norm(const struct layer *layer, int32_t batch, const float *x, const float *w,
+                      float *statistics, float *y);
+
+/** dx and dw of batch norm; @statistics as the forward pass left them. */
+void naive_batch_norm_backward(const struct layer *layer, int32_t batch, const float *x,
+                               const float *w, const float *statistics, const float *dy, float *dx,
+                               float *dw);
+
+/** Max or average pool; padding is left out of maximum and average. */
+void naive_pool(const struct layer *layer, int32_t batch, const float *x, float *y);
+
+/** dx of a pool; the first of equal maxima gets the gradient. */
+void naive_pool_backward(const struct layer *layer, int32_t batch, const float *x, const float *dy,
+                         float *dx);
+
+/** y = max(y, 0) on @count values. */
+void naive_relu(int64_t count, float *y);
+
+/** dy = 0 where the output @y of a ReLU is 0. */
+void naive_relu_backward(int64_t count, const float *y, float *dy);
+
+/** Mean cross-entropy of softmax(x) (batch, classes) against @label (batch), smoothed.
+ * @param dx written.
+ * @return the loss. */
+double naive_loss(int32_t batch, int32_t classes, const float *x, const int32_t *label,
+                  double smoothing, float *dx);
+
+/** One step of stochastic gradient descent. */
+struct sgd {
+    double learning_rate, momentum, weight_decay;
+    double scale; /**< of the gradient: 1 / ranks after a sum */
+};
+
+/** velocity = momentum * velocity + scale * gradient + decay * w; w -= rate * velocity. */
+void naive_sgd(const struct sgd *sgd, int64_t count, const float *gradient, float *velocity,
+               float *w);

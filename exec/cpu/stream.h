@@ -1,0 +1,40 @@
+#pragma once
+
+/** @file
+ * Streams and events of the CPU: a stream is a thread with a queue of calls.
+ *
+ * The meaning of each function stands with its entry in exec/device.h.  A thread that cannot be
+ * started ends the process with exit code 71.
+ */
+
+#include <stddef.h>
+
+#include "exec/device.h"
+
+/** A thread that waits for work. */
+struct stream *cpu_stream_new(void);
+
+/** Run what is queued, end the thread, release. */
+void cpu_stream_free(struct stream *stream);
+
+/** Queue the call of @run on a copy of @argument (@size bytes). */
+void cpu_stream_issue(struct stream *stream, void (*run)(void *argument), const void *argument,
+                      size_t size);
+
+/** A new event. */
+struct event *cpu_event_new(void);
+
+/** Release. */
+void cpu_event_free(struct event *event);
+
+/** Queue the recording of @event. */
+void cpu_stream_record(struct stream *stream, struct event *event);
+
+/** Queue waiting for the latest record of @event issued so far. */
+void cpu_stream_wait(struct stream *stream, struct event *event);
+
+/** Block until every record of @event issued so far has happened. */
+void cpu_event_synchronize(struct event *event);
+
+/** Seconds between two events, by the monotonic clock. */
+double cpu_event_seconds(struct event *from, struct event *to);
