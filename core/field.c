@@ -74,7 +74,7 @@ static int check_range(const struct field *field, const char *text, double value
     unit_print(&low, field->unit, field->minimum);
     unit_print(&high, field->unit, field->maximum);
     if (field->minimum == field->maximum)
-        err_add(err, "'%s' cannot be: only %s can", text, low.data);
+        err_add(err, "'%s' is not allowed: only %s is", text, low.data);
     else
         err_add(err, "'%s' is out of range: %s to %s is allowed", text, low.data, high.data);
     text_release(&low);

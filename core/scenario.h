@@ -14,6 +14,10 @@
 #include "core/field.h"
 #include "core/model.h"
 
+enum {
+    SCENARIO_DEVICE_LIMIT = 1000000, /**< devices that may take part */
+};
+
 /** When gradients are exchanged. */
 enum overlap {
     OVERLAP_NONE,     /**< after the whole backward pass */
@@ -34,8 +38,8 @@ enum optimizer { OPTIMIZER_SGD, OPTIMIZER_LARS, OPTIMIZER_COUNT };
 struct scenario {
     int64_t version;
     struct {
-        char *network;  /**< "resnet50", "resnet50_v1", ... */
-        int64_t image;  /**< [pixels] */
+        char *network; /**< "resnet50", "resnet50_v1", ... */
+        int64_t image; /**< [pixels] */
         int64_t classes;
         int32_t compute, gradients, master; /**< enum dtype */
     } model;
@@ -51,28 +55,28 @@ struct scenario {
         struct field_list phase;   /**< struct scenario_phase */
         int32_t optimizer;         /**< enum optimizer */
         double momentum, weight_decay, label_smoothing, warmup_epochs;
-        double evaluate_every;     /**< [epochs]; 0: never */
+        double evaluate_every; /**< [epochs]; 0: never */
     } training;
     struct {
-        int32_t algorithm; /**< enum algorithm */
+        int32_t algorithm;     /**< enum algorithm */
         int64_t columns, rows; /**< grid; 0: chosen */
-        double bucket;     /**< [bytes]; 0: one bucket */
-        int32_t overlap;   /**< enum overlap */
+        double bucket;         /**< [bytes]; 0: one bucket */
+        int32_t overlap;       /**< enum overlap */
     } allreduce;
     struct {
-        int64_t nodes;     /**< scaling efficiency is relative to this */
+        int64_t nodes;            /**< scaling efficiency is relative to this */
         int64_t devices_per_node; /**< 0: as the cluster */
     } baseline;
     struct {
-        double compute_cv;          /**< coefficient of variation of each compute step */
-        double straggler_fraction;  /**< of ranks that are slow */
-        double straggler_slowdown;  /**< how much slower: 0.5 = takes 1.5 times as long */
+        double compute_cv;         /**< coefficient of variation of each compute step */
+        double straggler_fraction; /**< of ranks that are slow */
+        double straggler_slowdown; /**< how much slower: 0.5 = takes 1.5 times as long */
     } noise;
     int64_t seed;
     struct {
-        int64_t workers;   /**< input threads per device; 0: input costs nothing */
-        double rate;       /**< [images/s] decoded per worker */
-        int64_t prefetch;  /**< batches kept ready */
+        int64_t workers;  /**< input threads per device; 0: input costs nothing */
+        double rate;      /**< [images/s] decoded per worker */
+        int64_t prefetch; /**< batches kept ready */
     } input;
     char sha256[65]; /**< of the file's text and the --set assignments, hexadecimal */
     char *path;      /**< as given */
