@@ -60,11 +60,13 @@ struct layer {
     char block[16];       /**< "layer1.0", "stem", "head" */
     char role[8];         /**< "c1" "c2" "c3" "ds" "stem" "head" */
     struct shape in, out;
-    int32_t kernel, stride, padding; /**< convolutions and pools; 0 / 1 / 0 otherwise */
+    int32_t kernel, stride, padding; /**< 1 / 1 / 0 for linear layers, 0 / 1 / 0 for batch norm */
     bool bias;            /**< convolutions and linear layers */
     bool relu;            /**< a ReLU follows, fused here */
     bool residual;        /**< a residual is added before the ReLU, fused here */
     bool first;           /**< no gradient with respect to its input is needed */
+    bool fork;            /**< its input also feeds the residual branch: two gradients are added */
+    bool projection;      /**< lies on the residual branch; follows the main branch in the list */
     int64_t parameters;   /**< weights and biases together */
 };
 
@@ -93,6 +95,8 @@ struct model *model_new(const char *name, int32_t image, int32_t classes);
 void model_free(struct model *model);
 
 /** Append a layer, compute its output shape and parameter count, append its parameter tensors.
+ * The caller sets out.channels of convolutions and linear layers, and out.height and out.width of
+ * average pools, which are adaptive: their windows follow from the two shapes.
  * @return its index.  Asserts shapes that fit (our mistake, not the user's). */
 int32_t model_add(struct model *model, struct layer layer);
 
@@ -109,14 +113,20 @@ int64_t layer_flops(const struct layer *layer, enum pass pass);
 int64_t model_flops(const struct model *model, enum pass pass);
 
 /** Memory traffic of layer @index in @pass, per image, for activations of @element_size bytes
- * [bytes].  Weights are not counted (once per batch, see layer_weight_bytes). */
+ * [bytes].  Weights are not counted (once per batch, see layer_weight_bytes).
+ *
+ * Each kernel reads each of its inputs and writes each of its outputs once; caches help nobody.
+ * The backward of batch norm and pools is all PASS_BACKWARD_DATA; that of a ReLU after a convolution
+ * or linear layer counts in PASS_BACKWARD_FILTER, which every such layer has.  What one kernel does
+ * for two layers counts where core/model_bytes.c says; sums over a block are right. */
 int64_t model_bytes(const struct model *model, int32_t index, enum pass pass, enum fusion fusion,
                     int32_t element_size);
 
 /** Parameters of the layer times @element_size [bytes]: weight traffic once per batch and pass. */
 int64_t layer_weight_bytes(const struct layer *layer, int32_t element_size);
 
-/** Kernels the layer launches in @pass at @fusion. */
+/** Kernels the layer launches in @pass at @fusion: 1 for the matrix arithmetic or the pooling, plus
+ * one for each pointwise operation, reduction or coefficient update that is not merged into it. */
 int32_t layer_kernels(const struct layer *layer, enum pass pass, enum fusion fusion);
 
 /** Input and output activations [elements per image]. */

@@ -1,1 +1,100 @@
 #include "models/networks.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base.h"
+#include "models/build.h"
+
+const char *const network_names[] = {
+    "resnet18",    "resnet34",    "resnet50",    "resnet101",    "resnet152",
+    "resnet18_v1", "resnet34_v1", "resnet50_v1", "resnet101_v1", "resnet152_v1",
+    "vgg16",       "toy",         NULL,
+};
+
+struct shape build_layer(struct model *model, const char *block, const char *role,
+                         struct layer layer, const char *name, ...)
+{
+    va_list list;
+    va_start(list, name);
+    vsnprintf(layer.name, sizeof(layer.name), name, list);
+    va_end(list);
+    snprintf(layer.block, sizeof(layer.block), "%s", block);
+    snprintf(layer.role, sizeof(layer.role), "%s", role);
+    int32_t index = model_add(model, layer); /* may move the array */
+    return model->layer[index].out;
+}
+
+void build_head(struct model *model, struct shape in)
+{
+    struct shape pooled = build_layer(model, "head", "head",
+                                      (struct layer){.op = LAYER_AVERAGE_POOL,
+                                                     .in = in,
+                                                     .out = {.height = 1, .width = 1},
+                                                     .kernel = in.height,
+                                                     .stride = 1},
+                                      "avgpool");
+    build_layer(model, "head", "head",
+                (struct layer){.op = LAYER_LINEAR,
+                               .in = pooled,
+                               .out.channels = model->classes,
+                               .kernel = 1,
+                               .stride = 1,
+                               .bias = true},
+                "fc");
+}
+
+/* The entry of network_names for @name, or NULL.  "resnet50_v1.5" is "resnet50". */
+static const char *find_name(const char *name)
+{
+    static const char suffix[] = "_v1.5";
+    size_t length = strlen(name), tail = sizeof(suffix) - 1;
+    bool long_form = strncmp(name, "resnet", 6) == 0 && length > tail &&
+                     strcmp(name + length - tail, suffix) == 0;
+    if (long_form)
+        length -= tail;
+    for (const char *const *known = network_names; *known; known++)
+        if (strncmp(*known, name, length) == 0 && (*known)[length] == '\0' &&
+            !(long_form && strchr(*known, '_')))
+            return *known;
+    return NULL;
+}
+
+static int refuse_name(const char *name, struct err *err)
+{
+    const char *nearest = base_nearest(name, network_names);
+    if (nearest)
+        return err_add(err, "unknown network '%s'; did you mean '%s'?", name, nearest);
+    struct text known = {0};
+    for (int32_t i = 0; network_names[i]; i++)
+        text_add(&known, "%s%s", i > 0 ? ", " : "", network_names[i]);
+    err_add(err, "unknown network '%s'; it is one of: %s", name, known.data);
+    text_release(&known);
+    return -1;
+}
+
+struct model *network_build(const char *name, int32_t image, int32_t classes, struct err *err)
+{
+    const char *known = find_name(name);
+    if (!known) {
+        refuse_name(name, err);
+        return NULL;
+    }
+    int32_t smallest = strcmp(known, "toy") == 0 ? 8 : 32; /* 32: halved five times */
+    if (image < smallest) {
+        err_add(err, "%s needs images of at least %" PRId32 " pixels, not %" PRId32, known,
+                smallest, image);
+        return NULL;
+    }
+    struct model *model = model_new(known, image, classes);
+    int depth;
+    if (sscanf(known, "resnet%d", &depth) == 1)
+        resnet_build(model, depth, strstr(known, "_v1"));
+    else if (strcmp(known, "vgg16") == 0)
+        vgg_build(model);
+    else
+        toy_build(model);
+    return model;
+}

@@ -1,1 +1,136 @@
-#include "models/networks.h"
+/* Residual networks.
+ * Source: He, Zhang, Ren and Sun, "Deep residual learning for image recognition", 2015 (v1); the
+ * stride on the 3x3 convolution of a bottleneck (v1.5), names and order of parameters: torchvision.
+ */
+
+#include "models/build.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STAGES = 4 };
+
+/* What tells one residual network from another. */
+struct plan {
+    int32_t depth;
+    int32_t blocks[STAGES];
+    bool bottleneck;
+};
+
+static const struct plan plans[] = {
+    {18, {2, 2, 2, 2}, false},  {34, {3, 4, 6, 3}, false},  {50, {3, 4, 6, 3}, true},
+    {101, {3, 4, 23, 3}, true}, {152, {3, 8, 36, 3}, true},
+};
+
+static const struct plan *find_plan(int32_t depth)
+{
+    for (size_t i = 0; i < sizeof(plans) / sizeof(*plans); i++)
+        if (plans[i].depth == depth)
+            return &plans[i];
+    assert(!"a depth of ours is unknown");
+    return NULL;
+}
+
+/* A block while it is built. */
+struct block {
+    struct model *model;
+    char name[32];
+    struct shape in, at; /* of the block, and of what was added last */
+    int32_t stride;
+};
+
+/* Convolution number @number of the main branch, and its batch norm. */
+static void add_pair(struct block *b, int32_t number, struct layer convolution, bool residual)
+{
+    convolution.op = LAYER_CONVOLUTION;
+    convolution.in = b->at;
+    convolution.padding = convolution.kernel / 2;
+    convolution.fork = number == 1;
+    char role[8];
+    snprintf(role, sizeof(role), "c%d", number);
+    b->at = build_layer(b->model, b->name, role, convolution, "%s.conv%d", b->name, number);
+    b->at = build_layer(
+        b->model, b->name, role,
+        (struct layer){
+            .op = LAYER_BATCH_NORM, .in = b->at, .stride = 1, .relu = true, .residual = residual},
+        "%s.bn%d", b->name, number);
+}
+
+/* The residual branch has a convolution of its own where the shape changes. */
+static void add_projection(struct block *b)
+{
+    if (memcmp(&b->in, &b->at, sizeof(b->in)) == 0)
+        return;
+    struct shape out = build_layer(b->model, b->name, "ds",
+                                   (struct layer){.op = LAYER_CONVOLUTION,
+                                                  .in = b->in,
+                                                  .out.channels = b->at.channels,
+                                                  .kernel = 1,
+                                                  .stride = b->stride,
+                                                  .projection = true},
+                                   "%s.downsample.0", b->name);
+    build_layer(b->model, b->name, "ds",
+                (struct layer){.op = LAYER_BATCH_NORM, .in = out, .stride = 1, .projection = true},
+                "%s.downsample.1", b->name);
+}
+
+static void add_basic(struct block *b, int32_t width)
+{
+    struct layer first = {.out.channels = width, .kernel = 3, .stride = b->stride};
+    struct layer second = {.out.channels = width, .kernel = 3, .stride = 1};
+    add_pair(b, 1, first, false);
+    add_pair(b, 2, second, true);
+}
+
+static void add_bottleneck(struct block *b, int32_t width, bool v1)
+{
+    struct layer reduce = {.out.channels = width, .kernel = 1, .stride = v1 ? b->stride : 1};
+    struct layer middle = {.out.channels = width, .kernel = 3, .stride = v1 ? 1 : b->stride};
+    struct layer expand = {.out.channels = 4 * width, .kernel = 1, .stride = 1};
+    add_pair(b, 1, reduce, false);
+    add_pair(b, 2, middle, false);
+    add_pair(b, 3, expand, true);
+}
+
+static struct shape add_stem(struct model *model)
+{
+    struct shape at = {3, model->image, model->image};
+    at = build_layer(model, "stem", "stem",
+                     (struct layer){.op = LAYER_CONVOLUTION,
+                                    .in = at,
+                                    .out.channels = 64,
+                                    .kernel = 7,
+                                    .stride = 2,
+                                    .padding = 3,
+                                    .first = true},
+                     "conv1");
+    at = build_layer(model, "stem", "stem",
+                     (struct layer){.op = LAYER_BATCH_NORM, .in = at, .stride = 1, .relu = true},
+                     "bn1");
+    return build_layer(
+        model, "stem", "stem",
+        (struct layer){.op = LAYER_MAX_POOL, .in = at, .kernel = 3, .stride = 2, .padding = 1},
+        "maxpool");
+}
+
+void resnet_build(struct model *model, int32_t depth, bool v1)
+{
+    const struct plan *plan = find_plan(depth);
+    struct shape at = add_stem(model);
+    for (int32_t stage = 0; stage < STAGES; stage++) {
+        for (int32_t i = 0; i < plan->blocks[stage]; i++) {
+            struct block b = {.model = model, .in = at, .at = at};
+            b.stride = stage > 0 && i == 0 ? 2 : 1;
+            snprintf(b.name, sizeof(b.name), "layer%d.%d", stage + 1, i);
+            if (plan->bottleneck)
+                add_bottleneck(&b, 64 << stage, v1);
+            else
+                add_basic(&b, 64 << stage);
+            add_projection(&b);
+            at = b.at;
+        }
+    }
+    build_head(model, at);
+}

@@ -1,4 +1,115 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "core/bucket.h"
+#include "models/networks.h"
+
+enum { ALL = 51114064 /* gradients of ResNet-50 in fp16 [bytes] */, MIB = 1048576 };
+
+static struct model *resnet50(void)
+{
+    struct err err = {0};
+    struct model *model = network_build("resnet50", 224, 1000, &err);
+    assert_non_null(model);
+    return model;
+}
+
+/* The layer that completes the first @bytes of the gradients, going backward. */
+static int32_t completing_layer(const struct model *model, enum dtype dtype, int64_t bytes)
+{
+    int64_t ready = 0;
+    int32_t layer = model->layer_count;
+    while (ready < bytes)
+        ready += layer_weight_bytes(&model->layer[--layer], dtype_size(dtype));
+    return layer;
+}
+
+static void check_buckets(const struct model *model, enum dtype dtype, int64_t limit,
+                          int32_t expected)
+{
+    struct bucket_list list = bucket_build(model, dtype, limit);
+    assert_int_equal(list.count, expected);
+    int64_t sum = 0;
+    for (int32_t i = 0; i < list.count; i++) {
+        struct bucket bucket = list.bucket[i];
+        assert_true(bucket.bytes > 0);
+        if (i + 1 < list.count)
+            assert_int_equal(bucket.bytes, limit);
+        else if (limit > 0)
+            assert_in_range(bucket.bytes, 1, limit);
+        sum += bucket.bytes;
+        assert_int_equal(bucket.layer, completing_layer(model, dtype, sum));
+    }
+    assert_int_equal(sum, model_parameters(model) * dtype_size(dtype));
+    bucket_list_release(&list);
+    assert_int_equal(list.count, 0);
+}
+
+static void fills_13_buckets_of_4_mib_with_resnet50(void **state)
+{
+    (void)state;
+    struct model *model = resnet50();
+    check_buckets(model, DTYPE_FP16, 4 * MIB, 13);
+    check_buckets(model, DTYPE_FP32, 4 * MIB, 25);
+    model_free(model);
+}
+
+static void fills_8_equal_buckets_where_the_limit_divides(void **state)
+{
+    (void)state;
+    struct model *model = resnet50();
+    check_buckets(model, DTYPE_FP16, ALL / 8, 8);
+    struct bucket_list list = bucket_build(model, DTYPE_FP16, ALL / 8);
+    assert_int_equal(list.bucket[7].bytes, 6389258);
+    assert_int_equal(list.bucket[7].layer, 0);
+    bucket_list_release(&list);
+    model_free(model);
+}
+
+static void puts_everything_into_one_bucket_without_a_limit(void **state)
+{
+    (void)state;
+    struct model *model = resnet50();
+    check_buckets(model, DTYPE_FP16, 0, 1);
+    check_buckets(model, DTYPE_FP16, ALL, 1);
+    check_buckets(model, DTYPE_FP16, ALL - 1, 2);
+    model_free(model);
+}
+
+static void names_the_layer_of_a_tensor_in_each_bucket_it_spans(void **state)
+{
+    (void)state;
+    struct model *model = resnet50(); /* fc alone is 4,098,000 bytes: layer 108 of 0 ... 108 */
+    struct bucket_list list = bucket_build(model, DTYPE_FP16, MIB);
+    assert_int_equal(list.count, 49);
+    for (int32_t i = 0; i < 3; i++)
+        assert_int_equal(list.bucket[i].layer, 108);
+    assert_true(list.bucket[3].layer < 108);
+    bucket_list_release(&list);
+    model_free(model);
+}
+
+static void cuts_any_limit_without_losing_a_byte(void **state)
+{
+    (void)state;
+    struct model *model = resnet50();
+    for (int64_t limit = 100000; limit < 2 * (int64_t)ALL; limit = limit * 3 / 2 + 1)
+        check_buckets(model, DTYPE_FP16, limit, (int32_t)((ALL + limit - 1) / limit));
+    model_free(model);
+}
+
 int main(void)
 {
-    return 77;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fills_13_buckets_of_4_mib_with_resnet50),
+        cmocka_unit_test(fills_8_equal_buckets_where_the_limit_divides),
+        cmocka_unit_test(puts_everything_into_one_bucket_without_a_limit),
+        cmocka_unit_test(names_the_layer_of_a_tensor_in_each_bucket_it_spans),
+        cmocka_unit_test(cuts_any_limit_without_losing_a_byte),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,326 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/base.h"
+#include "core/model.h"
+#include "models/networks.h"
+
+enum { FP16 = 2, COLUMN_LIMIT = 64, ROWS = 109 };
+
+static struct model *build(const char *name)
+{
+    struct err err = {0};
+    struct model *model = network_build(name, 224, 1000, &err);
+    assert_non_null(model);
+    assert_int_equal(err.count, 0);
+    return model;
+}
+
+/* --- the table in tests/data -------------------------------------------------------------------
+ */
+
+/* One row: as many cells as columns. */
+struct row {
+    char text[1024];
+    const char *cell[COLUMN_LIMIT];
+    int32_t count;
+};
+
+static bool read_row(FILE *file, struct row *row)
+{
+    if (!fgets(row->text, sizeof(row->text), file))
+        return false;
+    char *rest = row->text, *cell;
+    rest[strcspn(rest, "\r\n")] = '\0';
+    for (row->count = 0; (cell = strsep(&rest, ",")); row->count++) {
+        assert_true(row->count < COLUMN_LIMIT);
+        row->cell[row->count] = cell;
+    }
+    return true;
+}
+
+static const char *layer_word(enum layer_op op)
+{
+    static const char *const words[] = {"conv", "bn", "maxpool", "avgpool", "fc"};
+    return words[op];
+}
+
+/* Parameters of the layers that run backward no later than layer @index, and how many come before.
+ */
+static int64_t ready_parameters(const struct model *model, int32_t index, int32_t *order)
+{
+    int64_t sum = 0;
+    *order = 0;
+    for (int32_t i = model->layer_count - 1; i >= index; i--) {
+        sum += model->layer[i].parameters;
+        *order += i > index && model->layer[i].parameters > 0;
+    }
+    return sum;
+}
+
+static int64_t traffic(const struct model *model, int32_t index, const char *column)
+{
+    static const struct {
+        const char *suffix;
+        enum fusion fusion;
+    } modes[] = {
+        {"_bytes_a", FUSION_NONE},  {"_bytes_bp", FUSION_POINTWISE}, {"_bytes_b", FUSION_BN_RELU},
+        {"_bytes_s", FUSION_STATS}, {"_bytes_c", FUSION_MAINLOOP},   {"_bytes_d", FUSION_IDEAL},
+    };
+    for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++) {
+        enum fusion fusion = modes[i].fusion;
+        if (strcmp(column + 3, modes[i].suffix) != 0)
+            continue;
+        if (strncmp(column, "fwd", 3) == 0)
+            return model_bytes(model, index, PASS_FORWARD, fusion, FP16);
+        return model_bytes(model, index, PASS_BACKWARD_DATA, fusion, FP16) +
+               model_bytes(model, index, PASS_BACKWARD_FILTER, fusion, FP16);
+    }
+    fail_msg("unknown column %s", column);
+    return -1;
+}
+
+static void add_words(struct row *row, const struct layer *layer)
+{
+    row->cell[row->count++] = layer->name;
+    row->cell[row->count++] = layer_word(layer->op);
+    row->cell[row->count++] = layer->block;
+    row->cell[row->count++] = layer->role;
+}
+
+/* What the program says for the column called @column. */
+static int64_t count(const struct model *model, int32_t index, const char *column)
+{
+    const struct layer *layer = &model->layer[index];
+    int32_t order;
+    int64_t ready = ready_parameters(model, index, &order);
+    const struct {
+        const char *column;
+        int64_t value;
+    } counts[] = {
+        {"idx", index},
+        {"in_c", layer->in.channels},
+        {"in_h", layer->in.height},
+        {"in_w", layer->in.width},
+        {"out_c", layer->out.channels},
+        {"out_h", layer->out.height},
+        {"out_w", layer->out.width},
+        {"k", layer->kernel},
+        {"stride", layer->stride},
+        {"pad", layer->padding},
+        {"params", layer->parameters},
+        {"macs", layer_multiply_adds(layer)},
+        {"fwd_flops", layer_flops(layer, PASS_FORWARD)},
+        {"bwd_data_flops", layer_flops(layer, PASS_BACKWARD_DATA)},
+        {"bwd_filter_flops", layer_flops(layer, PASS_BACKWARD_FILTER)},
+        {"in_act_bytes_fp16", FP16 * shape_elements(layer->in)},
+        {"out_act_bytes_fp16", FP16 * shape_elements(layer->out)},
+        {"grad_bytes_fp16", layer_weight_bytes(layer, FP16)},
+        {"grad_bytes_fp32", layer_weight_bytes(layer, 4)},
+        {"bwd_order", order},
+        {"cum_grad_bytes_fp16", FP16 * ready},
+    };
+    for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++)
+        if (strcmp(column, counts[i].column) == 0)
+            return counts[i].value;
+    return traffic(model, index, column);
+}
+
+static void check_row(const struct model *model, int32_t index, const struct row *head,
+                      const struct row *row)
+{
+    assert_int_equal(row->count, head->count);
+    struct row words = {0};
+    add_words(&words, &model->layer[index]);
+    for (int32_t i = 0; i < words.count; i++)
+        assert_string_equal(row->cell[i + 1], words.cell[i]);
+    for (int32_t i = 0; i < head->count; i++) {
+        if (i >= 1 && i <= words.count)
+            continue;
+        if (*row->cell[i] == '\0') { /* the order of a layer without gradient */
+            assert_int_equal(model->layer[index].parameters, 0);
+            continue;
+        }
+        int64_t value = count(model, index, head->cell[i]);
+        if (value != strtoll(row->cell[i], NULL, 10))
+            fail_msg("%s, %s: %lld, but the table says %s", row->cell[1], head->cell[i],
+                     (long long)value, row->cell[i]);
+    }
+}
+
+static void agrees_with_every_cell_of_the_table_of_resnet50(void **state)
+{
+    (void)state;
+    char *path = base_format("%s/tests/data/roofline_resnet50.csv", getenv("FORETRAIN_DATADIR"));
+    FILE *file = fopen(path, "r");
+    free(path);
+    assert_non_null(file);
+    struct model *model = build("resnet50");
+    struct row head, row;
+    assert_true(read_row(file, &head));
+    assert_int_equal(head.count, 37);
+    int32_t index = 0;
+    for (; read_row(file, &row); index++)
+        check_row(model, index, &head, &row);
+    assert_int_equal(index, ROWS);
+    assert_int_equal(model->layer_count, ROWS);
+    model_free(model);
+    fclose(file);
+}
+
+/* --- what must hold for any network ------------------------------------------------------------
+ */
+
+static int64_t total_bytes(const struct model *model, enum fusion fusion, int32_t element_size)
+{
+    int64_t sum = 0;
+    for (int32_t pass = 0; pass < PASS_COUNT; pass++)
+        for (int32_t i = 0; i < model->layer_count; i++)
+            sum += model_bytes(model, i, (enum pass)pass, fusion, element_size);
+    return sum;
+}
+
+static int32_t total_kernels(const struct model *model, enum fusion fusion)
+{
+    int32_t sum = 0;
+    for (int32_t pass = 0; pass < PASS_COUNT; pass++)
+        for (int32_t i = 0; i < model->layer_count; i++)
+            sum += layer_kernels(&model->layer[i], (enum pass)pass, fusion);
+    return sum;
+}
+
+static void check_fusion(const struct model *model)
+{
+    for (int32_t fusion = 1; fusion < FUSION_COUNT; fusion++) {
+        int64_t less = total_bytes(model, (enum fusion)fusion, FP16);
+        int64_t more = total_bytes(model, (enum fusion)(fusion - 1), FP16);
+        assert_in_range(less, 1, more);
+        assert_in_range(total_bytes(model, (enum fusion)fusion, 4), less, 2 * less);
+    }
+    assert_true(total_kernels(model, FUSION_BN_RELU) < total_kernels(model, FUSION_POINTWISE));
+    assert_true(total_kernels(model, FUSION_POINTWISE) < total_kernels(model, FUSION_NONE));
+}
+
+static void moves_fewer_bytes_the_more_is_fused(void **state)
+{
+    (void)state;
+    for (int32_t i = 0; network_names[i]; i++) {
+        struct model *model = build(network_names[i]);
+        if (strcmp(model->name, "vgg16") != 0) /* nothing to fuse beyond ReLU */
+            check_fusion(model);
+        model_free(model);
+    }
+}
+
+static void launches_a_kernel_wherever_bytes_move(void **state)
+{
+    (void)state;
+    for (int32_t n = 0; network_names[n]; n++) {
+        struct model *model = build(network_names[n]);
+        for (int32_t i = 0; i < model->layer_count; i++)
+            for (int32_t p = 0; p < PASS_COUNT; p++)
+                for (int32_t f = 0; f < FUSION_COUNT; f++) {
+                    enum pass pass = (enum pass)p;
+                    enum fusion fusion = (enum fusion)f;
+                    int64_t bytes = model_bytes(model, i, pass, fusion, FP16);
+                    assert_true(bytes >= 0);
+                    if (bytes > 0)
+                        assert_true(layer_kernels(&model->layer[i], pass, fusion) > 0);
+                }
+        model_free(model);
+    }
+}
+
+static void splits_all_parameters_into_tensors(void **state)
+{
+    (void)state;
+    for (int32_t n = 0; network_names[n]; n++) {
+        struct model *model = build(network_names[n]);
+        int64_t parameters = 0;
+        for (int32_t i = 0; i < model->tensor_count; i++) {
+            parameters += model->tensor[i].elements;
+            assert_true(i == 0 || model->tensor[i].layer >= model->tensor[i - 1].layer);
+        }
+        assert_int_equal(parameters, model_parameters(model));
+        model_free(model);
+    }
+}
+
+/* --- layers by hand ----------------------------------------------------------------------------
+ */
+
+static void drops_the_part_of_a_window_at_the_edge(void **state)
+{
+    (void)state;
+    struct model *model = model_new("edge", 8, 10);
+    struct layer pool = {
+        .op = LAYER_MAX_POOL, .name = "pool", .in = {4, 8, 7}, .kernel = 3, .stride = 2};
+    int32_t index = model_add(model, pool);
+    assert_int_equal(model->layer[index].out.channels, 4);
+    assert_int_equal(model->layer[index].out.height, 3);
+    assert_int_equal(model->layer[index].out.width, 3);
+    assert_int_equal(model->tensor_count, 0);
+    model_free(model);
+}
+
+static void counts_a_layer_with_bias_by_hand(void **state)
+{
+    (void)state;
+    struct model *model = model_new("hand", 8, 10);
+    struct layer layer = {.op = LAYER_LINEAR,
+                          .name = "fc",
+                          .in = {3, 2, 2},
+                          .out.channels = 5,
+                          .kernel = 1,
+                          .stride = 1,
+                          .bias = true,
+                          .first = true};
+    int32_t index = model_add(model, layer);
+    assert_int_equal(model->layer[index].parameters, 65);
+    assert_int_equal(model->tensor_count, 2);
+    assert_string_equal(model->tensor[0].name, "fc.weight");
+    assert_int_equal(model->tensor[0].elements, 60);
+    assert_string_equal(model->tensor[1].name, "fc.bias");
+    assert_int_equal(model->tensor[1].elements, 5);
+    assert_int_equal(model_flops(model, PASS_FORWARD), 120);
+    assert_int_equal(model_flops(model, PASS_BACKWARD_DATA), 0);
+    assert_int_equal(model_flops(model, PASS_BACKWARD_FILTER), 120);
+    model_free(model);
+}
+
+static void knows_number_formats_and_fusions_by_name(void **state)
+{
+    (void)state;
+    assert_string_equal(dtype_names[DTYPE_FP32], "fp32");
+    assert_string_equal(dtype_names[DTYPE_FP16], "fp16");
+    assert_string_equal(dtype_names[DTYPE_BF16], "bf16");
+    assert_int_equal(dtype_size(DTYPE_FP32), 4);
+    assert_int_equal(dtype_size(DTYPE_FP16), 2);
+    assert_int_equal(dtype_size(DTYPE_BF16), 2);
+    assert_string_equal(fusion_names[FUSION_NONE], "none");
+    assert_string_equal(fusion_names[FUSION_BN_RELU], "bn-relu");
+    assert_string_equal(fusion_names[FUSION_IDEAL], "ideal");
+    assert_null(fusion_names[FUSION_COUNT]);
+}
+
 int main(void)
 {
-    return 77;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(agrees_with_every_cell_of_the_table_of_resnet50),
+        cmocka_unit_test(moves_fewer_bytes_the_more_is_fused),
+        cmocka_unit_test(launches_a_kernel_wherever_bytes_move),
+        cmocka_unit_test(splits_all_parameters_into_tensors),
+        cmocka_unit_test(drops_the_part_of_a_window_at_the_edge),
+        cmocka_unit_test(counts_a_layer_with_bias_by_hand),
+        cmocka_unit_test(knows_number_formats_and_fusions_by_name),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,206 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "models/networks.h"
+
+static struct model *build(const char *name, int32_t image, int32_t classes)
+{
+    struct err err = {0};
+    struct model *model = network_build(name, image, classes, &err);
+    assert_non_null(model);
+    assert_int_equal(err.count, 0);
+    return model;
+}
+
+static void has_the_published_numbers_of_parameters(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        int64_t parameters; /* Source: torchvision's weight metadata, num_params */
+        int32_t tensors;    /* weights and biases, without running statistics */
+    } published[] = {
+        {"resnet18", 11689512, 62},   {"resnet34", 21797672, 110},  {"resnet50", 25557032, 161},
+        {"resnet101", 44549160, 314}, {"resnet152", 60192808, 467}, {"vgg16", 138357544, 32},
+    };
+    for (size_t i = 0; i < sizeof(published) / sizeof(*published); i++) {
+        struct model *model = build(published[i].name, 224, 1000);
+        assert_int_equal(model_parameters(model), published[i].parameters);
+        assert_int_equal(model->tensor_count, published[i].tensors);
+        assert_string_equal(model->name, published[i].name);
+        model_free(model);
+    }
+}
+
+static int64_t forward_multiply_adds(const char *name)
+{
+    struct model *model = build(name, 224, 1000);
+    int64_t flops = model_flops(model, PASS_FORWARD);
+    model_free(model);
+    return flops / 2;
+}
+
+static void has_the_published_numbers_of_multiply_adds(void **state)
+{
+    (void)state;
+    assert_int_equal(forward_multiply_adds("resnet50"), INT64_C(4089184256));
+    static const struct {
+        const char *name;
+        double billions; /* Source: torchvision's weight metadata, _ops, three decimals */
+    } published[] = {
+        {"resnet18", 1.814},  {"resnet34", 3.664},   {"resnet50", 4.089},
+        {"resnet101", 7.801}, {"resnet152", 11.514}, {"vgg16", 15.470},
+    };
+    for (size_t i = 0; i < sizeof(published) / sizeof(*published); i++) {
+        double billions = (double)forward_multiply_adds(published[i].name) / 1e9;
+        assert_float_equal(billions, published[i].billions, 0.0005);
+    }
+}
+
+static void keeps_the_parameters_but_not_the_work_of_v1(void **state)
+{
+    (void)state;
+    struct model *v1 = build("resnet50_v1", 224, 1000);
+    assert_int_equal(model_parameters(v1), 25557032);
+    model_free(v1);
+    /* He et al. 2015, table 1: 3.8 billion; the stride comes first, so the 3x3 see fewer pixels */
+    assert_int_equal(forward_multiply_adds("resnet50_v1") / 100000000, 38);
+    assert_int_equal(forward_multiply_adds("resnet18_v1"), forward_multiply_adds("resnet18"));
+}
+
+static void names_tensors_as_torchvision_does(void **state)
+{
+    (void)state;
+    struct model *model = build("resnet50", 224, 1000);
+    static const char *const first[] = {
+        "conv1.weight",
+        "bn1.weight",
+        "bn1.bias",
+        "layer1.0.conv1.weight",
+        "layer1.0.bn1.weight",
+        "layer1.0.bn1.bias",
+        "layer1.0.conv2.weight",
+        "layer1.0.bn2.weight",
+        "layer1.0.bn2.bias",
+        "layer1.0.conv3.weight",
+        "layer1.0.bn3.weight",
+        "layer1.0.bn3.bias",
+        "layer1.0.downsample.0.weight",
+        "layer1.0.downsample.1.weight",
+        "layer1.0.downsample.1.bias",
+        "layer1.1.conv1.weight",
+    };
+    for (int32_t i = 0; i < (int32_t)(sizeof(first) / sizeof(*first)); i++)
+        assert_string_equal(model->tensor[i].name, first[i]);
+    assert_string_equal(model->tensor[159].name, "fc.weight");
+    assert_string_equal(model->tensor[160].name, "fc.bias");
+    model_free(model);
+    model = build("vgg16", 224, 1000);
+    assert_string_equal(model->tensor[4].name, "features.5.weight");
+    assert_string_equal(model->tensor[25].name, "features.28.bias");
+    assert_string_equal(model->tensor[30].name, "classifier.6.weight");
+    model_free(model);
+}
+
+/* Every layer reads what the layer before wrote; a projection reads what its block reads. */
+static void check_chain(const struct model *model)
+{
+    struct shape at = {3, model->image, model->image}, fork = at;
+    for (int32_t i = 0; i < model->layer_count; i++) {
+        const struct layer *layer = &model->layer[i];
+        assert_int_equal(layer->first, i == 0);
+        if (layer->fork)
+            fork = layer->in;
+        if (layer->projection) {
+            assert_memory_equal(&layer->in, &fork, sizeof(fork));
+            fork = layer->out;
+            continue;
+        }
+        assert_memory_equal(&layer->in, &at, sizeof(at));
+        at = layer->out;
+    }
+    assert_int_equal(at.channels, model->classes);
+}
+
+static void chains_shapes_for_any_image_size(void **state)
+{
+    (void)state;
+    static const int32_t sizes[] = {32, 33, 96, 224, 255};
+    for (int32_t i = 0; network_names[i]; i++)
+        for (size_t s = 0; s < sizeof(sizes) / sizeof(*sizes); s++) {
+            struct model *model = build(network_names[i], sizes[s], 10);
+            check_chain(model);
+            model_free(model);
+        }
+}
+
+static void builds_a_toy_from_8_pixels(void **state)
+{
+    (void)state;
+    struct model *model = build("toy", 8, 10);
+    check_chain(model);
+    assert_int_equal(model->layer_count, 8);
+    model_free(model);
+}
+
+static void accepts_the_long_name_of_version_1_5(void **state)
+{
+    (void)state;
+    struct model *model = build("resnet50_v1.5", 224, 1000);
+    assert_string_equal(model->name, "resnet50");
+    model_free(model);
+}
+
+static void check_refused(const char *name, int32_t image, const char *message)
+{
+    struct err err = {0};
+    assert_null(network_build(name, image, 1000, &err));
+    assert_int_equal(err.count, 1);
+    assert_int_equal(err.exit_code, 65);
+    if (!strstr(err.text, message))
+        fail_msg("\"%s\" is not in \"%s\"", message, err.text);
+    err_release(&err);
+}
+
+static void refuses_unknown_names(void **state)
+{
+    (void)state;
+    check_refused("resnet5", 224, "did you mean 'resnet50'");
+    check_refused("vgg6", 224, "did you mean 'vgg16'");
+    check_refused("transformer", 224, "it is one of: resnet18");
+    check_refused("", 224, "unknown network ''");
+    check_refused("resnet", 224, "unknown network 'resnet'");
+    check_refused("resnet50_v1_v1.5", 224, "unknown network");
+    check_refused("vgg16_v1.5", 224, "unknown network");
+}
+
+static void refuses_images_too_small_to_halve(void **state)
+{
+    (void)state;
+    check_refused("resnet50", 31, "at least 32 pixels, not 31");
+    check_refused("vgg16", 31, "at least 32 pixels");
+    check_refused("toy", 7, "at least 8 pixels");
+    check_refused("toy", -1, "at least 8 pixels");
+}
+
 int main(void)
 {
-    return 77;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(has_the_published_numbers_of_parameters),
+        cmocka_unit_test(has_the_published_numbers_of_multiply_adds),
+        cmocka_unit_test(keeps_the_parameters_but_not_the_work_of_v1),
+        cmocka_unit_test(names_tensors_as_torchvision_does),
+        cmocka_unit_test(chains_shapes_for_any_image_size),
+        cmocka_unit_test(builds_a_toy_from_8_pixels),
+        cmocka_unit_test(accepts_the_long_name_of_version_1_5),
+        cmocka_unit_test(refuses_unknown_names),
+        cmocka_unit_test(refuses_images_too_small_to_halve),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,24 @@
+#pragma once
+
+/** @file
+ * What the builders of networks share.  Private to models/.
+ */
+
+#include "core/model.h"
+
+/** Append @layer to @model under a formatted name.  @return its output shape. */
+struct shape build_layer(struct model *model, const char *block, const char *role,
+                         struct layer layer, const char *name, ...)
+    __attribute__((format(printf, 5, 6)));
+
+/** Append the global average pool and the linear classifier "fc" behind shape @in. */
+void build_head(struct model *model, struct shape in);
+
+/** The layers of a residual network of @depth 18, 34, 50, 101 or 152. */
+void resnet_build(struct model *model, int32_t depth, bool v1);
+
+/** The layers of VGG with 16 weight layers, without batch norm. */
+void vgg_build(struct model *model);
+
+/** The layers of the toy network. */
+void toy_build(struct model *model);
