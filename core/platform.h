@@ -5,7 +5,8 @@
  *
  * Three shapes: `cluster` (nodes with an inner graph of devices, switches, CPUs and NICs; racks;
  * tiers of uplinks), `torus` (each rank linked to its four neighbours on the logical grid) and
- * `ring` (each rank linked to the next in rank order).  torus and ring take any size.
+ * `ring` (each rank linked to the next in rank order).  torus and ring take any size: the grid of
+ * the job is their shape.
  */
 
 #include <stdint.h>
@@ -56,6 +57,10 @@ int32_t platform_nodes(const struct platform *platform);
 /** The device; borrowed. */
 const struct device *platform_device(const struct platform *platform);
 
+/** Check that the device can compute on inputs of @dtype.
+ * @return 0, or -1: it has no such arithmetic. */
+int platform_check_dtype(const struct platform *platform, enum dtype dtype, struct err *err);
+
 /** Lay out @nodes nodes with @devices_per_node devices each; @grid matters for torus and ring
  * platforms only (columns * rows = ranks).
  * @return the fabric, or NULL: more nodes or devices than there are, a grid that does not fit. */
@@ -65,7 +70,8 @@ struct fabric *platform_fabric(const struct platform *platform, int32_t nodes,
 /** Append the whole description for people: shape, tiers, every number with unit, source, kind. */
 void platform_print(struct text *out, const struct platform *platform);
 
-/** Call @visit for every quantity of platform and device. */
+/** Call @visit for every quantity of platform and device; paths of the device's begin with
+ * "device.". */
 void platform_each_quantity(const struct platform *platform,
                             void (*visit)(void *context, const struct quantity *, enum unit),
                             void *context);
