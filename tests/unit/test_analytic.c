@@ -1,4 +1,488 @@
+#include "core/backend.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void assert_near(double value, double expected, double relative)
+{
+    if (!(fabs(value - expected) <= relative * fabs(expected)))
+        fail_msg("%.17g is not %.17g within %g", value, expected, relative);
+}
+
+/* --- small worlds --- */
+
+/* The network of the anchors: 75 GB/s and 1 us along rows, 25 GB/s and 5 us along columns. */
+static struct fabric *anchor_torus(int32_t columns, int32_t rows)
+{
+    static const struct link_kind kind[] = {{"row", 75e9, 1e-6}, {"column", 25e9, 5e-6}};
+    return fabric_lay_torus((struct grid){columns, rows}, 2, kind, 0);
+}
+
+static struct fabric *anchor_ring(int32_t ranks)
+{
+    static const struct link_kind kind = {"ring", 25e9, 5e-6};
+    return fabric_lay_torus((struct grid){ranks, 1}, 1, &kind, 0);
+}
+
+/* One FLOP takes a picosecond, memory and launches nothing. */
+static struct device picosecond_device(void)
+{
+    struct device device = {
+        .memory_bandwidth.value = 1e30, .math_efficiency.value = 1, .memory_efficiency.value = 1};
+    for (enum dtype dtype = 0; dtype < DTYPE_COUNT; dtype++)
+        device.peak[dtype].value = 1e12;
+    return device;
+}
+
+static int32_t add_compute(struct schedule *schedule, double seconds, int32_t after,
+                           int32_t distance)
+{
+    struct step step = {.lane = LANE_COMPUTE, .compute = {.flops = llround(seconds * 1e12)}};
+    return schedule_add(schedule, step, &(struct dep){after, distance}, after >= 0);
+}
+
+static int32_t add_input(struct schedule *schedule, int32_t images, int32_t after, int32_t distance)
+{
+    struct step step = {.kind = STEP_INPUT, .lane = LANE_INPUT, .input = {.images = images}};
+    return schedule_add(schedule, step, &(struct dep){after, distance}, after >= 0);
+}
+
+static struct schedule *sealed(struct schedule *schedule)
+{
+    struct err err = {0};
+    if (schedule_seal(schedule, &err) < 0)
+        fail_msg("%s", err.text);
+    return schedule;
+}
+
+static struct trace traced(const struct run *run, const struct schedule *schedule)
+{
+    struct trace trace = {0};
+    struct err err = {0};
+    assert_int_equal(backend_analytic.run(run, schedule, &trace, &err), 0);
+    return trace;
+}
+
+/* Seconds of a steady iteration; frees nothing. */
+static double step_time(const struct run *run, const struct schedule *schedule)
+{
+    struct trace trace = traced(run, schedule);
+    double seconds = trace_step_time(&trace);
+    trace_release(&trace);
+    return seconds;
+}
+
+/* --- closed forms --- */
+
+static double all_reduce_seconds(enum algorithm algorithm, const struct fabric *fabric,
+                                 struct grid grid, int64_t bytes)
+{
+    struct schedule *schedule = schedule_new(grid);
+    schedule_add_all_reduce(schedule, algorithm, 1, 0, bytes, -1);
+    struct device device = picosecond_device();
+    struct run run = {.fabric = fabric, .device = &device, .iterations = 1};
+    double seconds = step_time(&run, sealed(schedule));
+    schedule_free(schedule);
+    return seconds;
+}
+
+/* 100 MB on a k x k torus and on a ring: the case on which ASTRA-sim was measured. */
+static void torus_all_reduce_takes_its_closed_form(void **state)
+{
+    (void)state;
+    const int64_t bytes = 100000000;
+    for (int32_t k = 2; k <= 64; k *= 2) {
+        struct fabric *fabric = anchor_torus(k, k);
+        double expected = 2 * (k - 1) * ((double)bytes / (k * 75e9) + 1e-6) +
+                          2 * (k - 1) * ((double)bytes / (k * k * 25e9) + 5e-6);
+        assert_near(all_reduce_seconds(ALGORITHM_TORUS2D, fabric, (struct grid){k, k}, bytes),
+                    expected, 1e-9);
+        fabric_free(fabric);
+    }
+}
+
+static void ring_all_reduce_takes_its_closed_form(void **state)
+{
+    (void)state;
+    const int64_t bytes = 100000000;
+    for (int32_t n = 2; n <= 4096; n *= 2) {
+        struct fabric *fabric = anchor_ring(n);
+        double expected = 2 * (n - 1) * ((double)bytes / (n * 25e9) + 5e-6);
+        assert_near(all_reduce_seconds(ALGORITHM_RING, fabric, (struct grid){n, 1}, bytes),
+                    expected, 1e-9);
+        fabric_free(fabric);
+    }
+}
+
+/* ResNet-50's fp16 gradients in 8 equal buckets, each exchanged while the next part of backward
+ * runs.  Expected: what ASTRA-sim's analytical network answered. */
+static void resnet_step_with_overlap_agrees_with_astra_sim(void **state)
+{
+    (void)state;
+    static const double expected[][2] = {{8, 36.2890e-3}, {16, 36.3697e-3}, {32, 36.5525e-3}};
+    for (int32_t i = 0; i < 3; i++) {
+        int32_t k = (int32_t)expected[i][0];
+        struct fabric *fabric = anchor_torus(k, k);
+        struct schedule *schedule = schedule_new((struct grid){k, k});
+        struct dep done[8];
+        add_compute(schedule, 12e-3, -1, 0);
+        for (int32_t bucket = 0; bucket < 8; bucket++) {
+            int32_t block = add_compute(schedule, 3e-3, -1, 0);
+            done[bucket].distance = 0;
+            done[bucket].step =
+                schedule_add_all_reduce(schedule, ALGORITHM_TORUS2D, 0, bucket, 6389258, block);
+        }
+        schedule_add(schedule, (struct step){.lane = LANE_COMPUTE}, done, 8);
+        struct device device = picosecond_device();
+        struct run run = {.fabric = fabric, .device = &device, .iterations = 3};
+        assert_near(step_time(&run, sealed(schedule)), expected[i][1], 1e-5);
+        schedule_free(schedule);
+        fabric_free(fabric);
+    }
+}
+
+/* --- against a naive walk of every message --- */
+
+static double message_seconds(const struct fabric *fabric, int32_t from, int32_t to, double bytes)
+{
+    struct route route = fabric_route(fabric, from, to);
+    return route.latency + bytes / fabric_route_bandwidth(fabric, &route);
+}
+
+/* The same recurrence, written from the receivers' and the senders' own exchanges. */
+static double naive_world_seconds(const struct fabric *fabric, const struct collective *c)
+{
+    double *ready = base_alloc(c->ranks, sizeof(*ready)), *next, last = 0;
+    for (int32_t round = 0; round < collective_rounds(c); round++) {
+        double bytes = collective_share(c, round) * (double)c->elements;
+        next = base_alloc(c->ranks, sizeof(*next));
+        for (int32_t rank = 0; rank < c->ranks; rank++) {
+            struct exchange exchange = collective_exchange(c, rank, round);
+            int32_t to = exchange.send.peer, from = exchange.receive.peer;
+            next[rank] = ready[rank];
+            if (to >= 0)
+                next[rank] = fmax(next[rank], fmax(ready[rank], ready[to]) +
+                                                  message_seconds(fabric, rank, to, bytes));
+            if (from >= 0)
+                next[rank] = fmax(next[rank], fmax(ready[rank], ready[from]) +
+                                                  message_seconds(fabric, from, rank, bytes));
+            last = fmax(last, next[rank]);
+        }
+        free(ready);
+        ready = next;
+    }
+    free(ready);
+    return last;
+}
+
+static void every_algorithm_takes_what_its_messages_take(void **state)
+{
+    (void)state;
+    for (int32_t columns = 1; columns <= 5; columns++)
+        for (int32_t rows = 1; rows <= 3; rows++)
+            for (enum algorithm algorithm = 0; algorithm < ALGORITHM_TORUS2D; algorithm++) {
+                if (columns * rows == 1)
+                    continue;
+                struct fabric *fabric = anchor_torus(columns, rows);
+                struct schedule *schedule = schedule_new((struct grid){columns, rows});
+                schedule_add_all_reduce(schedule, algorithm, columns, 0, 1000003, -1);
+                struct collective c = schedule_collective(sealed(schedule), 0);
+                assert_near(analytic_collective(fabric, schedule, 0),
+                            naive_world_seconds(fabric, &c), 1e-12);
+                schedule_free(schedule);
+                fabric_free(fabric);
+            }
+}
+
+/* --- lanes and dependencies --- */
+
+static void two_lanes_overlap(void **state)
+{
+    (void)state;
+    struct fabric *fabric = anchor_ring(1);
+    struct device device = picosecond_device();
+    struct run run = {.fabric = fabric,
+                      .device = &device,
+                      .iterations = 4,
+                      .input_workers = 1,
+                      .input_rate = 1000};
+    struct schedule *schedule = schedule_new((struct grid){1, 1});
+    add_input(schedule, 8, -1, 0);
+    add_compute(schedule, 5e-3, -1, 0);
+    assert_near(step_time(&run, sealed(schedule)), 8e-3, 1e-12);
+    schedule_free(schedule);
+    fabric_free(fabric);
+}
+
+static void a_dependency_serialises_two_lanes(void **state)
+{
+    (void)state;
+    struct fabric *fabric = anchor_ring(1);
+    struct device device = picosecond_device();
+    struct run run = {.fabric = fabric,
+                      .device = &device,
+                      .iterations = 4,
+                      .input_workers = 1,
+                      .input_rate = 1000};
+    struct schedule *schedule = schedule_new((struct grid){1, 1});
+    int32_t input = add_input(schedule, 8, 1, 1);
+    add_compute(schedule, 5e-3, input, 0);
+    assert_near(step_time(&run, sealed(schedule)), 13e-3, 1e-12);
+    schedule_free(schedule);
+    fabric_free(fabric);
+}
+
+static void a_dependency_before_the_first_iteration_is_met(void **state)
+{
+    (void)state;
+    struct fabric *fabric = anchor_ring(1);
+    struct device device = picosecond_device();
+    struct run run = {.fabric = fabric, .device = &device, .iterations = 3};
+    struct schedule *schedule = schedule_new((struct grid){1, 1});
+    add_compute(schedule, 1e-3, 0, 2);
+    struct trace trace = traced(&run, sealed(schedule));
+    assert_int_equal(trace.span_count, 3);
+    for (int32_t i = 0; i < 3; i++) {
+        assert_near(trace.span[i].begin, 1e-3 * i, 1e-12);
+        assert_near(trace.iteration_end[i], 1e-3 * (i + 1), 1e-12);
+    }
+    assert_string_equal(trace.backend, "analytic");
+    assert_int_equal(trace.schedule_hash, schedule_hash(schedule));
+    trace_release(&trace);
+    schedule_free(schedule);
+    fabric_free(fabric);
+}
+
+/* --- monotone --- */
+
+/* A random schedule of at least 2 steps on a 3 x 2 grid; one more dependency when @more. */
+static struct schedule *random_schedule(uint64_t seed, bool more)
+{
+    struct schedule *schedule = schedule_new((struct grid){3, 2});
+    int32_t steps = 2 + (int32_t)(base_uniform(seed, 0, 0, 0) * 20);
+    for (int32_t id = 0; id < steps; id++) {
+        double kind = base_uniform(seed, 1, (uint64_t)id, 0);
+        struct step step = {.lane = LANE_COMPUTE, .compute = {.flops = 1000000 + 1000 * id}};
+        if (kind > 0.5)
+            step = (struct step){.kind = STEP_COLLECTIVE,
+                                 .lane = kind > 0.75 ? LANE_ROW : LANE_COLUMN,
+                                 .collective = {.axis = kind > 0.75 ? AXIS_ROW : AXIS_COLUMN,
+                                                .bytes = 100000 + 1000 * id}};
+        struct dep dep[2] = {
+            {(int32_t)(base_uniform(seed, 2, (uint64_t)id, 0) * steps), 1},
+            {(int32_t)(base_uniform(seed, 3, (uint64_t)id, 0) * id), 0},
+        };
+        schedule_add(schedule, step, dep, 1 + (more && id > 0));
+    }
+    return sealed(schedule);
+}
+
+static double last_end(const struct run *run, const struct schedule *schedule)
+{
+    struct trace trace = traced(run, schedule);
+    double end = trace.iteration_end[trace.iterations - 1];
+    trace_release(&trace);
+    return end;
+}
+
+static void a_faster_device_is_never_later(void **state)
+{
+    (void)state;
+    struct fabric *fabric = anchor_torus(3, 2);
+    for (uint64_t seed = 0; seed < 100; seed++) {
+        struct schedule *schedule = random_schedule(seed, false);
+        struct device slow = picosecond_device(), fast = picosecond_device();
+        fast.peak[DTYPE_FP32].value *= 1.5;
+        struct run run = {.fabric = fabric, .device = &slow, .iterations = 3};
+        double late = last_end(&run, schedule);
+        run.device = &fast;
+        assert_true(last_end(&run, schedule) <= late);
+        schedule_free(schedule);
+    }
+    fabric_free(fabric);
+}
+
+static void a_faster_link_is_never_later(void **state)
+{
+    (void)state;
+    struct fabric *slow = anchor_torus(3, 2), *fast = anchor_torus(3, 2);
+    struct device device = picosecond_device();
+    for (uint64_t seed = 0; seed < 100; seed++) {
+        struct schedule *schedule = random_schedule(seed, false);
+        struct run run = {.fabric = slow, .device = &device, .iterations = 3};
+        fast->link[(int32_t)seed % fast->link_count].bandwidth *= 2;
+        double late = last_end(&run, schedule);
+        run.fabric = fast;
+        assert_true(last_end(&run, schedule) <= late);
+        schedule_free(schedule);
+    }
+    fabric_free(slow);
+    fabric_free(fast);
+}
+
+static void a_further_dependency_is_never_earlier(void **state)
+{
+    (void)state;
+    struct fabric *fabric = anchor_torus(3, 2);
+    struct device device = picosecond_device();
+    struct run run = {.fabric = fabric, .device = &device, .iterations = 3};
+    int32_t later = 0;
+    for (uint64_t seed = 0; seed < 100; seed++) {
+        struct schedule *loose = random_schedule(seed, false);
+        struct schedule *tight = random_schedule(seed, true);
+        assert_true(last_end(&run, tight) >= last_end(&run, loose));
+        later += last_end(&run, tight) > last_end(&run, loose);
+        schedule_free(loose);
+        schedule_free(tight);
+    }
+    assert_true(later > 50);
+    fabric_free(fabric);
+}
+
+/* Neighbours in a column of a 4 x 4 grid are 4 links apart on a ring of 16, and each link carries
+ * the messages of 4 columns. */
+static void a_shared_link_takes_the_bytes_of_all_who_share_it(void **state)
+{
+    (void)state;
+    struct fabric *fabric = anchor_ring(16);
+    struct schedule *schedule = schedule_new((struct grid){4, 4});
+    schedule_add(schedule,
+                 (struct step){.kind = STEP_COLLECTIVE,
+                               .lane = LANE_COLUMN,
+                               .collective = {.axis = AXIS_COLUMN, .bytes = 100000000}},
+                 NULL, 0);
+    struct device device = picosecond_device();
+    struct run run = {.fabric = fabric, .device = &device, .iterations = 1};
+    double alone = 6 * (25e6 / 25e9 + 4 * 5e-6), shared = 4 * 6 * 25e6 / 25e9;
+    assert_near(analytic_collective(fabric, sealed(schedule), 0), alone, 1e-9);
+    assert_near(step_time(&run, schedule), shared, 1e-9);
+    schedule_free(schedule);
+    fabric_free(fabric);
+}
+
+/* --- noise --- */
+
+static void noise_has_the_mean_and_spread_that_were_asked_for(void **state)
+{
+    (void)state;
+    const struct noise noise = {.compute_cv = 0.1, .seed = 7};
+    const int32_t count = 40000;
+    double sum = 0, squares = 0;
+    for (int32_t i = 0; i < count; i++) {
+        double factor = noise_factor(&noise, i % 200, i / 200);
+        assert_true(factor >= NOISE_FACTOR_MINIMUM);
+        sum += factor;
+        squares += factor * factor;
+    }
+    double mean = sum / count, deviation = sqrt(squares / count - mean * mean);
+    assert_near(mean, 1, 4 * 0.1 / sqrt(count));        /* four standard errors */
+    assert_near(deviation, 0.1, 4 / sqrt(2.0 * count)); /* likewise */
+}
+
+static void noise_depends_on_seed_rank_and_iteration_only(void **state)
+{
+    (void)state;
+    const struct noise noise = {.compute_cv = 0.1, .seed = 7}, other = {.compute_cv = 0.1};
+    double factor = noise_factor(&noise, 3, 5);
+    assert_true(noise_factor(&noise, 3, 5) == factor);
+    assert_true(noise_factor(&noise, 4, 5) != factor);
+    assert_true(noise_factor(&noise, 3, 6) != factor);
+    assert_true(noise_factor(&other, 3, 5) != factor);
+}
+
+static void without_noise_every_factor_is_one(void **state)
+{
+    (void)state;
+    const struct noise none = {.seed = 7};
+    assert_true(noise_factor(&none, 3, 5) == 1);
+    assert_true(noise_expected_slowest(&none, 1000) == 1);
+}
+
+static void stragglers_are_the_asked_share_and_stay_slow(void **state)
+{
+    (void)state;
+    const struct noise noise = {.straggler_fraction = 0.25, .straggler_slowdown = 0.5, .seed = 7};
+    const int32_t count = 10000;
+    int32_t slow = 0;
+    for (int32_t rank = 0; rank < count; rank++) {
+        double factor = noise_factor(&noise, rank, 0);
+        assert_true(factor == 1 || factor == 1.5);
+        assert_true(noise_factor(&noise, rank, 9) == factor);
+        slow += factor > 1;
+    }
+    assert_near(slow, 0.25 * count, 4 * sqrt(0.25 * 0.75 / count) / 0.25);
+    assert_true(noise_expected_slowest(&noise, count) == 1.5);
+}
+
+/* The stated approximation against the mean of 2000 drawn maxima. */
+static void expected_slowest_is_what_draws_give(void **state)
+{
+    (void)state;
+    static const int32_t ranks[] = {1, 2, 8, 64, 1024};
+    const struct noise noise = {.compute_cv = 0.05, .seed = 7};
+    const int32_t draws = 2000;
+    for (int32_t i = 0; i < 5; i++) {
+        double sum = 0;
+        for (int32_t iteration = 0; iteration < draws; iteration++) {
+            double slowest = 0;
+            for (int32_t rank = 0; rank < ranks[i]; rank++)
+                slowest = fmax(slowest, noise_factor(&noise, rank, iteration));
+            sum += slowest;
+        }
+        assert_near(noise_expected_slowest(&noise, ranks[i]), sum / draws, 0.005);
+    }
+}
+
+static void noise_stretches_compute_and_nothing_else(void **state)
+{
+    (void)state;
+    struct fabric *fabric = anchor_torus(3, 2);
+    struct device device = picosecond_device();
+    struct schedule *schedule = schedule_new((struct grid){3, 2});
+    int32_t input = add_input(schedule, 8, 1, 1);
+    int32_t compute = add_compute(schedule, 5e-3, input, 0);
+    int32_t last = schedule_add_all_reduce(schedule, ALGORITHM_RING, 0, 0, 1000000, compute);
+    add_compute(schedule, 0, last, 0);
+    struct run run = {.fabric = fabric,
+                      .device = &device,
+                      .iterations = 1,
+                      .input_workers = 1,
+                      .input_rate = 1000};
+    double quiet = step_time(&run, sealed(schedule));
+    run.noise = (struct noise){.compute_cv = 0.05, .seed = 7};
+    double slowest = noise_expected_slowest(&run.noise, 6);
+    assert_true(slowest > 1);
+    assert_near(step_time(&run, schedule), quiet + (slowest - 1) * 5e-3, 1e-12);
+    schedule_free(schedule);
+    fabric_free(fabric);
+}
+
 int main(void)
 {
-    return 77;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(torus_all_reduce_takes_its_closed_form),
+        cmocka_unit_test(ring_all_reduce_takes_its_closed_form),
+        cmocka_unit_test(resnet_step_with_overlap_agrees_with_astra_sim),
+        cmocka_unit_test(every_algorithm_takes_what_its_messages_take),
+        cmocka_unit_test(two_lanes_overlap),
+        cmocka_unit_test(a_dependency_serialises_two_lanes),
+        cmocka_unit_test(a_dependency_before_the_first_iteration_is_met),
+        cmocka_unit_test(a_faster_device_is_never_later),
+        cmocka_unit_test(a_faster_link_is_never_later),
+        cmocka_unit_test(a_further_dependency_is_never_earlier),
+        cmocka_unit_test(a_shared_link_takes_the_bytes_of_all_who_share_it),
+        cmocka_unit_test(noise_has_the_mean_and_spread_that_were_asked_for),
+        cmocka_unit_test(noise_depends_on_seed_rank_and_iteration_only),
+        cmocka_unit_test(without_noise_every_factor_is_one),
+        cmocka_unit_test(stragglers_are_the_asked_share_and_stay_slow),
+        cmocka_unit_test(expected_slowest_is_what_draws_give),
+        cmocka_unit_test(noise_stretches_compute_and_nothing_else),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
