@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <math.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,27 +116,33 @@ double base_normal(uint64_t seed, uint64_t a, uint64_t b, uint64_t c)
     return radius * cos(two_pi * base_uniform(~seed, a, b, c));
 }
 
+static int32_t least(int32_t a, int32_t b, int32_t c)
+{
+    int32_t smaller = a < b ? a : b;
+    return smaller < c ? smaller : c;
+}
+
 int32_t base_edit_distance(const char *a, const char *b)
 {
-    int32_t columns = (int32_t)strlen(b);
-    int32_t *row = base_alloc(columns + 1, sizeof(*row));
-    for (int32_t j = 0; j <= columns; j++)
+    int32_t columns = (int32_t)strlen(b) + 1;
+    int32_t *rows = base_alloc(3 * columns, sizeof(*rows)); /* of the table, used in turn */
+    int32_t *above = rows + columns, *row = rows;
+    for (int32_t j = 0; j < columns; j++)
         row[j] = j;
     for (int32_t i = 1; a[i - 1]; i++) {
-        int32_t diagonal = row[0];
-        row[0] = i;
-        for (int32_t j = 1; j <= columns; j++) {
-            int32_t edits = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            if (row[j] + 1 < edits)
-                edits = row[j] + 1;
-            if (row[j - 1] + 1 < edits)
-                edits = row[j - 1] + 1;
-            row[j] = edits;
+        int32_t *next = rows + i % 3 * columns;
+        next[0] = i;
+        for (int32_t j = 1; j < columns; j++) {
+            next[j] = least(row[j] + 1, next[j - 1] + 1, row[j - 1] + (a[i - 1] != b[j - 1]));
+            bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+            if (swapped && above[j - 2] + 1 < next[j])
+                next[j] = above[j - 2] + 1;
         }
+        above = row;
+        row = next;
     }
-    int32_t distance = row[columns];
-    free(row);
+    int32_t distance = row[columns - 1];
+    free(rows);
     return distance;
 }
 

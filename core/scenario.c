@@ -45,10 +45,22 @@ static int check_devices(const struct scenario *scenario, const struct node *roo
                         (long long)scenario->cluster.devices_per_node, SCENARIO_DEVICE_LIMIT);
 }
 
+/* The grid, or the side of it that an assignment changed. */
+static const struct origin *grid_origin(const struct node *root)
+{
+    const char *const paths[] = {"allreduce.grid.columns", "allreduce.grid.rows"};
+    for (int32_t i = 0; i < 2; i++) {
+        const struct origin *side = given(root, paths[i]);
+        if (side && side->line == 0)
+            return side;
+    }
+    return given(root, "allreduce.grid");
+}
+
 /* Devices per node may come from the platform: then the fit is checked by whoever reads that. */
 static int check_grid(const struct scenario *scenario, const struct node *root, struct err *err)
 {
-    const struct origin *origin = given(root, "allreduce.grid");
+    const struct origin *origin = grid_origin(root);
     if (!origin)
         return 0;
     if (scenario->allreduce.algorithm != ALGORITHM_TORUS2D)

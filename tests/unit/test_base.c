@@ -1,4 +1,158 @@
+#include "core/base.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/err.h"
+
+static void allocated_memory_is_zero_and_grown_memory_keeps_its_content(void **state)
+{
+    (void)state;
+    int32_t *zero = base_alloc(100, sizeof(*zero));
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(zero[i], 0);
+    free(zero);
+    int64_t *array = NULL, capacity = 0;
+    for (int64_t i = 0; i < 1000; i++) {
+        array = base_grow(array, i + 1, &capacity, sizeof(*array));
+        assert_true(capacity > i);
+        array[i] = i;
+    }
+    for (int64_t i = 0; i < 1000; i++)
+        assert_int_equal(array[i], i);
+    free(array);
+    assert_null(base_copy(NULL));
+}
+
+static void text_grows_by_formats_and_by_bytes(void **state)
+{
+    (void)state;
+    struct text text = {0};
+    for (int i = 0; i < 100; i++)
+        text_add(&text, "%d,", i);
+    text_append(&text, "end", 3);
+    assert_int_equal(text.length, 10 * 2 + 90 * 3 + 3);
+    assert_int_equal(strlen(text.data), text.length);
+    assert_memory_equal(text.data + text.length - 6, "99,end", 6);
+    text_release(&text);
+    assert_null(text.data);
+}
+
+static void the_hash_is_fnv_1a(void **state)
+{
+    (void)state;
+    /* Source: the test vectors published with the algorithm. */
+    assert_true(base_hash(BASE_HASH_SEED, "", 0) == UINT64_C(0xcbf29ce484222325));
+    assert_true(base_hash(BASE_HASH_SEED, "a", 1) == UINT64_C(0xaf63dc4c8601ec8c));
+    assert_true(base_hash(BASE_HASH_SEED, "foobar", 6) == UINT64_C(0x85944171f73967e8));
+    uint64_t half = base_hash(BASE_HASH_SEED, "foo", 3);
+    assert_true(base_hash(half, "bar", 3) == UINT64_C(0x85944171f73967e8));
+}
+
+static void random_numbers_depend_on_every_argument_and_nothing_else(void **state)
+{
+    (void)state;
+    double x = base_uniform(1, 2, 3, 4);
+    assert_true(x == base_uniform(1, 2, 3, 4));
+    assert_true(x != base_uniform(2, 2, 3, 4) && x != base_uniform(1, 3, 3, 4));
+    assert_true(x != base_uniform(1, 2, 4, 4) && x != base_uniform(1, 2, 3, 5));
+    assert_true(base_uniform(1, 2, 3, 4) != base_uniform(1, 3, 2, 4));
+}
+
+/* The bounds are five standard errors of the mean of 100000 draws. */
+static void random_numbers_have_the_right_moments(void **state)
+{
+    (void)state;
+    const int count = 100000;
+    double uniform = 0, normal = 0, square = 0;
+    for (int i = 0; i < count; i++) {
+        double u = base_uniform(7, (uint64_t)i, 0, 0), n = base_normal(7, (uint64_t)i, 0, 0);
+        assert_true(u > 0 && u < 1 && isfinite(n));
+        uniform += u;
+        normal += n;
+        square += n * n;
+    }
+    double error = 5 / sqrt(count);
+    assert_true(fabs(uniform / count - 0.5) < error * sqrt(1.0 / 12));
+    assert_true(fabs(normal / count) < error);
+    assert_true(fabs(square / count - 1) < error * sqrt(2));
+}
+
+static void the_edit_distance_counts_edits_and_swaps(void **state)
+{
+    (void)state;
+    assert_int_equal(base_edit_distance("", "abc"), 3);
+    assert_int_equal(base_edit_distance("abc", ""), 3);
+    assert_int_equal(base_edit_distance("kitten", "sitting"), 3);
+    assert_int_equal(base_edit_distance("nodse", "nodes"), 1);
+    const char *const words[] = {"a", "ab", "ba", "nodes", "node", "devices", "", "xyzzy"};
+    for (int i = 0; i < 8; i++)
+        for (int j = 0; j < 8; j++) {
+            int32_t distance = base_edit_distance(words[i], words[j]);
+            assert_int_equal(distance, base_edit_distance(words[j], words[i]));
+            assert_int_equal(distance == 0, i == j);
+        }
+}
+
+static void the_nearest_word_is_near_or_none(void **state)
+{
+    (void)state;
+    const char *const words[] = {"epochs", "batch_per_device", "ring", NULL};
+    assert_string_equal(base_nearest("epocs", words), "epochs");
+    assert_string_equal(base_nearest("rign", words), "ring");
+    assert_string_equal(base_nearest("batch_per_gpu", words) ? "near" : "none", "none");
+    assert_null(base_nearest("x", words));
+    assert_null(base_nearest("", words));
+    char *endless = base_alloc(1 << 20, 1);
+    memset(endless, 'e', (1 << 20) - 1);
+    assert_null(base_nearest(endless, words));
+    free(endless);
+}
+
+static void messages_gather_and_the_first_decides_the_exit_code(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    assert_int_equal(err_add_code(&err, 66, "no %s", "file"), -1);
+    assert_int_equal(err_add(&err, "bad"), -1);
+    assert_int_equal(err.exit_code, 66);
+    assert_int_equal(err.count, 2);
+    assert_string_equal(err.text, "no file\nbad\n");
+    err_release(&err);
+    assert_int_equal(err_add(&err, "bad"), -1);
+    assert_int_equal(err.exit_code, 65);
+    err_release(&err);
+}
+
+static void messages_beyond_the_limit_are_counted(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    for (int i = 0; i < ERR_MESSAGE_LIMIT + 12; i++)
+        err_add(&err, "message %d\nof two lines", i);
+    assert_int_equal(err.count, ERR_MESSAGE_LIMIT + 12);
+    const char *end = "message 19\nof two lines\n... and 12 more\n";
+    assert_string_equal(err.text + strlen(err.text) - strlen(end), end);
+    err_release(&err);
+}
+
 int main(void)
 {
-    return 77;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(allocated_memory_is_zero_and_grown_memory_keeps_its_content),
+        cmocka_unit_test(text_grows_by_formats_and_by_bytes),
+        cmocka_unit_test(the_hash_is_fnv_1a),
+        cmocka_unit_test(random_numbers_depend_on_every_argument_and_nothing_else),
+        cmocka_unit_test(random_numbers_have_the_right_moments),
+        cmocka_unit_test(the_edit_distance_counts_edits_and_swaps),
+        cmocka_unit_test(the_nearest_word_is_near_or_none),
+        cmocka_unit_test(messages_gather_and_the_first_decides_the_exit_code),
+        cmocka_unit_test(messages_beyond_the_limit_are_counted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
