@@ -42,7 +42,7 @@ struct run {
     enum grain grain;
     struct noise noise;
     int64_t input_workers;
-    double input_rate; /**< [images/s] per worker */
+    double input_rate;    /**< [images/s] per worker */
     int32_t traced_ranks; /**< spans are kept for at most this many ranks: first, last, evenly
                                between; 0: all */
 };

@@ -21,8 +21,9 @@ struct floor {
 struct floor floor_collective(const struct fabric *fabric, const struct schedule *schedule,
                               int32_t step);
 
-/** The floor of a steady iteration: the longest lane or the busiest link.  With noise compute counts as on the fastest
- * rank there is, and input not at all (a slow iteration lets it run ahead). */
+/** The floor of a steady iteration: the longest lane or the busiest link.  With noise compute
+ * counts as on the fastest rank there is, and input not at all (a slow iteration lets it run
+ * ahead). */
 struct floor floor_iteration(const struct run *run, const struct schedule *schedule);
 
 /** Refuse a trace whose step time, or any of whose collectives, beats its floor by more than one

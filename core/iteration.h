@@ -33,8 +33,8 @@ struct iteration {
     const struct scenario *scenario; /**< borrowed: precision, optimizer, all-reduce, input */
     enum fusion fusion;              /**< of the device's software */
     struct grid grid;
-    int32_t devices_per_node;        /**< for hierarchical all-reduce */
-    int64_t batch;                   /**< images per rank */
+    int32_t devices_per_node; /**< for hierarchical all-reduce */
+    int64_t batch;            /**< images per rank */
 };
 
 /** Build and seal: input (prefetched), forward, loss, backward from last to first layer, an

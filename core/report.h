@@ -12,11 +12,11 @@
 /** Where the time of one step goes, on the rank that finishes last [s]; sums to time. */
 struct breakdown {
     double time;
-    double compute;               /**< forward, loss and backward */
-    double exposed_communication; /**< waiting for a collective while not computing */
+    double compute;                     /**< forward, loss and backward */
+    double exposed_communication;       /**< waiting for a collective while not computing */
     double exposed_row, exposed_column; /**< the same, by the axis waited for */
-    double input_wait;            /**< waiting for input */
-    double other;                 /**< optimizer and whatever is left */
+    double input_wait;                  /**< waiting for input */
+    double other;                       /**< optimizer and whatever is left */
 };
 
 /** Split the last iteration of @trace. */
@@ -32,12 +32,12 @@ struct result {
     const struct scenario *scenario; /**< borrowed */
     char *platform;
     char sha256[65];
-    uint64_t schedule_hash;  /**< of the last phase */
+    uint64_t schedule_hash; /**< of the last phase */
     char backend[16], grain[16];
     struct grid grid;
     int32_t devices, nodes;
-    struct breakdown step;   /**< of the last phase */
-    double images_per_s;     /**< of the last phase */
+    struct breakdown step; /**< of the last phase */
+    double images_per_s;   /**< of the last phase */
     double scaling_efficiency;
     int32_t baseline_devices;
     double baseline_images_per_s;
@@ -49,7 +49,7 @@ struct result {
     char *sentence;          /**< one plain sentence */
     char **assumption;       /**< (assumption_count) */
     int32_t assumption_count;
-    char **warning;          /**< (warning_count) */
+    char **warning; /**< (warning_count) */
     int32_t warning_count;
 };
 

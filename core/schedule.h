@@ -74,9 +74,9 @@ struct step {
             enum collective_op op;
             enum axis axis;
             enum algorithm algorithm; /**< never TORUS2D: that is three steps */
-            int32_t group;  /**< HIERARCHICAL: ranks per node; else 0 */
-            int32_t bucket; /**< which bucket, from 0 */
-            int64_t bytes;  /**< the full vector on one rank, for every op */
+            int32_t group;            /**< HIERARCHICAL: ranks per node; else 0 */
+            int32_t bucket;           /**< which bucket, from 0 */
+            int64_t bytes;            /**< the full vector on one rank, for every op */
         } collective;
         struct {
             int32_t images; /**< to decode and copy */
