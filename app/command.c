@@ -81,7 +81,7 @@ static int refuse(const char *given, const struct command *const *list, struct e
 {
     enum { COMMAND_LIMIT = 15 };
     const char *names[COMMAND_LIMIT + 1] = {0};
-    for (int32_t i = 0; list[i] && i < COMMAND_LIMIT; i++)
+    for (int32_t i = 0; i < COMMAND_LIMIT && list[i]; i++)
         names[i] = list[i]->name;
     return option_unknown(err, given[0] == '-' ? "option" : "command", given, names);
 }

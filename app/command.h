@@ -26,10 +26,11 @@ struct command {
     const struct command *const *sub; /**< instead of all but name and help: commands of its own */
 };
 
+/** Those of foretrain, each in a file of its own. */
 extern const struct command command_predict, command_show, command_check, command_collective,
     command_schema, command_env, command_completion;
 
-/** Those of foretrain, NULL-terminated, in the order of help. */
+/** The same, NULL-terminated, in the order of help. */
 extern const struct command *const commands[];
 
 /** Parse @argv (without the command's name) and answer, printing the result on stdout and messages

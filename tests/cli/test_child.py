@@ -11,7 +11,7 @@ from support import PROGRAM, has_simulator
 
 BACKTRACE = """echo '[0.000000] ./src/x.cpp:7: [root/CRITICAL] link has no bandwidth' >&2
 echo 'Backtrace (displayed in process maestro):' >&2
-echo '  ->  #0 simgrid::xbt::Backtrace::Backtrace() at ./b.cpp:1' >&2
+printf '  ->  #%d simgrid::xbt::Backtrace::Backtrace() at ./b.cpp:1' 0 >&2
 kill -ABRT $$
 """
 
