@@ -44,8 +44,9 @@ enum algorithm {
 };
 
 enum {
-    DOUBLE_TREE_CHUNKS = 16, /**< pieces in which each half travels; our choice: three vectors' time
-                                  for 1024 ranks, where one piece would take 20 and endless ones 2 */
+    /** Pieces in which each half travels.  Our choice: among 1024 ranks the time of three vectors,
+     * where one piece would take that of 20 and many pieces approach 2. */
+    DOUBLE_TREE_CHUNKS = 16,
 };
 
 /** "all-reduce", "reduce-scatter", "all-gather". */

@@ -56,31 +56,31 @@ struct shape {
 /** One layer. */
 struct layer {
     enum layer_op op;
-    char name[40];        /**< torchvision's name: "layer1.0.conv1" */
-    char block[16];       /**< "layer1.0", "stem", "head" */
-    char role[8];         /**< "c1" "c2" "c3" "ds" "stem" "head" */
+    char name[40];  /**< torchvision's name: "layer1.0.conv1" */
+    char block[16]; /**< "layer1.0", "stem", "body", "head" and alike */
+    char role[8];   /**< "c1" "c2" "c3" "ds" "stem" "body" "head" */
     struct shape in, out;
     int32_t kernel, stride, padding; /**< 1 / 1 / 0 for linear layers, 0 / 1 / 0 for batch norm */
-    bool bias;            /**< convolutions and linear layers */
-    bool relu;            /**< a ReLU follows, fused here */
-    bool residual;        /**< a residual is added before the ReLU, fused here */
-    bool first;           /**< no gradient with respect to its input is needed */
-    bool fork;            /**< its input also feeds the residual branch: two gradients are added */
-    bool projection;      /**< lies on the residual branch; follows the main branch in the list */
-    int64_t parameters;   /**< weights and biases together */
+    bool bias;                       /**< convolutions and linear layers */
+    bool relu;                       /**< a ReLU follows, fused here */
+    bool residual;                   /**< a residual is added before the ReLU, fused here */
+    bool first;                      /**< no gradient with respect to its input is needed */
+    bool fork;          /**< its input also feeds the residual branch: two gradients are added */
+    bool projection;    /**< lies on the residual branch; follows the main branch in the list */
+    int64_t parameters; /**< weights and biases together */
 };
 
 /** One parameter tensor, in torchvision's order. */
 struct tensor {
-    char name[56];    /**< "layer1.0.conv1.weight" */
-    int32_t layer;    /**< which layer it belongs to */
+    char name[56]; /**< "layer1.0.conv1.weight" */
+    int32_t layer; /**< which layer it belongs to */
     int64_t elements;
 };
 
 /** A network.  Read freely; filled through model_add(). */
 struct model {
     char name[32];
-    int32_t image;      /**< height and width of the input [pixels] */
+    int32_t image; /**< height and width of the input [pixels] */
     int32_t classes;
     struct layer *layer;
     struct tensor *tensor;
@@ -116,9 +116,9 @@ int64_t model_flops(const struct model *model, enum pass pass);
  * [bytes].  Weights are not counted (once per batch, see layer_weight_bytes).
  *
  * Each kernel reads each of its inputs and writes each of its outputs once; caches help nobody.
- * The backward of batch norm and pools is all PASS_BACKWARD_DATA; that of a ReLU after a convolution
- * or linear layer counts in PASS_BACKWARD_FILTER, which every such layer has.  What one kernel does
- * for two layers counts where core/model_bytes.c says; sums over a block are right. */
+ * The backward of batch norm and pools is all PASS_BACKWARD_DATA; that of a ReLU after a
+ * convolution or linear layer counts in PASS_BACKWARD_FILTER, which every such layer has.  What one
+ * kernel does for two layers counts where core/model_bytes.c says. */
 int64_t model_bytes(const struct model *model, int32_t index, enum pass pass, enum fusion fusion,
                     int32_t element_size);
 
