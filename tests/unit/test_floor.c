@@ -1,4 +1,264 @@
+#include "core/floor.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void assert_near(double value, double expected)
+{
+    if (!(fabs(value - expected) <= 1e-12 * fabs(expected)))
+        fail_msg("%.17g is not %.17g", value, expected);
+}
+
+/* 25 GB/s and 5 us per link. */
+static struct fabric *ring(int32_t ranks)
+{
+    static const struct link_kind kind = {"cable", 25e9, 5e-6};
+    return fabric_lay_torus((struct grid){ranks, 1}, 1, &kind, 0);
+}
+
+/* One all-reduce of @bytes in rings along @axis. */
+static struct schedule *one_all_reduce(struct grid grid, enum axis axis, int64_t bytes)
+{
+    struct step step = {.kind = STEP_COLLECTIVE,
+                        .lane = axis == AXIS_COLUMN ? LANE_COLUMN : LANE_ROW,
+                        .name = "gradients",
+                        .collective = {.axis = axis, .bytes = bytes}};
+    struct schedule *schedule = schedule_new(grid);
+    struct err err = {0};
+    schedule_add(schedule, step, NULL, 0);
+    assert_int_equal(schedule_seal(schedule, &err), 0);
+    return schedule;
+}
+
+/* One FLOP takes a picosecond. */
+static struct device picosecond_device(void)
+{
+    return (struct device){.peak[DTYPE_FP32].value = 1e12,
+                           .memory_bandwidth.value = 1e30,
+                           .math_efficiency.value = 1,
+                           .memory_efficiency.value = 1};
+}
+
+static void latency_counts_every_round(void **state)
+{
+    (void)state;
+    struct fabric *fabric = ring(16);
+    struct schedule *schedule = one_all_reduce((struct grid){16, 1}, AXIS_ROW, 16);
+    struct floor floor = floor_collective(fabric, schedule, 0);
+    assert_near(floor.seconds, 30 * 5e-6);
+    assert_string_equal(floor.what, "latency of 30 rounds");
+    schedule_free(schedule);
+    fabric_free(fabric);
+}
+
+static void bytes_count_on_the_narrowest_link(void **state)
+{
+    (void)state;
+    struct fabric *fabric = ring(16);
+    struct schedule *schedule = one_all_reduce((struct grid){16, 1}, AXIS_ROW, 1600000000);
+    struct floor floor = floor_collective(fabric, schedule, 0);
+    assert_near(floor.seconds, 30 * 100e6 / 25e9);
+    assert_string_equal(floor.what, "bytes over cable");
+    assert_int_equal(floor.tier, 0);
+    fabric->link[6].bandwidth /= 10; /* the third rank's way to the next */
+    assert_near(floor_collective(fabric, schedule, 0).seconds, 30 * 100e6 / 2.5e9);
+    schedule_free(schedule);
+    fabric_free(fabric);
+}
+
+static void a_shared_link_carries_the_bytes_of_all(void **state)
+{
+    (void)state;
+    struct fabric *fabric = ring(16);
+    struct schedule *schedule = one_all_reduce((struct grid){4, 4}, AXIS_COLUMN, 1600000000);
+    assert_near(floor_collective(fabric, schedule, 0).seconds, 4 * 6 * 400e6 / 25e9);
+    schedule_free(schedule);
+    fabric_free(fabric);
+}
+
+static void a_leaf_of_a_tree_also_pays_for_what_it_receives(void **state)
+{
+    (void)state;
+    struct fabric *fabric = ring(2);
+    struct step step = {.kind = STEP_COLLECTIVE,
+                        .lane = LANE_ROW,
+                        .collective = {.axis = AXIS_ROW, .algorithm = ALGORITHM_TREE}};
+    struct schedule *schedule = schedule_new((struct grid){2, 1});
+    schedule_add(schedule, step, NULL, 0);
+    assert_near(floor_collective(fabric, schedule, 0).seconds, 2 * 5e-6);
+    schedule_free(schedule);
+    fabric_free(fabric);
+}
+
+/* Compute 10 ms, input 8 ms, two all-reduces whose latencies are 150 us each. */
+struct job {
+    struct fabric *fabric;
+    struct schedule *schedule;
+    struct device device;
+    struct run run;
+};
+
+static struct job small_job(int64_t bytes)
+{
+    struct job job = {.fabric = ring(16),
+                      .schedule = schedule_new((struct grid){16, 1}),
+                      .device = picosecond_device()};
+    struct step input = {.kind = STEP_INPUT, .lane = LANE_INPUT, .input = {.images = 8}};
+    struct step compute = {.lane = LANE_COMPUTE, .compute = {.flops = 10000000000}};
+    struct err err = {0};
+    schedule_add(job.schedule, input, NULL, 0);
+    int32_t id = schedule_add(job.schedule, compute, NULL, 0);
+    id = schedule_add_all_reduce(job.schedule, ALGORITHM_RING, 0, 0, bytes, id);
+    schedule_add_all_reduce(job.schedule, ALGORITHM_RING, 0, 1, bytes, id);
+    assert_int_equal(schedule_seal(job.schedule, &err), 0);
+    job.run =
+        (struct run){.fabric = job.fabric, .iterations = 2, .input_workers = 1, .input_rate = 1000};
+    return job;
+}
+
+static void job_release(struct job *job)
+{
+    fabric_free(job->fabric);
+    schedule_free(job->schedule);
+}
+
+static void the_longest_lane_bounds_an_iteration(void **state)
+{
+    (void)state;
+    struct job job = small_job(16);
+    job.run.device = &job.device;
+    struct floor floor = floor_iteration(&job.run, job.schedule);
+    assert_near(floor.seconds, 10e-3);
+    assert_string_equal(floor.what, "all steps of the compute lane");
+    job.run.input_rate = 100;
+    floor = floor_iteration(&job.run, job.schedule);
+    assert_near(floor.seconds, 80e-3);
+    assert_string_equal(floor.what, "all steps of the input lane");
+    job_release(&job);
+}
+
+static void all_collectives_together_bound_an_iteration(void **state)
+{
+    (void)state;
+    struct job job = small_job(1600000000);
+    job.run.device = &job.device;
+    struct floor floor = floor_iteration(&job.run, job.schedule);
+    assert_near(floor.seconds, 2 * 30 * 100e6 / 25e9);
+    assert_string_equal(floor.what, "bytes over cable");
+    job_release(&job);
+}
+
+/* A trace of two iterations of which the second ends @seconds after the first; the first
+ * collective takes @collective. */
+static struct trace fabricated(double seconds, double collective)
+{
+    struct trace trace = {.ranks = 16};
+    trace_finish(&trace, 0, 1);
+    trace_finish(&trace, 1, 1 + seconds);
+    trace_add(&trace, (struct span){1, 5, 2, 1, 1 + collective});
+    return trace;
+}
+
+static void accepts_a_trace_at_its_floor(void **state)
+{
+    (void)state;
+    struct job job = small_job(16);
+    struct err err = {0};
+    job.run.device = &job.device;
+    struct trace trace = fabricated(10e-3, 150e-6);
+    assert_int_equal(floor_check(&job.run, job.schedule, &trace, &err), 0);
+    assert_null(err.text);
+    trace_release(&trace);
+    job_release(&job);
+}
+
+static void refuses_a_step_that_beats_its_floor(void **state)
+{
+    (void)state;
+    struct job job = small_job(16);
+    struct err err = {0};
+    job.run.device = &job.device;
+    struct trace trace = fabricated(9e-3, 150e-6);
+    assert_int_equal(floor_check(&job.run, job.schedule, &trace, &err), -1);
+    assert_int_equal(err.exit_code, 70);
+    assert_string_equal(err.text, "result refused: a step took 0.009 s, 10 % less than its floor "
+                                  "of 0.01 s (all steps of the compute lane)\n");
+    err_release(&err);
+    trace_release(&trace);
+    job_release(&job);
+}
+
+static void refuses_a_collective_that_beats_its_latency(void **state)
+{
+    (void)state;
+    struct job job = small_job(16);
+    struct err err = {0};
+    job.run.device = &job.device;
+    struct trace trace = fabricated(10e-3, 75e-6);
+    assert_int_equal(floor_check(&job.run, job.schedule, &trace, &err), -1);
+    assert_int_equal(err.exit_code, 70);
+    assert_string_equal(err.text,
+                        "result refused: \"bucket 0 world all-reduce\" of rank 5 in iteration 1 "
+                        "took 7.5e-05 s, 50 % less than its floor of 0.00015 s (latency of 30 "
+                        "rounds)\n");
+    err_release(&err);
+    trace_release(&trace);
+    job_release(&job);
+}
+
+static void the_closed_form_never_beats_its_floor(void **state)
+{
+    (void)state;
+    for (int64_t bytes = 1; bytes < 1000000000; bytes *= 7)
+        for (int noisy = 0; noisy < 2; noisy++) {
+            struct job job = small_job(bytes);
+            struct trace trace = {0};
+            struct err err = {0};
+            job.run.device = &job.device;
+            job.run.noise = (struct noise){.compute_cv = noisy * 0.2, .seed = (uint64_t)bytes};
+            assert_int_equal(backend_analytic.run(&job.run, job.schedule, &trace, &err), 0);
+            if (floor_check(&job.run, job.schedule, &trace, &err) < 0)
+                fail_msg("%s", err.text);
+            trace_release(&trace);
+            job_release(&job);
+        }
+}
+
+/* The fastest of many ranks may be faster than the mean, and that is no fault. */
+static void noise_lowers_the_floor_to_the_fastest_rank(void **state)
+{
+    (void)state;
+    struct job job = small_job(16);
+    job.run.device = &job.device;
+    job.run.noise = (struct noise){.compute_cv = 0.2, .seed = 1};
+    double fastest = 1;
+    for (int32_t rank = 0; rank < 16; rank++)
+        fastest = fmin(fastest, noise_factor(&job.run.noise, rank, job.run.iterations - 1));
+    assert_true(fastest < 1);
+    assert_near(floor_iteration(&job.run, job.schedule).seconds, fastest * 10e-3);
+    job_release(&job);
+}
+
 int main(void)
 {
-    return 77;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(latency_counts_every_round),
+        cmocka_unit_test(bytes_count_on_the_narrowest_link),
+        cmocka_unit_test(a_shared_link_carries_the_bytes_of_all),
+        cmocka_unit_test(a_leaf_of_a_tree_also_pays_for_what_it_receives),
+        cmocka_unit_test(the_longest_lane_bounds_an_iteration),
+        cmocka_unit_test(all_collectives_together_bound_an_iteration),
+        cmocka_unit_test(accepts_a_trace_at_its_floor),
+        cmocka_unit_test(refuses_a_step_that_beats_its_floor),
+        cmocka_unit_test(refuses_a_collective_that_beats_its_latency),
+        cmocka_unit_test(the_closed_form_never_beats_its_floor),
+        cmocka_unit_test(noise_lowers_the_floor_to_the_fastest_rank),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
