@@ -199,6 +199,11 @@ struct json *result_json(const struct result *result)
     return json;
 }
 
+static const char *plural(int32_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
 /* One row of the table: a label, a quantity, and what it is a part of or compared with. */
 static void print_row(struct text *out, const char *label, enum unit unit, double value,
                       const char *note)
@@ -234,7 +239,7 @@ static void print_totals(struct text *out, const struct result *result)
     struct text note = {0};
     print_row(out, "throughput", UNIT_IMAGES_PER_SECOND, result->images_per_s, "");
     text_add(&note, "of %" PRId32 " device%s with ", result->baseline_devices,
-             result->baseline_devices == 1 ? "" : "s");
+             plural(result->baseline_devices));
     unit_print(&note, UNIT_IMAGES_PER_SECOND, result->baseline_images_per_s);
     print_row(out, "scaling efficiency", UNIT_FRACTION, result->scaling_efficiency, note.data);
     print_row(out, "evaluation", UNIT_SECONDS, result->evaluation_s, "");
@@ -265,15 +270,20 @@ static void print_texts(struct text *out, const char *heading, char *const *text
         text_add(out, "  %s\n", text[i]);
 }
 
-void result_print(struct text *out, const struct result *result)
+static void print_heading(struct text *out, const struct result *result)
 {
-    text_add(out,
-             "%s on %s: %" PRId32 " devices in %" PRId32 " nodes, grid of %" PRId32
-             " columns x %" PRId32 " rows\n",
-             result->scenario->model.network, result->platform, result->devices, result->nodes,
-             result->grid.columns, result->grid.rows);
+    text_add(out, "%s on %s: %" PRId32 " device%s in %" PRId32 " node%s",
+             result->scenario->model.network, result->platform, result->devices,
+             plural(result->devices), result->nodes, plural(result->nodes));
+    text_add(out, ", grid of %" PRId32 " column%s x %" PRId32 " row%s\n", result->grid.columns,
+             plural(result->grid.columns), result->grid.rows, plural(result->grid.rows));
     text_add(out, "back end %s, grain %s, schedule %016" PRIx64 "\n\n", result->backend,
              result->grain, result->schedule_hash);
+}
+
+void result_print(struct text *out, const struct result *result)
+{
+    print_heading(out, result);
     print_step(out, &result->step);
     print_totals(out, result);
     print_phases(out, result);

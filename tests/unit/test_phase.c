@@ -1,4 +1,82 @@
+#include "core/phase.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+/* ImageNet in phases of (epochs, batch per device). */
+static struct plan plan_of(struct scenario_phase *phase, int32_t count, int64_t devices,
+                           double evaluate_every)
+{
+    struct scenario scenario = {0};
+    scenario.training.train_images = 1281167;
+    scenario.training.phase.item = phase;
+    scenario.training.phase.count = count;
+    scenario.training.evaluate_every = evaluate_every;
+    return plan_build(&scenario, devices);
+}
+
+static void counts_the_steps_of_each_phase(void **state)
+{
+    (void)state;
+    struct scenario_phase phase[] = {{45, 16}, {45, 32}};
+    struct plan plan = plan_of(phase, 2, 1088, 0);
+    assert_int_equal(plan.phase_count, 2);
+    assert_int_equal(plan.phase[0].global_batch, 17408);
+    assert_int_equal(plan.phase[0].steps, 3312); /* 45 * 1281167 / 17408 = 3311.84 */
+    assert_int_equal(plan.phase[1].global_batch, 34816);
+    assert_int_equal(plan.phase[1].steps, 1656); /* 1655.92 */
+    assert_true(plan.epochs == 90);
+    assert_int_equal(plan.evaluations, 0);
+    plan_release(&plan);
+}
+
+static void does_not_round_an_exact_count_up(void **state)
+{
+    (void)state;
+    for (int32_t tenths = 1; tenths < 1000; tenths++) {
+        struct scenario_phase phase = {tenths / 10.0, 1};
+        struct scenario scenario = {0};
+        scenario.training.train_images = 1000;
+        scenario.training.phase.item = &phase;
+        scenario.training.phase.count = 1;
+        struct plan plan = plan_build(&scenario, 100);
+        assert_int_equal(plan.phase[0].steps, tenths);
+        plan_release(&plan);
+    }
+}
+
+static void a_part_of_a_step_is_a_step(void **state)
+{
+    (void)state;
+    struct scenario_phase phase = {0.001, 32};
+    struct plan plan = plan_of(&phase, 1, 4096, 0);
+    assert_int_equal(plan.phase[0].steps, 1);
+    plan_release(&plan);
+}
+
+static void evaluates_as_often_as_asked(void **state)
+{
+    (void)state;
+    static const double every[] = {1, 4, 0.1, 91};
+    static const int64_t expected[] = {90, 22, 900, 0};
+    struct scenario_phase phase[] = {{45, 16}, {45, 32}};
+    for (int i = 0; i < 4; i++) {
+        struct plan plan = plan_of(phase, 2, 1088, every[i]);
+        assert_int_equal(plan.evaluations, expected[i]);
+        plan_release(&plan);
+    }
+}
+
 int main(void)
 {
-    return 77;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(counts_the_steps_of_each_phase),
+        cmocka_unit_test(does_not_round_an_exact_count_up),
+        cmocka_unit_test(a_part_of_a_step_is_a_step),
+        cmocka_unit_test(evaluates_as_often_as_asked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

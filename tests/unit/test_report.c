@@ -1,4 +1,366 @@
+#include "core/report.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "config.h"
+
+static void assert_near(double value, double expected)
+{
+    if (!(fabs(value - expected) <= 1e-12))
+        fail_msg("%.17g is not %.17g", value, expected);
+}
+
+/* --- breakdown --- */
+
+enum { FORWARD, BACKWARD, ROW, COLUMN, INPUT, OPTIMIZER };
+
+/* A schedule of the six steps above. */
+static struct schedule *six_steps(void)
+{
+    struct schedule *schedule = schedule_new((struct grid){2, 2});
+    struct step step[] = {
+        {.lane = LANE_COMPUTE, .compute = {.op = COMPUTE_FORWARD}},
+        {.lane = LANE_COMPUTE, .compute = {.op = COMPUTE_BACKWARD_FILTER}},
+        {.kind = STEP_COLLECTIVE, .lane = LANE_ROW, .collective = {.axis = AXIS_ROW}},
+        {.kind = STEP_COLLECTIVE, .lane = LANE_COLUMN, .collective = {.axis = AXIS_COLUMN}},
+        {.kind = STEP_INPUT, .lane = LANE_INPUT},
+        {.lane = LANE_COMPUTE, .compute = {.op = COMPUTE_OPTIMIZER}},
+    };
+    for (int32_t i = 0; i < 6; i++)
+        schedule_add(schedule, step[i], NULL, 0);
+    return schedule;
+}
+
+/* Iteration 0 ends at 10 s; what rank 1 does in iteration 1 is up to the test. */
+static struct trace started(void)
+{
+    struct trace trace = {.ranks = 4};
+    trace_add(&trace, (struct span){0, 1, OPTIMIZER, 9, 10});
+    trace_finish(&trace, 0, 10);
+    return trace;
+}
+
+static void ran(struct trace *trace, int32_t rank, int32_t step, double begin, double end)
+{
+    trace_add(trace, (struct span){1, rank, step, begin, end});
+    trace_finish(trace, 1, end);
+}
+
+static struct breakdown broken_down(struct trace *trace)
+{
+    struct schedule *schedule = six_steps();
+    struct breakdown step = report_breakdown(schedule, trace);
+    assert_true(
+        step.compute + step.exposed_communication + step.input_wait + step.other == step.time ||
+        fabs(step.compute + step.exposed_communication + step.input_wait + step.other - step.time) <
+            1e-15 * step.time);
+    assert_near(step.exposed_row + step.exposed_column, step.exposed_communication);
+    schedule_free(schedule);
+    trace_release(trace);
+    return step;
+}
+
+static void communication_behind_compute_is_not_exposed(void **state)
+{
+    (void)state;
+    struct trace trace = started();
+    ran(&trace, 1, FORWARD, 10, 12);
+    ran(&trace, 1, BACKWARD, 12, 16);
+    ran(&trace, 1, ROW, 12, 13);
+    ran(&trace, 1, COLUMN, 13, 15.5);
+    ran(&trace, 1, OPTIMIZER, 16, 17);
+    struct breakdown step = broken_down(&trace);
+    assert_near(step.time, 7);
+    assert_near(step.compute, 6);
+    assert_near(step.exposed_communication, 0);
+    assert_near(step.other, 1);
+}
+
+static void exposed_communication_belongs_to_the_axis_waited_for(void **state)
+{
+    (void)state;
+    struct trace trace = started();
+    ran(&trace, 1, FORWARD, 10, 12);
+    ran(&trace, 1, BACKWARD, 12, 14);
+    ran(&trace, 1, ROW, 13, 15);    /* one second exposed */
+    ran(&trace, 1, COLUMN, 15, 18); /* three */
+    ran(&trace, 1, ROW, 18, 18.5);  /* and a half */
+    ran(&trace, 1, OPTIMIZER, 18.5, 19);
+    struct breakdown step = broken_down(&trace);
+    assert_near(step.compute, 4);
+    assert_near(step.exposed_row, 1.5);
+    assert_near(step.exposed_column, 3);
+    assert_near(step.other, 0.5);
+}
+
+static void where_both_axes_run_the_column_is_waited_for(void **state)
+{
+    (void)state;
+    struct trace trace = started();
+    ran(&trace, 1, ROW, 10, 13);
+    ran(&trace, 1, COLUMN, 11, 12);
+    struct breakdown step = broken_down(&trace);
+    assert_near(step.exposed_row, 2);
+    assert_near(step.exposed_column, 1);
+}
+
+static void waiting_for_images_is_input_wait(void **state)
+{
+    (void)state;
+    struct trace trace = started();
+    ran(&trace, 1, INPUT, 8, 11); /* begun while the last iteration still ran */
+    ran(&trace, 1, FORWARD, 11, 12);
+    ran(&trace, 1, OPTIMIZER, 12.5, 13); /* after half a second of nothing */
+    struct breakdown step = broken_down(&trace);
+    assert_near(step.input_wait, 1);
+    assert_near(step.compute, 1);
+    assert_near(step.other, 1);
+}
+
+static void the_rank_that_finishes_last_is_described(void **state)
+{
+    (void)state;
+    struct trace trace = started();
+    ran(&trace, 0, FORWARD, 10, 19);
+    ran(&trace, 1, FORWARD, 10, 12);
+    ran(&trace, 1, COLUMN, 12, 20);
+    struct breakdown step = broken_down(&trace);
+    assert_near(step.time, 10);
+    assert_near(step.compute, 2);
+    assert_near(step.exposed_column, 8);
+}
+
+static void a_single_iteration_counts_from_the_start(void **state)
+{
+    (void)state;
+    struct trace trace = {0};
+    trace_add(&trace, (struct span){0, 0, FORWARD, 1, 3});
+    trace_finish(&trace, 0, 3);
+    struct breakdown step = broken_down(&trace);
+    assert_near(step.time, 3);
+    assert_near(step.compute, 2);
+    assert_near(step.other, 1);
+}
+
+/* Whatever overlaps whatever, every instant is counted once. */
+static void any_trace_sums_to_its_time(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 100; seed++) {
+        struct trace trace = started();
+        for (uint64_t i = 0; i < 30; i++) {
+            double begin = 8 + 5 * base_uniform(seed, i, 0, 0);
+            ran(&trace, 1, (int32_t)(6 * base_uniform(seed, i, 1, 0)), begin,
+                begin + 2 * base_uniform(seed, i, 2, 0));
+        }
+        struct breakdown step = broken_down(&trace);
+        assert_true(step.compute >= 0 && step.exposed_row >= 0 && step.exposed_column >= 0);
+        assert_true(step.input_wait >= 0 && step.other >= -1e-12);
+    }
+}
+
+/* --- bottleneck --- */
+
+static void names_the_links_that_limit_an_axis(void **state)
+{
+    (void)state;
+    static const struct link_kind kind[] = {{"fast", 75e9, 1e-6}, {"slow", 25e9, 5e-6}};
+    struct fabric *fabric = fabric_lay_torus((struct grid){4, 4}, 2, kind, 0);
+    struct schedule *schedule = schedule_new((struct grid){4, 4});
+    schedule_add_all_reduce(schedule, ALGORITHM_TORUS2D, 0, 0, 1000, -1);
+    assert_string_equal(fabric->tier_name[report_bottleneck(fabric, schedule, AXIS_ROW)], "fast");
+    assert_string_equal(fabric->tier_name[report_bottleneck(fabric, schedule, AXIS_COLUMN)],
+                        "slow");
+    assert_int_equal(report_bottleneck(fabric, schedule, AXIS_WORLD), -1);
+    schedule_free(schedule);
+    fabric_free(fabric);
+}
+
+/* --- result --- */
+
+static struct result example(const struct scenario *scenario)
+{
+    struct result result = {.scenario = scenario,
+                            .platform = base_copy("abci"),
+                            .sha256 = "0123abcd",
+                            .schedule_hash = UINT64_C(0xfedcba9876543210),
+                            .backend = "sim",
+                            .grain = "folded",
+                            .grid = {34, 32},
+                            .devices = 1088,
+                            .nodes = 272,
+                            .step = {.time = 0.1,
+                                     .compute = 0.06,
+                                     .exposed_communication = 0.031,
+                                     .exposed_row = 0.001,
+                                     .exposed_column = 0.03,
+                                     .input_wait = 0,
+                                     .other = 0.009},
+                            .images_per_s = 348160,
+                            .scaling_efficiency = 0.9162,
+                            .baseline_devices = 4,
+                            .baseline_images_per_s = 1397.25,
+                            .evaluation_s = 2.5,
+                            .time_to_train_s = 365.6,
+                            .bound_by = base_copy("communication"),
+                            .sentence = base_copy("communication-bound: 31 % of each step waits")};
+    result.plan = (struct plan){.phase = base_alloc(2, sizeof(struct phase)),
+                                .phase_count = 2,
+                                .epochs = 90,
+                                .evaluations = 90};
+    result.plan.phase[0] = (struct phase){45, 16, 17408, 3312};
+    result.plan.phase[1] = (struct phase){45, 32, 34816, 1656};
+    result.phase_step_time = base_alloc(2, sizeof(double));
+    result.phase_step_time[0] = 0.06;
+    result.phase_step_time[1] = 0.1;
+    result_add(&result.assumption, &result.assumption_count, base_copy("kernel_overhead = 3 us"));
+    result_add(&result.assumption, &result.assumption_count, base_copy("a grid"));
+    result_add(&result.warning, &result.warning_count, base_copy("coarse"));
+    return result;
+}
+
+static void prints_a_table_a_sentence_and_what_is_assumed(void **state)
+{
+    (void)state;
+    char network[] = "resnet50";
+    struct scenario scenario = {.model.network = network};
+    struct result result = example(&scenario);
+    struct text text = {0};
+    result_print(&text, &result);
+    assert_string_equal(
+        text.data, "resnet50 on abci: 1088 devices in 272 nodes, grid of 34 columns x 32 rows\n"
+                   "back end sim, grain folded, schedule fedcba9876543210\n"
+                   "\n"
+                   "  step                              100 ms\n"
+                   "    compute                          60 ms    60.0 %\n"
+                   "    exposed communication            31 ms    31.0 %\n"
+                   "      in rows                         1 ms     1.0 %\n"
+                   "      in columns                     30 ms    30.0 %\n"
+                   "    input wait                         0 s     0.0 %\n"
+                   "    other                             9 ms     9.0 %\n"
+                   "  throughput               348160 images/s\n"
+                   "  scaling efficiency               91.62 %   of 4 devices with 1397 images/s\n"
+                   "  evaluation                         2.5 s\n"
+                   "  time to train                    365.6 s\n"
+                   "\n"
+                   "  phase   epochs  batch per device  global batch    steps          step\n"
+                   "      1       45                16         17408     3312         60 ms\n"
+                   "      2       45                32         34816     1656        100 ms\n"
+                   "\n"
+                   "communication-bound: 31 % of each step waits\n"
+                   "\n"
+                   "assumptions\n"
+                   "  kernel_overhead = 3 us\n"
+                   "  a grid\n"
+                   "\n"
+                   "warnings\n"
+                   "  coarse\n");
+    text_release(&text);
+    result_release(&result);
+}
+
+/* The lines of the JSON text, without indentation. */
+static const char *const json_lines[] = {
+    "{",
+    "\"schema\": \"foretrain/result/1\",",
+    "\"version\": \"" FORETRAIN_VERSION "\",",
+    "\"scenario_sha256\": \"0123abcd\",",
+    "\"schedule_hash\": \"fedcba9876543210\",",
+    "\"backend\": \"sim\",",
+    "\"grain\": \"folded\",",
+    "\"platform\": \"abci\",",
+    "\"nodes\": 272,",
+    "\"devices\": 1088,",
+    "\"grid\": {",
+    "\"columns\": 34,",
+    "\"rows\": 32",
+    "},",
+    "\"step\": {",
+    "\"time_s\": 0.10000000000000001,",
+    "\"compute_s\": 0.059999999999999998,",
+    "\"exposed_communication_s\": 0.031,",
+    "\"exposed_row_s\": 0.001,",
+    "\"exposed_column_s\": 0.029999999999999999,",
+    "\"input_wait_s\": 0.0,",
+    "\"other_s\": 0.0089999999999999993",
+    "},",
+    "\"images_per_s\": 348160.0,",
+    "\"scaling_efficiency\": 0.91620000000000001,",
+    "\"baseline\": {",
+    "\"devices\": 4,",
+    "\"images_per_s\": 1397.25",
+    "},",
+    "\"phases\": [",
+    "{",
+    "\"epochs\": 45.0,",
+    "\"batch_per_device\": 16,",
+    "\"global_batch\": 17408,",
+    "\"steps\": 3312,",
+    "\"step_time_s\": 0.059999999999999998",
+    "},",
+    "{",
+    "\"epochs\": 45.0,",
+    "\"batch_per_device\": 32,",
+    "\"global_batch\": 34816,",
+    "\"steps\": 1656,",
+    "\"step_time_s\": 0.10000000000000001",
+    "}",
+    "],",
+    "\"epochs\": 90.0,",
+    "\"evaluation_s\": 2.5,",
+    "\"time_to_train_s\": 365.60000000000002,",
+    "\"bound_by\": \"communication\",",
+    "\"sentence\": \"communication-bound: 31 % of each step waits\",",
+    "\"assumptions\": [",
+    "\"kernel_overhead = 3 us\",",
+    "\"a grid\"",
+    "],",
+    "\"warnings\": [",
+    "\"coarse\"",
+    "]",
+    "}",
+};
+
+static void prints_every_key_of_the_schema_as_json(void **state)
+{
+    (void)state;
+    struct scenario scenario = {0};
+    struct result result = example(&scenario);
+    struct json *json = result_json(&result);
+    struct text text = {0};
+    json_print(&text, json);
+    char *line = strtok(text.data, "\n");
+    for (size_t i = 0; i < sizeof(json_lines) / sizeof(*json_lines); i++) {
+        assert_non_null(line);
+        assert_string_equal(line + strspn(line, " "), json_lines[i]);
+        line = strtok(NULL, "\n");
+    }
+    assert_null(line);
+    text_release(&text);
+    json_free(json);
+    result_release(&result);
+}
+
 int main(void)
 {
-    return 77;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(communication_behind_compute_is_not_exposed),
+        cmocka_unit_test(exposed_communication_belongs_to_the_axis_waited_for),
+        cmocka_unit_test(where_both_axes_run_the_column_is_waited_for),
+        cmocka_unit_test(waiting_for_images_is_input_wait),
+        cmocka_unit_test(the_rank_that_finishes_last_is_described),
+        cmocka_unit_test(a_single_iteration_counts_from_the_start),
+        cmocka_unit_test(any_trace_sums_to_its_time),
+        cmocka_unit_test(names_the_links_that_limit_an_axis),
+        cmocka_unit_test(prints_a_table_a_sentence_and_what_is_assumed),
+        cmocka_unit_test(prints_every_key_of_the_schema_as_json),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
