@@ -63,16 +63,17 @@ static void print_message(struct text *out, int32_t from, const struct message *
 static int show_collective(const struct request *request, struct text *out, struct err *err)
 {
     enum { RANK_LIMIT = 64 };
+    if (request->ranks < 1 || request->ranks > RANK_LIMIT)
+        return err_add_code(err, 64, "--ranks: from 1 to %d", RANK_LIMIT);
+    struct grid grid = grid_nearest_square(request->ranks);
     struct collective c = {
         .op = COLLECTIVE_ALL_REDUCE,
         .algorithm = (enum algorithm)request->algorithm,
         .ranks = request->ranks,
-        .group = request->ranks % 4 ? 1 : 4,
-        .grid = grid_nearest_square(request->ranks ? request->ranks : 1),
+        .group = grid.columns,
+        .grid = grid,
         .elements = request->ranks,
     };
-    if (request->ranks < 1 || request->ranks > RANK_LIMIT)
-        return err_add_code(err, 64, "--ranks: from 1 to %d", RANK_LIMIT);
     text_add(out, "%s of %d elements on %d ranks by %s: %d rounds\n", collective_op_name(c.op),
              c.ranks, c.ranks, algorithm_names[c.algorithm], collective_rounds(&c));
     for (int32_t round = 0; round < collective_rounds(&c); round++) {

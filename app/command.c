@@ -4,11 +4,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Located messages say "file:line:column: error: " themselves. */
+static bool is_marked(const char *text)
+{
+    const char *mark = strstr(text, "error: ");
+    return mark && mark < text + strcspn(text, "\n");
+}
+
 int command_finish(struct text *out, struct err *err)
 {
     int32_t code = err->count ? err->exit_code : 0;
     if (err->text)
-        fputs(err->text, stderr);
+        fprintf(stderr, "%s%s", is_marked(err->text) ? "" : "error: ", err->text);
     if (out->length && (fwrite(out->data, 1, (size_t)out->length, stdout) != (size_t)out->length ||
                         fflush(stdout))) {
         fputs("cannot write to standard output\n", stderr);
