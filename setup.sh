@@ -15,22 +15,31 @@ missing() {
     done <packages.txt
 }
 
-install_packages() {
-    local root=()
-    if [ "$(id -u)" -ne 0 ]; then
-        root=(sudo)
-        if ! sudo -n true 2>&1 && ! { command -v sudo && [ -t 2 ]; }; then
-            echo "setup.sh: not root and no sudo; going on without: $*"
-            return
-        fi >&2
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    elif command -v sudo >/dev/null && { sudo -n true 2>/dev/null || [ -t 2 ]; }; then
+        sudo "$@"
+    else
+        echo "setup.sh: neither root nor sudo" >&2
+        return 1
     fi
-    "${root[@]}" apt-get update -qq
-    "${root[@]}" env DEBIAN_FRONTEND=noninteractive \
+}
+
+install_packages() {
+    as_root apt-get update -qq && as_root env DEBIAN_FRONTEND=noninteractive \
         apt-get install -qq -y --no-install-recommends "$@"
 }
 
+# Most parts are optional: meson says which it leaves out, and stops if it cannot do without.
 mapfile -t packages < <(missing)
-[ "${#packages[@]}" -eq 0 ] || install_packages "${packages[@]}"
+if [ "${#packages[@]}" -gt 0 ]; then
+    install_packages "${packages[@]}" || echo "setup.sh: going on without ${packages[*]}" >&2
+fi
 
-[ -f build/build.ninja ] || meson setup build -Dwerror=true
+if [ ! -f build/build.ninja ]; then
+    meson setup build -Dwerror=true
+elif [ "${#packages[@]}" -gt 0 ]; then
+    meson setup --reconfigure build
+fi
 ninja -C build
