@@ -1,4 +1,234 @@
+#include "core/scenario.h"
+
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/base.h"
+
+#define MODEL    "version: 1\nmodel: {network: resnet50}\n"
+#define CLUSTER  "cluster: {platform: abci, nodes: 4, devices_per_node: 4}\n"
+#define TRAINING "training: {dataset: imagenet, phases: [{epochs: 90, batch_per_device: 32}]}\n"
+#define SMALL    MODEL CLUSTER TRAINING
+
+static char *data_path(const char *name)
+{
+    const char *folder = getenv("FORETRAIN_DATADIR");
+    assert_non_null(folder);
+    return base_format("%s/%s", folder, name);
+}
+
+static struct scenario read_job(const char *const *set, int32_t count)
+{
+    char *path = data_path("experiments/01_sony_abci/v1-1088.yaml");
+    struct err err = {0};
+    struct scenario scenario = {0};
+    if (scenario_read(&scenario, path, set, count, &err))
+        fail_msg("%s", err.text);
+    free(path);
+    return scenario;
+}
+
+static void reads_the_published_job(void **state)
+{
+    (void)state;
+    struct scenario scenario = read_job(NULL, 0);
+    const struct scenario_phase *phase = scenario.training.phase.item;
+    assert_string_equal(scenario.model.network, "resnet50");
+    assert_int_equal(scenario.model.compute, DTYPE_FP16);
+    assert_int_equal(scenario.model.master, DTYPE_FP32);
+    assert_int_equal(scenario.cluster.nodes * scenario.cluster.devices_per_node, 1088);
+    assert_int_equal(scenario.training.train_images, 1281167);
+    assert_int_equal(scenario.training.phase.count, 2);
+    assert_true(phase[1].epochs == 45 && phase[1].batch_per_device == 32);
+    assert_int_equal(scenario.training.optimizer, OPTIMIZER_LARS);
+    assert_true(scenario.training.weight_decay == 5e-5);
+    assert_true(scenario.training.evaluate_every == 1);
+    assert_int_equal(scenario.allreduce.algorithm, ALGORITHM_TORUS2D);
+    assert_true(scenario.allreduce.bucket == 4 << 20);
+    assert_int_equal(scenario.allreduce.overlap, OVERLAP_BACKWARD);
+    scenario_release(&scenario);
+}
+
+static void the_smallest_job_gets_every_default(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct scenario scenario;
+    if (scenario_read_text(&scenario, "t.yaml", SMALL, &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(scenario.model.image, 224);
+    assert_int_equal(scenario.model.classes, 1000);
+    assert_int_equal(scenario.allreduce.algorithm, ALGORITHM_RING);
+    assert_true(scenario.allreduce.bucket == 0 && scenario.training.evaluate_every == 0);
+    assert_int_equal(scenario.baseline.nodes, 1);
+    assert_int_equal(scenario.input.workers, 0);
+    assert_string_equal(scenario.path, "t.yaml");
+    scenario_release(&scenario);
+}
+
+static void the_hash_is_that_of_the_file_and_its_assignments(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct scenario plain;
+    assert_int_equal(scenario_read_text(&plain, "t.yaml", SMALL, &err), 0);
+    /* Source: sha256sum of the same text. */
+    assert_string_equal(plain.sha256,
+                        "7f5861b7cd1dfb7baa0666918ece9ff669fc469612d7a915d07b2a653271b2b8");
+    scenario_release(&plain);
+    const char *const set[] = {"cluster.nodes=512", "allreduce.grid.columns=64"};
+    struct scenario one = read_job(NULL, 0), other = read_job(set, 2), again = read_job(set, 2);
+    assert_string_not_equal(one.sha256, other.sha256);
+    assert_string_equal(again.sha256, other.sha256);
+    assert_int_equal(other.cluster.nodes, 512);
+    scenario_release(&one);
+    scenario_release(&other);
+    scenario_release(&again);
+}
+
+static void refused(const char *text, const char *expected)
+{
+    struct err err = {0};
+    struct scenario scenario;
+    assert_int_equal(scenario_read_text(&scenario, "t.yaml", text, &err), -1);
+    if (!strstr(err.text, expected))
+        fail_msg("no '%s' in:\n%s", expected, err.text);
+    err_release(&err);
+}
+
+static void a_grid_that_does_not_fit_gets_a_fitting_one_suggested(void **state)
+{
+    (void)state;
+    refused(SMALL "allreduce: {algorithm: torus2d, grid: {columns: 8, rows: 3}}",
+            "{columns: 8, rows: 2} would fit");
+    refused(SMALL "allreduce: {algorithm: torus2d, grid: {columns: 5, rows: 3}}",
+            "{columns: 4, rows: 4} would fit");
+}
+
+static void a_grid_waits_for_the_platform_when_it_must(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct scenario scenario;
+    assert_int_equal(
+        scenario_read_text(&scenario, "t.yaml",
+                           MODEL "cluster: {platform: abci, nodes: 4}\n" TRAINING
+                                 "allreduce: {algorithm: torus2d, grid: {columns: 5, rows: 3}}",
+                           &err),
+        0);
+    scenario_release(&scenario);
+}
+
+static void faults_between_values_are_reported_at_once(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct scenario scenario;
+    assert_int_equal(scenario_read_text(&scenario, "t.yaml",
+                                        SMALL "allreduce: {grid: {columns: 4, rows: 4}}\n"
+                                              "noise: {straggler: {slowdown: 50 %}}\n"
+                                              "input: {workers: 2, prefetch: 3}\n",
+                                        &err),
+                     -1);
+    assert_int_equal(err.count, 3);
+    err_release(&err);
+}
+
+static void explains_every_value(void **state)
+{
+    (void)state;
+    char *path = data_path("experiments/01_sony_abci/v2-3456.yaml");
+    const char *const set[] = {"seed=7"};
+    struct err err = {0};
+    struct text out = {0};
+    if (scenario_explain(&out, path, set, 1, &err))
+        fail_msg("%s", err.text);
+    assert_non_null(strstr(out.data, "v2-3456.yaml:"));
+    assert_non_null(strstr(out.data, "v1-1088.yaml:"));
+    assert_non_null(strstr(out.data, "--set"));
+    assert_non_null(strstr(out.data, "default"));
+    text_release(&out);
+    free(path);
+}
+
+/* ---- malformed files ---- */
+
+static struct text read_bytes(const char *path)
+{
+    struct text text = {0};
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    char chunk[4096];
+    size_t count;
+    while ((count = fread(chunk, 1, sizeof(chunk), file)) > 0)
+        text_append(&text, chunk, (int64_t)count);
+    fclose(file);
+    return text;
+}
+
+/* The rest of the line behind @mark, or NULL; the file may hold any bytes. */
+static char *line_behind(const struct text *text, const char *mark)
+{
+    const char *found = memmem(text->data, (size_t)text->length, mark, strlen(mark));
+    return found ? strndup(found + strlen(mark), strcspn(found + strlen(mark), "\n")) : NULL;
+}
+
+static void check_malformed(const char *path)
+{
+    struct text text = read_bytes(path);
+    char *expected = line_behind(&text, "# expect: ");
+    char *code = line_behind(&text, "# exit: ");
+    struct err err = {0};
+    struct scenario scenario;
+    if (!expected)
+        fail_msg("%s does not say what to expect", path);
+    if (scenario_read(&scenario, path, NULL, 0, &err) != -1)
+        fail_msg("%s was accepted", path);
+    if (err.exit_code != (code ? atoi(code) : 65) || !strstr(err.text, expected))
+        fail_msg("%s: exit code %d and\n%s", path, err.exit_code, err.text);
+    err_release(&err);
+    free(code);
+    free(expected);
+    text_release(&text);
+}
+
+static void every_malformed_file_gets_its_message(void **state)
+{
+    (void)state;
+    char *folder = data_path("tests/bad/scenario");
+    DIR *directory = opendir(folder);
+    assert_non_null(directory);
+    int32_t count = 0;
+    for (struct dirent *entry; (entry = readdir(directory));) {
+        if (*entry->d_name == '.')
+            continue;
+        char *path = base_format("%s/%s", folder, entry->d_name);
+        check_malformed(path);
+        free(path);
+        count++;
+    }
+    closedir(directory);
+    free(folder);
+    assert_true(count >= 30);
+}
+
 int main(void)
 {
-    return 77;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_the_published_job),
+        cmocka_unit_test(the_smallest_job_gets_every_default),
+        cmocka_unit_test(the_hash_is_that_of_the_file_and_its_assignments),
+        cmocka_unit_test(a_grid_that_does_not_fit_gets_a_fitting_one_suggested),
+        cmocka_unit_test(a_grid_waits_for_the_platform_when_it_must),
+        cmocka_unit_test(faults_between_values_are_reported_at_once),
+        cmocka_unit_test(explains_every_value),
+        cmocka_unit_test(every_malformed_file_gets_its_message),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,350 @@
+#include "core/yaml.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/base.h"
+
+static struct document *read_text(const char *text)
+{
+    struct err err = {0};
+    struct document *document = yaml_read_text("t.yaml", text, &err);
+    if (!document)
+        fail_msg("%s", err.text);
+    return document;
+}
+
+static void refused(const char *text, const char *expected)
+{
+    struct err err = {0};
+    assert_null(yaml_read_text("t.yaml", text, &err));
+    assert_int_equal(err.exit_code, 65);
+    if (!strstr(err.text, expected))
+        fail_msg("no '%s' in:\n%s", expected, err.text);
+    err_release(&err);
+}
+
+static void nodes_know_where_they_stand(void **state)
+{
+    (void)state;
+    struct document *document = read_text("a: 1\n"
+                                          "long key:   {b: [x, 'y z'], c: }\n"
+                                          "list:\n"
+                                          "  - p\n");
+    const struct node *root = yaml_root(document);
+    assert_int_equal(root->kind, NODE_MAPPING);
+    assert_int_equal(root->child_count, 3);
+    const struct node *flow = node_get(root, "long key");
+    assert_int_equal(flow->key_origin.line, 2);
+    assert_int_equal(flow->key_origin.column, 1);
+    assert_int_equal(flow->key_origin.width, 8);
+    assert_int_equal(flow->origin.column, 13);
+    assert_int_equal(flow->origin.width, 20);
+    assert_string_equal(flow->origin.file, "t.yaml");
+    assert_string_equal(flow->origin.source, "long key:   {b: [x, 'y z'], c: }");
+    const struct node *item = node_get(flow, "b")->child[1];
+    assert_string_equal(item->text, "y z");
+    assert_string_equal(node_get(flow, "c")->text, "");
+    assert_int_equal(node_get(root, "list")->child[0]->origin.line, 4);
+    assert_int_equal(node_get(root, "list")->child[0]->origin.column, 5);
+    assert_null(node_get(root, "none"));
+    assert_null(node_get(item, "none"));
+    yaml_free(document);
+}
+
+static void json_is_read_as_well(void **state)
+{
+    (void)state;
+    struct document *document =
+        read_text("{\n\t\"a\": [1, true, null],\n\t\"b\": {\"c\": \"\\u00e9\"}\n}");
+    const struct node *root = yaml_root(document);
+    assert_string_equal(node_get(root, "a")->child[1]->text, "true");
+    assert_string_equal(node_get(node_get(root, "b"), "c")->text, "\xc3\xa9");
+    yaml_free(document);
+}
+
+static void messages_underline_the_value(void **state)
+{
+    (void)state;
+    struct document *document = read_text("x: 1\n\xc3\xa9t\xc3\xa9: {a: bcd}\n");
+    const struct node *value = node_get(yaml_root(document)->child[1], "a");
+    struct err err = {0};
+    assert_int_equal(origin_error(&value->origin, &err, "not %d\n", 5), -1);
+    assert_string_equal(err.text, "t.yaml:2:10: error: not 5 \n"
+                                  "  \xc3\xa9t\xc3\xa9: {a: bcd}\n"
+                                  "           ^~~\n");
+    err_release(&err);
+    yaml_free(document);
+}
+
+static void long_lines_are_shown_around_the_fault(void **state)
+{
+    (void)state;
+    struct text text = {0};
+    text_add(&text, "{a: \"%01000d\", b: wrong, c: \"%01000d\"}", 0, 0);
+    struct document *document = read_text(text.data);
+    struct err err = {0};
+    origin_error(&node_get(yaml_root(document), "b")->origin, &err, "x");
+    const char *source = strchr(err.text, '\n') + 3, *caret = strchr(source, '\n') + 3;
+    assert_true(caret - source < 110);
+    assert_memory_equal(source + (strchr(caret, '^') - caret), "wrong", 5);
+    err_release(&err);
+    text_release(&text);
+    yaml_free(document);
+}
+
+static void aliases_are_copies(void **state)
+{
+    (void)state;
+    struct document *document = read_text("a: &x {b: 1}\nc: *x\nd: &x 2\ne: [*x]\n");
+    const struct node *root = yaml_root(document);
+    assert_string_equal(node_get(node_get(root, "c"), "b")->text, "1");
+    assert_int_equal(node_get(root, "c")->origin.line, 1);
+    assert_string_equal(node_get(root, "e")->child[0]->text, "2");
+    yaml_free(document);
+}
+
+static void refuses_what_is_not_one_mapping(void **state)
+{
+    (void)state;
+    refused("", "t.yaml:1:1: error: nothing is written here");
+    refused("- a", "keys and values are expected");
+    refused("a: 1\n---\nb: 2\n", "t.yaml:2:1: error: a second document");
+    refused("a: 1\nb: 2\na: 3\n", "t.yaml:3:1: error: duplicate key 'a'\n  a: 3\n  ^\n");
+    refused("a: {b: 1, c: 2, b: 3}\n", "t.yaml:1:17: error: duplicate key 'b'");
+    refused("a: *x", "no anchor '&x'");
+    refused("a:\n\tb: 1\n", "t.yaml:2:1: error: a tab indents this line");
+    refused("extends: x.yaml\n", "extends works in files only");
+    refused("a: \"\\xff\x01\"", "byte 0x01 is not UTF-8 text");
+    refused("%YAML 7.0\n---\na: 1\n", "t.yaml:1:1: error: ");
+}
+
+static void all_duplicates_are_reported(void **state)
+{
+    (void)state;
+    refused("a: 1\na: 2\nb: 1\na: 3\n", "t.yaml:2:1");
+    refused("a: 1\na: 2\nb: 1\na: 3\n", "t.yaml:4:1");
+}
+
+static void bounds_hold_exactly(void **state)
+{
+    (void)state;
+    for (int depth = 62; depth <= 66; depth++) {
+        struct text text = {0};
+        text_add(&text, "a: ");
+        for (int i = 0; i < depth; i++)
+            text_add(&text, "[");
+        for (int i = 0; i < depth; i++)
+            text_add(&text, "]");
+        struct err err = {0};
+        struct document *document = yaml_read_text("t.yaml", text.data, &err);
+        assert_int_equal(document != NULL, depth + 1 <= 64); /* the mapping is the first level */
+        yaml_free(document);
+        err_release(&err);
+        text_release(&text);
+    }
+}
+
+static void refuses_every_kind_of_bad_utf8(void **state)
+{
+    (void)state;
+    const char *const bad[] = {"\x80",
+                               "\xc0\x80",
+                               "\xc3",
+                               "\xc3(",
+                               "\xe0\x80\x80",
+                               "\xed\xa0\x80",
+                               "\xe2\x82",
+                               "\xf0\x80\x80\x80",
+                               "\xf4\x90\x80\x80",
+                               "\xf8\x88\x80\x80",
+                               "\xff"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        char *text = base_format("a: 1\nb: '%s'\n", bad[i]);
+        refused(text, "t.yaml:2:5: error: byte 0x");
+        free(text);
+    }
+    const char *const good[] = {"\xc2\x80", "\xe0\xa0\x80", "\xef\xbf\xbd", "\xf4\x8f\xbf\xbd"};
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        char *text = base_format("b: '%s'\n", good[i]);
+        yaml_free(read_text(text));
+        free(text);
+    }
+}
+
+static void sets(struct document *document, const char *assignment)
+{
+    struct err err = {0};
+    if (yaml_set(document, assignment, &err))
+        fail_msg("%s", err.text);
+}
+
+static void assignments_replace_and_add(void **state)
+{
+    (void)state;
+    struct document *document = read_text("a: {b: 1}\nlist: [{x: 1}, {x: 2}]\n");
+    const struct node *root = yaml_root(document);
+    sets(document, "a.b=25 GB/s");
+    sets(document, "list.1.x=[p, {q: r}]");
+    sets(document, "new.deep.key=v=w");
+    sets(document, "a.b2= 3");
+    const struct node *b = node_get(node_get(root, "a"), "b");
+    assert_string_equal(b->text, "25 GB/s");
+    assert_string_equal(b->origin.file, "--set");
+    assert_string_equal(b->origin.source, "a.b=25 GB/s");
+    assert_int_equal(b->origin.line, 0);
+    assert_int_equal(b->origin.column, 5);
+    assert_string_equal(node_get(node_get(root, "list")->child[1], "x")->child[0]->text, "p");
+    assert_string_equal(node_get(node_get(node_get(root, "new"), "deep"), "key")->text, "v=w");
+    assert_string_equal(node_get(node_get(root, "a"), "b2")->text, "3");
+    assert_non_null(strstr(yaml_source(document), "list.1.x=[p, {q: r}]"));
+    yaml_free(document);
+}
+
+static void assignments_that_lead_nowhere_are_refused(void **state)
+{
+    (void)state;
+    const char *const cases[][2] = {
+        {"a", "key=value is expected"},
+        {"", "key=value is expected"},
+        {"=1", "a part of the key is empty"},
+        {"a..b=1", "a part of the key is empty"},
+        {"a.=1", "a part of the key is empty"},
+        {"a.b=", "nothing is written here"},
+        {"a.b.c=1", "inside the single value"},
+        {"list.2=1", "'2' is no place"},
+        {"list.-1=1", "'-1' is no place"},
+        {"list.x=1", "'x' is no place"},
+        {"list.99999999999999999999=1", "is no place"},
+        {"a.b=[1", "--set: error: "},
+        {"a.b=1\nc: 2", "key=value is expected"},
+        {"a.b=\xff", "byte 0xff"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct document *document = read_text("a: {b: 1}\nlist: [1, 2]\n");
+        struct err err = {0};
+        assert_int_equal(yaml_set(document, cases[i][0], &err), -1);
+        if (!strstr(err.text, cases[i][1]))
+            fail_msg("'%s' gave:\n%s", cases[i][0], err.text);
+        err_release(&err);
+        yaml_free(document);
+    }
+}
+
+/* ---- files ---- */
+
+static char folder[] = "/tmp/test_yaml_XXXXXX";
+
+static char *path_of(const char *name)
+{
+    return base_format("%s/%s", folder, name);
+}
+
+static void write_file(const char *name, const char *text)
+{
+    char *path = path_of(name);
+    FILE *file = fopen(path, "w");
+    fputs(text, file);
+    fclose(file);
+    free(path);
+}
+
+static struct document *read_file(const char *name, struct err *err)
+{
+    char *path = path_of(name);
+    struct document *document = yaml_read_file(path, err);
+    free(path);
+    return document;
+}
+
+static int make_folder(void **state)
+{
+    (void)state;
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    const char *const names[] = {"base.yaml", "over.yaml", "loop1.yaml", "loop2.yaml", "lost.yaml"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        char *path = path_of(names[i]);
+        unlink(path);
+        free(path);
+    }
+    return rmdir(folder);
+}
+
+static void a_file_replaces_the_keys_of_the_one_it_extends(void **state)
+{
+    (void)state;
+    write_file("base.yaml", "a: {x: 1, y: 2}\nlist: [1, 2, 3]\nkept: yes\n");
+    write_file("over.yaml", "extends: base.yaml\na: {y: 3, z: 4}\nlist: [9]\n");
+    struct err err = {0};
+    struct document *document = read_file("over.yaml", &err);
+    assert_non_null(document);
+    const struct node *root = yaml_root(document), *a = node_get(root, "a");
+    assert_string_equal(node_get(a, "x")->text, "1");
+    assert_string_equal(node_get(a, "y")->text, "3");
+    assert_string_equal(node_get(a, "z")->text, "4");
+    assert_int_equal(node_get(root, "list")->child_count, 1);
+    assert_string_equal(node_get(root, "kept")->text, "yes");
+    assert_null(node_get(root, "extends"));
+    assert_non_null(strstr(node_get(a, "x")->origin.file, "base.yaml"));
+    assert_non_null(strstr(node_get(a, "y")->origin.file, "over.yaml"));
+    assert_non_null(strstr(yaml_source(document), "kept: yes"));
+    yaml_free(document);
+}
+
+static void a_circle_of_files_is_refused(void **state)
+{
+    (void)state;
+    write_file("loop1.yaml", "extends: loop2.yaml\n");
+    write_file("loop2.yaml", "extends: ./loop1.yaml\n");
+    struct err err = {0};
+    assert_null(read_file("loop1.yaml", &err));
+    assert_non_null(strstr(err.text, "loop2.yaml:1:10: error: extends goes in a circle"));
+    assert_int_equal(err.exit_code, 65);
+    err_release(&err);
+}
+
+static void a_file_that_cannot_be_read_gives_66(void **state)
+{
+    (void)state;
+    write_file("lost.yaml", "a: 1\nextends: nowhere.yaml\n");
+    const char *const names[] = {"none.yaml", ".", "lost.yaml"};
+    for (int i = 0; i < 3; i++) {
+        struct err err = {0};
+        assert_null(read_file(names[i], &err));
+        assert_int_equal(err.exit_code, 66);
+        assert_non_null(strstr(err.text, "error: cannot read '"));
+        err_release(&err);
+    }
+}
+
 int main(void)
 {
-    return 77;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nodes_know_where_they_stand),
+        cmocka_unit_test(json_is_read_as_well),
+        cmocka_unit_test(messages_underline_the_value),
+        cmocka_unit_test(long_lines_are_shown_around_the_fault),
+        cmocka_unit_test(aliases_are_copies),
+        cmocka_unit_test(refuses_what_is_not_one_mapping),
+        cmocka_unit_test(all_duplicates_are_reported),
+        cmocka_unit_test(bounds_hold_exactly),
+        cmocka_unit_test(refuses_every_kind_of_bad_utf8),
+        cmocka_unit_test(assignments_replace_and_add),
+        cmocka_unit_test(assignments_that_lead_nowhere_are_refused),
+        cmocka_unit_test(a_file_replaces_the_keys_of_the_one_it_extends),
+        cmocka_unit_test(a_circle_of_files_is_refused),
+        cmocka_unit_test(a_file_that_cannot_be_read_gives_66),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
