@@ -96,7 +96,7 @@ static int read_scalar(const struct field *field, const char *text, void *member
 {
     if (!*text)
         return err_add(err, "a value is missing here");
-    int64_t integer;
+    int64_t integer = 0;
     double real;
     switch (field->kind) {
     case FIELD_INTEGER:
