@@ -1,4 +1,357 @@
+#include "core/iteration.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "models/networks.h"
+
+/* fp16 arithmetic and gradients, fp32 master weights, LARS, 4 MiB buckets on a torus. */
+static struct scenario example_scenario(void)
+{
+    struct scenario scenario = {0};
+    scenario.model.compute = DTYPE_FP16;
+    scenario.model.gradients = DTYPE_FP16;
+    scenario.model.master = DTYPE_FP32;
+    scenario.training.optimizer = OPTIMIZER_LARS;
+    scenario.allreduce.algorithm = ALGORITHM_TORUS2D;
+    scenario.allreduce.bucket = 4194304;
+    scenario.allreduce.overlap = OVERLAP_BACKWARD;
+    scenario.input.prefetch = 2;
+    return scenario;
+}
+
+static struct model *network(const char *name, int32_t image)
+{
+    struct err err = {0};
+    struct model *model = network_build(name, image, 1000, &err);
+    assert_non_null(model);
+    return model;
+}
+
+static struct iteration example_iteration(const struct model *model,
+                                          const struct scenario *scenario)
+{
+    return (struct iteration){.model = model,
+                              .scenario = scenario,
+                              .fusion = FUSION_BN_RELU,
+                              .grid = {4, 2},
+                              .devices_per_node = 4,
+                              .batch = 32};
+}
+
+static int32_t find_step(const struct schedule *schedule, const char *name)
+{
+    for (int32_t id = 0; id < schedule->step_count; id++)
+        if (strcmp(schedule->step[id].name, name) == 0)
+            return id;
+    return -1;
+}
+
+static int32_t require_step(const struct schedule *schedule, const char *name)
+{
+    int32_t id = find_step(schedule, name);
+    if (id < 0)
+        fail_msg("no step \"%s\"", name);
+    return id;
+}
+
+static bool depends(const struct schedule *schedule, int32_t id, int32_t on, int32_t distance)
+{
+    const struct step *step = &schedule->step[id];
+    for (int32_t i = step->dep_begin; i < step->dep_end; i++)
+        if (schedule->dep[i].step == on && schedule->dep[i].distance == distance)
+            return true;
+    return false;
+}
+
+static void toy_is_what_one_would_write_down(void **state)
+{
+    (void)state;
+    static const char *const expected[] = {
+        "input",
+        "conv1 forward",
+        "bn1 forward",
+        "conv2 forward",
+        "bn2 forward",
+        "conv3 forward",
+        "bn3 forward",
+        "avgpool forward",
+        "fc forward",
+        "loss",
+        "fc backward-data",
+        "fc backward-filter",
+        "avgpool backward-data",
+        "bn3 backward-data",
+        "conv3 backward-data",
+        "conv3 backward-filter",
+        "bn2 backward-data",
+        "conv2 backward-data",
+        "conv2 backward-filter",
+        "bn1 backward-data",
+        "conv1 backward-filter",
+        "bucket 0 row reduce-scatter",
+        "bucket 0 column all-reduce",
+        "bucket 0 row all-gather",
+        "optimizer",
+    };
+    struct scenario scenario = example_scenario();
+    struct model *model = network("toy", 32);
+    struct iteration it = example_iteration(model, &scenario);
+    struct schedule *schedule = iteration_build(&it);
+    assert_true(schedule->sealed);
+    assert_int_equal(schedule->step_count, sizeof(expected) / sizeof(*expected));
+    for (int32_t id = 0; id < schedule->step_count; id++)
+        assert_string_equal(schedule->step[id].name, expected[id]);
+    schedule_free(schedule);
+    model_free(model);
+}
+
+static int64_t sum_flops(const struct schedule *schedule, enum compute_op op)
+{
+    int64_t sum = 0;
+    for (int32_t id = 0; id < schedule->step_count; id++)
+        if (schedule->step[id].kind == STEP_COMPUTE && schedule->step[id].compute.op == op)
+            sum += schedule->step[id].compute.flops;
+    return sum;
+}
+
+static int64_t sum_bytes(const struct schedule *schedule, enum compute_op op)
+{
+    int64_t sum = 0;
+    for (int32_t id = 0; id < schedule->step_count; id++)
+        if (schedule->step[id].kind == STEP_COMPUTE && schedule->step[id].compute.op == op)
+            sum += schedule->step[id].compute.bytes;
+    return sum;
+}
+
+static void no_arithmetic_is_lost_or_invented(void **state)
+{
+    (void)state;
+    static const enum pass pass[] = {[COMPUTE_FORWARD] = PASS_FORWARD,
+                                     [COMPUTE_BACKWARD_DATA] = PASS_BACKWARD_DATA,
+                                     [COMPUTE_BACKWARD_FILTER] = PASS_BACKWARD_FILTER};
+    struct scenario scenario = example_scenario();
+    struct model *model = network("resnet50", 224);
+    struct iteration it = example_iteration(model, &scenario);
+    struct schedule *schedule = iteration_build(&it);
+    assert_int_equal(sum_flops(schedule, COMPUTE_FORWARD), 32 * 2 * INT64_C(4089184256));
+    for (enum compute_op op = 0; op < COMPUTE_OPTIMIZER; op++)
+        if (op != COMPUTE_LOSS)
+            assert_int_equal(sum_flops(schedule, op), 32 * model_flops(model, pass[op]));
+    schedule_free(schedule);
+    model_free(model);
+}
+
+/* Forward reads every weight once per batch, whatever the batch. */
+static void weights_are_read_once_per_batch(void **state)
+{
+    (void)state;
+    struct scenario scenario = example_scenario();
+    struct model *model = network("resnet50", 224);
+    struct iteration it = example_iteration(model, &scenario);
+    struct schedule *full = iteration_build(&it);
+    it.batch = 16;
+    struct schedule *half = iteration_build(&it);
+    int64_t weights = 2 * sum_bytes(half, COMPUTE_FORWARD) - sum_bytes(full, COMPUTE_FORWARD);
+    assert_int_equal(weights, 2 * model_parameters(model));
+    schedule_free(full);
+    schedule_free(half);
+    model_free(model);
+}
+
+/* 25,557,032 parameters: LARS reads weight and gradient twice and the momentum, and writes weight,
+ * momentum and the fp16 copy: 4 * 5 + 2 * 3 bytes each. */
+static void the_optimizer_moves_what_is_written_down(void **state)
+{
+    (void)state;
+    struct scenario scenario = example_scenario();
+    struct model *model = network("resnet50", 224);
+    struct iteration it = example_iteration(model, &scenario);
+    struct schedule *lars = iteration_build(&it);
+    const struct step *step = &lars->step[lars->step_count - 1];
+    assert_int_equal(step->compute.op, COMPUTE_OPTIMIZER);
+    assert_int_equal(step->compute.bytes, INT64_C(25557032) * 26);
+    assert_int_equal(step->compute.kernels, 3 + 3);
+
+    scenario.training.optimizer = OPTIMIZER_SGD;
+    scenario.model.compute = scenario.model.gradients = DTYPE_FP32;
+    struct schedule *sgd = iteration_build(&it);
+    step = &sgd->step[sgd->step_count - 1];
+    assert_int_equal(step->compute.bytes, INT64_C(25557032) * 20);
+    assert_int_equal(step->compute.kernels, 3);
+    schedule_free(lars);
+    schedule_free(sgd);
+    model_free(model);
+}
+
+static void a_bucket_leaves_when_its_last_gradient_is_ready(void **state)
+{
+    (void)state;
+    struct scenario scenario = example_scenario();
+    struct model *model = network("resnet50", 224);
+    struct iteration it = example_iteration(model, &scenario);
+    struct schedule *schedule = iteration_build(&it);
+    struct bucket_list list = bucket_build(model, DTYPE_FP16, 4194304);
+    int32_t optimizer = schedule->step_count - 1;
+    assert_int_equal(list.count, 13);
+    for (int32_t bucket = 0; bucket < list.count; bucket++) {
+        char name[56];
+        snprintf(name, sizeof(name), "bucket %d row reduce-scatter", bucket);
+        int32_t first = require_step(schedule, name);
+        const struct step *scatter = &schedule->step[first];
+        assert_int_equal(scatter->dep_end - scatter->dep_begin, 1);
+        const struct step *ready = &schedule->step[schedule->dep[scatter->dep_begin].step];
+        assert_int_equal(ready->compute.layer, list.bucket[bucket].layer);
+        assert_true(ready->compute.op == COMPUTE_BACKWARD_FILTER ||
+                    ready->compute.layer_op == LAYER_BATCH_NORM);
+        assert_int_equal(scatter->collective.bytes, list.bucket[bucket].bytes);
+        assert_int_equal(schedule->step[first + 1].collective.bytes,
+                         (list.bucket[bucket].bytes + 3) / 4);
+        assert_true(depends(schedule, optimizer, first + 2, 0));
+    }
+    bucket_list_release(&list);
+    schedule_free(schedule);
+    model_free(model);
+}
+
+static void without_overlap_every_bucket_waits_for_the_whole_backward_pass(void **state)
+{
+    (void)state;
+    struct scenario scenario = example_scenario();
+    scenario.allreduce.overlap = OVERLAP_NONE;
+    struct model *model = network("resnet50", 224);
+    struct iteration it = example_iteration(model, &scenario);
+    struct schedule *schedule = iteration_build(&it);
+    int32_t last = require_step(schedule, "conv1 backward-filter"), waiting = 0;
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        const struct step *step = &schedule->step[id];
+        if (step->kind == STEP_COLLECTIVE && step->collective.op == COLLECTIVE_REDUCE_SCATTER) {
+            assert_true(depends(schedule, id, last, 0));
+            waiting++;
+        }
+    }
+    assert_int_equal(waiting, 13);
+    schedule_free(schedule);
+    model_free(model);
+}
+
+static void one_rank_communicates_nothing(void **state)
+{
+    (void)state;
+    struct scenario scenario = example_scenario();
+    struct model *model = network("resnet50", 224);
+    struct iteration it = example_iteration(model, &scenario);
+    it.grid = (struct grid){1, 1};
+    struct schedule *schedule = iteration_build(&it);
+    for (int32_t id = 0; id < schedule->step_count; id++)
+        assert_int_not_equal(schedule->step[id].kind, STEP_COLLECTIVE);
+    schedule_free(schedule);
+    model_free(model);
+}
+
+static void every_algorithm_gives_a_sound_schedule(void **state)
+{
+    (void)state;
+    struct scenario scenario = example_scenario();
+    struct model *model = network("toy", 32);
+    struct iteration it = example_iteration(model, &scenario);
+    for (int32_t algorithm = 0; algorithm < ALGORITHM_COUNT; algorithm++) {
+        scenario.allreduce.algorithm = algorithm;
+        struct schedule *schedule = iteration_build(&it);
+        assert_true(schedule->sealed);
+        assert_int_equal(schedule->step[schedule->step_count - 2].kind, STEP_COLLECTIVE);
+        schedule_free(schedule);
+    }
+    model_free(model);
+}
+
+static void input_runs_ahead_as_far_as_it_is_told(void **state)
+{
+    (void)state;
+    struct scenario scenario = example_scenario();
+    struct model *model = network("toy", 32);
+    struct iteration it = example_iteration(model, &scenario);
+    for (int32_t prefetch = 0; prefetch < 4; prefetch++) {
+        scenario.input.prefetch = prefetch;
+        struct schedule *schedule = iteration_build(&it);
+        int32_t first = require_step(schedule, "conv1 forward");
+        assert_true(depends(schedule, 0, first, prefetch > 1 ? prefetch : 1));
+        assert_true(depends(schedule, first, 0, 0));
+        assert_int_equal(schedule->step[0].input.images, 32);
+        assert_int_equal(schedule->step[0].input.bytes, 32 * 3 * 32 * 32 * 2);
+        schedule_free(schedule);
+    }
+    model_free(model);
+}
+
+static void evaluation_runs_forward_only(void **state)
+{
+    (void)state;
+    struct scenario scenario = example_scenario();
+    struct model *model = network("toy", 32);
+    struct iteration it = example_iteration(model, &scenario);
+    struct schedule *schedule = iteration_build_forward(&it);
+    assert_true(schedule->sealed);
+    assert_int_equal(schedule->step_count, 1 + model->layer_count);
+    for (int32_t id = 1; id < schedule->step_count; id++)
+        assert_int_equal(schedule->step[id].compute.op, COMPUTE_FORWARD);
+    schedule_free(schedule);
+    model_free(model);
+}
+
+static void a_lone_all_reduce_can_be_built(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct schedule *schedule =
+        iteration_build_all_reduce(ALGORITHM_TORUS2D, (struct grid){4, 2}, 4, 1000, &err);
+    assert_int_equal(schedule->step_count, 3);
+    assert_true(schedule->sealed);
+    schedule_free(schedule);
+}
+
+static void refuses_an_all_reduce_of_one_rank(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    assert_null(iteration_build_all_reduce(ALGORITHM_RING, (struct grid){1, 1}, 4, 1000, &err));
+    assert_string_equal(err.text, "an all-reduce needs at least 2 ranks\n");
+    err_release(&err);
+}
+
+static void refuses_a_hierarchical_all_reduce_of_broken_nodes(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    assert_null(
+        iteration_build_all_reduce(ALGORITHM_HIERARCHICAL, (struct grid){3, 2}, 4, 1000, &err));
+    assert_string_equal(err.text, "a hierarchical all-reduce needs whole nodes: 6 ranks are no "
+                                  "multiple of 4 devices per node\n");
+    err_release(&err);
+}
+
 int main(void)
 {
-    return 77;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(toy_is_what_one_would_write_down),
+        cmocka_unit_test(no_arithmetic_is_lost_or_invented),
+        cmocka_unit_test(weights_are_read_once_per_batch),
+        cmocka_unit_test(the_optimizer_moves_what_is_written_down),
+        cmocka_unit_test(a_bucket_leaves_when_its_last_gradient_is_ready),
+        cmocka_unit_test(without_overlap_every_bucket_waits_for_the_whole_backward_pass),
+        cmocka_unit_test(one_rank_communicates_nothing),
+        cmocka_unit_test(every_algorithm_gives_a_sound_schedule),
+        cmocka_unit_test(input_runs_ahead_as_far_as_it_is_told),
+        cmocka_unit_test(evaluation_runs_forward_only),
+        cmocka_unit_test(a_lone_all_reduce_can_be_built),
+        cmocka_unit_test(refuses_an_all_reduce_of_one_rank),
+        cmocka_unit_test(refuses_a_hierarchical_all_reduce_of_broken_nodes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
