@@ -1,4 +1,132 @@
+#include "core/cost.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+static const struct device device = {
+    .peak = {{.value = 10e12}, {.value = 100e12}, {.value = 50e12}},
+    .memory_bandwidth = {.value = 1e12},
+    .math_efficiency = {.value = 0.5},
+    .memory_efficiency = {.value = 0.8},
+    .kernel_overhead = {.value = 5e-6},
+};
+
+static struct step compute(int32_t kernels, int64_t flops, int64_t bytes)
+{
+    return (struct step){
+        .kind = STEP_COMPUTE,
+        .compute = {.dtype = DTYPE_FP16, .kernels = kernels, .flops = flops, .bytes = bytes},
+    };
+}
+
+static double seconds(int32_t kernels, int64_t flops, int64_t bytes)
+{
+    struct step step = compute(kernels, flops, bytes);
+    return cost_compute(&device, &step);
+}
+
+static void expect_near(double value, double expected)
+{
+    assert_true(value > expected * (1 - 1e-12) && value < expected * (1 + 1e-12));
+}
+
+static void no_work_costs_only_overhead(void **state)
+{
+    (void)state;
+    expect_near(seconds(1, 0, 0), 5e-6);
+    expect_near(seconds(3, 0, 0), 15e-6);
+    assert_true(seconds(0, 0, 0) == 0.0);
+}
+
+static void the_slower_of_math_and_memory_decides(void **state)
+{
+    (void)state;
+    expect_near(seconds(1, 50000000000, 0), 5e-6 + 1e-3);
+    expect_near(seconds(1, 0, 800000000), 5e-6 + 1e-3);
+    expect_near(seconds(1, 50000000000, 1600000000), 5e-6 + 2e-3);
+    expect_near(seconds(2, 100000000000, 800000000), 10e-6 + 2e-3);
+}
+
+static void the_peak_is_that_of_the_number_format(void **state)
+{
+    (void)state;
+    struct step step = compute(0, 5000000000, 0);
+    const double expected[] = {[DTYPE_FP32] = 1e-3, [DTYPE_FP16] = 1e-4, [DTYPE_BF16] = 2e-4};
+    for (enum dtype d = 0; d < DTYPE_COUNT; d++) {
+        step.compute.dtype = d;
+        expect_near(cost_compute(&device, &step), expected[d]);
+    }
+}
+
+static void memory_traffic_needs_no_arithmetic_of_its_format(void **state)
+{
+    (void)state;
+    struct device plain = device;
+    plain.peak[DTYPE_FP16].value = 0;
+    struct step step = compute(1, 0, 800000000);
+    expect_near(cost_compute(&plain, &step), 5e-6 + 1e-3);
+}
+
+/* A random step: kernels, flops and bytes over many orders of magnitude. */
+static struct step random_step(uint64_t i)
+{
+    return compute((int32_t)(base_uniform(1, i, 0, 0) * 10),
+                   INT64_C(1) << (int32_t)(base_uniform(1, i, 1, 0) * 45),
+                   INT64_C(1) << (int32_t)(base_uniform(1, i, 2, 0) * 35));
+}
+
+static void more_work_never_takes_less_time(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 1000; i++) {
+        struct step step = random_step(i), more = step;
+        more.compute.kernels += (int32_t)(base_uniform(2, i, 0, 0) * 3);
+        more.compute.flops += (int64_t)(base_uniform(2, i, 1, 0) * 1e12);
+        more.compute.bytes += (int64_t)(base_uniform(2, i, 2, 0) * 1e9);
+        assert_true(cost_compute(&device, &more) >= cost_compute(&device, &step));
+    }
+}
+
+static void a_slower_device_never_takes_less_time(void **state)
+{
+    (void)state;
+    struct device slower[] = {device, device, device, device, device};
+    slower[0].peak[DTYPE_FP16].value *= 0.9;
+    slower[1].memory_bandwidth.value *= 0.9;
+    slower[2].math_efficiency.value *= 0.9;
+    slower[3].memory_efficiency.value *= 0.9;
+    slower[4].kernel_overhead.value *= 1.1;
+    for (uint64_t i = 0; i < 1000; i++) {
+        struct step step = random_step(i);
+        for (size_t k = 0; k < sizeof(slower) / sizeof(slower[0]); k++)
+            assert_true(cost_compute(&slower[k], &step) >= cost_compute(&device, &step));
+    }
+}
+
+static void input_is_shared_among_workers(void **state)
+{
+    (void)state;
+    struct step step = {.kind = STEP_INPUT, .input = {.images = 64}};
+    expect_near(cost_input(&step, 1, 320.0), 0.2);
+    expect_near(cost_input(&step, 8, 320.0), 0.025);
+    assert_true(cost_input(&step, 0, 320.0) == 0.0);
+    step.input.images = 0;
+    assert_true(cost_input(&step, 8, 320.0) == 0.0);
+}
+
 int main(void)
 {
-    return 77;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_work_costs_only_overhead),
+        cmocka_unit_test(the_slower_of_math_and_memory_decides),
+        cmocka_unit_test(the_peak_is_that_of_the_number_format),
+        cmocka_unit_test(memory_traffic_needs_no_arithmetic_of_its_format),
+        cmocka_unit_test(more_work_never_takes_less_time),
+        cmocka_unit_test(a_slower_device_never_takes_less_time),
+        cmocka_unit_test(input_is_shared_among_workers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

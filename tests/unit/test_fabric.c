@@ -1,4 +1,380 @@
+#include "core/fabric.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/platform.h"
+
+static struct platform *read_platform(const char *name)
+{
+    struct err err = {0};
+    struct platform *platform = platform_read(name, &err);
+    if (!platform)
+        fail_msg("%s", err.text);
+    return platform;
+}
+
+static struct fabric *lay(const char *name, int32_t nodes, int32_t devices, struct grid grid)
+{
+    struct err err = {0};
+    struct platform *platform = read_platform(name);
+    struct fabric *fabric = platform_fabric(platform, nodes, devices, grid, &err);
+    if (!fabric)
+        fail_msg("%s", err.text);
+    platform_free(platform);
+    return fabric;
+}
+
+static struct fabric *lay_abci(int32_t nodes)
+{
+    return lay("abci", nodes, 4, (struct grid){4 * nodes, 1});
+}
+
+/* The names of the links of a route, joined by blanks; the caller frees it. */
+static char *route_text(const struct fabric *fabric, int32_t from, int32_t to)
+{
+    struct route route = fabric_route(fabric, from, to);
+    struct text text = {0};
+    for (int32_t i = 0; i < route.count; i++) {
+        char *name = fabric_link_name(fabric, route.link[i]);
+        text_add(&text, "%s%s", i ? " " : "", name);
+        free(name);
+    }
+    return text.data;
+}
+
+static void expect_route(const struct fabric *fabric, int32_t from, int32_t to,
+                         const char *expected)
+{
+    char *text = route_text(fabric, from, to);
+    assert_string_equal(text, expected);
+    free(text);
+}
+
+static bool share_a_link(const struct fabric *fabric, int32_t a, int32_t b, int32_t c, int32_t d)
+{
+    struct route first = fabric_route(fabric, a, b), second = fabric_route(fabric, c, d);
+    for (int32_t i = 0; i < first.count; i++)
+        for (int32_t k = 0; k < second.count; k++)
+            if (first.link[i] == second.link[k])
+                return true;
+    return false;
+}
+
+/* A fabric's promises about the routes between two ranks. */
+static void check_pair(const struct fabric *fabric, int32_t from, int32_t to)
+{
+    struct route there = fabric_route(fabric, from, to), back = fabric_route(fabric, to, from);
+    assert_int_equal(there.count, back.count);
+    assert_true(there.count >= 1);
+    assert_true(there.latency > 0 && there.latency == back.latency);
+    for (int32_t i = 0; i < there.count; i++) {
+        assert_in_range(there.link[i], 0, fabric->link_count - 1);
+        for (int32_t k = 0; k < i; k++)
+            assert_int_not_equal(there.link[i], there.link[k]);
+        for (int32_t k = 0; k < back.count; k++)
+            assert_int_not_equal(there.link[i], back.link[k]);
+    }
+}
+
+static void check_some_pairs(const struct fabric *fabric)
+{
+    for (uint64_t i = 0; i < 2000; i++) {
+        int32_t from = (int32_t)(base_uniform(1, i, 0, 0) * fabric->ranks);
+        int32_t to = (int32_t)(base_uniform(1, i, 1, 0) * fabric->ranks);
+        if (from != to)
+            check_pair(fabric, from, to);
+    }
+}
+
+static void routes_are_simple_and_symmetric_at_every_size_of_abci(void **state)
+{
+    (void)state;
+    const int32_t sizes[] = {1, 2, 34, 35, 1088};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        struct fabric *fabric = lay_abci(sizes[i]);
+        assert_int_equal(fabric->ranks, 4 * sizes[i]);
+        check_some_pairs(fabric);
+        fabric_free(fabric);
+    }
+}
+
+static void routes_are_simple_and_symmetric_on_other_platforms(void **state)
+{
+    (void)state;
+    struct fabric *fabric = lay("generic-fat-tree", 2048, 8, (struct grid){128, 128});
+    check_some_pairs(fabric);
+    fabric_free(fabric);
+    fabric = lay("t1-torus", 63, 1, (struct grid){9, 7});
+    check_some_pairs(fabric);
+    fabric_free(fabric);
+    fabric = lay("t1-ring", 17, 1, (struct grid){17, 1});
+    check_some_pairs(fabric);
+    fabric_free(fabric);
+}
+
+static void in_an_abci_node_nvlink_joins_each_pair(void **state)
+{
+    (void)state;
+    struct fabric *fabric = lay_abci(2);
+    expect_route(fabric, 0, 1, "node0.gpu0-gpu1");
+    expect_route(fabric, 1, 0, "node0.gpu1-gpu0");
+    expect_route(fabric, 0, 2, "node0.gpu0-gpu2");
+    expect_route(fabric, 7, 4, "node1.gpu3-gpu0");
+    struct route route = fabric_route(fabric, 0, 1);
+    assert_true(fabric_route_bandwidth(fabric, &route) == 50e9 * 0.84);
+    assert_string_equal(fabric->tier_name[fabric->link[route.link[0]].tier], "nvlink");
+    fabric_free(fabric);
+}
+
+static void between_abci_nodes_each_gpu_uses_the_card_of_its_socket(void **state)
+{
+    (void)state;
+    struct fabric *fabric = lay_abci(2);
+    expect_route(fabric, 0, 4,
+                 "node0.gpu0-switch0 node0.switch0-cpu0 node0.cpu0-nic0 node0.nic0.up "
+                 "node1.nic0.down node1.nic0-cpu0 node1.cpu0-switch0 node1.switch0-gpu0");
+    expect_route(fabric, 3, 5,
+                 "node0.gpu3-switch1 node0.switch1-cpu1 node0.cpu1-nic1 node0.nic1.up "
+                 "node1.nic0.down node1.nic0-cpu0 node1.cpu0-switch0 node1.switch0-gpu1");
+    fabric_free(fabric);
+}
+
+static void abci_racks_hold_34_nodes(void **state)
+{
+    (void)state;
+    struct fabric *fabric = lay_abci(69);
+    expect_route(fabric, 0, 33 * 4,
+                 "node0.gpu0-switch0 node0.switch0-cpu0 node0.cpu0-nic0 node0.nic0.up "
+                 "node33.nic0.down node33.nic0-cpu0 node33.cpu0-switch0 node33.switch0-gpu0");
+    expect_route(fabric, 2, 34 * 4,
+                 "node0.gpu2-switch1 node0.switch1-cpu1 node0.cpu1-nic1 node0.nic1.up rack0.up "
+                 "rack1.down node34.nic0.down node34.nic0-cpu0 node34.cpu0-switch0 "
+                 "node34.switch0-gpu0");
+    expect_route(fabric, 34 * 4, 2,
+                 "node34.gpu0-switch0 node34.switch0-cpu0 node34.cpu0-nic0 node34.nic0.up "
+                 "rack1.up rack0.down node0.nic1.down node0.nic1-cpu1 node0.cpu1-switch1 "
+                 "node0.switch1-gpu2");
+    expect_route(fabric, 67 * 4 + 1, 68 * 4 + 3,
+                 "node67.gpu1-switch0 node67.switch0-cpu0 node67.cpu0-nic0 node67.nic0.up rack1.up "
+                 "rack2.down node68.nic1.down node68.nic1-cpu1 node68.cpu1-switch1 "
+                 "node68.switch1-gpu3");
+    fabric_free(fabric);
+}
+
+static void an_abci_rack_goes_up_through_24_cables(void **state)
+{
+    (void)state;
+    struct fabric *fabric = lay_abci(1088);
+    int32_t uplinks = 0;
+    for (int32_t i = 0; i < fabric->link_count; i++) {
+        if (strcmp(fabric->tier_name[fabric->link[i].tier], "rack uplink") != 0)
+            continue;
+        uplinks++;
+        assert_true(fabric->link[i].bandwidth == 24 * 12.5e9 * 0.96);
+    }
+    assert_int_equal(uplinks, 2 * 32);
+    fabric_free(fabric);
+}
+
+static void latency_is_that_of_the_links_and_the_message(void **state)
+{
+    (void)state;
+    struct fabric *fabric = lay_abci(35);
+    struct {
+        int32_t to;
+        double seconds;
+    } expected[] = {{1, 2e-6}, {4, 3e-6 + 2 * 135e-9}, {136, 3e-6 + 2 * 135e-9 + 2 * 180e-9}};
+    for (size_t i = 0; i < 3; i++) {
+        double latency = fabric_route(fabric, 0, expected[i].to).latency;
+        assert_true(latency > expected[i].seconds * (1 - 1e-12));
+        assert_true(latency < expected[i].seconds * (1 + 1e-12));
+    }
+    fabric_free(fabric);
+}
+
+static void gpus_of_one_switch_share_their_way_out(void **state)
+{
+    (void)state;
+    struct fabric *fabric = lay_abci(3);
+    assert_true(share_a_link(fabric, 0, 4, 1, 8));   /* one PCIe switch, one card */
+    assert_false(share_a_link(fabric, 0, 4, 2, 10)); /* the other socket */
+    assert_false(share_a_link(fabric, 0, 4, 4, 0));  /* full duplex */
+    assert_true(share_a_link(fabric, 0, 4, 9, 5));   /* one card to arrive at */
+    fabric_free(fabric);
+}
+
+static void pairs_joined_by_nvlink_share_nothing(void **state)
+{
+    (void)state;
+    struct fabric *fabric = lay_abci(1);
+    for (int32_t first = 0; first < 16; first++)
+        for (int32_t second = 0; second < first; second++)
+            if (first / 4 != first % 4 && second / 4 != second % 4)
+                assert_false(share_a_link(fabric, first / 4, first % 4, second / 4, second % 4));
+    fabric_free(fabric);
+}
+
+static void fewer_devices_are_the_first_of_each_node(void **state)
+{
+    (void)state;
+    struct fabric *fabric = lay("abci", 2, 1, (struct grid){2, 1});
+    assert_int_equal(fabric->ranks, 2);
+    expect_route(fabric, 0, 1,
+                 "node0.gpu0-switch0 node0.switch0-cpu0 node0.cpu0-nic0 node0.nic0.up "
+                 "node1.nic0.down node1.nic0-cpu0 node1.cpu0-switch0 node1.switch0-gpu0");
+    fabric_free(fabric);
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void expect_unique_names(struct fabric *fabric)
+{
+    char **name = base_alloc(fabric->link_count, sizeof(*name));
+    for (int32_t i = 0; i < fabric->link_count; i++)
+        name[i] = fabric_link_name(fabric, i);
+    qsort(name, (size_t)fabric->link_count, sizeof(*name), compare_names);
+    for (int32_t i = 1; i < fabric->link_count; i++)
+        assert_string_not_equal(name[i - 1], name[i]);
+    for (int32_t i = 0; i < fabric->link_count; i++)
+        free(name[i]);
+    free(name);
+    fabric_free(fabric);
+}
+
+static void no_two_links_have_the_same_name(void **state)
+{
+    (void)state;
+    expect_unique_names(lay_abci(70));
+    expect_unique_names(lay("t1-torus", 10, 1, (struct grid){5, 2}));
+    expect_unique_names(lay("t1-ring", 3, 1, (struct grid){3, 1}));
+}
+
+static struct link_kind kind(const char *name, double bandwidth, double latency)
+{
+    struct link_kind kind = {.bandwidth = bandwidth, .latency = latency};
+    strcpy(kind.name, name);
+    return kind;
+}
+
+static void climbs_only_to_the_lowest_common_switch(void **state)
+{
+    (void)state;
+    struct wiring wiring = {.count = {[VERTEX_DEVICE] = 1, [VERTEX_NIC] = 1}};
+    wiring_add(&wiring, 0, 1, 0);
+    struct link_kind cable = kind("bus", 4, 1);
+    struct link_group group[] = {
+        {.name = "rack", .nodes = 2, .uplink = kind("rack uplink", 2, 100)},
+        {.name = "pod", .nodes = 4, .uplink = kind("pod uplink", 1, 1000)},
+    };
+    struct fabric *fabric = fabric_lay_cluster(&(struct cluster_plan){
+        .nodes = 7,
+        .devices_per_node = 1,
+        .wiring = &wiring,
+        .cable = &cable,
+        .cable_count = 1,
+        .nic = kind("nic", 3, 10),
+        .group = group,
+        .group_count = 2,
+        .latency_between = 10000,
+    });
+    expect_route(fabric, 4, 5, "node4.gpu0-nic0 node4.nic0.up node5.nic0.down node5.nic0-gpu0");
+    expect_route(fabric, 5, 6,
+                 "node5.gpu0-nic0 node5.nic0.up rack2.up rack3.down node6.nic0.down "
+                 "node6.nic0-gpu0");
+    expect_route(fabric, 0, 6,
+                 "node0.gpu0-nic0 node0.nic0.up rack0.up pod0.up pod1.down rack3.down "
+                 "node6.nic0.down node6.nic0-gpu0");
+    const double latency[] = {10022, 10222, 12222}, bandwidth[] = {3, 2, 1};
+    for (int32_t i = 0; i < 3; i++) {
+        struct route route = fabric_route(fabric, 6 - (i == 0), (int32_t[]){4, 5, 0}[i]);
+        assert_true(route.latency == latency[i]);
+        assert_true(fabric_route_bandwidth(fabric, &route) == bandwidth[i]);
+    }
+    fabric_free(fabric);
+    wiring_release(&wiring);
+}
+
+static void torus_neighbours_are_one_link_apart(void **state)
+{
+    (void)state;
+    struct fabric *fabric = lay("t1-torus", 12, 1, (struct grid){4, 3});
+    expect_route(fabric, 5, 6, "rank5.row.next");
+    expect_route(fabric, 5, 4, "rank5.row.previous");
+    expect_route(fabric, 5, 9, "rank5.column.next");
+    expect_route(fabric, 5, 1, "rank5.column.previous");
+    expect_route(fabric, 3, 0, "rank3.row.next");
+    expect_route(fabric, 0, 8, "rank0.column.previous");
+    struct route row = fabric_route(fabric, 5, 6), column = fabric_route(fabric, 5, 9);
+    assert_true(fabric_route_bandwidth(fabric, &row) == 75e9);
+    assert_true(fabric_route_bandwidth(fabric, &column) == 25e9);
+    assert_true(row.latency == 1e-6 && column.latency == 5e-6);
+    fabric_free(fabric);
+}
+
+static void torus_routes_go_along_the_row_first(void **state)
+{
+    (void)state;
+    struct fabric *fabric = lay("t1-torus", 20, 1, (struct grid){5, 4});
+    expect_route(fabric, 0, 7, "rank0.row.next rank1.row.next rank2.column.next");
+    expect_route(fabric, 7, 0, "rank7.row.previous rank6.row.previous rank5.column.previous");
+    expect_route(fabric, 0, 3, "rank0.row.previous rank4.row.previous");
+    expect_route(fabric, 0, 10, "rank0.column.next rank5.column.next"); /* both ways round equal */
+    fabric_free(fabric);
+}
+
+static void a_torus_of_width_two_has_two_links_each_way(void **state)
+{
+    (void)state;
+    struct fabric *fabric = lay("t1-torus", 4, 1, (struct grid){2, 2});
+    assert_int_equal(fabric->link_count, 16);
+    expect_route(fabric, 0, 1, "rank0.row.next");
+    expect_route(fabric, 1, 0, "rank1.row.next");
+    fabric_free(fabric);
+}
+
+static void a_ring_goes_the_shorter_way_round(void **state)
+{
+    (void)state;
+    struct fabric *fabric = lay("t1-ring", 6, 1, (struct grid){3, 2});
+    assert_int_equal(fabric->link_count, 12);
+    expect_route(fabric, 5, 0, "rank5.row.next");
+    expect_route(fabric, 2, 3, "rank2.row.next"); /* rank order, whatever the grid */
+    expect_route(fabric, 1, 5, "rank1.row.previous rank0.row.previous");
+    fabric_free(fabric);
+    fabric = lay("t1-ring", 4096, 1, (struct grid){64, 64});
+    assert_int_equal(fabric_route(fabric, 0, 2048).count, FABRIC_ROUTE_LIMIT);
+    fabric_free(fabric);
+}
+
 int main(void)
 {
-    return 77;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(routes_are_simple_and_symmetric_at_every_size_of_abci),
+        cmocka_unit_test(routes_are_simple_and_symmetric_on_other_platforms),
+        cmocka_unit_test(in_an_abci_node_nvlink_joins_each_pair),
+        cmocka_unit_test(between_abci_nodes_each_gpu_uses_the_card_of_its_socket),
+        cmocka_unit_test(abci_racks_hold_34_nodes),
+        cmocka_unit_test(an_abci_rack_goes_up_through_24_cables),
+        cmocka_unit_test(latency_is_that_of_the_links_and_the_message),
+        cmocka_unit_test(gpus_of_one_switch_share_their_way_out),
+        cmocka_unit_test(pairs_joined_by_nvlink_share_nothing),
+        cmocka_unit_test(fewer_devices_are_the_first_of_each_node),
+        cmocka_unit_test(no_two_links_have_the_same_name),
+        cmocka_unit_test(climbs_only_to_the_lowest_common_switch),
+        cmocka_unit_test(torus_neighbours_are_one_link_apart),
+        cmocka_unit_test(torus_routes_go_along_the_row_first),
+        cmocka_unit_test(a_torus_of_width_two_has_two_links_each_way),
+        cmocka_unit_test(a_ring_goes_the_shorter_way_round),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,342 @@
+#include "core/platform.h"
+
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* A ring of @device; the caller frees it. */
+static char *ring_of(const char *device)
+{
+    return base_format("version: 1\nname: round\ndescription: a test\nkind: ring\ndevice: %s\n"
+                       "ring:\n"
+                       "  bandwidth: {value: 10 GB/s, source: test, kind: measured}\n"
+                       "  efficiency: {value: 50 %%, source: test, kind: assumed}\n"
+                       "  latency: {value: 4 us, source: test, kind: published}\n",
+                       device);
+}
+
+static char *data_path(const char *path)
+{
+    return base_format("%s/%s", getenv("FORETRAIN_DATADIR"), path);
+}
+
+static struct platform *read_platform(const char *name)
+{
+    struct err err = {0};
+    struct platform *platform = platform_read(name, &err);
+    if (!platform)
+        fail_msg("%s", err.text);
+    return platform;
+}
+
+/* Reading @name must fail; the caller releases the messages. */
+static struct err read_fails(const char *name)
+{
+    struct err err = {0};
+    struct platform *platform = platform_read(name, &err);
+    assert_null(platform);
+    assert_true(err.count > 0);
+    return err;
+}
+
+static void expect_message(struct err *err, const char *part)
+{
+    if (!strstr(err->text, part))
+        fail_msg("expected \"%s\" in:\n%s", part, err->text);
+    err_release(err);
+}
+
+/* Call @visit with the path of each .yaml file in @folder below the data directory. */
+static int32_t each_file(const char *folder, void (*visit)(const char *path))
+{
+    char *directory_path = data_path(folder);
+    DIR *directory = opendir(directory_path);
+    assert_non_null(directory);
+    int32_t count = 0;
+    for (struct dirent *entry; (entry = readdir(directory));) {
+        if (!strstr(entry->d_name, ".yaml"))
+            continue;
+        char *path = base_format("%s/%s", directory_path, entry->d_name);
+        visit(path);
+        free(path);
+        count++;
+    }
+    closedir(directory);
+    free(directory_path);
+    return count;
+}
+
+/* What the last line of a faulty file expects: "# expect: text". */
+static char *expectation(const char *path)
+{
+    char line[512], last[512] = "";
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof(line), file))
+        strcpy(last, line);
+    fclose(file);
+    last[strcspn(last, "\n")] = '\0';
+    const char *mark = "# expect: ";
+    if (strncmp(last, mark, strlen(mark)) != 0)
+        fail_msg("%s does not end with %s", path, mark);
+    return base_copy(last + strlen(mark));
+}
+
+static void expect_fault(const char *path)
+{
+    char *expected = expectation(path);
+    struct err err = read_fails(path);
+    assert_int_equal(err.exit_code, 65);
+    assert_non_null(strstr(err.text, ": error: "));
+    expect_message(&err, expected);
+    free(expected);
+}
+
+static void each_faulty_file_says_what_is_wrong(void **state)
+{
+    (void)state;
+    assert_true(each_file("tests/bad/platform", expect_fault) >= 20);
+}
+
+static void the_files_that_faulty_ones_extend_are_sound(void **state)
+{
+    (void)state;
+    char *path = data_path("tests/bad/platform_base.yaml");
+    platform_free(read_platform(path));
+    free(path);
+}
+
+static void expect_platform(const char *path)
+{
+    struct platform *platform = read_platform(path);
+    struct fabric *fabric;
+    struct err err = {0};
+    char *file = base_format("/%s.yaml", platform_name(platform));
+    assert_non_null(strstr(path, file));
+    fabric = platform_fabric(platform, 4, 1, (struct grid){2, 2}, &err);
+    assert_non_null(fabric);
+    fabric_free(fabric);
+    free(file);
+    platform_free(platform);
+}
+
+static void all_platforms_can_be_read_and_laid_out(void **state)
+{
+    (void)state;
+    assert_true(each_file("platforms", expect_platform) >= 5);
+}
+
+static void expect_device(const char *path)
+{
+    struct err err = {0};
+    char *yaml = ring_of(path);
+    struct platform *platform = platform_read_text("ring", yaml, &err);
+    assert_non_null(platform);
+    assert_non_null(strstr(path, platform_device(platform)->name));
+    platform_free(platform);
+    free(yaml);
+}
+
+static void all_devices_can_be_read(void **state)
+{
+    (void)state;
+    assert_true(each_file("platforms/devices", expect_device) >= 3);
+}
+
+static void abci_is_what_was_published(void **state)
+{
+    (void)state;
+    struct platform *platform = read_platform("abci");
+    assert_string_equal(platform_name(platform), "abci");
+    assert_int_equal(platform_nodes(platform), 1088);
+    assert_int_equal(platform_devices_per_node(platform), 4);
+    const struct device *device = platform_device(platform);
+    assert_string_equal(device->name, "v100-sxm2-16gb");
+    assert_true(device->peak[DTYPE_FP16].value == 125e12);
+    assert_true(device->memory_bandwidth.value == 900e9);
+    assert_int_equal(device->fusion, FUSION_BN_RELU);
+    platform_free(platform);
+}
+
+static void an_unknown_name_lists_those_there_are(void **state)
+{
+    (void)state;
+    struct err err = read_fails("abcj");
+    assert_int_equal(err.exit_code, 66);
+    assert_non_null(strstr(err.text, "did you mean 'abci'?"));
+    expect_message(&err, "abci, generic-fat-tree, t1-ring, t1-torus, torus-4x4");
+    err = read_fails("something-else");
+    assert_int_equal(err.exit_code, 66);
+    expect_message(&err, "there are abci, ");
+}
+
+static void a_path_that_is_not_there_is_no_input(void **state)
+{
+    (void)state;
+    struct err err = read_fails("./no-such-platform.yaml");
+    assert_int_equal(err.exit_code, 66);
+    expect_message(&err, "no-such-platform.yaml");
+}
+
+static void refuses_text_that_extends_a_file(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    assert_null(platform_read_text("text", "extends: abci.yaml\n", &err));
+    expect_message(&err, "extends");
+}
+
+static void finds_the_platforms_of_the_data_directory(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    char *expected = data_path("platforms");
+    char *found = platform_directory(&err);
+    assert_string_equal(found, expected);
+    free(found);
+    free(expected);
+}
+
+static void without_the_variable_finds_the_source_tree(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    char *data = base_copy(getenv("FORETRAIN_DATADIR"));
+    unsetenv("FORETRAIN_DATADIR");
+    char *found = platform_directory(&err);
+    setenv("FORETRAIN_DATADIR", data, 1);
+    char *expected = data_path("platforms");
+    assert_string_equal(found, expected);
+    free(expected);
+    free(found);
+    free(data);
+}
+
+static void a_data_directory_without_platforms_is_an_error(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    char *data = base_copy(getenv("FORETRAIN_DATADIR"));
+    setenv("FORETRAIN_DATADIR", "/nonexistent", 1);
+    char *found = platform_directory(&err);
+    setenv("FORETRAIN_DATADIR", data, 1);
+    free(data);
+    assert_null(found);
+    assert_int_equal(err.exit_code, 66);
+    expect_message(&err, "/nonexistent/platforms (from FORETRAIN_DATADIR)");
+}
+
+static void expect_no_fabric(const char *name, int32_t nodes, int32_t devices, struct grid grid,
+                             const char *message)
+{
+    struct err err = {0};
+    struct platform *platform = read_platform(name);
+    assert_null(platform_fabric(platform, nodes, devices, grid, &err));
+    assert_int_equal(err.exit_code, 65);
+    expect_message(&err, message);
+    platform_free(platform);
+}
+
+static void refuses_what_a_platform_cannot_lay_out(void **state)
+{
+    (void)state;
+    expect_no_fabric("abci", 1089, 4, (struct grid){4356, 1}, "has 1088 nodes; 1089 are asked for");
+    expect_no_fabric("abci", 2, 5, (struct grid){5, 2}, "has 4 devices; 5 are asked for");
+    expect_no_fabric("t1-torus", 12, 1, (struct grid){4, 4}, "4 x 4 does not lay out the 12 nodes");
+    expect_no_fabric("t1-torus", 2, 2, (struct grid){2, 2}, "one device a node; 2 are asked for");
+    expect_no_fabric("t1-ring", 4098, 1, (struct grid){4098, 1}, "routes of 2049 links");
+}
+
+static void refuses_arithmetic_the_device_does_not_have(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct platform *platform = read_platform("abci");
+    assert_int_equal(platform_check_dtype(platform, DTYPE_FP32, &err), 0);
+    assert_int_equal(platform_check_dtype(platform, DTYPE_FP16, &err), 0);
+    assert_int_equal(err.count, 0);
+    assert_int_equal(platform_check_dtype(platform, DTYPE_BF16, &err), -1);
+    expect_message(&err, "device v100-sxm2-16gb has no bf16 arithmetic; it has fp32, fp16");
+    platform_free(platform);
+}
+
+/* How many quantities of each kind there are, and whether each says where it is from. */
+static void count_quantity(void *context, const struct quantity *quantity, enum unit unit)
+{
+    int32_t *count = context;
+    assert_in_range(unit, 0, UNIT_COUNT - 1);
+    assert_true(strlen(quantity->source) > 0 && strlen(quantity->path) > 0);
+    count[quantity->provenance]++;
+}
+
+static void visits_every_number_there_is_and_no_other(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    char *yaml = ring_of("ideal");
+    struct platform *platform = platform_read_text("ring", yaml, &err);
+    free(yaml);
+    assert_non_null(platform);
+    int32_t count[PROVENANCE_COUNT] = {0};
+    platform_each_quantity(platform, count_quantity, count);
+    assert_int_equal(count[PROVENANCE_MEASURED], 1);
+    assert_int_equal(count[PROVENANCE_PUBLISHED], 1);
+    assert_int_equal(count[PROVENANCE_DATASHEET], 0);
+    assert_int_equal(count[PROVENANCE_ASSUMED], 1 + 8); /* the ideal device has eight */
+    platform_free(platform);
+}
+
+static void prints_assumed_numbers_first(void **state)
+{
+    (void)state;
+    struct text text = {0};
+    struct platform *platform = read_platform("abci");
+    platform_print(&text, platform);
+    const char *const parts[] = {
+        "1088 nodes x 4 devices = 4352 x NVIDIA Tesla V100",
+        "nvlink           6 a node                 50 GB/s",
+        "nic0 serves gpu0 gpu1\n",
+        "nic1 serves gpu2 gpu3\n",
+        "850 GB/s from its network cards, 300 GB/s up: 0.353, about 1/3 of full bisection",
+        "assumed   device.kernel_overhead",
+        "datasheet network.nic.bandwidth            12.5 GB/s      ABCI user guide",
+    };
+    const char *at = text.data;
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        at = strstr(at, parts[i]);
+        if (!at)
+            fail_msg("expected \"%s\" in its place in:\n%s", parts[i], text.data);
+    }
+    assert_null(strstr(at, "\n  assumed"));
+    text_release(&text);
+    platform_free(platform);
+}
+
 int main(void)
 {
-    return 77;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_faulty_file_says_what_is_wrong),
+        cmocka_unit_test(the_files_that_faulty_ones_extend_are_sound),
+        cmocka_unit_test(all_platforms_can_be_read_and_laid_out),
+        cmocka_unit_test(all_devices_can_be_read),
+        cmocka_unit_test(abci_is_what_was_published),
+        cmocka_unit_test(an_unknown_name_lists_those_there_are),
+        cmocka_unit_test(a_path_that_is_not_there_is_no_input),
+        cmocka_unit_test(refuses_text_that_extends_a_file),
+        cmocka_unit_test(finds_the_platforms_of_the_data_directory),
+        cmocka_unit_test(without_the_variable_finds_the_source_tree),
+        cmocka_unit_test(a_data_directory_without_platforms_is_an_error),
+        cmocka_unit_test(refuses_what_a_platform_cannot_lay_out),
+        cmocka_unit_test(refuses_arithmetic_the_device_does_not_have),
+        cmocka_unit_test(visits_every_number_there_is_and_no_other),
+        cmocka_unit_test(prints_assumed_numbers_first),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
