@@ -207,8 +207,6 @@ static void reports_every_fault_at_once(void **state)
     schedule_free(schedule);
 }
 
-/* --- hash --- */
-
 /* Every member a back end can see; the kind decides which of them count. */
 #define MEMBER(kind, member)                                                                       \
     {                                                                                              \
@@ -287,8 +285,6 @@ static void hash_is_the_same_on_every_machine(void **state)
     assert_int_equal(schedule_hash(schedule), UINT64_C(0x38de67659ace49c3));
     schedule_free(schedule);
 }
-
-/* --- print --- */
 
 /* Read the dependencies after "<- " and compare. */
 static void check_deps(const struct schedule *schedule, const struct step *step, const char *line)
