@@ -11,6 +11,7 @@
 #include "core/collective.h"
 #include "core/grid.h"
 
+/** See exec/device.h. */
 struct stream;
 
 /** The communicators of one rank along each axis of the grid; each transport defines its own. */

@@ -17,7 +17,10 @@
 #include "core/model.h"
 #include "core/schedule.h"
 
+/** Work in order; each device defines its own. */
 struct stream;
+
+/** A point on a stream; each device defines its own. */
 struct event;
 
 /** A device with the weights, activations and gradients of one rank; each device defines its own.

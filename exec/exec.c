@@ -50,13 +50,14 @@ static int check_ranks(const struct exec_job *job, int32_t ranks, struct err *er
 
 static int check_gradients(const struct exec_job *job, struct err *err)
 {
-    int64_t exchanged = walk_exchanged(job->schedule), bytes = model_parameters(job->model) * 4;
-    if (grid_ranks(job->schedule->grid) == 1 || exchanged == bytes)
+    int64_t exchanged = walk_exchanged(job->schedule), gradients = model_parameters(job->model);
+    if (grid_ranks(job->schedule->grid) == 1 || exchanged == gradients)
         return 0;
     return err_add_code(err, 69,
-                        "the schedule exchanges %" PRId64 " bytes of gradients, but %s has %" PRId64
-                        " in fp32, and the cpu-naive device knows no other format",
-                        exchanged, job->model->name, bytes);
+                        "the buckets hold %" PRId64 " whole fp32 numbers, but %s has %" PRId64
+                        " gradients: the cpu-naive device needs gradients in fp32 and buckets of a "
+                        "multiple of 4 bytes",
+                        exchanged, job->model->name, gradients);
 }
 
 static struct device_job describe(const struct exec_job *job, struct exec_world world)

@@ -62,7 +62,7 @@ int64_t walk_exchanged(const struct schedule *schedule)
     struct slice *bucket = lay_out_buckets(schedule);
     int64_t elements = count > 0 ? bucket[count - 1].offset + bucket[count - 1].elements : 0;
     free(bucket);
-    return elements * (int64_t)sizeof(float);
+    return elements;
 }
 
 /* What a row's reduce-scatter has left on this rank. */

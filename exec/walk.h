@@ -28,7 +28,7 @@ struct walk {
  * and at least 2 so that issuing runs ahead of execution. */
 int32_t walk_depth(const struct schedule *schedule);
 
-/** Bytes of gradients that the buckets of one iteration exchange. */
+/** Gradients that the buckets of one iteration exchange: whole fp32 numbers in each. */
 int64_t walk_exchanged(const struct schedule *schedule);
 
 /** Run all iterations; append one span per step and iteration to @trace, in seconds since the call.
