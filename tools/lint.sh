@@ -22,7 +22,7 @@ files() {
 
 scripts() {
     files '*.sh'
-    printf '%s\0' .ci/run
+    printf '%s\0' .ci/*
 }
 
 case ${1-} in
