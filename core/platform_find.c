@@ -119,10 +119,15 @@ static char *find_in(const char *folder, const char *what, const char *name, cha
     return NULL;
 }
 
-char *platform_find(const char *name, struct err *err)
+static bool is_path(const char *name)
 {
     size_t length = strlen(name);
-    if (strchr(name, '/') || (length > 5 && strcmp(name + length - 5, ".yaml") == 0))
+    return strchr(name, '/') || (length > 5 && strcmp(name + length - 5, ".yaml") == 0);
+}
+
+char *platform_find(const char *name, struct err *err)
+{
+    if (is_path(name))
         return base_copy(name);
     char *folder = platform_directory(err);
     if (!folder)
@@ -147,7 +152,7 @@ static char *path_beside(const char *file, const char *name)
 
 char *platform_find_device(const char *name, const struct origin *origin, struct err *err)
 {
-    if (strchr(name, '/'))
+    if (is_path(name))
         return path_beside(origin->file, name);
     char *platforms = platform_directory(err);
     if (!platforms)

@@ -67,11 +67,10 @@ struct platform {
  * @return 0, or -1. */
 int platform_check(struct platform *platform, const struct node *root, struct err *err);
 
-/** The file of platform @name (a path when it has a slash or ends in .yaml).  The caller frees it.
+/** The file of platform @name; a path when it has a slash or ends in .yaml.  The caller frees it.
  * @return the path, or NULL: none of that name (exit code 66, with the names there are). */
 char *platform_find(const char *name, struct err *err);
 
-/** The file of device @name; a path, seen from the platform's file, when it has a slash.  The
- * caller frees it.
+/** The file of device @name; likewise a path, seen from the platform's file.  The caller frees it.
  * @return the path, or NULL with a message at @origin that lists the names there are. */
 char *platform_find_device(const char *name, const struct origin *origin, struct err *err);
