@@ -98,13 +98,13 @@ static void announce(struct walker *walker, int32_t step)
     }
 }
 
-/* The latency of the merged rounds that the one message does not pay. */
-static double merged_latency(const struct round *round, const struct relation *relation,
-                             int32_t rank)
+/* Both ends of a message wait for its latency before they meet, so that the bytes flow from the
+ * latency after the later of the two on.  SimGrid's own latency would also weigh the flow: it gives
+ * flows bandwidth in proportion to 1 / latency, as TCP does, and these are to share equally. */
+static void pay_latency(struct walker *walker, double begin, double latency)
 {
-    int32_t from = relation->from[rank];
-    return (round->merged - 1) *
-           fmax(relation->latency[rank], from < 0 ? 0 : relation->latency[from]);
+    walker->clock = begin + latency;
+    catch_up(walker);
 }
 
 static void exchange(struct walker *walker, const struct round *round, double bytes)
@@ -112,29 +112,40 @@ static void exchange(struct walker *walker, const struct round *round, double by
     const struct stage *stage = walker->entity->stage;
     const struct fold *fold = stage->simulation->fold;
     const struct relation *relation = &stage->simulation->traffic->relation[round->relation];
-    int32_t class = walker->entity->class;
+    int32_t class = walker->entity->class, rank = fold->member[class];
     int32_t to = fold_to(fold, relation, class), from = fold_from(fold, relation, class);
     if (to < 0 && from < 0)
         return;
+    long size = lround(bytes * PLATFORM_BYTE_SCALE);
     const struct place *here = place(stage, round->relation, class);
     if (walker->host != here->host)
         sg_actor_set_host(sg_actor_self(), here->host);
     walker->host = here->host;
 
-    sg_comm_t sent = NULL, received = NULL;
-    void *message = NULL;
-    if (to >= 0)
-        sent = sg_mailbox_put_async(place(stage, round->relation, to)->queue, walker,
-                                    lround(bytes * PLATFORM_BYTE_SCALE));
-    if (from >= 0)
-        received = sg_mailbox_get_async(here->queue, &message);
-    if (sent)
+    sg_mailbox_t there = to < 0 ? NULL : place(stage, round->relation, to)->queue;
+    double begin = simgrid_get_clock();
+    double send_latency = to < 0 ? INFINITY : round->merged * relation->latency[rank];
+    double receive_latency =
+        from < 0 ? INFINITY : round->merged * relation->latency[relation->from[rank]];
+    if (send_latency <= receive_latency) {
+        pay_latency(walker, begin, send_latency);
+        sg_comm_t sent = sg_mailbox_put_async(there, walker, size);
+        if (from >= 0) {
+            pay_latency(walker, begin, receive_latency);
+            sg_mailbox_get(here->queue);
+        }
         sg_comm_wait(sent);
-    if (received)
+    } else {
+        pay_latency(walker, begin, receive_latency);
+        void *message;
+        sg_comm_t received = sg_mailbox_get_async(here->queue, &message);
+        if (to >= 0) {
+            pay_latency(walker, begin, send_latency);
+            sg_mailbox_put(there, walker, size);
+        }
         sg_comm_wait(received);
+    }
     stage->trace->messages += to >= 0;
-    if (round->merged > 1)
-        sg_actor_sleep_for(merged_latency(round, relation, fold->member[class]));
 }
 
 static void run_collective(struct walker *walker, int32_t id)

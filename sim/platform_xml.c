@@ -34,20 +34,6 @@ static void print_links(struct text *out, const struct traffic *traffic, const s
     free(printed);
 }
 
-static void print_latencies(struct text *out, const struct traffic *traffic,
-                            const struct fold *fold)
-{
-    for (int32_t p = 0; p < traffic->relation_count; p++) {
-        const struct relation *relation = &traffic->relation[p];
-        for (int32_t c = 0; c < fold->count; c++) {
-            int32_t member = fold->member[c];
-            if (relation->to[member] >= 0)
-                text_add(out, "<link id=\"%d.%d\" bandwidth=\"1e30Bps\" latency=\"%.17gs\"/>\n", p,
-                         member, relation->latency[member]);
-        }
-    }
-}
-
 static void print_route(struct text *out, const struct traffic *traffic, const struct fold *fold,
                         int32_t p, int32_t class)
 {
@@ -62,7 +48,7 @@ static void print_route(struct text *out, const struct traffic *traffic, const s
             text_add(out, "<link_ctn id=\"%s\"/>", name);
         free(name);
     }
-    text_add(out, "<link_ctn id=\"%d.%d\"/></route>\n", p, member);
+    text_add(out, "</route>\n");
 }
 
 /* The first class of the chain that @class is in, or @class itself in a cycle. */
@@ -116,7 +102,6 @@ void platform_xml_print(struct text *out, const struct traffic *traffic, const s
                   "<zone id=\"start\" routing=\"None\">"
                   "<host id=\"" PLATFORM_HOME "\" speed=\"1f\"/></zone>\n");
     print_links(out, traffic, fold);
-    print_latencies(out, traffic, fold);
     for (int32_t p = 0; p < traffic->relation_count; p++)
         print_zones(out, traffic, fold, p);
     text_add(out, "</zone>\n</platform>\n");

@@ -9,8 +9,8 @@
  * (quadratic in the hosts of a zone) small.
  *
  * A link that k flows of one class cross stands k times in the class's route: the one flow of the
- * folded platform then weighs as much as the k flows it stands for.  A route's latency is a link of
- * its own with bandwidth to spare; the others have none.
+ * folded platform then weighs as much as the k flows it stands for.  Links have no latency: the
+ * actors pay it (see lane.h).
  */
 
 #include "core/base.h"

@@ -14,16 +14,23 @@
 #include "sim/lane.h"
 #include "sim/platform_xml.h"
 
-/* Address sanitizer does not know SimGrid's hand-made stacks. */
+/* The address sanitizer does not know SimGrid's hand-made stacks. */
 #ifdef __SANITIZE_ADDRESS__
 #define CONTEXTS "thread"
-#else
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define CONTEXTS "thread"
+#endif
+#endif
+#ifndef CONTEXTS
 #define CONTEXTS "raw"
 #endif
 
-/* Latency and bandwidth are the platform's; SimGrid adds no factors of its own.  Its log is off:
- * what goes wrong is told by our own messages. */
-static const char *const settings[] = {
+/* Bandwidth is the platform's and latency the actors' (lane.h); SimGrid adds no factors of its own.
+ * Its log is off: what goes wrong is told by our own messages.  Stacks are small because there may
+ * be tens of thousands, and unguarded because each guard would take two of the 65530 mappings a
+ * process may have; the actors need less than half. */
+static char settings[][40] = {
     "foretrain-sim",
     "--cfg=network/model:CM02",
     "--cfg=network/TCP-gamma:0",
@@ -31,7 +38,7 @@ static const char *const settings[] = {
     "--cfg=surf/precision:1e-13",
     "--cfg=maxmin/precision:1e-12",
     "--cfg=contexts/factory:" CONTEXTS,
-    "--cfg=contexts/stack-size:64",
+    "--cfg=contexts/stack-size:16",
     "--cfg=contexts/guard-size:0",
     "--log=root.app:file:/dev/null",
 };
@@ -51,10 +58,10 @@ static int load_platform(const struct text *xml, struct err *err)
 
 static int start_engine(const struct traffic *traffic, const struct fold *fold, struct err *err)
 {
-    char *argv[sizeof(settings) / sizeof(*settings) + 1] = {NULL};
     int argc = (int)(sizeof(settings) / sizeof(*settings));
+    char *argv[sizeof(settings) / sizeof(*settings) + 1] = {NULL};
     for (int i = 0; i < argc; i++)
-        argv[i] = base_copy(settings[i]);
+        argv[i] = settings[i];
     simgrid_init(&argc, argv);
     struct text xml = {0};
     platform_xml_print(&xml, traffic, fold);
@@ -68,32 +75,39 @@ static bool is_noisy(const struct noise *noise)
     return noise->compute_cv > 0 || noise->straggler_fraction > 0;
 }
 
-static bool is_affordable(const struct run *run, const struct schedule *schedule,
-                          const struct traffic *traffic, const struct fold *fold)
+static int64_t count_messages(const struct run *run, const struct schedule *schedule,
+                              const struct traffic *traffic, const struct fold *fold)
 {
-    return traffic_messages(traffic, schedule, fold->member, fold->count) * run->iterations <=
-           SIM_MESSAGE_LIMIT;
+    return run->iterations * traffic_messages(traffic, schedule, fold->member, fold->count);
 }
 
-/* Decide on the grain and find the classes that go with it. */
+static bool wants_every_rank(const struct run *run, const struct schedule *schedule,
+                             const struct traffic *traffic, const struct fold *every_rank)
+{
+    return run->grain == GRAIN_FULL ||
+           (run->grain == GRAIN_AUTO && is_noisy(&run->noise) &&
+            count_messages(run, schedule, traffic, every_rank) <= SIM_MESSAGE_LIMIT);
+}
+
+/* Find the classes to simulate and how many rounds to merge, and put it down as @grain. */
 static struct fold *choose(const struct run *run, const struct schedule *schedule,
                            struct traffic *traffic, enum grain *grain)
 {
-    struct fold *full = fold_none(traffic);
-    bool exact_noise = *grain == GRAIN_AUTO && is_noisy(&run->noise) &&
-                       is_affordable(run, schedule, traffic, full);
-    if (*grain == GRAIN_FULL || exact_noise) {
-        *grain = GRAIN_FULL;
-        return full;
+    *grain = GRAIN_FULL;
+    struct fold *fold = fold_none(traffic);
+    if (wants_every_rank(run, schedule, traffic, fold))
+        return fold;
+    fold_free(fold);
+    fold = fold_build(traffic);
+    int64_t messages = count_messages(run, schedule, traffic, fold);
+    if (run->grain == GRAIN_COARSE || (run->grain == GRAIN_AUTO && messages > SIM_MESSAGE_LIMIT)) {
+        *grain = GRAIN_COARSE;
+        traffic_merge(traffic, run->grain == GRAIN_COARSE
+                                   ? INT32_MAX
+                                   : (int32_t)(messages / SIM_MESSAGE_LIMIT + 1));
+    } else if (fold->count < traffic->fabric->ranks) {
+        *grain = GRAIN_FOLDED;
     }
-    fold_free(full);
-    struct fold *fold = fold_build(traffic);
-    if (*grain == GRAIN_AUTO)
-        *grain = is_affordable(run, schedule, traffic, fold) ? GRAIN_FOLDED : GRAIN_COARSE;
-    if (*grain == GRAIN_FOLDED && fold->count == traffic->fabric->ranks)
-        *grain = GRAIN_FULL;
-    if (*grain == GRAIN_COARSE)
-        traffic_merge(traffic);
     return fold;
 }
 
@@ -101,7 +115,7 @@ static int sim_run(const struct run *run, const struct schedule *schedule, struc
                    struct err *err)
 {
     assert(schedule->sealed && run->iterations >= 1);
-    enum grain grain = run->grain;
+    enum grain grain;
     struct traffic *traffic = traffic_build(run->fabric, schedule);
     struct fold *fold = choose(run, schedule, traffic, &grain);
     struct simulation simulation = {

@@ -9,8 +9,8 @@
  * What GRAIN_AUTO takes: without noise, folded, which is exact; with noise, full, because ranks
  * that differ at random are not alike.  Where that would take more than SIM_MESSAGE_LIMIT messages:
  * with noise, folded, and everybody computes as long as the slowest rank is expected to; if that is
- * still too much, coarse.  The trace names what was taken; a folded run in which no two ranks are
- * alike is a full run and named so.
+ * still too much, coarse, merging no more rounds than the limit asks for.  The trace names what was
+ * taken; a folded run in which no two ranks are alike is a full run and named so.
  */
 
 #include "core/backend.h"
@@ -18,5 +18,5 @@
 /** The name is "sim". */
 extern const struct backend backend_sim;
 
-/** Messages of a run up to which GRAIN_AUTO looks at each one; about four seconds. */
-enum { SIM_MESSAGE_LIMIT = 1000000 };
+/** Messages of a run up to which GRAIN_AUTO looks at each one; about half a second. */
+enum { SIM_MESSAGE_LIMIT = 150000 };

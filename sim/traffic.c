@@ -132,14 +132,14 @@ struct traffic *traffic_build(const struct fabric *fabric, const struct schedule
     return traffic;
 }
 
-void traffic_merge(struct traffic *traffic)
+void traffic_merge(struct traffic *traffic, int32_t limit)
 {
     for (int32_t i = 0; i < traffic->program_count; i++) {
         struct program *program = &traffic->program[i];
         int32_t end = program->begin;
         for (int32_t k = program->begin; k < program->end; k++) {
             struct round round = traffic->round[k], *last = &traffic->round[end - 1];
-            if (end > program->begin && last->relation == round.relation) {
+            if (end > program->begin && last->relation == round.relation && last->merged < limit) {
                 last->share += round.share;
                 last->merged++;
             } else {

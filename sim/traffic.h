@@ -51,8 +51,9 @@ struct traffic {
 /** The traffic of @schedule on @fabric, which is borrowed.  Never fails. */
 struct traffic *traffic_build(const struct fabric *fabric, const struct schedule *schedule);
 
-/** Merge consecutive rounds of one relation: one message carries the bytes of them all. */
-void traffic_merge(struct traffic *traffic);
+/** Merge up to @limit consecutive rounds of one relation: one message carries the bytes of them all
+ * and pays all their latencies. */
+void traffic_merge(struct traffic *traffic, int32_t limit);
 
 /** Messages the ranks @rank (count) send in one iteration of @schedule. */
 int64_t traffic_messages(const struct traffic *traffic, const struct schedule *schedule,
