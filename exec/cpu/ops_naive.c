@@ -291,14 +291,18 @@ void naive_relu_backward(int64_t count, const float *y, float *dy)
             dy[i] = 0;
 }
 
+/* The largest term is 1 after scaling: what is left cannot overflow. */
 static double log_sum_exp(int32_t count, const float *x)
 {
-    double largest = (double)x[0], sum = 0;
+    int32_t largest = 0;
+    double others = 0;
     for (int32_t i = 1; i < count; i++)
-        largest = fmax(largest, (double)x[i]);
+        if (x[i] > x[largest])
+            largest = i;
     for (int32_t i = 0; i < count; i++)
-        sum += exp((double)x[i] - largest);
-    return largest + log(sum);
+        if (i != largest)
+            others += exp((double)x[i] - (double)x[largest]);
+    return (double)x[largest] + log1p(others);
 }
 
 double naive_loss(int32_t batch, int32_t classes, const float *x, const int32_t *label,
