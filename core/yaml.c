@@ -120,22 +120,29 @@ static struct node *new_node(struct reader *reader, enum node_kind kind)
     return node;
 }
 
-static char *token_text(struct fy_token *token)
+/* The characters of @token one by one: fy_token_get_text() of libfyaml 0.7.12 leaks when a text
+ * is put together from many pieces. */
+static struct text token_text(struct fy_token *token)
 {
-    size_t length = 0;
-    const char *text = token ? fy_token_get_text(token, &length) : NULL;
-    struct text copy = {0};
-    text_append(&copy, text, text ? (int64_t)length : 0);
-    return copy.data;
+    struct text text = {0};
+    text_append(&text, NULL, 0);
+    struct fy_token_iter *iterator = token ? fy_token_iter_create(token) : NULL;
+    for (int byte; iterator && (byte = fy_token_iter_getc(iterator)) >= 0;) {
+        char piece = (char)byte;
+        text_append(&text, &piece, 1);
+    }
+    if (iterator)
+        fy_token_iter_destroy(iterator);
+    return text;
 }
 
 /* NULL, with a message: an escape wrote a NUL, which would hide the rest of the text. */
 static char *scalar_text(const struct reader *reader, struct fy_token *token)
 {
-    char *text = token_text(token);
-    if (!token || strlen(text) == fy_token_get_text_length(token))
-        return text;
-    free(text);
+    struct text text = token_text(token);
+    if ((int64_t)strlen(text.data) == text.length)
+        return text.data;
+    text_release(&text);
     origin_error(&reader->last, reader->err, "a NUL character cannot be part of a text");
     return NULL;
 }
@@ -286,7 +293,7 @@ static int read_children(struct reader *reader, struct node *node, int32_t depth
 static struct node *read_value(struct reader *reader, struct fy_event *event, int32_t depth)
 {
     if (event->type == FYET_ALIAS) {
-        char *name = token_text(event->alias.anchor);
+        char *name = token_text(event->alias.anchor).data;
         struct node *node = expand_alias(reader, name, depth);
         free(name);
         return node;
@@ -305,7 +312,7 @@ static struct node *read_node(struct reader *reader, struct fy_event *event, int
 {
     struct fy_token *tag = fy_event_get_tag_token(event);
     struct fy_token *anchor = event->type == FYET_ALIAS ? NULL : fy_event_get_anchor_token(event);
-    char *name = anchor ? token_text(anchor) : NULL;
+    char *name = anchor ? token_text(anchor).data : NULL;
     bool alias = event->type == FYET_ALIAS;
     struct node *node = NULL;
     if (tag)

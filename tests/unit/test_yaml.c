@@ -69,6 +69,27 @@ static void json_is_read_as_well(void **state)
     yaml_free(document);
 }
 
+static void every_style_of_text_is_read(void **state)
+{
+    (void)state;
+    struct document *document = read_text("folded: >\n  one\n  two\n\n  three\n"
+                                          "kept: |-\n  one\n   two\n"
+                                          "plain: one\n  two\n"
+                                          "single: 'it''s\n  two'\n"
+                                          "quotes: ''\n"
+                                          "double: \"tab\\tline\\n\\u20ac\\x41 \\\n  joined\"\n");
+    const char *const texts[] = {"one two\nthree\n",
+                                 "one\n two",
+                                 "one two",
+                                 "it's two",
+                                 "",
+                                 "tab\tline\n\xe2\x82\xac"
+                                 "A joined"};
+    for (int i = 0; i < 6; i++)
+        assert_string_equal(yaml_root(document)->child[i]->text, texts[i]);
+    yaml_free(document);
+}
+
 static void messages_underline_the_value(void **state)
 {
     (void)state;
@@ -333,6 +354,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nodes_know_where_they_stand),
         cmocka_unit_test(json_is_read_as_well),
+        cmocka_unit_test(every_style_of_text_is_read),
         cmocka_unit_test(messages_underline_the_value),
         cmocka_unit_test(long_lines_are_shown_around_the_fault),
         cmocka_unit_test(aliases_are_copies),
