@@ -1,74 +1,10 @@
 #include "sim/sim.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <math.h>
-#include <simgrid/engine.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-#include "core/base.h"
+#include "sim/engine.h"
 #include "sim/lane.h"
-#include "sim/platform_xml.h"
-
-/* The address sanitizer does not know SimGrid's hand-made stacks. */
-#ifdef __SANITIZE_ADDRESS__
-#define CONTEXTS "thread"
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define CONTEXTS "thread"
-#endif
-#endif
-#ifndef CONTEXTS
-#define CONTEXTS "raw"
-#endif
-
-/* Bandwidth is the platform's and latency the actors' (lane.h); SimGrid adds no factors of its own.
- * Its log is off: what goes wrong is told by our own messages.  Stacks are small because there may
- * be tens of thousands, and unguarded because each guard would take two of the 65530 mappings a
- * process may have; the actors need less than half. */
-static char settings[][40] = {
-    "foretrain-sim",
-    "--cfg=network/model:CM02",
-    "--cfg=network/TCP-gamma:0",
-    "--cfg=network/crosstraffic:0",
-    "--cfg=surf/precision:1e-13",
-    "--cfg=maxmin/precision:1e-12",
-    "--cfg=contexts/factory:" CONTEXTS,
-    "--cfg=contexts/stack-size:16",
-    "--cfg=contexts/guard-size:0",
-    "--log=root.app:file:/dev/null",
-};
-
-/* SimGrid reads a platform by path only; this one needs no name on any disk. */
-static int load_platform(const struct text *xml, struct err *err)
-{
-    int file = memfd_create("platform", 0);
-    if (file < 0 || write(file, xml->data, (size_t)xml->length) != xml->length)
-        return err_add_code(err, 70, "simulator: cannot store the platform: %s", strerror(errno));
-    char path[32];
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
-    simgrid_load_platform(path);
-    close(file);
-    return 0;
-}
-
-static int start_engine(const struct traffic *traffic, const struct fold *fold, struct err *err)
-{
-    int argc = (int)(sizeof(settings) / sizeof(*settings));
-    char *argv[sizeof(settings) / sizeof(*settings) + 1] = {NULL};
-    for (int i = 0; i < argc; i++)
-        argv[i] = settings[i];
-    simgrid_init(&argc, argv);
-    struct text xml = {0};
-    platform_xml_print(&xml, traffic, fold);
-    int status = load_platform(&xml, err);
-    text_release(&xml);
-    return status;
-}
 
 static bool is_noisy(const struct noise *noise)
 {
@@ -131,7 +67,7 @@ static int sim_run(const struct run *run, const struct schedule *schedule, struc
     trace->schedule_hash = schedule_hash(schedule);
     trace->ranks = traffic->fabric->ranks;
     trace->entities = fold->count;
-    int status = start_engine(traffic, fold, err);
+    int status = engine_start(traffic, fold, err);
     if (status == 0)
         status = simulation_run(&simulation, trace, err);
     fold_free(fold);
