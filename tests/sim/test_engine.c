@@ -1,0 +1,189 @@
+#include "sim/engine.h"
+
+#include <simgrid/engine.h>
+#include <simgrid/host.h>
+#include <simgrid/link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xbt/dynar.h>
+
+#include "sim/lane.h"
+#include "sim/platform_xml.h"
+#include "world.h"
+
+/* A fabric, the traffic of one all-reduce on it, and its classes. */
+struct scene {
+    const struct fabric *fabric;
+    struct schedule *schedule;
+    struct traffic *traffic;
+    struct fold *fold;
+};
+
+static struct scene scene_new(const struct fabric *fabric, struct grid grid, bool fold)
+{
+    struct scene scene = {.fabric = fabric};
+    scene.schedule = world_step(grid, ALGORITHM_TORUS2D, 1, 1000000);
+    scene.traffic = traffic_build(fabric, scene.schedule);
+    scene.fold = fold ? fold_build(scene.traffic) : fold_none(scene.traffic);
+    return scene;
+}
+
+static void scene_release(struct scene *scene)
+{
+    fold_free(scene->fold);
+    traffic_free(scene->traffic);
+    schedule_free(scene->schedule);
+}
+
+/* --- routes --- */
+
+static sg_host_t host_of(const struct scene *scene, int32_t relation, int32_t class)
+{
+    char *name = platform_host_name(scene->fold, relation, class);
+    sg_host_t host = sg_host_by_name(name);
+    free(name);
+    return host;
+}
+
+/* The route that SimGrid takes for a message of @class, as names of links. */
+static void print_simulated(struct text *out, const struct scene *scene, int32_t relation,
+                            int32_t class)
+{
+    int32_t to = fold_to(scene->fold, &scene->traffic->relation[relation], class);
+    xbt_dynar_t links = xbt_dynar_new(sizeof(sg_link_t), NULL);
+    sg_host_get_route(host_of(scene, relation, class), host_of(scene, relation, to), links);
+    for (unsigned i = 0; i < xbt_dynar_length(links); i++)
+        text_add(out, "%s ", sg_link_get_name(xbt_dynar_get_as(links, i, sg_link_t)));
+    xbt_dynar_free(&links);
+}
+
+/* The route as the fabric describes it: a link of a larger class of flows stands several times. */
+static void print_described(struct text *out, const struct scene *scene, int32_t relation,
+                            int32_t class)
+{
+    int32_t rank = scene->fold->member[class];
+    struct route route =
+        fabric_route(scene->fabric, rank, scene->traffic->relation[relation].to[rank]);
+    for (int32_t i = 0; i < route.count; i++) {
+        int32_t link = scene->fold->link_class[route.link[i]];
+        char *name = fabric_link_name(scene->fabric, scene->fold->link_member[link]);
+        for (int32_t k = 0; k < scene->fold->size[class] / scene->fold->link_size[link]; k++)
+            text_add(out, "%s ", name);
+        free(name);
+    }
+}
+
+static int compare_routes(const void *argument)
+{
+    const struct scene *scene = argument;
+    struct err err = {0};
+    if (engine_start(scene->traffic, scene->fold, &err) < 0)
+        return 1;
+    for (int32_t p = 0; p < scene->traffic->relation_count; p++) {
+        for (int32_t c = 0; c < scene->fold->count; c++) {
+            struct text simulated = {0}, described = {0};
+            print_simulated(&simulated, scene, p, c);
+            print_described(&described, scene, p, c);
+            if (strcmp(simulated.data, described.data) != 0) {
+                fprintf(stderr, "%sis not %s\n", simulated.data, described.data);
+                return 1;
+            }
+            text_release(&simulated);
+            text_release(&described);
+        }
+    }
+    return 0;
+}
+
+static void assert_routes(struct fabric *fabric, struct grid grid, bool fold)
+{
+    struct scene scene = scene_new(fabric, grid, fold);
+    assert_int_equal(in_child(compare_routes, &scene, NULL), 0);
+    scene_release(&scene);
+    fabric_free(fabric);
+}
+
+static void messages_take_the_routes_of_the_fabric(void **state)
+{
+    (void)state;
+    assert_routes(world_cluster(24, 4, 2, 10e9), (struct grid){4, 6}, false);
+    assert_routes(world_platform("abci", 272, (struct grid){34, 8}), (struct grid){34, 8}, false);
+    assert_routes(world_platform("generic-fat-tree", 64, (struct grid){8, 8}), (struct grid){8, 8},
+                  false);
+    assert_routes(world_torus((struct grid){5, 3}), (struct grid){5, 3}, false);
+}
+
+static void a_folded_route_repeats_what_its_members_share(void **state)
+{
+    (void)state;
+    assert_routes(world_cluster(24, 4, 2, 10e9), (struct grid){4, 6}, true);
+    assert_routes(world_platform("abci", 272, (struct grid){68, 4}), (struct grid){68, 4}, true);
+}
+
+/* --- a platform as text --- */
+
+static void the_smallest_platform_reads_as_expected(void **state)
+{
+    (void)state;
+    struct fabric *fabric = world_torus((struct grid){2, 1});
+    struct scene scene = scene_new(fabric, (struct grid){2, 1}, true);
+    struct text xml = {0};
+    platform_xml_print(&xml, scene.traffic, scene.fold);
+    assert_non_null(strstr(xml.data,
+                           "<link id=\"rank0.row.next\" bandwidth=\"26214400000000000Bps\" "
+                           "latency=\"0s\"/>\n"
+                           "<zone id=\"zone0.0\" routing=\"Full\">\n"
+                           "<host id=\"0.0\" speed=\"1f\"/>\n"
+                           "<route src=\"0.0\" dst=\"0.0\" symmetrical=\"NO\">"
+                           "<link_ctn id=\"rank0.row.next\"/></route>\n"
+                           "</zone>\n"));
+    text_release(&xml);
+    scene_release(&scene);
+    fabric_free(fabric);
+}
+
+/* --- deadlock --- */
+
+/* One rank never learns that it receives: its sender waits for ever. */
+static int run_into_deadlock(const void *argument)
+{
+    const struct scene *scene = argument;
+    struct err err = {0};
+    if (engine_start(scene->traffic, scene->fold, &err) < 0)
+        return 1;
+    scene->traffic->relation[0].from[3] = -1;
+    struct run run = world_run(scene->fabric, GRAIN_FULL);
+    struct simulation simulation = {&run, scene->schedule, scene->traffic, scene->fold, 0};
+    struct trace trace = {0};
+    if (simulation_run(&simulation, &trace, &err) == 0)
+        return 1;
+    printf("%s", err.text);
+    return err.exit_code;
+}
+
+static void a_deadlock_is_one_readable_line(void **state)
+{
+    (void)state;
+    struct fabric *fabric = world_torus((struct grid){4, 4});
+    struct scene scene = scene_new(fabric, (struct grid){4, 4}, false);
+    struct text text = {0};
+    assert_int_equal(in_child(run_into_deadlock, &scene, &text), 70);
+    text_add(&text, "%s", "");
+    assert_ptr_equal(strstr(text.data, "simulator: deadlock: rank "), text.data);
+    assert_int_equal(strchr(text.data, '\n') - text.data, text.length - 1);
+    text_release(&text);
+    scene_release(&scene);
+    fabric_free(fabric);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(messages_take_the_routes_of_the_fabric),
+        cmocka_unit_test(a_folded_route_repeats_what_its_members_share),
+        cmocka_unit_test(the_smallest_platform_reads_as_expected),
+        cmocka_unit_test(a_deadlock_is_one_readable_line),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,127 @@
+#include "sim/fold.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "sim/sim.h"
+#include "world.h"
+
+/* --- folded = full --- */
+
+/* Returns how many classes there were. */
+static int32_t assert_same_digits(const struct fabric *fabric, const struct schedule *schedule)
+{
+    struct run run = world_run(fabric, GRAIN_FOLDED);
+    run.traced_ranks = 1;
+    run.iterations = 2;
+    struct trace folded = simulate(&run, schedule);
+    run.grain = GRAIN_FULL;
+    struct trace full = simulate(&run, schedule);
+    for (int32_t i = 0; i < 2; i++) {
+        char a[32], b[32];
+        snprintf(a, sizeof(a), "%.12g", folded.iteration_end[i]);
+        snprintf(b, sizeof(b), "%.12g", full.iteration_end[i]);
+        assert_string_equal(a, b);
+    }
+    assert_int_equal(full.entities, fabric->ranks);
+    int32_t classes = folded.entities;
+    trace_release(&folded);
+    trace_release(&full);
+    return classes;
+}
+
+/* Racks of 34 nodes hold 136 GPUs, so all of these send between racks. */
+static void folded_equals_full_on_abci(void **state)
+{
+    (void)state;
+    static const struct {
+        struct grid grid;
+        int32_t classes;
+    } shapes[] = {{{34, 8}, 136},  {{68, 4}, 8},  {{136, 2}, 4}, {{4, 68}, 34},
+                  {{17, 16}, 136}, {{8, 34}, 68}, {{136, 3}, 4}, {{12, 24}, 288}};
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
+        struct grid grid = shapes[i].grid;
+        struct fabric *fabric = world_platform("abci", grid_ranks(grid), grid);
+        struct schedule *schedule = world_step(grid, ALGORITHM_TORUS2D, 2, 50000000);
+        assert_int_equal(assert_same_digits(fabric, schedule), shapes[i].classes);
+        schedule_free(schedule);
+        fabric_free(fabric);
+    }
+}
+
+/* Small racks, an uplink of 0.3 of what they could send.  Trees and halving-doubling among 48 ranks
+ * treat them too differently to be folded much. */
+static void folded_equals_full_for_every_algorithm(void **state)
+{
+    (void)state;
+    struct grid grid = {8, 6};
+    struct fabric *fabric = world_cluster(48, 4, 3, 9e9);
+    for (enum algorithm a = 0; a < ALGORITHM_COUNT; a++) {
+        struct schedule *schedule = world_step(grid, a, 2, 10000000);
+        int32_t classes = assert_same_digits(fabric, schedule);
+        if (a == ALGORITHM_RING || a == ALGORITHM_TORUS2D || a == ALGORITHM_HIERARCHICAL)
+            assert_true(classes < 48);
+        schedule_free(schedule);
+    }
+    fabric_free(fabric);
+}
+
+/* --- classes --- */
+
+static struct fold *folded(const struct fabric *fabric, struct grid grid)
+{
+    struct schedule *schedule = world_step(grid, ALGORITHM_TORUS2D, 1, 1000);
+    struct traffic *traffic = traffic_build(fabric, schedule);
+    struct fold *fold = fold_build(traffic);
+    traffic_free(traffic);
+    schedule_free(schedule);
+    return fold;
+}
+
+static void all_ranks_of_a_torus_are_alike(void **state)
+{
+    (void)state;
+    struct grid grid = {7, 5};
+    struct fabric *fabric = world_torus(grid);
+    struct fold *fold = folded(fabric, grid);
+    assert_int_equal(fold->count, 1);
+    assert_int_equal(fold->size[0], 35);
+    fold_free(fold);
+    fabric_free(fabric);
+}
+
+static void one_slow_link_tells_all_ranks_apart(void **state)
+{
+    (void)state;
+    struct grid grid = {7, 5};
+    struct fabric *fabric = world_torus(grid);
+    fabric->link[fabric_route(fabric, 8, 9).link[0]].bandwidth /= 2;
+    struct fold *fold = folded(fabric, grid);
+    assert_int_equal(fold->count, 35);
+    fold_free(fold);
+    fabric_free(fabric);
+}
+
+static void devices_of_one_node_are_told_apart_by_their_neighbours(void **state)
+{
+    (void)state;
+    struct grid grid = {4, 4};
+    struct fabric *fabric = world_cluster(16, 4, 1, 10e9);
+    struct fold *fold = folded(fabric, grid);
+    for (int32_t r = 0; r < 16; r++)
+        assert_int_equal(fold->class_of[r], 0);
+    fold_free(fold);
+    fabric_free(fabric);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(folded_equals_full_on_abci),
+        cmocka_unit_test(folded_equals_full_for_every_algorithm),
+        cmocka_unit_test(all_ranks_of_a_torus_are_alike),
+        cmocka_unit_test(one_slow_link_tells_all_ranks_apart),
+        cmocka_unit_test(devices_of_one_node_are_told_apart_by_their_neighbours),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,332 @@
+#include "sim/sim.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "world.h"
+
+/* Blocks are whole 2^-20 bytes in SimGrid, and times are sums of up to 8190 rounded terms: both
+ * stay far below this. */
+static const double rounding = 1e-9;
+
+/* --- closed forms --- */
+
+static double all_reduce_seconds(struct grid grid, enum algorithm algorithm, enum grain grain)
+{
+    struct fabric *fabric = world_torus(grid);
+    struct schedule *schedule = schedule_new(grid);
+    schedule_add_all_reduce(schedule, algorithm, 0, 0, 100000000, -1);
+    struct run run = world_run(fabric, grain);
+    run.traced_ranks = 1;
+    double seconds = simulated_seconds(&run, sealed(schedule));
+    schedule_free(schedule);
+    fabric_free(fabric);
+    return seconds;
+}
+
+static void torus_all_reduce_takes_its_closed_form(void **state)
+{
+    (void)state;
+    for (int32_t k = 8; k <= 64; k *= 2) {
+        double expected =
+            2 * (k - 1) * (1e8 / (k * 75e9) + 1e-6) + 2 * (k - 1) * (1e8 / (k * k * 25e9) + 5e-6);
+        for (enum grain grain = GRAIN_AUTO; grain < GRAIN_COUNT; grain++) {
+            if (grain != GRAIN_FULL || k <= 32)
+                assert_near(all_reduce_seconds((struct grid){k, k}, ALGORITHM_TORUS2D, grain),
+                            expected, rounding);
+        }
+    }
+}
+
+static void ring_all_reduce_takes_its_closed_form(void **state)
+{
+    (void)state;
+    for (int32_t n = 64; n <= 4096; n *= 4) {
+        double expected = 2 * (n - 1) * (1e8 / (n * 25e9) + 5e-6);
+        struct grid grid = {n, 1};
+        assert_near(all_reduce_seconds(grid, ALGORITHM_RING, GRAIN_FOLDED), expected, rounding);
+        if (n <= 256)
+            assert_near(all_reduce_seconds(grid, ALGORITHM_RING, GRAIN_FULL), expected, rounding);
+    }
+}
+
+/* --- the analytic back end, where no link is shared --- */
+
+static double analytic_seconds(const struct run *run, const struct schedule *schedule)
+{
+    struct trace trace = {0};
+    struct err err = {0};
+    assert_int_equal(backend_analytic.run(run, schedule, &trace, &err), 0);
+    double seconds = trace.iteration_end[trace.iterations - 1];
+    trace_release(&trace);
+    return seconds;
+}
+
+/* Rows and columns of a torus have links of their own, and a lane sends one message at a time. */
+static void equals_analytic_where_no_link_is_shared(void **state)
+{
+    (void)state;
+    static const int64_t bytes[] = {1000003, 400000000}; /* bound by compute, by communication */
+    for (int32_t k = 4; k <= 16; k *= 2) {
+        struct grid grid = {k, k};
+        struct fabric *fabric = world_torus(grid);
+        for (int i = 0; i < 2; i++) {
+            struct schedule *schedule = world_step(grid, ALGORITHM_TORUS2D, 4, bytes[i]);
+            struct run run = world_run(fabric, GRAIN_FULL);
+            run.iterations = 3;
+            run.traced_ranks = 2;
+            assert_near(simulated_seconds(&run, schedule), analytic_seconds(&run, schedule),
+                        rounding);
+            schedule_free(schedule);
+        }
+        fabric_free(fabric);
+    }
+}
+
+/* Forward waits for the input read an iteration ago; reading is the slower of the two. */
+static void prefetches_as_the_analytic_back_end_does(void **state)
+{
+    (void)state;
+    struct grid grid = {2, 2};
+    struct schedule *schedule = schedule_new(grid);
+    struct step input = {.kind = STEP_INPUT, .lane = LANE_INPUT, .input = {.images = 3}};
+    struct step forward = {.lane = LANE_COMPUTE, .compute = {.flops = 2000000000}};
+    int32_t read = schedule_add(schedule, input, NULL, 0);
+    schedule_add(schedule, forward, &(struct dep){read, 1}, 1);
+    struct fabric *fabric = world_torus(grid);
+    struct run run = world_run(fabric, GRAIN_FULL);
+    run.iterations = 5;
+    run.input_workers = 1;
+    run.input_rate = 1000;
+    double seconds = simulated_seconds(&run, sealed(schedule));
+    assert_near(seconds, 5 * 3e-3, rounding);
+    assert_near(seconds, analytic_seconds(&run, schedule), rounding);
+    schedule_free(schedule);
+    fabric_free(fabric);
+}
+
+/* --- contention --- */
+
+static double seconds_on(const struct fabric *fabric, struct schedule *schedule)
+{
+    struct run run = world_run(fabric, GRAIN_FULL);
+    return simulated_seconds(&run, sealed(schedule));
+}
+
+/* Two racks of four nodes, and every rank sends half of the vector to the other rack. */
+static void four_flows_on_one_uplink_take_four_times_as_long(void **state)
+{
+    (void)state;
+    const double latency = 2e-6 + 2 * 3e-6, bytes = 50e6;
+    for (int32_t flows = 1; flows <= 4; flows *= 2) {
+        struct fabric *fabric = world_cluster(8, 1, 4, 40e9 / flows);
+        struct schedule *schedule = schedule_new((struct grid){4, 2});
+        add_ring(schedule, COLLECTIVE_ALL_GATHER, AXIS_COLUMN, 100000000);
+        assert_near(seconds_on(fabric, schedule), latency + flows * bytes / 10e9, rounding);
+        schedule_free(schedule);
+        fabric_free(fabric);
+    }
+}
+
+static double span_end(const struct trace *trace, int32_t rank, int32_t step)
+{
+    for (int64_t i = 0; i < trace->span_count; i++) {
+        if (trace->span[i].rank == rank && trace->span[i].step == step)
+            return trace->span[i].end;
+    }
+    fail_msg("rank %d has no span of step %d", rank, step);
+    return NAN;
+}
+
+/* A rank's NIC carries a message within the rack and one to another rack, which starts later. */
+static void flows_share_equally_whatever_their_latency(void **state)
+{
+    (void)state;
+    const double near = 2e-6, far = 2e-6 + 2 * 3e-6, bytes = 50e6, nic = 10e9;
+    struct fabric *fabric = world_cluster(4, 1, 2, 1e12);
+    struct schedule *schedule = schedule_new((struct grid){2, 2});
+    int32_t row = add_ring(schedule, COLLECTIVE_ALL_GATHER, AXIS_ROW, 100000000);
+    int32_t column = add_ring(schedule, COLLECTIVE_ALL_GATHER, AXIS_COLUMN, 100000000);
+    struct run run = world_run(fabric, GRAIN_FULL);
+    struct trace trace = simulate(&run, sealed(schedule));
+    for (int32_t rank = 0; rank < 4; rank++) {
+        assert_near(span_end(&trace, rank, row), far + 2 * (bytes / nic - (far - near)), rounding);
+        assert_near(span_end(&trace, rank, column), near + 2 * bytes / nic, rounding);
+    }
+    trace_release(&trace);
+    schedule_free(schedule);
+    fabric_free(fabric);
+}
+
+/* --- which rank is where --- */
+
+/* Rows of 4 lie within a node of 4; columns cross the network, 4 to a NIC. */
+static void ranks_are_numbered_node_by_node(void **state)
+{
+    (void)state;
+    const double bytes = 100000000;
+    static const enum axis axes[] = {AXIS_ROW, AXIS_COLUMN};
+    const double expected[] = {3 * (1e-6 + bytes / 4 / 50e9), 2e-6 + bytes / 2 / (10e9 / 4)};
+    struct fabric *fabric = world_cluster(8, 4, 2, 1e12);
+    for (int i = 0; i < 2; i++) {
+        struct schedule *schedule = schedule_new((struct grid){4, 2});
+        add_ring(schedule, COLLECTIVE_ALL_GATHER, axes[i], (int64_t)bytes);
+        assert_near(seconds_on(fabric, schedule), expected[i], rounding);
+        schedule_free(schedule);
+    }
+    fabric_free(fabric);
+}
+
+/* One slow link of a torus delays exactly the row it is in. */
+static void a_slow_link_is_felt_by_its_row_alone(void **state)
+{
+    (void)state;
+    struct grid grid = {4, 3};
+    struct fabric *fabric = world_torus(grid);
+    struct route route = fabric_route(fabric, 6, 7);
+    assert_int_equal(route.count, 1);
+    fabric->link[route.link[0]].bandwidth /= 10;
+    struct schedule *schedule = schedule_new(grid);
+    int32_t step = add_ring(schedule, COLLECTIVE_ALL_GATHER, AXIS_ROW, 75000000);
+    struct run run = world_run(fabric, GRAIN_FULL);
+    struct trace trace = simulate(&run, sealed(schedule));
+    double round = 1e-6 + 75e6 / 4 / 75e9, slow_round = 1e-6 + 75e6 / 4 / 7.5e9;
+    for (int32_t rank = 0; rank < 12; rank++) {
+        double end = span_end(&trace, rank, step);
+        if (rank / 4 != 1)
+            assert_near(end, 3 * round, rounding);
+        else
+            assert_true(end > slow_round);
+    }
+    assert_near(span_end(&trace, 7, step), 3 * slow_round, rounding);
+    trace_release(&trace);
+    schedule_free(schedule);
+    fabric_free(fabric);
+}
+
+/* --- noise --- */
+
+static const struct noise noises[] = {{.compute_cv = 0.05},
+                                      {.straggler_fraction = 0.05, .straggler_slowdown = 0.5}};
+
+static double noisy_seconds(const struct fabric *fabric, const struct schedule *schedule,
+                            struct noise noise, enum grain grain)
+{
+    struct run run = world_run(fabric, grain);
+    run.traced_ranks = 1;
+    run.noise = noise;
+    return simulated_seconds(&run, schedule);
+}
+
+/* Everybody waits for the slowest, so all computing as long as the slowest is expected to is a good
+ * approximation: within the spread of the slowest of 256, which is 0.4 standard deviations. */
+static void folded_noise_is_near_the_mean_of_full_runs(void **state)
+{
+    (void)state;
+    struct grid grid = {16, 16};
+    struct fabric *fabric = world_torus(grid);
+    struct schedule *schedule = world_step(grid, ALGORITHM_TORUS2D, 4, 100000000);
+    for (int i = 0; i < 2; i++) {
+        struct noise noise = noises[i];
+        double full = 0, folded = 0;
+        for (noise.seed = 1; noise.seed <= 5; noise.seed++) {
+            full += noisy_seconds(fabric, schedule, noise, GRAIN_FULL) / 5;
+            folded += noisy_seconds(fabric, schedule, noise, GRAIN_FOLDED) / 5;
+        }
+        assert_near(folded, full, 0.02);
+        assert_true(full > 1.05 * noisy_seconds(fabric, schedule, (struct noise){0}, GRAIN_FULL));
+    }
+    schedule_free(schedule);
+    fabric_free(fabric);
+}
+
+static void same_seed_same_answer(void **state)
+{
+    (void)state;
+    struct grid grid = {4, 4};
+    struct fabric *fabric = world_torus(grid);
+    struct schedule *schedule = world_step(grid, ALGORITHM_TORUS2D, 2, 1000000);
+    double first = noisy_seconds(fabric, schedule, noises[0], GRAIN_FULL);
+    assert_true(first == noisy_seconds(fabric, schedule, noises[0], GRAIN_FULL));
+    struct noise other = noises[0];
+    other.seed++;
+    assert_true(first != noisy_seconds(fabric, schedule, other, GRAIN_FULL));
+    schedule_free(schedule);
+    fabric_free(fabric);
+}
+
+/* --- what the trace says --- */
+
+static void assert_grain(struct grid grid, int32_t buckets, enum grain grain, struct noise noise,
+                         const char *name, int32_t entities)
+{
+    struct fabric *fabric = world_torus(grid);
+    struct schedule *schedule = world_step(grid, ALGORITHM_TORUS2D, buckets, 1000000);
+    struct run run = world_run(fabric, grain);
+    run.noise = noise;
+    run.traced_ranks = 1;
+    struct trace trace = simulate(&run, schedule);
+    assert_string_equal(trace.grain, name);
+    assert_int_equal(trace.entities, entities);
+    assert_int_equal(trace.ranks, grid_ranks(grid));
+    assert_true(trace.schedule_hash == schedule_hash(schedule));
+    trace_release(&trace);
+    schedule_free(schedule);
+    fabric_free(fabric);
+}
+
+static void names_the_grain_it_took(void **state)
+{
+    (void)state;
+    struct grid small = {4, 4}, large = {64, 64};
+    struct noise none = {0};
+    assert_grain(small, 1, GRAIN_AUTO, none, "folded", 1);
+    assert_grain(small, 1, GRAIN_FULL, none, "full", 16);
+    assert_grain(small, 1, GRAIN_COARSE, none, "coarse", 1);
+    assert_grain(small, 1, GRAIN_AUTO, noises[0], "full", 16);
+    assert_grain(large, 1, GRAIN_AUTO, noises[0], "folded", 1);
+    assert_grain(large, 700, GRAIN_AUTO, none, "coarse", 1);
+    assert_grain((struct grid){1, 1}, 1, GRAIN_FOLDED, none, "full", 1);
+}
+
+static void traces_the_first_the_last_and_evenly_between(void **state)
+{
+    (void)state;
+    static const int32_t expected[] = {0, 5, 10, 15};
+    struct grid grid = {4, 4};
+    struct fabric *fabric = world_torus(grid);
+    struct schedule *schedule = world_step(grid, ALGORITHM_TORUS2D, 1, 1000);
+    struct run run = world_run(fabric, GRAIN_FULL);
+    run.iterations = 2;
+    run.traced_ranks = 4;
+    struct trace trace = simulate(&run, schedule);
+    assert_int_equal(trace.span_count, 4 * 2 * schedule->step_count);
+    bool seen[16] = {false};
+    for (int64_t i = 0; i < trace.span_count; i++)
+        seen[trace.span[i].rank] = true;
+    for (int i = 0; i < 4; i++)
+        assert_true(seen[expected[i]]);
+    trace_release(&trace);
+    schedule_free(schedule);
+    fabric_free(fabric);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(torus_all_reduce_takes_its_closed_form),
+        cmocka_unit_test(ring_all_reduce_takes_its_closed_form),
+        cmocka_unit_test(equals_analytic_where_no_link_is_shared),
+        cmocka_unit_test(prefetches_as_the_analytic_back_end_does),
+        cmocka_unit_test(four_flows_on_one_uplink_take_four_times_as_long),
+        cmocka_unit_test(flows_share_equally_whatever_their_latency),
+        cmocka_unit_test(ranks_are_numbered_node_by_node),
+        cmocka_unit_test(a_slow_link_is_felt_by_its_row_alone),
+        cmocka_unit_test(folded_noise_is_near_the_mean_of_full_runs),
+        cmocka_unit_test(same_seed_same_answer),
+        cmocka_unit_test(names_the_grain_it_took),
+        cmocka_unit_test(traces_the_first_the_last_and_evenly_between),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

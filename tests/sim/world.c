@@ -1,0 +1,195 @@
+#include "world.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sim/sim.h"
+
+void assert_near(double value, double expected, double relative)
+{
+    if (!(fabs(value - expected) <= relative * fabs(expected)))
+        fail_msg("%.17g is not %.17g within %g", value, expected, relative);
+}
+
+static FILE *start_child(int (*function)(const void *argument), const void *argument, pid_t *pid)
+{
+    int end[2];
+    assert_int_equal(pipe(end), 0);
+    fflush(NULL);
+    *pid = fork();
+    assert_true(*pid >= 0);
+    if (*pid == 0) {
+        dup2(end[1], STDOUT_FILENO);
+        close(end[0]);
+        close(end[1]);
+        int code = function(argument);
+        fflush(NULL);
+        _exit(code);
+    }
+    close(end[1]);
+    return fdopen(end[0], "r");
+}
+
+int in_child(int (*function)(const void *argument), const void *argument, struct text *output)
+{
+    pid_t pid;
+    FILE *file = start_child(function, argument, &pid);
+    char part[4096];
+    for (size_t size; (size = fread(part, 1, sizeof(part), file)) > 0;)
+        if (output)
+            text_append(output, part, (int64_t)size);
+    fclose(file);
+    int status;
+    waitpid(pid, &status, 0);
+    if (!WIFEXITED(status))
+        fail_msg("the child died of signal %d", WTERMSIG(status));
+    return WEXITSTATUS(status);
+}
+
+struct job {
+    const struct run *run;
+    const struct schedule *schedule;
+};
+
+static int run_job(const void *argument)
+{
+    const struct job *job = argument;
+    struct trace trace = {0};
+    struct err err = {0};
+    if (backend_sim.run(job->run, job->schedule, &trace, &err) < 0) {
+        fprintf(stderr, "%s", err.text);
+        return err.exit_code;
+    }
+    return trace_write(stdout, &trace, &err) < 0;
+}
+
+struct trace simulate(const struct run *run, const struct schedule *schedule)
+{
+    struct job job = {run, schedule};
+    struct text text = {0};
+    assert_int_equal(in_child(run_job, &job, &text), 0);
+    struct trace trace = {0};
+    struct err err = {0};
+    FILE *file = fmemopen(text.data, (size_t)text.length, "r");
+    if (trace_read(file, &trace, &err) < 0)
+        fail_msg("%s", err.text);
+    fclose(file);
+    text_release(&text);
+    return trace;
+}
+
+double simulated_seconds(const struct run *run, const struct schedule *schedule)
+{
+    struct trace trace = simulate(run, schedule);
+    double seconds = trace.iteration_end[trace.iterations - 1];
+    trace_release(&trace);
+    return seconds;
+}
+
+struct fabric *world_torus(struct grid grid)
+{
+    static const struct link_kind row = {"row", 75e9, 1e-6}, column = {"column", 25e9, 5e-6};
+    return grid.rows == 1 ? fabric_lay_torus(grid, 1, &column, 0)
+                          : fabric_lay_torus(grid, 2, (struct link_kind[]){row, column}, 0);
+}
+
+struct fabric *world_platform(const char *name, int32_t ranks, struct grid grid)
+{
+    struct err err = {0};
+    struct platform *platform = platform_read(name, &err);
+    if (!platform)
+        fail_msg("%s", err.text);
+    int32_t devices = platform_devices_per_node(platform);
+    struct fabric *fabric = platform_fabric(platform, ranks / devices, devices, grid, &err);
+    if (!fabric)
+        fail_msg("%s", err.text);
+    platform_free(platform);
+    return fabric;
+}
+
+struct fabric *world_cluster(int32_t ranks, int32_t devices, int32_t nodes, double uplink)
+{
+    struct wiring wiring = {.count = {devices, 1, 0, 1}};
+    int32_t hub = wiring_first(&wiring, VERTEX_SWITCH);
+    for (int32_t d = 0; d < devices; d++)
+        wiring_add(&wiring, d, hub, 0);
+    wiring_add(&wiring, hub, wiring_first(&wiring, VERTEX_NIC), 0);
+    struct link_kind cable = {"cable", 50e9, 0};
+    struct link_group rack = {"rack", nodes, {"uplink", uplink, 3e-6}};
+    struct cluster_plan plan = {
+        .nodes = ranks / devices,
+        .devices_per_node = devices,
+        .wiring = &wiring,
+        .cable = &cable,
+        .cable_count = 1,
+        .nic = {"nic", 10e9, 0},
+        .group = &rack,
+        .group_count = 1,
+        .latency_inside = 1e-6,
+        .latency_between = 2e-6,
+    };
+    struct fabric *fabric = fabric_lay_cluster(&plan);
+    wiring_release(&wiring);
+    return fabric;
+}
+
+const struct device *world_device(void)
+{
+    static struct device device = {
+        .memory_bandwidth.value = 1e30, .math_efficiency.value = 1, .memory_efficiency.value = 1};
+    for (enum dtype dtype = 0; dtype < DTYPE_COUNT; dtype++)
+        device.peak[dtype].value = 1e12;
+    return &device;
+}
+
+struct run world_run(const struct fabric *fabric, enum grain grain)
+{
+    return (struct run){
+        .fabric = fabric, .device = world_device(), .iterations = 1, .grain = grain};
+}
+
+int32_t add_compute(struct schedule *schedule, double seconds, int32_t after)
+{
+    struct step step = {.lane = LANE_COMPUTE, .compute = {.flops = llround(seconds * 1e12)}};
+    return schedule_add(schedule, step, &(struct dep){after, 0}, after >= 0);
+}
+
+int32_t add_ring(struct schedule *schedule, enum collective_op op, enum axis axis, int64_t bytes)
+{
+    struct step step = {
+        .kind = STEP_COLLECTIVE,
+        .lane = axis == AXIS_COLUMN ? LANE_COLUMN : LANE_ROW,
+        .collective = {.op = op, .axis = axis, .algorithm = ALGORITHM_RING, .bytes = bytes},
+    };
+    return schedule_add(schedule, step, NULL, 0);
+}
+
+struct schedule *sealed(struct schedule *schedule)
+{
+    struct err err = {0};
+    if (schedule_seal(schedule, &err) < 0)
+        fail_msg("%s", err.text);
+    return schedule;
+}
+
+struct schedule *world_step(struct grid grid, enum algorithm algorithm, int32_t buckets,
+                            int64_t bytes)
+{
+    struct schedule *schedule = schedule_new(grid);
+    struct dep *dep = base_alloc(buckets, sizeof(*dep));
+    for (int32_t b = 0; b < buckets; b++) {
+        int32_t backward = add_compute(schedule, 1e-3, -1);
+        int32_t group = algorithm == ALGORITHM_HIERARCHICAL ? 4 : 0;
+        dep[b].step =
+            schedule_add_all_reduce(schedule, algorithm, group, b, bytes / buckets, backward);
+    }
+    struct step optimizer = {.lane = LANE_COMPUTE,
+                             .compute = {.op = COMPUTE_OPTIMIZER, .flops = 1000000000}};
+    schedule_add(schedule, optimizer, dep, buckets);
+    free(dep);
+    return sealed(schedule);
+}

@@ -1,0 +1,59 @@
+#pragma once
+
+/** @file
+ * Small worlds for the tests of the simulator.  SimGrid runs once per process, so each simulation
+ * runs in a child.
+ */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "core/backend.h"
+
+/** Fail unless @value is within @relative of @expected. */
+void assert_near(double value, double expected, double relative);
+
+/** Call @function in a child and keep what it writes to its standard output in @output (or NULL),
+ * to be released by the caller.  @return its exit code; the test fails when it dies. */
+int in_child(int (*function)(const void *argument), const void *argument, struct text *output);
+
+/** The trace of @schedule, simulated in a child; the test fails when that does. */
+struct trace simulate(const struct run *run, const struct schedule *schedule);
+
+/** The end of the last iteration of simulate() [s]. */
+double simulated_seconds(const struct run *run, const struct schedule *schedule);
+
+/** An ideal torus, or ring where rows = 1, of 75 GB/s and 1 us along rows, 25 GB/s and 5 us along
+ * columns. */
+struct fabric *world_torus(struct grid grid);
+
+/** The network of platforms/NAME.yaml for @ranks ranks. */
+struct fabric *world_platform(const char *name, int32_t ranks, struct grid grid);
+
+/** Nodes of @devices devices on a switch of 50 GB/s with one NIC of 10 GB/s, racks of @nodes nodes
+ * with an uplink of @uplink [bytes/s]; 1 us inside a node, 2 us between nodes, and 2 * 3 us more
+ * between racks. */
+struct fabric *world_cluster(int32_t ranks, int32_t devices, int32_t nodes, double uplink);
+
+/** A device that computes 1e12 FLOP/s and nothing else takes time. */
+const struct device *world_device(void);
+
+/** A run on @fabric at @grain, one iteration, all ranks traced. */
+struct run world_run(const struct fabric *fabric, enum grain grain);
+
+/** Append a compute step of @seconds that waits for @after (-1: nothing).  @return its id. */
+int32_t add_compute(struct schedule *schedule, double seconds, int32_t after);
+
+/** Append a collective by ring that waits for nothing.  @return its id. */
+int32_t add_ring(struct schedule *schedule, enum collective_op op, enum axis axis, int64_t bytes);
+
+/** Seal; the test fails when that does.  @return @schedule. */
+struct schedule *sealed(struct schedule *schedule);
+
+/** @buckets all-reduces of @bytes together, each after 1 ms more of compute; then an optimizer step
+ * of 1 ms that waits for all of them.  Sealed. */
+struct schedule *world_step(struct grid grid, enum algorithm algorithm, int32_t buckets,
+                            int64_t bytes);
