@@ -1,12 +1,17 @@
 #!/usr/bin/python3
 """Predictions change only on purpose: run tools/update_golden.py and say why in the commit."""
 import math
+import os
 import unittest
 
 import golden
 
 # Twelve digits are committed; compilers may order sums and products differently.
 TOLERANCE = 1e-9
+
+# Under sanitizers each simulated lane is a thread: only scenarios that fold to few classes fit.
+FOLDS = "experiments/01_sony_abci/v1-"
+SANITIZED = "SANITIZED" in os.environ
 
 
 class Golden(unittest.TestCase):
@@ -22,7 +27,8 @@ class Golden(unittest.TestCase):
         if backend not in golden.backends():
             self.skipTest("built without SimGrid")
         for row in golden.read():
-            if row["backend"] != backend:
+            large = SANITIZED and backend == "sim" and not row["scenario"].startswith(FOLDS)
+            if row["backend"] != backend or large:
                 continue
             fresh = golden.compute(row["scenario"], backend)
             for column in golden.WORDS:
