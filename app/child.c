@@ -42,7 +42,7 @@ void child_release(struct child *child)
     *child = (struct child){0};
 }
 
-char *child_program(void)
+char *child_program(const char *name)
 {
     const char *given = getenv("FORETRAIN_LIBEXEC");
     char own[4096] = "";
@@ -51,8 +51,8 @@ char *child_program(void)
     if (slash)
         *slash = '\0';
     char *path[] = {
-        given ? base_format("%s/foretrain-sim", given) : base_format("%s/foretrain-sim", own),
-        given ? NULL : base_format("%s/../libexec/foretrain/foretrain-sim", own),
+        base_format("%s/%s", given ? given : own, name),
+        given ? NULL : base_format("%s/../libexec/foretrain/%s", own, name),
     };
     char *found = NULL;
     for (int i = 0; i < 2; i++) {
@@ -236,7 +236,7 @@ static void close_files(struct child *child)
 
 int child_run(struct child *child, int32_t count, struct err *err)
 {
-    char *program = child_program();
+    char *program = child_program("foretrain-sim");
     if (!program)
         return err_add_code(err, 69, "foretrain-sim was not found; 'foretrain env' says why");
     int failed = 0;

@@ -31,10 +31,9 @@ void child_add(struct child *child, const char *format, ...) __attribute__((form
 /** Release command line and trace; the struct may be used again. */
 void child_release(struct child *child);
 
-/** The path of foretrain-sim: in $FORETRAIN_LIBEXEC when that is set, else beside this program or
- * in
- * ../libexec/foretrain.  The caller frees it.  NULL when there is none. */
-char *child_program(void);
+/** The path of program @name ("foretrain-sim"): in $FORETRAIN_LIBEXEC when that is set, else beside
+ * this program or in ../libexec/foretrain.  The caller frees it.  NULL when there is none. */
+char *child_program(const char *name);
 
 /** Run all @child (@count), two at a time, and read their traces.  Says on a terminal's stderr that
  * it is waiting when that takes over two seconds.

@@ -15,17 +15,16 @@ struct part {
     char *reason; /* owned; NULL: there */
 };
 
-enum { PART_COUNT = 6 };
+enum { PART_COUNT = 7 };
 
-static struct part find_simulator(void)
+static struct part find_program(const char *name, const char *library, const char *need)
 {
-    const char *built = BUILD_SIMGRID;
-    struct part part = {.name = "foretrain-sim", .value = child_program()};
-    if (!part.value && *built)
+    struct part part = {.name = name, .value = child_program(name)};
+    if (!part.value && *library)
         part.reason = base_copy("built, but neither in $FORETRAIN_LIBEXEC, beside foretrain, nor "
                                 "in ../libexec/foretrain");
     else if (!part.value)
-        part.reason = base_copy("built without SimGrid (libsimgrid-dev)");
+        part.reason = base_format("built without %s", need);
     return part;
 }
 
@@ -78,7 +77,8 @@ static int show_environment(const struct request *request, struct text *out, str
     (void)err;
     struct part part[PART_COUNT] = {
         find_platforms(),
-        find_simulator(),
+        find_program("foretrain-sim", BUILD_SIMGRID, "SimGrid (libsimgrid-dev)"),
+        find_program("foretrain-exec", BUILD_MPI, "MPI (libopenmpi-dev)"),
         find_library("simgrid", BUILD_SIMGRID, "not found, or switched off, at build time"),
         find_library("mpi", BUILD_MPI, "not found, or switched off, at build time"),
         find_library("libfyaml", BUILD_LIBFYAML, ""),

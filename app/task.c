@@ -9,7 +9,7 @@ enum backend_choice task_backend(const struct request *request, char **warning)
     *warning = NULL;
     if (request->backend >= 0)
         return (enum backend_choice)request->backend;
-    char *program = child_program();
+    char *program = child_program("foretrain-sim");
     free(program);
     if (program)
         return BACKEND_SIM;
