@@ -35,7 +35,7 @@ static void print(struct text *out, const struct result *result, bool as_json)
 
 static int predict(const struct request *request, struct text *out, struct err *err)
 {
-    if (request->iterations < 1)
+    if (request->iterations != REQUEST_CHOOSE && request->iterations < 1)
         return err_add_code(err, 64, "--iterations: at least 1");
     struct prediction prediction = {0};
     int failed = prediction_make(&prediction, request, err);

@@ -17,7 +17,7 @@ static const struct row result_rows[] = {
     {"scenario_sha256", "string", "of the scenario's text and the overrides"},
     {"schedule_hash", "string", "of the last phase's schedule; traces carry the same"},
     {"backend", "string", "analytic or sim"},
-    {"grain", "string", "closed-form, folded, full or coarse"},
+    {"grain", "string", "closed-form, folded, full, smoothed (with /N: N rounds merged) or coarse"},
     {"platform", "string", "name of the platform"},
     {"nodes", "integer", "nodes in use"},
     {"devices", "integer", "devices in use"},

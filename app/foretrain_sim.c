@@ -43,7 +43,7 @@ static int simulate(const struct request *request, struct text *out, struct err 
     int failed = read_point(request, &job, &point, err);
     if (!failed) {
         point.run.grain = (enum grain)request->grain;
-        point.run.iterations = request->iterations;
+        point.run.iterations = request_iterations(request, &point.run);
         point.run.traced_ranks = request->traced_ranks;
         failed = backend_sim.run(&point.run, point.schedule, &trace, err) ||
                  trace_write(stdout, &trace, err);

@@ -31,7 +31,7 @@ static int make_tasks(struct prediction *prediction, const struct request *reque
         int32_t phase = i < phases ? i + 1 : JOB_BASELINE;
         if (job_point(&prediction->job, phase, &task->point, err))
             return -1;
-        task->point.run.iterations = request->iterations;
+        task->point.run.iterations = request_iterations(request, &task->point.run);
         describe_child(task, &prediction->job, phase, request);
     }
     return 0;
@@ -127,7 +127,7 @@ static void list_assumptions(struct prediction *prediction)
 static bool any_grain(const struct prediction *prediction, const char *grain)
 {
     for (int32_t i = 0; i < prediction->task_count; i++)
-        if (!strcmp(prediction->task[i].trace->grain, grain))
+        if (!strncmp(prediction->task[i].trace->grain, grain, strlen(grain)))
             return true;
     return false;
 }
@@ -141,6 +141,10 @@ static void list_warnings(struct prediction *prediction)
         result_add(&result->warning, &result->warning_count,
                    base_copy("the coarse grain was used: up to 20 % optimistic where collectives "
                              "share links"));
+    if (any_grain(prediction, "smoothed"))
+        result_add(&result->assumption, &result->assumption_count,
+                   base_copy("smoothed grain: links that cannot be filled left out, small "
+                             "differences in latency rounded up; --grain folded is exact"));
     if (noisy && strcmp(result->grain, "full") != 0)
         result_add(&result->warning, &result->warning_count,
                    base_copy("noise is approximated: every rank takes as long as the slowest is "

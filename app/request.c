@@ -11,7 +11,7 @@ struct request request_default(void)
     return (struct request){
         .backend = -1,
         .algorithm = ALGORITHM_RING,
-        .iterations = 2,
+        .iterations = REQUEST_CHOOSE,
         .traced_ranks = 4,
         .ranks = 4,
         .image = 224,
@@ -19,6 +19,15 @@ struct request request_default(void)
 }
 
 #define AT(member) offsetof(struct request, member)
+
+int32_t request_iterations(const struct request *request, const struct run *run)
+{
+    bool alike =
+        run->input_workers == 0 && run->noise.compute_cv == 0 && run->noise.straggler_fraction == 0;
+    if (request->iterations != REQUEST_CHOOSE)
+        return request->iterations;
+    return alike ? 1 : 2;
+}
 
 const struct option option_help_row = {"help", 'h', OPTION_FLAG, AT(help), .help = "Print this"};
 const struct option option_version_row = {"version", 0, OPTION_FLAG, AT(version),
@@ -53,7 +62,7 @@ const struct option option_iterations_row = {
     AT(iterations),
     "N",
     NULL,
-    "Training steps to walk; the last counts (default: 2)"};
+    "Training steps to walk; the last counts (default: 1, or 2 with input or noise)"};
 const struct option option_traced_ranks_row = {
     "traced-ranks",
     0,

@@ -17,6 +17,8 @@ enum backend_choice { BACKEND_ANALYTIC, BACKEND_SIM, BACKEND_CHOICE_COUNT };
 /** "analytic", "sim", NULL-terminated, in the order of enum backend_choice. */
 extern const char *const backend_words[];
 
+enum { REQUEST_CHOOSE = INT32_MIN /**< the program is to choose */ };
+
 /** All options of all commands.  Texts are borrowed from argv. */
 struct request {
     struct option_list argument; /**< what is no option: JOB, the kind of `show`, ... */
@@ -25,7 +27,7 @@ struct request {
     int32_t backend;      /**< enum backend_choice, or -1: sim when there is one */
     int32_t grain;        /**< enum grain */
     int32_t algorithm;    /**< enum algorithm */
-    int32_t iterations;   /**< to simulate */
+    int32_t iterations;   /**< to simulate, or REQUEST_CHOOSE */
     int32_t traced_ranks; /**< whose spans are kept; 0: all */
     int32_t phase;        /**< from 1; 0: the last */
     int32_t nodes;        /**< 0: not given */
@@ -36,6 +38,10 @@ struct request {
 
 /** The record before any option is read. */
 struct request request_default(void);
+
+/** Iterations to walk: the user's, or 1 where every iteration is like the first, or 2 where input
+ * is prefetched or noise drawn. */
+int32_t request_iterations(const struct request *request, const struct run *run);
 
 /** The rows.  A command lists pointers to those it takes. */
 extern const struct option option_help_row, option_version_row, option_set_row, option_json_row,

@@ -16,14 +16,16 @@
 
 /** How finely the simulator looks. */
 enum grain {
-    GRAIN_AUTO,   /**< folded where it is exact and helps, else full where small, else coarse */
-    GRAIN_FOLDED, /**< one member of each symmetry class; exact */
-    GRAIN_FULL,   /**< every rank and message */
-    GRAIN_COARSE, /**< one flow per collective and peer; optimistic under contention */
+    GRAIN_AUTO,     /**< folded where it is exact and helps, else full where small, else coarse */
+    GRAIN_FOLDED,   /**< one member of each symmetry class; exact */
+    GRAIN_FULL,     /**< every rank and message */
+    GRAIN_SMOOTHED, /**< folded after leaving out links that cannot be filled and small
+                         differences in latency; close to exact */
+    GRAIN_COARSE,   /**< one flow per collective and peer; optimistic under contention */
     GRAIN_COUNT
 };
 
-/** "auto", "folded", "full", "coarse", NULL-terminated. */
+/** "auto", "folded", "full", "smoothed", "coarse", NULL-terminated. */
 extern const char *const grain_names[];
 
 /** Random slowness. */

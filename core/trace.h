@@ -25,7 +25,7 @@ struct span {
 /** Start from {0}; release with trace_release(). */
 struct trace {
     char backend[16]; /**< "analytic", "sim", "exec" */
-    char grain[16];   /**< "closed-form", "folded", "full", "coarse", "real" */
+    char grain[16];   /**< "closed-form", "folded", "full", "smoothed", "coarse", "real" */
     uint64_t schedule_hash;
     int32_t ranks;    /**< ranks of the job, traced or not */
     int32_t entities; /**< classes or ranks that were really walked */

@@ -5,6 +5,7 @@
 
 #include "sim/engine.h"
 #include "sim/lane.h"
+#include "sim/smooth.h"
 
 static bool is_noisy(const struct noise *noise)
 {
@@ -25,25 +26,48 @@ static bool wants_every_rank(const struct run *run, const struct schedule *sched
             count_messages(run, schedule, traffic, every_rank) <= SIM_MESSAGE_LIMIT);
 }
 
-/* Find the classes to simulate and how many rounds to merge, and put it down as @grain. */
-static struct fold *choose(const struct run *run, const struct schedule *schedule,
-                           struct traffic *traffic, enum grain *grain)
+static struct fold *refold(struct fold *fold, const struct traffic *traffic)
 {
-    *grain = GRAIN_FULL;
-    struct fold *fold = fold_none(traffic);
-    if (wants_every_rank(run, schedule, traffic, fold))
-        return fold;
     fold_free(fold);
-    fold = fold_build(traffic);
-    int64_t messages = count_messages(run, schedule, traffic, fold);
-    if (run->grain == GRAIN_COARSE || (run->grain == GRAIN_AUTO && messages > SIM_MESSAGE_LIMIT)) {
-        *grain = GRAIN_COARSE;
-        traffic_merge(traffic, run->grain == GRAIN_COARSE
-                                   ? INT32_MAX
-                                   : (int32_t)(messages / SIM_MESSAGE_LIMIT + 1));
-    } else if (fold->count < traffic->fabric->ranks) {
-        *grain = GRAIN_FOLDED;
+    return fold_build(traffic);
+}
+
+/* Merge as many rounds as the grain allows and the messages ask for.  Returns how many. */
+static int32_t merge(const struct run *run, struct traffic *traffic, int64_t messages)
+{
+    int32_t limit = 1;
+    if (run->grain == GRAIN_COARSE)
+        limit = INT32_MAX;
+    else if (run->grain == GRAIN_AUTO)
+        limit = (int32_t)(messages / SIM_MESSAGE_LIMIT + 1);
+    if (limit > 1)
+        traffic_merge(traffic, limit);
+    return limit;
+}
+
+/* Find the classes to simulate and how many rounds to merge, and name what was taken in @name. */
+static struct fold *choose(const struct run *run, const struct schedule *schedule,
+                           struct traffic *traffic, char name[static 16])
+{
+    enum grain grain = GRAIN_FULL;
+    int32_t merged = 1;
+    struct fold *fold = fold_none(traffic);
+    if (!wants_every_rank(run, schedule, traffic, fold)) {
+        fold = refold(fold, traffic);
+        grain = fold->count < traffic->fabric->ranks ? GRAIN_FOLDED : GRAIN_FULL;
+        bool too_many = count_messages(run, schedule, traffic, fold) > SIM_MESSAGE_LIMIT;
+        if (run->grain == GRAIN_SMOOTHED || (run->grain == GRAIN_AUTO && too_many)) {
+            grain = GRAIN_SMOOTHED;
+            traffic_smooth(traffic);
+            fold = refold(fold, traffic);
+        }
+        grain = run->grain == GRAIN_COARSE ? GRAIN_COARSE : grain;
+        merged = merge(run, traffic, count_messages(run, schedule, traffic, fold));
     }
+    if (grain == GRAIN_SMOOTHED && merged > 1)
+        snprintf(name, 16, "%s/%d", grain_names[grain], merged);
+    else
+        snprintf(name, 16, "%s", grain_names[grain]);
     return fold;
 }
 
@@ -51,19 +75,18 @@ static int sim_run(const struct run *run, const struct schedule *schedule, struc
                    struct err *err)
 {
     assert(schedule->sealed && run->iterations >= 1);
-    enum grain grain;
     struct traffic *traffic = traffic_build(run->fabric, schedule);
-    struct fold *fold = choose(run, schedule, traffic, &grain);
+    struct fold *fold = choose(run, schedule, traffic, trace->grain);
     struct simulation simulation = {
         .run = run,
         .schedule = schedule,
         .traffic = traffic,
         .fold = fold,
-        .slowdown =
-            grain == GRAIN_FULL ? 0 : noise_expected_slowest(&run->noise, traffic->fabric->ranks),
+        .slowdown = fold->count == traffic->fabric->ranks
+                        ? 0
+                        : noise_expected_slowest(&run->noise, traffic->fabric->ranks),
     };
     snprintf(trace->backend, sizeof(trace->backend), "sim");
-    snprintf(trace->grain, sizeof(trace->grain), "%s", grain_names[grain]);
     trace->schedule_hash = schedule_hash(schedule);
     trace->ranks = traffic->fabric->ranks;
     trace->entities = fold->count;

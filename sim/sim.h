@@ -9,8 +9,9 @@
  * What GRAIN_AUTO takes: without noise, folded, which is exact; with noise, full, because ranks
  * that differ at random are not alike.  Where that would take more than SIM_MESSAGE_LIMIT messages:
  * with noise, folded, and everybody computes as long as the slowest rank is expected to; if that is
- * still too much, coarse, merging no more rounds than the limit asks for.  The trace names what was
- * taken; a folded run in which no two ranks are alike is a full run and named so.
+ * still too much, smoothed, and if need be with as many rounds merged into one as the limit asks
+ * for.  The trace names what was taken ("smoothed/3": three rounds in one); a folded run in which no
+ * two ranks are alike is a full run and named so.  GRAIN_COARSE is taken by name only.
  */
 
 #include "core/backend.h"

@@ -1,0 +1,124 @@
+#include "sim/smooth.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/base.h"
+
+/* One flow over one link. */
+struct crossing {
+    int32_t relation, rank;
+};
+
+struct sieve {
+    const struct traffic *traffic;
+    int32_t *begin; /* (links + 1) link l is crossed by crossing[begin[l]] ... */
+    struct crossing *crossing;
+    int32_t *counted; /* (links) stamp of the last sum that counted the link */
+    int32_t stamp;
+};
+
+static void list_crossings(struct sieve *sieve)
+{
+    const struct traffic *traffic = sieve->traffic;
+    int32_t links = traffic->fabric->link_count, ranks = traffic->fabric->ranks;
+    int32_t *next = base_alloc(links + 1, sizeof(*next));
+    for (int32_t p = 0; p < traffic->relation_count; p++) {
+        for (int32_t i = 0; i < traffic->relation[p].path[ranks]; i++)
+            sieve->begin[traffic->relation[p].link[i] + 1]++;
+    }
+    for (int32_t l = 0; l < links; l++)
+        next[l + 1] = sieve->begin[l + 1] += sieve->begin[l];
+    sieve->crossing = base_alloc(sieve->begin[links], sizeof(*sieve->crossing));
+    for (int32_t p = 0; p < traffic->relation_count; p++) {
+        const struct relation *relation = &traffic->relation[p];
+        for (int32_t r = 0; r < ranks; r++) {
+            for (int32_t i = relation->path[r]; i < relation->path[r + 1]; i++)
+                sieve->crossing[next[relation->link[i]]++] = (struct crossing){p, r};
+        }
+    }
+    free(next);
+}
+
+/* The narrowest other link on the flow's way, or -1. */
+static int32_t feeder(const struct sieve *sieve, struct crossing flow, int32_t link)
+{
+    const struct relation *relation = &sieve->traffic->relation[flow.relation];
+    const struct link *links = sieve->traffic->fabric->link;
+    int32_t best = -1;
+    for (int32_t i = relation->path[flow.rank]; i < relation->path[flow.rank + 1]; i++) {
+        int32_t l = relation->link[i];
+        if (l != link && (best < 0 || links[l].bandwidth < links[best].bandwidth))
+            best = l;
+    }
+    return best;
+}
+
+/* Add up what the flows of one relation come through, each link counted once: they cannot push more
+ * into @link.  A link that vouches for another is the narrowest of its route, so it stays itself.
+ * Crossings are in order of relation. */
+static bool can_be_filled(struct sieve *sieve, int32_t link)
+{
+    const struct link *links = sieve->traffic->fabric->link;
+    double inflow = 0;
+    int32_t relation = -1;
+    for (int32_t i = sieve->begin[link]; i < sieve->begin[link + 1]; i++) {
+        struct crossing flow = sieve->crossing[i];
+        if (flow.relation != relation) {
+            relation = flow.relation;
+            inflow = 0;
+            sieve->stamp++;
+        }
+        int32_t l = feeder(sieve, flow, link);
+        if (l < 0 || links[l].bandwidth >= links[link].bandwidth)
+            return true;
+        if (sieve->counted[l] != sieve->stamp)
+            inflow += links[l].bandwidth;
+        sieve->counted[l] = sieve->stamp;
+        if (inflow > links[link].bandwidth)
+            return true;
+    }
+    return false;
+}
+
+static void shorten(struct relation *relation, int32_t ranks, const bool *out)
+{
+    int32_t end = 0, begin = 0;
+    double slowest = 0;
+    for (int32_t r = 0; r < ranks; r++) {
+        for (int32_t i = begin; i < relation->path[r + 1]; i++) {
+            if (!out[relation->link[i]])
+                relation->link[end++] = relation->link[i];
+        }
+        begin = relation->path[r + 1];
+        relation->path[r + 1] = end;
+        slowest = fmax(slowest, relation->latency[r]);
+    }
+    for (int32_t r = 0; r < ranks; r++) {
+        if (relation->to[r] >= 0)
+            relation->latency[r] = slowest;
+    }
+}
+
+int32_t traffic_smooth(struct traffic *traffic)
+{
+    int32_t links = traffic->fabric->link_count, count = 0;
+    struct sieve sieve = {
+        .traffic = traffic,
+        .begin = base_alloc(links + 1, sizeof(*sieve.begin)),
+        .counted = base_alloc(links, sizeof(*sieve.counted)),
+    };
+    bool *out = base_alloc(links, sizeof(*out));
+    list_crossings(&sieve);
+    for (int32_t l = 0; l < links; l++) {
+        out[l] = sieve.begin[l] < sieve.begin[l + 1] && !can_be_filled(&sieve, l);
+        count += out[l];
+    }
+    for (int32_t p = 0; p < traffic->relation_count; p++)
+        shorten(&traffic->relation[p], traffic->fabric->ranks, out);
+    free(sieve.begin);
+    free(sieve.crossing);
+    free(sieve.counted);
+    free(out);
+    return count;
+}
