@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "world.h"
+#include "tests/sim/world.h"
 
 /* Blocks are whole 2^-20 bytes in SimGrid, and times are sums of up to 8190 rounded terms: both
  * stay far below this. */

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "world.h"
+#include "tests/sim/world.h"
 
 /* Latencies are rounded up to the slowest route of the relation, so a step may come out late; lanes
  * that run apart on different ranks may fill a link that neither fills alone, so it may come out
