@@ -10,7 +10,7 @@
 
 #include "sim/lane.h"
 #include "sim/platform_xml.h"
-#include "world.h"
+#include "tests/sim/world.h"
 
 /* A fabric, the traffic of one all-reduce on it, and its classes. */
 struct scene {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "sim/sim.h"
-#include "world.h"
+#include "tests/sim/world.h"
 
 /* --- folded = full --- */
 
