@@ -8,8 +8,9 @@
 #include "config.h"
 
 const struct command *const commands[] = {
-    &command_predict, &command_check, &command_show,       &command_collective,
-    &command_schema,  &command_env,   &command_completion, NULL,
+    &command_predict,    &command_check,     &command_show,
+    &command_collective, &command_schema,    &command_env,
+    &command_completion, &command_published, NULL,
 };
 
 int main(int argc, char **argv)

@@ -127,3 +127,5 @@ const struct option option_collective_row = {"collective",
                                              "SIZE",
                                              NULL,
                                              "One all-reduce of that size instead of a JOB"};
+const struct option option_keep_row = {
+    "keep", 'k', OPTION_TEXT, AT(keep), "DIR", NULL, "Keep what each row was mapped to in DIR"};

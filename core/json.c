@@ -82,6 +82,11 @@ void json_append(struct json *array, struct json *value)
     (void)failed;
 }
 
+void json_append_real(struct json *array, double value)
+{
+    json_append(array, from_jansson(isfinite(value) ? json_real(value) : json_null()));
+}
+
 void json_append_text(struct json *array, const char *value)
 {
     json_append(array, from_jansson(text_value(value)));

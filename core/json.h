@@ -37,6 +37,9 @@ void json_put(struct json *object, const char *key, struct json *value);
 /** Append to an array; takes ownership of @value. */
 void json_append(struct json *array, struct json *value);
 
+/** Append to an array. */
+void json_append_real(struct json *array, double value);
+
 /** Append text to an array. */
 void json_append_text(struct json *array, const char *value);
 

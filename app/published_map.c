@@ -1,0 +1,315 @@
+#include "app/published_map.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/published_facts.h"
+
+const char *const published_role_names[] = {"calibration", "check", NULL};
+static_assert(sizeof(published_role_names) / sizeof(*published_role_names) ==
+                  PUBLISHED_ROLE_COUNT + 1,
+              "a name each");
+
+enum {
+    GRADIENT_BYTES = 51114064, /* of ResNet-50 in half precision */
+    TRAIN_IMAGES = 1281167,
+    NODE_LIMIT = 100000,
+    NODE_DEVICE_LIMIT = 64,
+    BATCH_LIMIT = 100000,
+    /* NVIDIA's configurations group batch norm over two devices where a device has 15 or 16
+     * images, and nowhere else. */
+    NORM_GROUP_BATCH = 18,
+};
+
+/* Numbers follow from each other: nodes x devices per node = devices, and so on. */
+static void fill(double *product, double *a, double *b)
+{
+    if (isnan(*product) && *a > 0 && *b > 0)
+        *product = *a * *b;
+    if (isnan(*a) && *product > 0 && *b > 0)
+        *a = *product / *b;
+    if (isnan(*b) && *product > 0 && *a > 0)
+        *b = *product / *a;
+}
+
+static int check_count(const struct published_row *row, const char *columns, double value,
+                       double limit, struct err *err)
+{
+    if (isnan(value))
+        return err_add(err, "%s: the row does not say %s", row->system, columns);
+    if (value < 1 || value > limit || value != floor(value))
+        return err_add(err, "%s: %s is %g; a whole number from 1 to %g is needed", row->system,
+                       columns, value, limit);
+    return 0;
+}
+
+static int complete(struct published_row *row, struct err *err)
+{
+    if (isnan(row->nodes) && row->devices == 1)
+        row->nodes = 1;
+    fill(&row->devices, &row->nodes, &row->per_node);
+    fill(&row->global_batch, &row->batch, &row->devices);
+    row->batch = round(row->batch);
+    if (check_count(row, "n_nodes", row->nodes, NODE_LIMIT, err) ||
+        check_count(row, "acc_per_node", row->per_node, NODE_DEVICE_LIMIT, err) ||
+        check_count(row, "per_acc_batch", row->batch, BATCH_LIMIT, err))
+        return -1;
+    if (row->devices != row->nodes * row->per_node)
+        return err_add(err, "%s: n_acc is %g, but %g nodes of %g have %g", row->system,
+                       row->devices, row->nodes, row->per_node, row->nodes * row->per_node);
+    if (isnan(published_round(row->round)))
+        return err_add(err, "%s: round '%s' is none of MLPerf Training (v0.5 ... v4.0)",
+                       row->system, row->round);
+    return 0;
+}
+
+/* --- the platform --- */
+
+/* "{value: V, source: "...", kind: K}" */
+static void add_quantity(struct text *out, const char *key, const char *value, bool assumed,
+                         const char *source)
+{
+    text_add(out, "%s: {value: %s, source: \"%s\", kind: %s}", key, value, source,
+             assumed ? "assumed" : "published");
+}
+
+static void add_bandwidth(struct text *out, const char *key, double bytes_per_s, bool assumed,
+                          const char *source)
+{
+    char *value = base_format("%.9g GB/s", bytes_per_s / 1e9);
+    add_quantity(out, key, value, assumed, source);
+    free(value);
+}
+
+static void add_link(struct text *out, const char *name, double bandwidth, bool assumed,
+                     const struct published_link *link)
+{
+    text_add(out, "    - name: %s\n      ", name);
+    add_bandwidth(out, "bandwidth", bandwidth, assumed,
+                  assumed ? "usual for such nodes" : "column intra_GBps, one direction");
+    char *efficiency = base_format("%.4g %%", 100 * link->efficiency);
+    text_add(out, "\n      ");
+    add_quantity(out, "efficiency", efficiency, false, link->source);
+    text_add(out, "\n      ");
+    add_quantity(out, "latency", "0 us", true, "contained in transport");
+    text_add(out, "\n");
+    free(efficiency);
+}
+
+static void add_pairs(struct text *out, const char *link, const char *a, int32_t count,
+                      const char *b, int32_t others)
+{
+    text_add(out, "    - {link: %s, connect: [", link);
+    for (int32_t i = 0; i < count; i++)
+        text_add(out, "%s%s%d-%s%d", i ? ", " : "", a, i, b, i % others);
+    text_add(out, "]}\n");
+}
+
+/* Devices on NVLink reach each other through switch0; what is not on NVLink meets in the last
+ * switch.  NCCL's cost depends on the section nccl, not on these cables. */
+static void add_node(struct text *out, const struct published_row *row,
+                     const struct published_node *node, const struct published_link *link)
+{
+    int32_t devices = (int32_t)row->per_node;
+    bool network = row->nodes > 1;
+    bool nvlink = devices > 1 && link->nvlink;
+    bool pcie = network || (devices > 1 && !nvlink);
+    text_add(out, "node:\n  devices: %d\n", devices);
+    if (!pcie && !nvlink)
+        return;
+    text_add(out, "  switches: %d\n", nvlink + pcie);
+    if (network)
+        text_add(out, "  nics: %d\n", node->nics);
+    text_add(out, "  links:\n");
+    if (nvlink)
+        add_link(out, "nvlink", node->intra_bandwidth / 2, node->assumed_link, link);
+    if (pcie) {
+        double nics = network ? node->nics * node->nic_bandwidth : 0;
+        double each = nvlink || devices == 1 ? fmax(nics, 16e9) : node->intra_bandwidth / 2;
+        add_link(out, "pcie", each, nvlink || devices == 1 || node->assumed_link,
+                 published_link(nvlink || devices == 1 ? "PCIe4" : link->name));
+    }
+    text_add(out, "  edges:\n");
+    if (nvlink)
+        add_pairs(out, "nvlink", "gpu", devices, "switch", 1);
+    const char *last = nvlink ? "switch1" : "switch0";
+    if (pcie) {
+        text_add(out, "    - {link: pcie, connect: [");
+        for (int32_t i = 0; i < devices; i++)
+            text_add(out, "%sgpu%d-%s", i ? ", " : "", i, last);
+        for (int32_t i = 0; network && i < node->nics; i++)
+            text_add(out, ", nic%d-%s", i, last);
+        text_add(out, "]}\n");
+    }
+}
+
+static void add_network(struct text *out, const struct published_row *row,
+                        const struct published_node *node)
+{
+    if (row->nodes < 2)
+        return;
+    text_add(out, "network:\n  nic:\n    ");
+    add_bandwidth(out, "bandwidth", node->nic_bandwidth, node->assumed_nics,
+                  node->assumed_nics ? "usual for such nodes" : "column nic_Gbps");
+    text_add(out, "\n    ");
+    add_quantity(out, "efficiency", "96 %", false,
+                 "NCCL 2.5.7 src/graph/topo.h: NET_WIDTH 12 GB/s of 12.5");
+    text_add(out, "\n    ");
+    add_quantity(out, "latency", "0 us", true, "contained in transport");
+    text_add(out, "\n");
+}
+
+/* A ring over PCIe crosses the link between the sockets once each way. */
+static double ring_bandwidth(const struct published_node *node, const struct published_link *link)
+{
+    const double socket = 10e9;
+    double port = node->intra_bandwidth / 2 * link->efficiency;
+    return link->nvlink ? port : fmin(port, socket);
+}
+
+static void add_nccl(struct text *out, const struct published_row *row,
+                     const struct published_node *node, const struct published_link *link)
+{
+    text_add(out, "nccl:\n  intra: %s\n  channels: %d\n  sharp: %s\n  ",
+             link->nvlink ? "nvlink" : "pci", published_channels(row, link),
+             published_sharp(row, (int32_t)row->nodes) ? "true" : "false");
+    add_bandwidth(
+        out, "intra_bandwidth", ring_bandwidth(node, link), node->assumed_link,
+        link->nvlink ? link->source
+                     : "NCCL 2.18 src/graph/topo.h: SKL_QPI_BW 10 GB/s, or the port when narrower");
+    text_add(out, "\n");
+}
+
+static void write_platform(struct published_job *job, const struct published_row *row,
+                           const struct published_node *node, const char *device)
+{
+    struct text *out = &job->platform;
+    const struct published_link *link = published_link(node->link ? node->link : "PCIe4");
+    struct published_node known = *node;
+    if (!node->link) { /* one device in a node */
+        known.intra_bandwidth = 64e9;
+        known.assumed_link = true;
+    }
+    text_add(out, "version: 1\nname: %s\ndescription: \"%s, MLPerf Training %s\"\n",
+             job->platform_name, job->platform_name, row->round);
+    text_add(out, "kind: cluster\ndevice: %s\nnodes: %d\n", device, job->nodes);
+    add_node(out, row, &known, link);
+    add_network(out, row, &known);
+    text_add(out, "transport:\n  ");
+    add_quantity(out, "inside", "0 us", true, "NCCL's own latencies are used");
+    text_add(out, "\n  ");
+    add_quantity(out, "between", "0 us", true, "NCCL's own latencies are used");
+    text_add(out, "\n");
+    if (job->devices > 1)
+        add_nccl(out, row, &known, link);
+}
+
+/* --- the scenario --- */
+
+/* Gradient groups of a step, and whether they are exchanged during the backward pass. */
+struct exchange {
+    int32_t groups;
+    bool overlap;
+};
+
+static struct exchange find_exchange(const struct published_row *row)
+{
+    const char *text = row->scheduling;
+    bool many = row->nodes > 1;
+    double round = published_round(row->round);
+    if (strcasestr(text, "per-tensor") || (!*text && round < 0.6))
+        return (struct exchange){20, true};
+    if (strcasestr(text, "20 groups (1 node) / 1 group") || (!*text && round == 0.7))
+        return many ? (struct exchange){1, false} : (struct exchange){20, true};
+    if (strcasestr(text, "16-20 groups") || (!*text && round < 0.7))
+        return many ? (struct exchange){16, true} : (struct exchange){20, true};
+    return (struct exchange){1, false};
+}
+
+static bool is_abci(const struct published_row *row)
+{
+    return strcasestr(row->system, "abci") && row->per_node == 4;
+}
+
+static void write_scenario(struct published_job *job, const struct published_row *row)
+{
+    struct text *out = &job->scenario;
+    struct exchange exchange = find_exchange(row);
+    text_add(out, "version: 1\nmodel: {network: resnet50, image: 224, precision: "
+                  "{compute: fp16, gradients: fp16, master: fp32}}\n");
+    text_add(out, "cluster: {platform: %s, nodes: %d, devices_per_node: %d, software: %s}\n",
+             job->platform_name, job->nodes, job->per_node, job->software);
+    text_add(out,
+             "training:\n  dataset: imagenet\n  phases:\n    - {epochs: %.9g, batch_per_device: "
+             "%d}\n  optimizer: {name: lars, momentum: 0.9, weight_decay: 5e-5}\n"
+             "  evaluate_every: 4 epochs\n",
+             row->epochs > 0 ? row->epochs : 35.0, job->batch);
+    if (job->devices > 1) {
+        text_add(out, "allreduce:\n");
+        if (is_abci(row))
+            text_add(out,
+                     "  algorithm: torus2d\n  column_algorithm: double-tree\n"
+                     "  grid: {columns: 4, rows: %d}\n",
+                     job->nodes);
+        else
+            text_add(out, "  algorithm: nccl\n");
+        if (exchange.groups > 1)
+            text_add(out, "  bucket: %d B\n", GRADIENT_BYTES / exchange.groups + 1);
+        text_add(out, "  overlap: %s\n", exchange.overlap ? "backward" : "none");
+    }
+    text_add(out, "baseline: {nodes: 1}\n");
+}
+
+/* A name that YAML and file systems take as it is. */
+static char *plain_name(const char *text)
+{
+    char *name = base_copy(text);
+    for (char *c = name; *c; c++)
+        if (!isalnum((unsigned char)*c) && !strchr("-_.", *c))
+            *c = '-';
+    return name;
+}
+
+int published_map(struct published_job *job, const struct published_row *given, struct err *err)
+{
+    *job = (struct published_job){0};
+    struct published_row row = *given;
+    struct published_node node;
+    if (complete(&row, err) || published_node(&node, &row, err))
+        return -1;
+    char *device = published_device(&row, err);
+    if (!device)
+        return -1;
+    job->nodes = (int32_t)row.nodes;
+    job->per_node = (int32_t)row.per_node;
+    job->devices = job->nodes * job->per_node;
+    job->batch = (int32_t)row.batch;
+    job->role = job->nodes > 1 ? PUBLISHED_CHECK : PUBLISHED_CALIBRATION;
+    job->steps_per_epoch = row.steps_per_epoch >= 1
+                               ? (int32_t)fmin(row.steps_per_epoch, TRAIN_IMAGES)
+                               : (int32_t)ceil((double)(TRAIN_IMAGES / job->devices) / job->batch);
+    job->norm_group = published_round(row.round) >= 1.0 && job->nodes > 1 &&
+                              job->batch <= NORM_GROUP_BATCH && job->per_node % 2 == 0
+                          ? 2
+                          : 1;
+    job->software = base_format("mlperf-%s", row.round);
+    job->platform_name = is_abci(&row) ? base_copy("abci") : plain_name(row.system);
+    if (!is_abci(&row))
+        write_platform(job, &row, &node, device);
+    write_scenario(job, &row);
+    free(device);
+    return 0;
+}
+
+void published_job_release(struct published_job *job)
+{
+    text_release(&job->platform);
+    text_release(&job->scenario);
+    free(job->platform_name);
+    free(job->software);
+    *job = (struct published_job){0};
+}

@@ -1,0 +1,123 @@
+#include "app/published_run.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/prediction.h"
+
+/* Seconds for one exchange of batch-norm sums between two devices of a node: written to the
+ * other's memory, made visible, and waited for, as NCCL's protocol Simple does.
+ * Source: NCCL 2.28.9 src/graph/tuning.cc, a ring's hop over NVLink. */
+#define NORM_EXCHANGE_S 3.4e-6
+
+enum { DRAWS = 400, SEED = 1 };
+
+static int write_text(const char *directory, const char *name, const struct text *text,
+                      struct err *err)
+{
+    char *path = base_format("%s/%s", directory, name);
+    FILE *file = fopen(path, "w");
+    int failed = !file || fwrite(text->data, 1, (size_t)text->length, file) != (size_t)text->length;
+    if (file && fclose(file))
+        failed = 1;
+    if (failed)
+        err_add_code(err, 73, "cannot write %s: %s", path, strerror(errno));
+    free(path);
+    return failed ? -1 : 0;
+}
+
+static double norm_exchange(const struct prediction *prediction, int32_t group)
+{
+    int32_t layers = 0;
+    for (int32_t i = 0; i < prediction->job.model->layer_count; i++)
+        layers += prediction->job.model->layer[i].op == LAYER_BATCH_NORM;
+    return group > 1 ? 2 * layers * NORM_EXCHANGE_S : 0;
+}
+
+static struct uncertainty doubts(const struct prediction *prediction)
+{
+    return (struct uncertainty){
+        .efficiency = 0.02,
+        .overhead = 0.2,
+        .correlation = 0,
+        .residual = 0.02,
+        .jitter = 0.5,
+        .network = uncertainty_network(prediction->job.platform),
+        .draws = DRAWS,
+        .seed = SEED,
+    };
+}
+
+static void conclude(struct published_answer *answer, const struct prediction *prediction)
+{
+    const struct task *last = prediction_last(prediction);
+    const struct result *result = &prediction->result;
+    const struct run *run = &last->point.run;
+    double extra = norm_exchange(prediction, answer->job.norm_group);
+    struct uncertainty u = doubts(prediction);
+    snprintf(answer->backend, sizeof(answer->backend), "%s", result->backend);
+    snprintf(answer->grain, sizeof(answer->grain), "%s", result->grain);
+    answer->predicted =
+        result->step.time + extra * noise_expected_slowest(&run->noise, answer->job.devices);
+    answer->likely = uncertainty_step(&last->point, last->trace, extra, &u);
+    answer->exposed = result->step.exposed_communication;
+    if (answer->row->epochs > 0)
+        answer->train = answer->row->epochs * answer->job.steps_per_epoch * answer->predicted +
+                        result->evaluation_s;
+}
+
+static int predict(struct published_answer *answer, const char *directory,
+                   const struct request *request, struct err *err)
+{
+    char *path = base_format("%s/%d.yaml", directory, answer->row->line);
+    struct request single = *request;
+    single.argument.item = &(const char *){path};
+    single.argument.count = 1;
+    single.grain = GRAIN_FOLDED;
+    struct prediction prediction = {0};
+    int failed = prediction_make(&prediction, &single, err);
+    if (!failed)
+        conclude(answer, &prediction);
+    prediction_release(&prediction);
+    free(path);
+    return failed;
+}
+
+static int write_files(const struct published_answer *answer, const char *directory,
+                       struct err *err)
+{
+    char *scenario = base_format("%d.yaml", answer->row->line);
+    char *platform = base_format("%d-platform.yaml", answer->row->line);
+    int failed = write_text(directory, scenario, &answer->job.scenario, err);
+    if (!failed && answer->job.platform.length)
+        failed = write_text(directory, platform, &answer->job.platform, err);
+    free(scenario);
+    free(platform);
+    return failed;
+}
+
+int published_predict(struct published_answer *answer, const struct published_row *row,
+                      const char *directory, const struct request *request, struct err *err)
+{
+    struct err refusal = {0};
+    *answer = (struct published_answer){.row = row, .measured = 1e-3 * row->step_ms, .train = NAN};
+    if (published_map(&answer->job, row, &refusal)) {
+        refusal.text[strcspn(refusal.text, "\n")] = '\0';
+        answer->refusal = base_copy(refusal.text);
+        err_release(&refusal);
+        return 0;
+    }
+    if (write_files(answer, directory, err))
+        return -1;
+    return predict(answer, directory, request, err);
+}
+
+void published_answer_release(struct published_answer *answer)
+{
+    published_job_release(&answer->job);
+    free(answer->refusal);
+    *answer = (struct published_answer){0};
+}
