@@ -286,7 +286,7 @@ static void names_the_grain_it_took(void **state)
     assert_grain(small, 1, GRAIN_COARSE, none, "coarse", 1);
     assert_grain(small, 1, GRAIN_AUTO, noises[0], "full", 16);
     assert_grain(large, 1, GRAIN_AUTO, noises[0], "folded", 1);
-    assert_grain(large, 700, GRAIN_AUTO, none, "coarse", 1);
+    assert_grain(large, 700, GRAIN_AUTO, none, "smoothed/2", 1);
     assert_grain((struct grid){1, 1}, 1, GRAIN_FOLDED, none, "full", 1);
 }
 
