@@ -10,8 +10,8 @@
  * that differ at random are not alike.  Where that would take more than SIM_MESSAGE_LIMIT messages:
  * with noise, folded, and everybody computes as long as the slowest rank is expected to; if that is
  * still too much, smoothed, and if need be with as many rounds merged into one as the limit asks
- * for.  The trace names what was taken ("smoothed/3": three rounds in one); a folded run in which no
- * two ranks are alike is a full run and named so.  GRAIN_COARSE is taken by name only.
+ * for.  The trace names what was taken ("smoothed/3": three rounds in one); a folded run in which
+ * no two ranks are alike is a full run and named so.  GRAIN_COARSE is taken by name only.
  */
 
 #include "core/backend.h"
