@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "core/grid.h"
+#include "core/nccl.h"
 #include "core/wiring.h"
 
 enum {
@@ -39,7 +40,8 @@ struct fabric {
     struct link *link;
     int32_t tier_count;
     char tier_name[FABRIC_TIER_LIMIT][FABRIC_NAME_LIMIT]; /**< "nvlink", "nic", "rack uplink" */
-    void *layout;                                         /**< private to fabric.c */
+    struct nccl_world nccl; /**< version 0: the platform does not say what NCCL would know */
+    void *layout;           /**< private to fabric.c */
 };
 
 /** One kind of link as it is laid out. */

@@ -136,6 +136,7 @@ struct platform *platform_read_text(const char *name, const char *text, struct e
     return read_document(yaml_read_text(name, text, err), err);
 }
 
+    platform->file = base_copy(root->origin.file);
 void platform_free(struct platform *platform)
 {
     if (!platform)
@@ -168,6 +169,7 @@ static struct fabric *lay_cluster(const struct platform *platform, int32_t nodes
     for (int32_t i = 0; i < platform->node.links.count; i++)
         cable[i] = link_kind(link[i].name, &link[i], 1);
     for (int32_t i = 0; i < platform->tiers.count; i++) {
+    free(platform->file);
         char name[FABRIC_NAME_LIMIT];
         snprintf(name, sizeof(name), "%s uplink", tier[i].name);
         group[i] = (struct link_group){
@@ -188,7 +190,9 @@ static struct fabric *lay_cluster(const struct platform *platform, int32_t nodes
         .latency_inside = platform->transport.inside.value,
         .latency_between = platform->transport.between.value,
     };
-    return fabric_lay_cluster(&plan);
+    struct fabric *fabric = fabric_lay_cluster(&plan);
+    fabric->nccl = platform_nccl(platform, nodes, devices_per_node);
+    return fabric;
 }
 
 static int check_cluster(const struct platform *platform, int32_t nodes, int32_t devices_per_node,

@@ -26,6 +26,7 @@ struct device {
     struct quantity math_efficiency;   /**< fraction of the peak a large kernel reaches */
     struct quantity memory_efficiency; /**< fraction of the memory bandwidth it reaches */
     struct quantity kernel_overhead;   /**< [s] added per kernel: launch, ramp-up, tail */
+    int64_t compute_capability;        /**< of CUDA: 10 * major + minor; 0: unknown or no CUDA */
     int32_t fusion;                    /**< enum fusion of the software */
 };
 
@@ -60,6 +61,11 @@ const struct device *platform_device(const struct platform *platform);
 /** Check that the device can compute on inputs of @dtype.
  * @return 0, or -1: it has no such arithmetic. */
 int platform_check_dtype(const struct platform *platform, enum dtype dtype, struct err *err);
+
+/** Check that the platform says what algorithm `nccl` needs: the section `nccl`, and the device's
+ * compute capability.
+ * @return 0, or -1: located messages that name what is missing. */
+int platform_check_nccl(const struct platform *platform, struct err *err);
 
 /** Lay out @nodes nodes with @devices_per_node devices each; @grid matters for torus and ring
  * platforms only (columns * rows = ranks).

@@ -37,11 +37,15 @@ static const struct rule {
     {"ring.bandwidth", RING, ANY},
     {"ring.efficiency", RING, ANY},
     {"ring.latency", RING, ANY},
+    {"nccl", 0, CLUSTER},
 };
 
 /* Needed as soon as there are two nodes. */
 static const char *const network_keys[] = {"node.nics", "network.nic.bandwidth",
                                            "network.nic.efficiency", "network.nic.latency"};
+
+/* Needed as soon as there is one of them. */
+static const char *const nccl_keys[] = {"nccl.intra", "nccl.channels", "nccl.intra_bandwidth"};
 
 /* What every check needs. */
 struct check {
@@ -98,6 +102,9 @@ static int check_keys(const struct check *check)
     if (check->platform->nodes > 1)
         for (size_t i = 0; i < sizeof(network_keys) / sizeof(network_keys[0]); i++)
             result |= needs(check, network_keys[i], "a cluster of several nodes");
+    if (field_origin(check->root, "nccl"))
+        for (size_t i = 0; i < sizeof(nccl_keys) / sizeof(nccl_keys[0]); i++)
+            result |= needs(check, nccl_keys[i], "section 'nccl'");
     return result;
 }
 

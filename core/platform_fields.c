@@ -115,6 +115,14 @@ static const struct field platform_rows[] = {
     BANDWIDTH("ring.bandwidth", platform, ring.bandwidth, OPTIONAL),
     EFFICIENCY("ring.efficiency", platform, ring.efficiency, OPTIONAL),
     LATENCY("ring.latency", platform, ring.latency, OPTIONAL),
+    ROW("nccl.intra", platform, nccl.intra, OPTIONAL, "how NCCL's rings run inside a node",
+        .kind = FIELD_WORD, .words = nccl_intra_names),
+    COUNTED("nccl.channels", platform, nccl.channels, OPTIONAL, 64,
+            "rings or trees that NCCL runs side by side"),
+    QUANTITY("nccl.intra_bandwidth", platform, nccl.intra_bandwidth, OPTIONAL,
+             UNIT_BYTES_PER_SECOND, 1, 1e15, "of all of NCCL's rings inside a node together"),
+    ROW("nccl.sharp", platform, nccl.sharp, OPTIONAL, "whether the network's switches can reduce",
+        .kind = FIELD_BOOLEAN),
 };
 const struct field_table platform_table = {
     .name = "platform",
@@ -141,6 +149,8 @@ static const struct field device_rows[] = {
              "the part of the memory bandwidth that a large kernel reaches"),
     QUANTITY("kernel_overhead", device, kernel_overhead, REQUIRED, UNIT_SECONDS, 0, 1,
              "added to every kernel: launch, ramp-up, tail"),
+    COUNTED("compute_capability", device, compute_capability, OPTIONAL, 200,
+            "of a device that runs CUDA: 10 * major + minor"),
     ROW("fusion", device, fusion, REQUIRED, "which operations the software merges into one kernel",
         .kind = FIELD_WORD, .words = fusion_names),
 };

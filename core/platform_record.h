@@ -6,6 +6,9 @@
  * Rows of a shape other than the platform's own stay zero.
  */
 
+#include <stdbool.h>
+
+#include "core/nccl.h"
 #include "core/platform.h"
 #include "core/wiring.h"
 
@@ -40,6 +43,7 @@ struct tier_record {
 
 /** A platform file, its device, and the inside of its nodes. */
 struct platform {
+    char *file; /**< where it was read from */
     int64_t version;
     char *name;
     char *description;
@@ -58,9 +62,20 @@ struct platform {
     } transport;
     struct link_record row, column; /**< of a torus */
     struct link_record ring;
+    struct {
+        int32_t intra;                   /**< enum nccl_intra */
+        int64_t channels;                /**< 0: the file has no such section */
+        struct quantity intra_bandwidth; /**< [bytes/s] */
+        bool sharp;
+    } nccl;
     struct device device;
     struct wiring wiring;
 };
+
+/** What NCCL would know of @nodes nodes with @devices_per_node devices each; version 0 when the file
+ * has no section `nccl`. */
+struct nccl_world platform_nccl(const struct platform *platform, int32_t nodes,
+                                int32_t devices_per_node);
 
 /** Check what the table cannot: keys the shape needs or has no use for, names, cables, tiers.
  * Builds platform->wiring.  All faults are reported, each at its place below @root.
@@ -72,5 +87,6 @@ int platform_check(struct platform *platform, const struct node *root, struct er
 char *platform_find(const char *name, struct err *err);
 
 /** The file of device @name; likewise a path, seen from the platform's file.  The caller frees it.
+ * @origin is where the platform names it, or NULL when none does.
  * @return the path, or NULL with a message at @origin that lists the names there are. */
 char *platform_find_device(const char *name, const struct origin *origin, struct err *err);

@@ -1,0 +1,77 @@
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/platform_record.h"
+
+/* One direction of one cable. */
+static double cable_bandwidth(const struct platform *platform, int32_t cable)
+{
+    const struct link_record *link = platform->node.links.item;
+    link += platform->wiring.cable[cable].kind;
+    return link->bandwidth.value * link->efficiency.value;
+}
+
+/* The narrowest cable on the way from @device to @nic. */
+static double way_out(const struct platform *platform, int32_t device, int32_t nic, int32_t *path)
+{
+    int32_t count = wiring_path(&platform->wiring, device,
+                                wiring_first(&platform->wiring, VERTEX_NIC) + nic, path);
+    double narrowest = INFINITY;
+    for (int32_t i = 0; i < count; i++)
+        narrowest = fmin(narrowest, cable_bandwidth(platform, path[i] / 2));
+    return narrowest;
+}
+
+/* What @devices devices get out of a node: no more than its network cards carry, each behind its
+ * own cable, and no more than the devices feed them. */
+static double inter_bandwidth(const struct platform *platform, int32_t devices)
+{
+    const struct wiring *wiring = &platform->wiring;
+    double card = platform->nic.bandwidth.value * platform->nic.efficiency.value;
+    int32_t *nic = base_alloc(wiring->count[VERTEX_DEVICE], sizeof(*nic));
+    int32_t *path = base_alloc(wiring_vertices(wiring), sizeof(*path));
+    wiring_assign_nics(wiring, nic);
+    double fed = 0, cards = 0;
+    for (int32_t d = 0; d < devices; d++)
+        fed += way_out(platform, d, nic[d], path);
+    for (int32_t c = 0; c < wiring->cable_count; c++)
+        for (int32_t e = 0; e < 2; e++)
+            if (wiring->cable[c].end[e] >= wiring_first(wiring, VERTEX_NIC))
+                cards += fmin(card, cable_bandwidth(platform, c));
+    free(path);
+    free(nic);
+    return fmin(fed, cards);
+}
+
+struct nccl_world platform_nccl(const struct platform *platform, int32_t nodes,
+                                int32_t devices_per_node)
+{
+    if (platform->nccl.channels == 0)
+        return (struct nccl_world){0};
+    return (struct nccl_world){
+        .version = NCCL_VERSION_DEFAULT,
+        .ranks = nodes * devices_per_node,
+        .nodes = nodes,
+        .intra = (enum nccl_intra)platform->nccl.intra,
+        .compute_capability = (int32_t)platform->device.compute_capability,
+        .channels = (int32_t)platform->nccl.channels,
+        .intra_bandwidth = platform->nccl.intra_bandwidth.value,
+        .inter_bandwidth = nodes > 1 ? inter_bandwidth(platform, devices_per_node) : 0,
+        .sharp = platform->nccl.sharp,
+    };
+}
+
+int platform_check_nccl(const struct platform *platform, struct err *err)
+{
+    if (platform->nccl.channels == 0)
+        return err_add(err,
+                       "%s: error: algorithm nccl needs the section 'nccl', with the keys intra, "
+                       "channels, intra_bandwidth and sharp; platform %s has none",
+                       platform->file, platform->name);
+    if (platform->device.compute_capability == 0)
+        return err_add(err,
+                       "%s: error: algorithm nccl needs the key 'compute_capability' in the file "
+                       "of device %s",
+                       platform->file, platform->device.name);
+    return 0;
+}
