@@ -129,6 +129,14 @@ int32_t published_channels(const struct published_row *row, const struct publish
     return row->per_node >= 8 ? 12 : 8;
 }
 
+double published_ring_bandwidth(const struct published_node *node,
+                                const struct published_link *link)
+{
+    const double socket = 10e9;
+    double port = node->intra_bandwidth / 2 * link->efficiency;
+    return link->nvlink ? port : fmin(port, socket);
+}
+
 /* Which configurations ask for SHARP.  Source: the published configurations and logs of MLPerf
  * Training: NVIDIA v1.0 n128, n310; v1.1 n128, n540; v2.0 n128, n527; v3.0 n64, n96, n448; v3.1 n8;
  * v4.0 n316, and not v1.0 to v3.0 n8; Azure v2.0 n8. */
@@ -145,20 +153,62 @@ bool published_sharp(const struct published_row *row, int32_t nodes)
     return round >= 3.1 ? nodes >= 8 : round >= 3.0 ? nodes >= 64 : round >= 1.0 && nodes >= 128;
 }
 
-/* By family, form and what the system's name contains; the first that fits. */
+/* By family, form, what the system's name contains and the round, before which no larger memory was
+ * sold; the first that fits. */
 static const struct rule {
-    const char *family, *form, *contains, *device;
+    const char *family, *form, *contains;
+    double before; /* round; 0: any */
+    const char *device;
 } rules[] = {
-    {"V100", "SXM", "", "v100-sxm2-16gb"},
+    {"V100", "PCIe", "", 0, "v100-pcie-16gb"},
+    {"V100", "", "dgx2h", 0, "v100-sxm3-32gb-450w"},
+    {"V100", "", "dgx2", 0, "v100-sxm3-32gb"},
+    {"V100", "", "", 0, "v100-sxm2-16gb"},
+    {"V100S", "", "", 0, "v100s-pcie-32gb"},
+    {"A100", "PCIe", "80GB", 0, "a100-pcie-80gb"},
+    {"A100", "PCIe", "40GB", 0, "a100-pcie-40gb"},
+    {"A100", "PCIe", "", 1.1, "a100-pcie-40gb"},
+    {"A100", "PCIe", "", 0, "a100-pcie-80gb"},
+    {"A100", "", "80GB", 0, "a100-sxm4-80gb"},
+    {"A100", "", "40GB", 0, "a100-sxm4-40gb"},
+    {"A100", "", "", 1.0, "a100-sxm4-40gb"},
+    {"A100", "", "", 0, "a100-sxm4-80gb"},
+    {"A30", "", "", 0, "a30"},
+    {"H100", "PCIe", "", 0, "h100-pcie-80gb"},
+    {"H100", "", "", 0, "h100-sxm5-80gb"},
+    {"H200", "", "", 0, "h200-sxm-141gb"},
+    {"L40S", "", "", 0, "l40s"},
+    {"L40", "", "", 0, "l40"},
+    {"P100", "", "", 0, "p100-sxm2-16gb"},
+    {"P40", "", "", 0, "p40"},
 };
 
 char *published_device(const struct published_row *row, struct err *err)
 {
+    double round = published_round(row->round);
     for (size_t i = 0; i < sizeof(rules) / sizeof(*rules); i++)
-        if (!strcasecmp(rules[i].family, row->family) && strcasestr(row->form, rules[i].form) &&
-            strcasestr(row->system, rules[i].contains))
+        if (!strcasecmp(rules[i].family, row->family) &&
+            (!*rules[i].form || !strcasecmp(row->form, rules[i].form)) &&
+            strcasestr(row->system, rules[i].contains) &&
+            (rules[i].before == 0 || round < rules[i].before))
             return base_copy(rules[i].device);
     err_add(err, "%s: no device is known by acc_family '%s', form '%s'", row->system, row->family,
             row->form);
     return NULL;
+}
+
+const char *published_software(const struct published_row *row)
+{
+    static const struct {
+        double round;
+        const char *name;
+    } profiles[] = {
+        {4.0, "mlperf-v4.0"}, {3.1, "mlperf-v3.1"}, {3.0, "mlperf-v3.0"}, {2.1, "mlperf-v2.1"},
+        {2.0, "mlperf-v2.0"}, {1.1, "mlperf-v1.1"}, {1.0, "mlperf-v1.0"}, {0.7, "mlperf-v0.7"},
+        {0.6, "mlperf-v0.6"}, {0, "mlperf-v0.5"},
+    };
+    size_t i = 0;
+    while (published_round(row->round) < profiles[i].round)
+        i++;
+    return profiles[i].name;
 }

@@ -37,11 +37,19 @@ int published_node(struct published_node *node, const struct published_row *row,
  * caller frees it.  @return the name, or NULL with a message: no device is known by that family. */
 char *published_device(const struct published_row *row, struct err *err);
 
+/** The software profile of @row's round, or of the nearest earlier one; static. */
+const char *published_software(const struct published_row *row);
+
 /** The link called @name, or NULL. */
 const struct published_link *published_link(const char *name);
 
 /** Channels NCCL opens on such a node. */
 int32_t published_channels(const struct published_row *row, const struct published_link *link);
+
+/** What all of NCCL's rings in such a node carry together [bytes/s].  A ring over PCIe crosses the
+ * link between the sockets once each way. */
+double published_ring_bandwidth(const struct published_node *node,
+                                const struct published_link *link);
 
 /** Whether the switches of @nodes nodes were used to reduce (SHARP). */
 bool published_sharp(const struct published_row *row, int32_t nodes);

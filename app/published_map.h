@@ -29,7 +29,7 @@ struct published_job {
     struct text platform; /**< YAML; empty when a file of the library is used */
     struct text scenario; /**< YAML */
     char *platform_name;  /**< what the scenario calls it; owned */
-    char *software;       /**< name of the software profile; owned */
+    const char *software; /**< name of the software profile; static */
     int32_t nodes, per_node, devices, batch;
     int32_t steps_per_epoch;
     int32_t norm_group; /**< devices that share the statistics of batch norm: 1 or 2 */

@@ -125,7 +125,7 @@ static double draw(const struct table *t, const struct noise *stated, double ext
 {
     double e, o;
     gsl_ran_bivariate_gaussian(rng, u->efficiency, u->overhead, u->correlation, &e, &o);
-    double efficiency = fmax(1 + e, 0.1), overhead = fmax(1 + o, 0);
+    double efficiency = exp(e), overhead = exp(o);
     struct noise noise = *stated;
     noise.compute_cv *= factor(rng, u->jitter);
     double local = factor(rng, u->residual) * noise_expected_slowest(&noise, t->ranks);

@@ -15,7 +15,7 @@
 #include "app/job.h"
 #include "core/trace.h"
 
-/** What is not known exactly.  Relative standard deviations unless said otherwise. */
+/** What is not known exactly: standard deviations of logarithms unless said otherwise. */
 struct uncertainty {
     double efficiency;  /**< of the fraction of the roofline that kernels reach */
     double overhead;    /**< of the time added per kernel */
@@ -38,7 +38,7 @@ struct interval {
 struct interval uncertainty_step(const struct point *point, const struct trace *trace, double extra,
                                  const struct uncertainty *uncertainty);
 
-/** The relative standard deviation that a bandwidth known as @provenance says is given. */
+/** The standard deviation of the logarithm that a bandwidth known as @provenance says is given. */
 double uncertainty_tolerance(enum provenance provenance);
 
 /** The largest uncertainty_tolerance() among the numbers of @platform that set how fast devices
