@@ -72,6 +72,8 @@ static void print_bisection(struct text *out, const struct platform *platform,
              (long long)tier->nodes, below_text, up_text);
     if (up >= below)
         text_add(out, "full bisection\n");
+    else if (2 * up > below)
+        text_add(out, "%.3f of full bisection\n", up / below);
     else
         text_add(out, "%.3f, about 1/%.0f of full bisection\n", up / below, round(below / up));
     free(up_text);
@@ -109,6 +111,15 @@ static void print_messages(struct text *out, const struct platform *platform)
     text_add(out, " of software between nodes\n");
 }
 
+static void print_nccl(struct text *out, const struct platform *platform)
+{
+    char *bandwidth = written(UNIT_BYTES_PER_SECOND, platform->nccl.intra_bandwidth.value);
+    text_add(out, "\nNCCL: %lld channels over %s, %s for all rings of a node%s\n",
+             (long long)platform->nccl.channels, nccl_intra_names[platform->nccl.intra], bandwidth,
+             platform->nccl.sharp ? ", switches that reduce" : "");
+    free(bandwidth);
+}
+
 static void print_cluster(struct text *out, const struct platform *platform)
 {
     int32_t devices = platform_devices_per_node(platform);
@@ -118,6 +129,8 @@ static void print_cluster(struct text *out, const struct platform *platform)
         print_node(out, platform);
     if (platform->nodes > 1)
         print_network(out, platform);
+    if (platform->nccl.channels > 0)
+        print_nccl(out, platform);
 }
 
 static void print_torus(struct text *out, const struct platform *platform)
