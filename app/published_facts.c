@@ -129,10 +129,12 @@ int32_t published_channels(const struct published_row *row, const struct publish
     return row->per_node >= 8 ? 12 : 8;
 }
 
+/* Over PCIe a ring crosses the link between the sockets once each way.  Source: NCCL 2.18
+ * src/graph/topo.h, SKL_QPI_BW and, for Sapphire Rapids, which came with PCIe 5, SRP_QPI_BW. */
 double published_ring_bandwidth(const struct published_node *node,
                                 const struct published_link *link)
 {
-    const double socket = 10e9;
+    double socket = strcmp(link->name, "PCIe5") ? 10e9 : 22e9;
     double port = node->intra_bandwidth / 2 * link->efficiency;
     return link->nvlink ? port : fmin(port, socket);
 }
