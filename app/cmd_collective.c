@@ -94,6 +94,17 @@ static int32_t count_rounds(const struct schedule *schedule)
     return rounds;
 }
 
+/* "tree LL128"; NULL when the rounds say it all.  The caller frees it. */
+static char *choice(const struct task *task, int64_t bytes)
+{
+    if (task->point.schedule->step[0].collective.algorithm != ALGORITHM_NCCL)
+        return NULL;
+    struct nccl_choice chosen =
+        nccl_choose(&task->point.fabric->nccl, COLLECTIVE_ALL_REDUCE, bytes);
+    return base_format("%s %s", nccl_algorithm_name(chosen.algorithm),
+                       nccl_protocol_name(chosen.protocol));
+}
+
 /* Source: nccl-tests, doc/PERFORMANCE.md: busbw = algbw * 2 (n - 1) / n for all-reduce. */
 static double bus_factor(const struct task *task)
 {
@@ -114,9 +125,11 @@ static void print_text(struct text *out, const struct task *task, const struct s
     for (int32_t i = 0; i < sizes->count; i++) {
         double time = trace_step_time(task[i].trace);
         double algbw = time > 0.0 ? (double)sizes->item[i] / time : 0.0;
-        text_add(out, "%13lld %14.3f %12.4f %12.4f %7d\n", (long long)sizes->item[i], 1e6 * time,
-                 1e-9 * algbw, 1e-9 * algbw * bus_factor(task),
-                 count_rounds(task[i].point.schedule));
+        char *chosen = choice(&task[i], sizes->item[i]);
+        text_add(out, "%13lld %14.3f %12.4f %12.4f %7d%s%s\n", (long long)sizes->item[i],
+                 1e6 * time, 1e-9 * algbw, 1e-9 * algbw * bus_factor(task),
+                 count_rounds(task[i].point.schedule), chosen ? "  " : "", chosen ? chosen : "");
+        free(chosen);
     }
 }
 
@@ -143,6 +156,10 @@ static void print_json(struct text *out, const struct task *task, const struct s
         json_put_real(row, "algbw", (double)sizes->item[i] / time);
         json_put_real(row, "busbw", (double)sizes->item[i] / time * bus_factor(task));
         json_put_integer(row, "steps", count_rounds(task[i].point.schedule));
+        char *chosen = choice(&task[i], sizes->item[i]);
+        if (chosen)
+            json_put_text(row, "choice", chosen);
+        free(chosen);
         json_append(rows, row);
     }
     json_put(json, "rows", rows);

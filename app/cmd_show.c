@@ -65,6 +65,10 @@ static int show_collective(const struct request *request, struct text *out, stru
     enum { RANK_LIMIT = 64 };
     if (request->ranks < 1 || request->ranks > RANK_LIMIT)
         return err_add_code(err, 64, "--ranks: from 1 to %d", RANK_LIMIT);
+    if (request->algorithm == ALGORITHM_NCCL)
+        return err_add_code(err, 64,
+                            "--algorithm: nccl has no rounds to show; 'foretrain "
+                            "collective --json' says what it would choose");
     struct grid grid = grid_nearest_square(request->ranks);
     struct collective c = {
         .op = COLLECTIVE_ALL_REDUCE,

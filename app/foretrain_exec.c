@@ -69,7 +69,7 @@ static void print_help(struct text *out)
                   "are for predictions.\n");
 }
 
-static int check_precision(const struct scenario *scenario, struct err *err)
+static int check_ability(const struct scenario *scenario, struct err *err)
 {
     const int32_t dtype[] = {scenario->model.compute, scenario->model.gradients,
                              scenario->model.master};
@@ -80,6 +80,12 @@ static int check_precision(const struct scenario *scenario, struct err *err)
                                 "%s: error: the cpu-naive device trains in fp32 only; use --set "
                                 "model.precision.%s=fp32",
                                 scenario->path, key[i]);
+    if (scenario->allreduce.algorithm == ALGORITHM_NCCL)
+        return err_add_code(err, 69,
+                            "%s: error: algorithm nccl is a model of NCCL, for predictions; the "
+                            "cpu-naive device exchanges over MPI: use --set "
+                            "allreduce.algorithm=ring or another",
+                            scenario->path);
     if (scenario->training.optimizer != OPTIMIZER_SGD)
         return err_add_code(err, 69,
                             "%s: error: the cpu-naive device trains with SGD only; use --set "
@@ -115,7 +121,7 @@ static int prepare(const struct order *order, struct task *task, struct err *err
         job_read(&task->job, order->request.argument.item[0], set->item, set->count, err))
         return -1;
     const struct scenario *scenario = &task->job.scenario;
-    if (check_precision(scenario, err) ||
+    if (check_ability(scenario, err) ||
         job_point(&task->job, order->request.phase, &task->point, err))
         return -1;
     task->exec = (struct exec_job){

@@ -19,6 +19,13 @@ double run_local_seconds(const struct run *run, const struct step *step)
                                       : cost_input(step, run->input_workers, run->input_rate);
 }
 
+double run_nccl_seconds(const struct run *run, const struct step *step)
+{
+    assert(step->kind == STEP_COLLECTIVE && step->collective.algorithm == ALGORITHM_NCCL);
+    assert(run->fabric->nccl.version && run->fabric->nccl.ranks == run->fabric->ranks);
+    return nccl_choose(&run->fabric->nccl, step->collective.op, step->collective.bytes).seconds;
+}
+
 /* What the seeded random numbers are for. */
 enum { DRAW_STRAGGLER, DRAW_COMPUTE };
 
@@ -204,6 +211,8 @@ double analytic_collective(const struct fabric *fabric, const struct schedule *s
 static double collective_seconds(const struct run *run, const struct schedule *schedule,
                                  int32_t step)
 {
+    if (schedule->step[step].collective.algorithm == ALGORITHM_NCCL)
+        return run_nccl_seconds(run, &schedule->step[step]);
     return fmax(analytic_collective(run->fabric, schedule, step),
                 floor_collective(run->fabric, schedule, step).seconds);
 }

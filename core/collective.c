@@ -9,15 +9,25 @@ static const char *const op_names[] = {"all-reduce", "reduce-scatter", "all-gath
 static_assert(sizeof(op_names) / sizeof(*op_names) == COLLECTIVE_OP_COUNT, "one name per op");
 
 const char *const algorithm_names[] = {
-    "ring", "tree", "double-tree", "halving-doubling", "hierarchical", "torus2d", NULL,
+    "ring", "tree", "double-tree", "halving-doubling", "hierarchical", "torus2d", "nccl", NULL,
 };
 static_assert(sizeof(algorithm_names) / sizeof(*algorithm_names) == ALGORITHM_COUNT + 1,
               "one name per algorithm");
+
+/* What passes between ranks is NCCL's own affair. */
+static int32_t no_rounds(const struct collective *c)
+{
+    (void)c;
+    return 0;
+}
+
+static const struct collective_ops collective_nccl = {.supports = {true}, .rounds = no_rounds};
 
 static const struct collective_ops *const ops[] = {
     &collective_ring,         &collective_tree,
     &collective_double_tree,  &collective_halving_doubling,
     &collective_hierarchical, &collective_torus2d,
+    &collective_nccl,
 };
 static_assert(sizeof(ops) / sizeof(*ops) == ALGORITHM_COUNT, "one table per algorithm");
 

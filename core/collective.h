@@ -40,6 +40,9 @@ enum algorithm {
                                      in the group; all-reduce only */
     ALGORITHM_TORUS2D,          /**< reduce-scatter in rows, all-reduce in columns, all-gather in
                                      rows, rings throughout (Mikami et al. 2018); all-reduce only */
+    ALGORITHM_NCCL,             /**< what NCCL would choose, timed by its own cost model
+                                     (core/nccl.h): no rounds, all ranks start together; all-reduce
+                                     of the world only */
     ALGORITHM_COUNT
 };
 
@@ -53,7 +56,7 @@ enum {
 const char *collective_op_name(enum collective_op op);
 
 /** The words of scenario files, NULL-terminated, in the order of enum algorithm: "ring", "tree",
- * "double-tree", "halving-doubling", "hierarchical", "torus2d". */
+ * "double-tree", "halving-doubling", "hierarchical", "torus2d", "nccl". */
 extern const char *const algorithm_names[];
 
 /** One collective among `ranks` ranks, numbered 0 ... ranks - 1 along its axis. */
@@ -82,7 +85,7 @@ struct exchange {
 /** Whether the algorithm can compute the operation. */
 bool algorithm_supports(enum algorithm algorithm, enum collective_op op);
 
-/** Rounds until all ranks are done; 0 for one rank. */
+/** Rounds until all ranks are done; 0 for one rank and for NCCL. */
 int32_t collective_rounds(const struct collective *c);
 
 /** What @rank does in @round (0 ... rounds - 1). */

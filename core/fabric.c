@@ -260,7 +260,7 @@ struct fabric *fabric_lay_cluster(const struct cluster_plan *plan)
     layout->node_links = node_links;
     for (int32_t i = 0; i < plan->cable_count; i++)
         add_tier(fabric, plan->cable[i].name);
-    add_tier(fabric, plan->nic.name);
+    fabric->nic_tier = add_tier(fabric, plan->nic.name);
     fill_node_links(fabric, plan);
     name_node_links(layout, wiring);
     add_ways(layout, plan);

@@ -40,6 +40,7 @@ struct fabric {
     struct link *link;
     int32_t tier_count;
     char tier_name[FABRIC_TIER_LIMIT][FABRIC_NAME_LIMIT]; /**< "nvlink", "nic", "rack uplink" */
+    int32_t nic_tier;       /**< of the network cards of a cluster; else 0 */
     struct nccl_world nccl; /**< version 0: the platform does not say what NCCL would know */
     void *layout;           /**< private to fabric.c */
 };

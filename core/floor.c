@@ -58,11 +58,28 @@ static void lay_pattern(struct bounds *bounds, const struct fabric *fabric,
     free(pay);
 }
 
+/* However NCCL moves them, all bytes pass what is narrowest: the links of a node or its network
+ * cards. */
+static void lay_nccl(struct bounds *bounds, const struct fabric *fabric, double bytes)
+{
+    const struct nccl_world *world = &fabric->nccl;
+    bool between = world->nodes > 1 && world->inter_bandwidth < world->intra_bandwidth;
+    int32_t tier = between ? fabric->nic_tier : 0;
+    for (int32_t link = 0; link < fabric->link_count; link++)
+        if (fabric->link[link].tier == tier)
+            bounds->load[link] +=
+                bytes / (between ? world->inter_bandwidth : world->intra_bandwidth);
+}
+
 static struct bounds bounds_build(const struct fabric *fabric, const struct schedule *schedule,
                                   int32_t step)
 {
     struct collective c = schedule_collective(schedule, step);
     struct bounds bounds = bounds_new(fabric);
+    if (c.algorithm == ALGORITHM_NCCL) {
+        lay_nccl(&bounds, fabric, (double)c.elements);
+        return bounds;
+    }
     bounds.rounds = collective_rounds(&c);
     int32_t patterns = bounds.rounds > 0 ? collective_pattern_count(&c) : 0;
     int32_t *rounds = base_alloc(patterns, sizeof(*rounds));

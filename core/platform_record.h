@@ -72,8 +72,8 @@ struct platform {
     struct wiring wiring;
 };
 
-/** What NCCL would know of @nodes nodes with @devices_per_node devices each; version 0 when the file
- * has no section `nccl`. */
+/** What NCCL would know of @nodes nodes with @devices_per_node devices each; version 0 when the
+ * file has no section `nccl`. */
 struct nccl_world platform_nccl(const struct platform *platform, int32_t nodes,
                                 int32_t devices_per_node);
 

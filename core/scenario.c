@@ -80,6 +80,17 @@ static int check_grid(const struct scenario *scenario, const struct node *root, 
                         (long long)devices, (long long)fitting, (long long)(devices / fitting));
 }
 
+static int check_column_algorithm(const struct scenario *scenario, const struct node *root,
+                                  struct err *err)
+{
+    const struct origin *origin = given(root, "allreduce.column_algorithm");
+    if (!origin || scenario->allreduce.algorithm == ALGORITHM_TORUS2D)
+        return 0;
+    return origin_error(origin, err,
+                        "a column algorithm has no effect: only torus2d has columns, not %s",
+                        algorithm_names[scenario->allreduce.algorithm]);
+}
+
 static int check_phase(const struct scenario *scenario, int32_t index, const struct node *root,
                        struct err *err)
 {
@@ -157,8 +168,8 @@ static int check_input(const struct scenario *scenario, const struct node *root,
 static int check_values(const struct scenario *scenario, const struct node *root, struct err *err)
 {
     return check_devices(scenario, root, err) | check_grid(scenario, root, err) |
-           check_training(scenario, root, err) | check_noise(scenario, root, err) |
-           check_input(scenario, root, err);
+           check_column_algorithm(scenario, root, err) | check_training(scenario, root, err) |
+           check_noise(scenario, root, err) | check_input(scenario, root, err);
 }
 
 /* ---- reading ---- */

@@ -31,6 +31,14 @@ struct scenario_phase {
     int64_t batch_per_device; /**< images per device and step */
 };
 
+/** What may run in the columns of torus2d. */
+enum column_algorithm {
+    COLUMN_RING,
+    COLUMN_HALVING_DOUBLING,
+    COLUMN_DOUBLE_TREE,
+    COLUMN_ALGORITHM_COUNT
+};
+
 /** The words of `training.optimizer.name`. */
 enum optimizer { OPTIMIZER_SGD, OPTIMIZER_LARS, OPTIMIZER_COUNT };
 
@@ -58,10 +66,11 @@ struct scenario {
         double evaluate_every; /**< [epochs]; 0: never */
     } training;
     struct {
-        int32_t algorithm;     /**< enum algorithm */
-        int64_t columns, rows; /**< grid; 0: chosen */
-        double bucket;         /**< [bytes]; 0: one bucket */
-        int32_t overlap;       /**< enum overlap */
+        int32_t algorithm;        /**< enum algorithm */
+        int32_t column_algorithm; /**< enum column_algorithm */
+        int64_t columns, rows;    /**< grid; 0: chosen */
+        double bucket;            /**< [bytes]; 0: one bucket */
+        int32_t overlap;          /**< enum overlap */
     } allreduce;
     struct {
         int64_t nodes;            /**< scaling efficiency is relative to this */
@@ -84,6 +93,9 @@ struct scenario {
 
 /** The one table. */
 extern const struct field_table scenario_table;
+
+/** What runs in the columns, as the collective it is. */
+enum algorithm column_algorithm(enum column_algorithm word);
 
 /** Read @path, apply @set ("key=value", count), resolve the dataset, check values against each
  * other (impossible grid, value without effect, ...).  All faults are reported at once.

@@ -10,6 +10,21 @@ static const char *const overlap_names[] = {"none", "backward", NULL};
 static_assert(sizeof(overlap_names) / sizeof(overlap_names[0]) == OVERLAP_COUNT + 1,
               "one word per overlap");
 
+static const char *const column_algorithm_names[] = {"ring", "halving-doubling", "double-tree",
+                                                     NULL};
+static_assert(sizeof(column_algorithm_names) / sizeof(column_algorithm_names[0]) ==
+                  COLUMN_ALGORITHM_COUNT + 1,
+              "one word per algorithm");
+
+enum algorithm column_algorithm(enum column_algorithm word)
+{
+    static const enum algorithm algorithm[] = {ALGORITHM_RING, ALGORITHM_HALVING_DOUBLING,
+                                               ALGORITHM_DOUBLE_TREE};
+    static_assert(sizeof(algorithm) / sizeof(algorithm[0]) == COLUMN_ALGORITHM_COUNT,
+                  "one per word");
+    return algorithm[word];
+}
+
 static const struct field phase_rows[] = {
     {.path = "epochs",
      .kind = FIELD_REAL,
@@ -171,6 +186,12 @@ static const struct field scenario_rows[] = {
      .fallback = "",
      .minimum = 1,
      .maximum = SCENARIO_DEVICE_LIMIT,
+    {.path = "allreduce.column_algorithm",
+     .kind = FIELD_WORD,
+     .offset = MEMBER(allreduce.column_algorithm),
+     .fallback = "ring",
+     .words = column_algorithm_names,
+     .help = "how the columns of the torus2d grid are summed"},
      .help = "devices in a row of the torus2d grid; chosen when not given"},
     {.path = "allreduce.grid.rows",
      .kind = FIELD_INTEGER,

@@ -86,8 +86,8 @@ int32_t schedule_add_all_reduce(struct schedule *schedule, enum algorithm algori
 
     struct step scatter = step, reduce = step, gather = step;
     int64_t columns = schedule->grid.columns;
-    scatter.collective.algorithm = reduce.collective.algorithm = gather.collective.algorithm =
-        ALGORITHM_RING;
+    scatter.collective.algorithm = gather.collective.algorithm = ALGORITHM_RING;
+    reduce.collective.algorithm = schedule->column_algorithm;
     scatter.collective.op = COLLECTIVE_REDUCE_SCATTER;
     scatter.collective.axis = gather.collective.axis = AXIS_ROW;
     reduce.collective.axis = AXIS_COLUMN;
@@ -123,6 +123,8 @@ static const char *collective_fault(const struct schedule *schedule, const struc
         return "unknown algorithm (torus2d is three steps)";
     if (!algorithm_supports(algorithm, step->collective.op))
         return "the algorithm cannot compute the operation";
+    if (algorithm == ALGORITHM_NCCL && step->collective.axis != AXIS_WORLD)
+        return "NCCL on a part of the ranks";
     if (algorithm == ALGORITHM_HIERARCHICAL &&
         (group < 1 || grid_axis_size(schedule->grid, step->collective.axis) % group != 0))
         return "the group does not divide the ranks of the axis";

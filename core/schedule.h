@@ -90,6 +90,7 @@ struct schedule {
     struct grid grid;
     struct step *step;
     struct dep *dep;
+    enum algorithm column_algorithm; /**< of the column step of TORUS2D: RING until changed */
     int32_t step_count, dep_count;
     int64_t step_capacity, dep_capacity;
     bool sealed;
@@ -117,7 +118,7 @@ int32_t schedule_add_all_reduce(struct schedule *schedule, enum algorithm algori
  * @return 0, or -1: unknown kind, lane, op, axis or algorithm; negative count; a dependency on
  * itself, on a later step at distance 0, on a missing step or at a negative distance; a collective
  * on the compute or input lane, anything else on the row or column lane; an algorithm that cannot
- * compute its op, a group that does not divide the ranks; no steps. */
+ * compute its op or (NCCL) its axis, a group that does not divide the ranks; no steps. */
 int schedule_seal(struct schedule *schedule, struct err *err);
 
 /** A hash of everything a back end can see, names left out.  Equal schedules have equal hashes on

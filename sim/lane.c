@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <simgrid/actor.h>
+#include <simgrid/barrier.h>
 #include <simgrid/comm.h>
 #include <simgrid/engine.h>
 #include <simgrid/host.h>
@@ -44,6 +45,7 @@ struct stage {
     struct trace *trace;
     struct entity *entity; /* (classes) */
     struct place *place;   /* (relations, classes) */
+    sg_bar_t together;     /* where all classes meet before a step of NCCL */
     bool *awaited;         /* (steps) whether another lane depends on it */
     double *seconds;       /* (steps) of local steps */
 };
@@ -161,6 +163,14 @@ static void run_collective(struct walker *walker, int32_t id)
         walker->clock = simgrid_get_clock();
 }
 
+static void run_nccl(struct walker *walker, const struct step *step)
+{
+    const struct stage *stage = walker->entity->stage;
+    catch_up(walker);
+    sg_barrier_wait(stage->together);
+    walker->clock = simgrid_get_clock() + run_nccl_seconds(stage->simulation->run, step);
+}
+
 static void run_step(struct walker *walker, int32_t id)
 {
     const struct stage *stage = walker->entity->stage;
@@ -168,7 +178,9 @@ static void run_step(struct walker *walker, int32_t id)
     walker->step = id;
     wait_for_deps(walker, step);
     double begin = walker->clock;
-    if (step->kind == STEP_COLLECTIVE)
+    if (step->kind == STEP_COLLECTIVE && step->collective.algorithm == ALGORITHM_NCCL)
+        run_nccl(walker, step);
+    else if (step->kind == STEP_COLLECTIVE)
         run_collective(walker, id);
     else
         walker->clock += stage->seconds[id] * (step->kind == STEP_COMPUTE ? walker->slowdown : 1);
@@ -321,6 +333,7 @@ static void release_stage(struct stage *stage)
         }
         free(stage->entity[c].done);
     }
+    sg_barrier_destroy(stage->together);
     free(stage->entity);
     free(stage->place);
     free(stage->awaited);
@@ -334,6 +347,7 @@ int simulation_run(const struct simulation *simulation, struct trace *trace, str
         .simulation = simulation,
         .trace = trace,
         .entity = base_alloc(classes, sizeof(*stage.entity)),
+        .together = sg_barrier_init((unsigned)classes),
     };
     find_places(&stage);
     read_schedule(&stage);

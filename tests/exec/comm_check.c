@@ -107,7 +107,7 @@ static int64_t check_grid(struct grid grid, int32_t rank)
     static const int64_t sizes[] = {0, 1, 5, 12, 1001};
     struct comm_state *comm = comm_mpi_ops.open(grid);
     int64_t wrong = 0;
-    for (enum algorithm algorithm = 0; algorithm < ALGORITHM_COUNT; algorithm++)
+    for (enum algorithm algorithm = 0; algorithm < ALGORITHM_NCCL; algorithm++)
         for (enum collective_op op = 0; op < COLLECTIVE_OP_COUNT; op++)
             for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
                 struct collective collective = {

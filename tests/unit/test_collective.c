@@ -68,7 +68,7 @@ static void for_each_of(enum algorithm algorithm, check *see)
 
 static void for_each(check *see)
 {
-    for (int32_t algorithm = 0; algorithm < ALGORITHM_COUNT; algorithm++)
+    for (int32_t algorithm = 0; algorithm < ALGORITHM_NCCL; algorithm++)
         for_each_of((enum algorithm)algorithm, see);
 }
 
