@@ -46,6 +46,17 @@ static int check_grid(const struct job *job, struct err *err)
         near.rows);
 }
 
+static int apply_software(struct job *job, struct err *err)
+{
+    const char *name = job->scenario.cluster.software;
+    if (!name)
+        return 0;
+    job->software = software_read(name, err);
+    if (job->software && job->platform)
+        software_apply(job->software, platform_change_device(job->platform));
+    return job->software ? 0 : -1;
+}
+
 int job_read(struct job *job, const char *path, const char *const *set, int32_t set_count,
              struct err *err)
 {
@@ -56,7 +67,8 @@ int job_read(struct job *job, const char *path, const char *const *set, int32_t 
     job->platform = platform_read(s->cluster.platform, err);
     job->model =
         network_build(s->model.network, (int32_t)s->model.image, (int32_t)s->model.classes, err);
-    if (job->platform && job->model && !check_grid(job, err))
+    int failed = apply_software(job, err);
+    if (!failed && job->platform && job->model && !check_grid(job, err))
         return 0;
     job_release(job);
     return -1;
@@ -66,6 +78,7 @@ void job_release(struct job *job)
 {
     model_free(job->model);
     platform_free(job->platform);
+    software_free(job->software);
     scenario_release(&job->scenario);
     *job = (struct job){0};
 }
@@ -105,6 +118,15 @@ static int attach_fabric(struct point *point, const struct platform *platform, s
     return point->fabric ? 0 : -1;
 }
 
+/* What a software profile says beyond the device's speed. */
+static void follow_software(struct point *point, const struct software *software)
+{
+    if (point->fabric->nccl.version && software->nccl)
+        point->fabric->nccl.version = (int32_t)software->nccl;
+    if (point->run.noise.compute_cv == 0)
+        point->run.noise.compute_cv = software->jitter.value;
+}
+
 int job_point(const struct job *job, int32_t phase, struct point *point, struct err *err)
 {
     const struct scenario *s = &job->scenario;
@@ -125,6 +147,8 @@ int job_point(const struct job *job, int32_t phase, struct point *point, struct 
         .straggler_slowdown = s->noise.straggler_slowdown,
         .seed = (uint64_t)s->seed,
     };
+    if (job->software)
+        follow_software(point, job->software);
     return 0;
 }
 

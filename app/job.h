@@ -12,18 +12,20 @@
 #include "core/phase.h"
 #include "core/platform.h"
 #include "core/scenario.h"
+#include "core/software.h"
 
 /** A scenario with what it names.  Start from {0}. */
 struct job {
     struct scenario scenario;
-    struct platform *platform; /**< owned */
+    struct platform *platform; /**< owned; its device as the software makes it */
+    struct software *software; /**< owned; NULL: the scenario names none */
     struct model *model;       /**< owned */
 };
 
-/** Read scenario @path with @set ("key=value", count), its platform and its network, and check the
- * grid against the platform's devices.
- * @return 0, or -1 with the messages of scenario, platform or network, or: a grid that does not
- * hold the devices; then @job is released. */
+/** Read scenario @path with @set ("key=value", count), its platform, software and network, and
+ * check the grid against the platform's devices.
+ * @return 0, or -1 with the messages of scenario, platform, software or network, or: a grid that
+ * does not hold the devices; then @job is released. */
 int job_read(struct job *job, const char *path, const char *const *set, int32_t set_count,
              struct err *err);
 

@@ -29,6 +29,11 @@ const struct device *platform_device(const struct platform *platform)
     return &platform->device;
 }
 
+struct device *platform_change_device(struct platform *platform)
+{
+    return &platform->device;
+}
+
 int platform_check_dtype(const struct platform *platform, enum dtype dtype, struct err *err)
 {
     const struct device *device = &platform->device;
@@ -89,6 +94,26 @@ static void prefix_paths(struct device *device)
     }
 }
 
+int device_read(struct device *device, const char *name, struct err *err)
+{
+    char *path = platform_find_device(name, NULL, err);
+    struct document *document = path ? yaml_read_file(path, err) : NULL;
+    free(path);
+    if (!document)
+        return -1;
+    int failed = field_read(&device_table, yaml_root(document), device, err);
+    yaml_free(document);
+    if (failed)
+        device_release(device);
+    return failed;
+}
+
+void device_release(struct device *device)
+{
+    field_release(&device_table, device);
+    *device = (struct device){0};
+}
+
 static int read_device(struct platform *platform, const struct node *root, struct err *err)
 {
     const struct node *name = field_origin(root, "device");
@@ -111,6 +136,7 @@ static struct platform *read_document(struct document *document, struct err *err
         return NULL;
     struct platform *platform = base_alloc(1, sizeof(*platform));
     const struct node *root = yaml_root(document);
+    platform->file = base_copy(root->origin.file);
     int failed = field_read(&platform_table, root, platform, err);
     if (!failed)
         failed = platform_check(platform, root, err);
@@ -136,7 +162,6 @@ struct platform *platform_read_text(const char *name, const char *text, struct e
     return read_document(yaml_read_text(name, text, err), err);
 }
 
-    platform->file = base_copy(root->origin.file);
 void platform_free(struct platform *platform)
 {
     if (!platform)
@@ -144,6 +169,7 @@ void platform_free(struct platform *platform)
     wiring_release(&platform->wiring);
     field_release(&device_table, &platform->device);
     field_release(&platform_table, platform);
+    free(platform->file);
     free(platform);
 }
 
@@ -169,7 +195,6 @@ static struct fabric *lay_cluster(const struct platform *platform, int32_t nodes
     for (int32_t i = 0; i < platform->node.links.count; i++)
         cable[i] = link_kind(link[i].name, &link[i], 1);
     for (int32_t i = 0; i < platform->tiers.count; i++) {
-    free(platform->file);
         char name[FABRIC_NAME_LIMIT];
         snprintf(name, sizeof(name), "%s uplink", tier[i].name);
         group[i] = (struct link_group){

@@ -82,6 +82,21 @@ void platform_each_quantity(const struct platform *platform,
                             void (*visit)(void *context, const struct quantity *, enum unit),
                             void *context);
 
+/** The same device, to be changed by a software profile. */
+struct device *platform_change_device(struct platform *platform);
+
+/** Read a device of platforms/devices by name, or by path, into zeroed @device.
+ * @return 0, or -1: not found (exit code 66, with the names there are), or located messages. */
+int device_read(struct device *device, const char *name, struct err *err);
+
+/** Release; accepts a zeroed struct. */
+void device_release(struct device *device);
+
+/** The file of software profile @name (see core/software.h); a path when it has a slash or ends in
+ * .yaml.  The caller frees it.
+ * @return the path, or NULL: none of that name (exit code 66, with the names there are). */
+char *platform_find_software(const char *name, struct err *err);
+
 /** The rows of platform and device files, for `schema`. */
 extern const struct field_table platform_table, device_table;
 

@@ -125,20 +125,29 @@ static bool is_path(const char *name)
     return strchr(name, '/') || (length > 5 && strcmp(name + length - 5, ".yaml") == 0);
 }
 
-char *platform_find(const char *name, struct err *err)
+/* The file of @name in the folder @below of the platform directory ("": itself), or @name when it
+ * is a path. */
+static char *find_by_name(const char *below, const char *what, const char *name, struct err *err)
 {
     if (is_path(name))
         return base_copy(name);
-    char *folder = platform_directory(err);
-    if (!folder)
+    char *platforms = platform_directory(err);
+    if (!platforms)
         return NULL;
+    char *folder = base_format("%s%s%s", platforms, *below ? "/" : "", below);
     char *missing = NULL;
-    char *path = find_in(folder, "platform", name, &missing);
+    char *path = find_in(folder, what, name, &missing);
     if (!path)
         err_add_code(err, 66, "%s", missing);
     free(missing);
     free(folder);
+    free(platforms);
     return path;
+}
+
+char *platform_find(const char *name, struct err *err)
+{
+    return find_by_name("", "platform", name, err);
 }
 
 /* @name seen from the folder of @file. */
@@ -150,20 +159,21 @@ static char *path_beside(const char *file, const char *name)
     return base_format("%.*s/%s", (int)(slash - file), file, name);
 }
 
+char *platform_find_software(const char *name, struct err *err)
+{
+    return find_by_name("software", "software", name, err);
+}
+
 char *platform_find_device(const char *name, const struct origin *origin, struct err *err)
 {
+    if (!origin)
+        return find_by_name("devices", "device", name, err);
     if (is_path(name))
         return path_beside(origin->file, name);
-    char *platforms = platform_directory(err);
-    if (!platforms)
-        return NULL;
-    char *folder = base_format("%s/devices", platforms);
-    char *missing = NULL;
-    char *path = find_in(folder, "device", name, &missing);
+    struct err missing = {0};
+    char *path = find_by_name("devices", "device", name, &missing);
     if (!path)
-        origin_error(origin, err, "%s", missing);
-    free(missing);
-    free(folder);
-    free(platforms);
+        origin_error(origin, err, "%.*s", (int)strcspn(missing.text, "\n"), missing.text);
+    err_release(&missing);
     return path;
 }

@@ -55,6 +55,8 @@ struct scenario {
         char *platform; /**< a name in platforms/ or a path */
         int64_t nodes;
         int64_t devices_per_node; /**< 0: all of the platform's */
+        char
+            *software; /**< a name in platforms/software or a path; NULL: as the device file says */
     } cluster;
     struct {
         char *dataset;             /**< "imagenet" or NULL when counts are given */

@@ -105,6 +105,12 @@ static const struct field scenario_rows[] = {
      .minimum = 1,
      .maximum = SCENARIO_DEVICE_LIMIT,
      .help = "devices used in each node; all of the platform's when not given"},
+    {.path = "cluster.software",
+     .kind = FIELD_TEXT,
+     .offset = MEMBER(cluster.software),
+     .fallback = "",
+     .help = "name of a software profile, such as mlperf-v0.6, or path of one: how fast kernels "
+             "are; as the device file says when not given"},
     {.path = "training.dataset",
      .kind = FIELD_TEXT,
      .offset = MEMBER(training.dataset),
@@ -236,7 +242,8 @@ static const struct field scenario_rows[] = {
      .fallback = "0",
      .minimum = 0,
      .maximum = 10,
-     .help = "coefficient of variation of the time of each compute step"},
+     .help = "coefficient of variation of a device's compute time from step to step; 0: as the "
+             "software profile says, if there is one"},
     {.path = "noise.straggler.fraction",
      .kind = FIELD_REAL,
      .unit = UNIT_FRACTION,

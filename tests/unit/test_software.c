@@ -1,0 +1,170 @@
+/** @file
+ * Tests of core/software.h: profiles are read, found and applied to a device.
+ */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/software.h"
+
+#define HEAD                                                                                       \
+    "version: 1\nname: test\ndescription: a profile\nnccl: 204\n"                                  \
+    "jitter: {value: 1 %, source: s, kind: assumed}\n"                                             \
+    "fallback:\n"                                                                                  \
+    "  efficiency: {value: 50 %, source: all, kind: published}\n"                                  \
+    "  kernel_overhead: {value: 9 us, source: all, kind: published}\n"
+#define FIT(device)                                                                                \
+    "  - device: " device "\n    fusion: stats\n"                                                  \
+    "    efficiency: {value: 70 %, source: runs, kind: measured}\n"                                \
+    "    kernel_overhead: {value: 4 us, source: runs, kind: measured}\n"                           \
+    "    efficiency_sd: 3 %\n    correlation: -0.5\n    rows: 7\n"
+
+/* The profile with that text, or NULL with the message. */
+static struct software *read_text(const char *text, struct err *err)
+{
+    char path[] = "/tmp/foretrain-software-XXXXXX.yaml";
+    int descriptor = mkstemps(path, 5);
+    assert_true(descriptor >= 0);
+    FILE *file = fdopen(descriptor, "w");
+    fputs(text, file);
+    fclose(file);
+    struct software *software = software_read(path, err);
+    unlink(path);
+    return software;
+}
+
+static struct software *read_valid(const char *text)
+{
+    struct err err = {0};
+    struct software *software = read_text(text, &err);
+    if (!software)
+        fail_msg("%s", err.text);
+    return software;
+}
+
+static void reads_what_the_file_says(void **state)
+{
+    (void)state;
+    struct software *software = read_valid(HEAD "overlap: backward\nfits:\n" FIT("a") FIT("b"));
+    assert_int_equal(software->nccl, 204);
+    assert_int_equal(software->groups, 1);
+    assert_int_equal(software->overlap, 1);
+    assert_int_equal(software->fits.count, 2);
+    const struct software_fit *fit = software_find_fit(software, "b");
+    assert_string_equal(fit->device, "b");
+    assert_true(fit->efficiency_sd == 0.03 && fit->correlation == -0.5 && fit->rows == 7);
+    software_free(software);
+}
+
+static void makes_a_device_what_its_fit_says(void **state)
+{
+    (void)state;
+    struct software *software = read_valid(HEAD "fits:\n" FIT("v100-sxm2-16gb"));
+    struct device device = {0};
+    assert_int_equal(device_read(&device, "v100-sxm2-16gb", &(struct err){0}), 0);
+    double peak = device.peak[DTYPE_FP16].value;
+    software_apply(software, &device);
+    assert_true(device.math_efficiency.value == 0.7 && device.memory_efficiency.value == 0.7);
+    assert_true(device.kernel_overhead.value == 4e-6);
+    assert_int_equal(device.fusion, FUSION_STATS);
+    assert_true(device.peak[DTYPE_FP16].value == peak);
+    assert_string_equal(device.kernel_overhead.source, "runs");
+    assert_string_equal(device.kernel_overhead.path, "kernel_overhead");
+    assert_int_equal(device.kernel_overhead.provenance, PROVENANCE_MEASURED);
+    device_release(&device);
+    software_free(software);
+}
+
+static void gives_other_devices_the_fallback_and_their_own_fusion(void **state)
+{
+    (void)state;
+    struct software *software = read_valid(HEAD "fits:\n" FIT("a"));
+    struct device device = {0};
+    assert_int_equal(device_read(&device, "h100-sxm5-80gb", &(struct err){0}), 0);
+    software_apply(software, &device);
+    assert_true(device.math_efficiency.value == 0.5 && device.kernel_overhead.value == 9e-6);
+    assert_int_equal(device.fusion, FUSION_MAINLOOP);
+    device_release(&device);
+    software_free(software);
+}
+
+static void refuses_two_fits_for_one_device(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    assert_null(read_text(HEAD "fits:\n" FIT("a") FIT("b") FIT("a"), &err));
+    assert_non_null(strstr(err.text, "a second fit for 'a'"));
+    assert_int_equal(err.exit_code, 65);
+    err_release(&err);
+}
+
+static void refuses_what_it_does_not_know(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {HEAD "jiter: 1\n", "jiter"},
+        {HEAD "fits:\n  - device: a\n    fusion: stat\n", "did you mean 'stats'?"},
+        {"version: 2\n", "version"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct err err = {0};
+        assert_null(read_text(cases[i].text, &err));
+        assert_non_null(strstr(err.text, cases[i].message));
+        err_release(&err);
+    }
+}
+
+static void names_the_profiles_there_are(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    assert_null(software_read("mlperf-v0.66", &err));
+    assert_int_equal(err.exit_code, 66);
+    assert_non_null(strstr(err.text, "did you mean 'mlperf-v0.6'?"));
+    err_release(&err);
+}
+
+static void every_profile_of_the_library_reads_and_is_named_after_its_file(void **state)
+{
+    (void)state;
+    static const char *const names[] = {
+        "mlperf-v0.5", "mlperf-v0.6", "mlperf-v0.7",   "mlperf-v1.0", "mlperf-v1.1",
+        "mlperf-v2.0", "mlperf-v2.1", "mlperf-v3.0",   "mlperf-v3.1", "mlperf-v4.0",
+        "pytorch",     "nnl-2018",    "mxnet-2018-11",
+    };
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        struct err err = {0};
+        struct software *software = software_read(names[i], &err);
+        if (!software)
+            fail_msg("%s", err.text);
+        assert_string_equal(software->name, names[i]);
+        const struct software_fit *fit = software_find_fit(software, "v100-sxm2-16gb");
+        assert_non_null(fit->device);
+        assert_true(fit->efficiency_sd > 0 && fit->overhead_sd > 0);
+        software_free(software);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_what_the_file_says),
+        cmocka_unit_test(makes_a_device_what_its_fit_says),
+        cmocka_unit_test(gives_other_devices_the_fallback_and_their_own_fusion),
+        cmocka_unit_test(refuses_two_fits_for_one_device),
+        cmocka_unit_test(refuses_what_it_does_not_know),
+        cmocka_unit_test(names_the_profiles_there_are),
+        cmocka_unit_test(every_profile_of_the_library_reads_and_is_named_after_its_file),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
