@@ -1,0 +1,326 @@
+#include "core/platform.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* Every file in platforms/ is held to what its README.md promises. */
+
+static struct platform *read_platform(const char *name)
+{
+    struct err err = {0};
+    struct platform *platform = platform_read(name, &err);
+    if (!platform)
+        fail_msg("%s", err.text);
+    return platform;
+}
+
+/* Call @visit with each platform of the library. */
+static void each_platform(void (*visit)(struct platform *platform))
+{
+    struct err err = {0};
+    char *folder = platform_directory(&err);
+    DIR *directory = opendir(folder);
+    assert_non_null(directory);
+    for (struct dirent *entry; (entry = readdir(directory));) {
+        if (!strstr(entry->d_name, ".yaml"))
+            continue;
+        char *path = base_format("%s/%s", folder, entry->d_name);
+        struct platform *platform = read_platform(path);
+        visit(platform);
+        platform_free(platform);
+        free(path);
+    }
+    closedir(directory);
+    free(folder);
+}
+
+/* All devices of @nodes nodes; torus and ring in two columns. */
+static struct fabric *lay_out(const struct platform *platform, int32_t nodes)
+{
+    struct err err = {0};
+    int32_t devices = platform_devices_per_node(platform), ranks = nodes * devices;
+    struct grid grid = {.columns = ranks % 2 ? ranks : 2, .rows = ranks % 2 ? 1 : ranks / 2};
+    struct fabric *fabric = platform_fabric(platform, nodes, devices, grid, &err);
+    if (!fabric)
+        fail_msg("%s: %s", platform_name(platform), err.text);
+    return fabric;
+}
+
+/* Enough nodes to cross from one rack to the next where there are racks. */
+static int32_t several(const struct platform *platform)
+{
+    enum { SEVERAL = 36 };
+    int32_t nodes = platform_nodes(platform);
+    return nodes > 0 && nodes < SEVERAL ? nodes : SEVERAL;
+}
+
+static void expect_route(const struct platform *platform, const struct fabric *fabric, int32_t a,
+                         int32_t b)
+{
+    struct route there = fabric_route(fabric, a, b), back = fabric_route(fabric, b, a);
+    double bandwidth = fabric_route_bandwidth(fabric, &there);
+    if (!(isfinite(there.latency) && there.latency > 0 && bandwidth > 0))
+        fail_msg("%s: from %d to %d: %g s, %g B/s", platform_name(platform), a, b, there.latency,
+                 bandwidth);
+    assert_true(fabs(back.latency - there.latency) < 1e-12);
+    assert_true(fabric_route_bandwidth(fabric, &back) == bandwidth);
+}
+
+static void expect_routes(struct platform *platform)
+{
+    const int32_t sizes[] = {1, 2, several(platform)};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        struct fabric *fabric = lay_out(platform, sizes[i]);
+        int32_t devices = fabric->devices_per_node;
+        for (int32_t a = 0; a < devices && a < fabric->ranks; a++)
+            for (int32_t b = a + 1; b < fabric->ranks; b++)
+                expect_route(platform, fabric, a, b);
+        fabric_free(fabric);
+    }
+}
+
+static void every_route_is_as_good_there_as_back(void **state)
+{
+    (void)state;
+    each_platform(expect_routes);
+}
+
+/* It may be idle where NVLink joins all GPUs, and is there all the same. */
+static bool between_sockets(const char *name)
+{
+    return strstr(name, "cpu0-cpu1") || strstr(name, "cpu1-cpu0");
+}
+
+static void expect_use(struct platform *platform)
+{
+    struct fabric *fabric = lay_out(platform, 2);
+    bool *used = base_alloc(fabric->link_count, sizeof(*used));
+    for (int32_t a = 0; a < fabric->ranks; a++) {
+        for (int32_t b = 0; b < fabric->ranks; b++) {
+            if (a == b)
+                continue;
+            struct route route = fabric_route(fabric, a, b);
+            for (int32_t i = 0; i < route.count; i++)
+                used[route.link[i]] = true;
+        }
+    }
+    for (int32_t link = 0; link < fabric->link_count; link++) {
+        char *name = fabric_link_name(fabric, link);
+        if (!strncmp(name, "node", 4) && !between_sockets(name) && !used[link])
+            fail_msg("%s: nothing is ever sent over %s", platform_name(platform), name);
+        free(name);
+    }
+    free(used);
+    fabric_free(fabric);
+}
+
+static void no_cable_and_no_network_card_is_without_use(void **state)
+{
+    (void)state;
+    each_platform(expect_use);
+}
+
+static int32_t count_words(const char *text)
+{
+    int32_t words = 0;
+    for (bool inside = false; *text; text++) {
+        words += !inside && *text != ' ';
+        inside = *text != ' ';
+    }
+    return words;
+}
+
+/* "datasheet" and "published" are claims about others: they need a name or a place. */
+static void expect_source(void *context, const struct quantity *quantity, enum unit unit)
+{
+    const char *platform = context;
+    int32_t least = quantity->provenance == PROVENANCE_ASSUMED ? 2 : 3;
+    (void)unit;
+    if (count_words(quantity->source) < least)
+        fail_msg("%s: %s: '%s' is no source", platform, quantity->path, quantity->source);
+}
+
+static void expect_sources(struct platform *platform)
+{
+    platform_each_quantity(platform, expect_source, (void *)(size_t)platform_name(platform));
+}
+
+static void every_number_says_where_it_is_from(void **state)
+{
+    (void)state;
+    each_platform(expect_sources);
+}
+
+static void count_number(void *context, const struct quantity *quantity, enum unit unit)
+{
+    int32_t *numbers = context;
+    (void)quantity;
+    (void)unit;
+    *numbers += 1;
+}
+
+static void expect_lines(struct platform *platform)
+{
+    struct text out = {0};
+    int32_t numbers = 0, lines = 0;
+    platform_print(&out, platform);
+    platform_each_quantity(platform, count_number, &numbers);
+    const char *at = strstr(out.data, "every number and its source");
+    assert_non_null(at);
+    for (at = strchr(at, '\n') + 1; *at; at = strchr(at, '\n') + 1)
+        lines++;
+    assert_int_equal(lines, numbers);
+    text_release(&out);
+}
+
+static void prints_every_number_on_a_line(void **state)
+{
+    (void)state;
+    each_platform(expect_lines);
+}
+
+/* What runs on these machines were published with. */
+static const struct machine {
+    const char *name, *device;
+    int32_t devices;
+    double network; /* Gb/s of a node's cards */
+} machines[] = {
+    {"abci", "v100-sxm2-16gb", 4, 200},
+    {"big-basin-p100", "p100-sxm2-16gb", 8, 50},
+    {"dell-c4140", "v100-sxm2-16gb", 4, 100},
+    {"dell-dss8440", "a100-pcie-40gb", 10, 100},
+    {"dell-dss8440-80gb", "a100-pcie-80gb", 10, 100},
+    {"dell-dss8440-a30", "a30", 10, 100},
+    {"dell-dss8440-v100s", "v100s-pcie-32gb", 10, 100},
+    {"dell-r750xa", "a100-pcie-80gb", 4, 100},
+    {"dell-xe8545", "a100-sxm4-80gb", 4, 400},
+    {"dell-xe8545-40gb", "a100-sxm4-40gb", 4, 400},
+    {"dell-xe8640", "h100-sxm5-80gb", 4, 1600},
+    {"dgx-1", "v100-sxm2-16gb", 8, 400},
+    {"dgx-2", "v100-sxm3-32gb", 16, 800},
+    {"dgx-2h", "v100-sxm3-32gb-450w", 16, 800},
+    {"dgx-a100", "a100-sxm4-80gb", 8, 1600},
+    {"dgx-a100-40gb", "a100-sxm4-40gb", 8, 1600},
+    {"dgx-a100-sharp", "a100-sxm4-80gb", 8, 1600},
+    {"dgx-h100", "h100-sxm5-80gb", 8, 3200},
+    {"dgx-h200", "h200-sxm-141gb", 8, 3200},
+    {"hpe-cray-xd670", "h100-sxm5-80gb", 8, 1600},
+    {"hpe-xl675d", "a100-sxm4-80gb", 8, 800},
+    {"l40s-node", "l40s", 4, 800},
+    {"l40s-node-8", "l40s", 8, 800},
+    {"pfn-mn1", "p100-sxm2-16gb", 8, 112},
+    {"roce-8xa100-16x200g", "a100-sxm4-80gb", 8, 3200},
+    {"roce-8xh100-16x200g", "h100-sxm5-80gb", 8, 3200},
+    {"s822lc", "p100-sxm2-16gb", 4, 100},
+    {"stampede2-knl", "xeon-phi-7250", 1, 100},
+    {"stampede2-skx", "xeon-8160", 2, 100},
+    {"tencent-p40", "p40", 8, 100},
+};
+enum { MACHINE_COUNT = sizeof(machines) / sizeof(machines[0]) };
+
+/* The payload of the links of @tier that leave @from, over all links of the first node. */
+static double leaving(const struct fabric *fabric, const char *from, const char *tier)
+{
+    char *start = base_format("node0.%s", from);
+    double sum = 0;
+    for (int32_t i = 0; i < fabric->link_count; i++) {
+        char *name = fabric_link_name(fabric, i);
+        if (!strncmp(name, start, strlen(start)) &&
+            !strncmp(fabric->tier_name[fabric->link[i].tier], tier, strlen(tier)))
+            sum += fabric->link[i].bandwidth;
+        free(name);
+    }
+    free(start);
+    return sum;
+}
+
+static void nodes_have_the_devices_and_cards_of_published_runs(void **state)
+{
+    (void)state;
+    for (int32_t i = 0; i < MACHINE_COUNT; i++) {
+        struct platform *platform = read_platform(machines[i].name);
+        struct fabric *fabric = lay_out(platform, 2);
+        assert_string_equal(platform_device(platform)->name, machines[i].device);
+        assert_int_equal(fabric->devices_per_node, machines[i].devices);
+        /* Both directions of each card; efficiencies are between 90 and 96 %. */
+        double gigabits = leaving(fabric, "nic", "nic") * 8 / 1e9 / 2;
+        if (gigabits < 0.9 * machines[i].network || gigabits > 0.9601 * machines[i].network)
+            fail_msg("%s: %g Gb/s of payload a node", machines[i].name, gigabits);
+        fabric_free(fabric);
+        platform_free(platform);
+    }
+}
+
+/* NVLink payload that leaves each GPU [GB/s]: links by what NCCL gets from one. */
+static const struct mesh {
+    const char *name;
+    double leaving;
+} meshes[] = {
+    {"abci", 6 * 21},          {"big-basin-p100", 4 * 18}, {"dell-c4140", 6 * 20},
+    {"dell-xe8545", 12 * 20},  {"dell-xe8640", 18 * 20.6}, {"dgx-1", 6 * 20},
+    {"dgx-2h", 6 * 20},        {"dgx-a100", 12 * 20},      {"dgx-h100", 18 * 20.6},
+    {"hpe-cray-xd670", 370.8}, {"hpe-xl675d", 12 * 20},    {"roce-8xa100-16x200g", 12 * 20},
+};
+enum { MESH_COUNT = sizeof(meshes) / sizeof(meshes[0]) };
+
+static void every_gpu_has_all_its_nvlinks(void **state)
+{
+    (void)state;
+    for (int32_t i = 0; i < MESH_COUNT; i++) {
+        struct platform *platform = read_platform(meshes[i].name);
+        struct fabric *fabric = lay_out(platform, 1);
+        for (int32_t gpu = 0; gpu < fabric->devices_per_node; gpu++) {
+            /* A cable is named once for each direction, from its first end to its second. */
+            char *from = base_format("gpu%d-", gpu);
+            double gigabytes = leaving(fabric, from, "nvlink") / 1e9;
+            if (fabs(gigabytes - meshes[i].leaving) > 0.001 * meshes[i].leaving)
+                fail_msg("%s: %g GB/s leave gpu%d", meshes[i].name, gigabytes, gpu);
+            free(from);
+        }
+        fabric_free(fabric);
+        platform_free(platform);
+    }
+}
+
+static void expect_nvlink(const struct mesh *mesh, const struct fabric *fabric, int32_t gpu)
+{
+    struct route route = fabric_route(fabric, gpu, (gpu + 1) % fabric->ranks);
+    for (int32_t k = 0; k < route.count; k++)
+        if (strncmp(fabric->tier_name[fabric->link[route.link[k]].tier], "nvlink", 6) != 0)
+            fail_msg("%s: gpu%d and the next one do not talk over NVLink", mesh->name, gpu);
+}
+
+static void a_ring_in_rank_order_stays_on_nvlink(void **state)
+{
+    (void)state;
+    for (int32_t i = 0; i < MESH_COUNT; i++) {
+        struct platform *platform = read_platform(meshes[i].name);
+        struct fabric *fabric = lay_out(platform, 1);
+        for (int32_t gpu = 0; gpu < fabric->ranks; gpu++)
+            expect_nvlink(&meshes[i], fabric, gpu);
+        fabric_free(fabric);
+        platform_free(platform);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_route_is_as_good_there_as_back),
+        cmocka_unit_test(no_cable_and_no_network_card_is_without_use),
+        cmocka_unit_test(every_number_says_where_it_is_from),
+        cmocka_unit_test(prints_every_number_on_a_line),
+        cmocka_unit_test(nodes_have_the_devices_and_cards_of_published_runs),
+        cmocka_unit_test(every_gpu_has_all_its_nvlinks),
+        cmocka_unit_test(a_ring_in_rank_order_stays_on_nvlink),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
