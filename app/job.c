@@ -181,6 +181,8 @@ int point_collective(struct point *point, const struct platform *platform,
                      struct placement placement, enum algorithm algorithm, int64_t bytes,
                      struct err *err)
 {
+    if (algorithm == ALGORITHM_NCCL && platform_check_nccl(platform, err))
+        return -1;
     if (complete(placement, platform, point, err) || attach_fabric(point, platform, err))
         return -1;
     point->schedule =
@@ -229,8 +231,6 @@ int grid_parse(const char *text, struct grid *grid, struct err *err)
     if (sscanf(text, "%dx%d%n", &columns, &rows, &length) != 2 || text[length] || columns < 1 ||
         rows < 1 || (int64_t)columns * rows > INT32_MAX)
         return err_add_code(err, 64, "--grid: expected columns x rows as in 64x32, got '%s'", text);
-    if (algorithm == ALGORITHM_NCCL && platform_check_nccl(platform, err))
-        return -1;
     *grid = (struct grid){.columns = columns, .rows = rows};
     return 0;
 }

@@ -74,11 +74,11 @@ double analytic_collective(const struct fabric *fabric, const struct schedule *s
 /** Seconds of a compute or input step on a rank without noise. */
 double run_local_seconds(const struct run *run, const struct step *step);
 
-/** What no noise makes faster than: the smallest noise_factor(). */
 /** Seconds of a collective step by ALGORITHM_NCCL: what fabric->nccl would choose.  Starts on all
  * ranks together. */
 double run_nccl_seconds(const struct run *run, const struct step *step);
 
+/** What no noise makes faster than: the smallest noise_factor(). */
 #define NOISE_FACTOR_MINIMUM 0.1
 
 /** How much longer compute takes on @rank in @iteration: 1 without noise.  Lognormal with mean 1,

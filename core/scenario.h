@@ -93,11 +93,11 @@ struct scenario {
     char *path;      /**< as given */
 };
 
-/** The one table. */
-extern const struct field_table scenario_table;
-
 /** What runs in the columns, as the collective it is. */
 enum algorithm column_algorithm(enum column_algorithm word);
+
+/** The one table. */
+extern const struct field_table scenario_table;
 
 /** Read @path, apply @set ("key=value", count), resolve the dataset, check values against each
  * other (impossible grid, value without effect, ...).  All faults are reported at once.
