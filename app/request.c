@@ -129,3 +129,15 @@ const struct option option_collective_row = {"collective",
                                              "One all-reduce of that size instead of a JOB"};
 const struct option option_keep_row = {
     "keep", 'k', OPTION_TEXT, AT(keep), "DIR", NULL, "Keep what each row was mapped to in DIR"};
+const struct option option_from_row = {
+    "from", 'f', OPTION_TEXT, AT(from), "FILE", NULL, "A table of runs, as `published` reads it"};
+const struct option option_to_row = {
+    "to", 0, OPTION_TEXT, AT(to), "DIR", NULL, "Write a profile per software to DIR"};
+const struct option option_without_row = {
+    "without",
+    0,
+    OPTION_TEXT,
+    AT(without),
+    "FAMILY",
+    NULL,
+    "Predict the runs of that device family instead of fitting to them"};

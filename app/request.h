@@ -33,7 +33,7 @@ struct request {
     int32_t nodes;        /**< 0: not given */
     int32_t ranks;
     int32_t image; /**< [pixels] */
-    const char *bytes, *grid, *platform, *trace, *paje, *keep;
+    const char *bytes, *grid, *platform, *trace, *paje, *keep, *from, *to, *without;
 };
 
 /** The record before any option is read. */
@@ -49,4 +49,4 @@ extern const struct option option_help_row, option_version_row, option_set_row, 
     option_trace_row, option_paje_row, option_phase_row, option_baseline_row, option_explain_row,
     option_assumed_row, option_manual_row, option_image_row, option_platform_row, option_grid_row,
     option_nodes_row, option_ranks_row, option_algorithm_row, option_bytes_row,
-    option_collective_row, option_keep_row;
+    option_collective_row, option_keep_row, option_from_row, option_to_row, option_without_row;
