@@ -37,13 +37,31 @@ static int check_grid(const struct job *job, struct err *err)
     if (places == devices)
         return 0;
     struct grid near = grid_nearest_square((int32_t)devices);
-    return err_add(
-        err,
-        "%s: error: grid %d x %d has %lld places but %d nodes of %s with %d devices each "
-        "have %lld devices; %d x %d would fit",
-        job->scenario.path, point.grid.columns, point.grid.rows, (long long)places, point.nodes,
-        platform_name(job->platform), point.devices_per_node, (long long)devices, near.columns,
-        near.rows);
+    struct err found = {0};
+    err_add(&found,
+            "grid %d x %d has %lld places but %d nodes of %s with %d devices each "
+            "have %lld devices; %d x %d would fit",
+            point.grid.columns, point.grid.rows, (long long)places, point.nodes,
+            platform_name(job->platform), point.devices_per_node, (long long)devices, near.columns,
+            near.rows);
+    return scenario_blame(&job->scenario, "allreduce.grid", &found, err);
+}
+
+/* Whether the platform has what the scenario asks of it. */
+static int check_platform(const struct job *job, struct err *err)
+{
+    struct err found = {0};
+    if (platform_check_dtype(job->platform, (enum dtype)job->scenario.model.compute, &found))
+        return scenario_blame(&job->scenario, "model.precision.compute", &found, err);
+    if (job->scenario.allreduce.algorithm == ALGORITHM_NCCL &&
+        platform_check_nccl(job->platform, err))
+        return -1;
+    struct point point = {0};
+    place(job, JOB_LAST, &point);
+    struct fabric *fabric =
+        platform_fabric(job->platform, point.nodes, point.devices_per_node, point.grid, &found);
+    fabric_free(fabric);
+    return fabric ? 0 : scenario_blame(&job->scenario, "cluster.nodes", &found, err);
 }
 
 static int apply_software(struct job *job, struct err *err)
@@ -64,11 +82,17 @@ int job_read(struct job *job, const char *path, const char *const *set, int32_t 
     if (scenario_read(&job->scenario, path, set, set_count, err))
         return -1;
     const struct scenario *s = &job->scenario;
-    job->platform = platform_read(s->cluster.platform, err);
+    struct err found = {0};
+    job->platform = platform_read(s->cluster.platform, &found);
+    if (!job->platform)
+        scenario_blame(s, "cluster.platform", &found, err);
     job->model =
-        network_build(s->model.network, (int32_t)s->model.image, (int32_t)s->model.classes, err);
+        network_build(s->model.network, (int32_t)s->model.image, (int32_t)s->model.classes, &found);
+    if (!job->model)
+        scenario_blame(s, "model.network", &found, err);
     int failed = apply_software(job, err);
-    if (!failed && job->platform && job->model && !check_grid(job, err))
+    if (!failed && job->platform && job->model && !check_grid(job, err) &&
+        !check_platform(job, err))
         return 0;
     job_release(job);
     return -1;

@@ -14,7 +14,7 @@ enum backend_choice task_backend(const struct request *request, char **warning)
     if (program)
         return BACKEND_SIM;
     *warning = base_copy("foretrain-sim was not found, so this is the closed form without "
-                         "contention: a lower bound");
+                         "contention: usually early");
     return BACKEND_ANALYTIC;
 }
 

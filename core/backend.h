@@ -61,7 +61,8 @@ struct backend {
 
 /** Closed form: max-plus over lanes; a collective takes analytic_collective(), or its floor where
  * shared links make that longer; noise by expectation (every rank computes as long as the slowest
- * is expected to, see noise_expected_slowest()).  A lower bound without noise.  Traces rank 0,
+ * is expected to, see noise_expected_slowest()).  Usually early, but no bound: it adds up the
+ * slowest rank of each collective, where ranks that run apart may catch up.  Traces rank 0,
  * which stands for all. */
 extern const struct backend backend_analytic;
 

@@ -200,7 +200,7 @@ static int read_document(struct scenario *scenario, struct document *document, c
         failed = check_values(&result, root, err);
     if (!failed && explained)
         field_explain(explained, &scenario_table, root, &result);
-    yaml_free(document);
+    result.document = document;
     if (failed)
         scenario_release(&result);
     else
@@ -246,9 +246,26 @@ int scenario_explain(struct text *out, const char *path, const char *const *set,
     return 0;
 }
 
+int scenario_blame(const struct scenario *scenario, const char *key, struct err *found,
+                   struct err *err)
+{
+    const struct node *node = field_origin(yaml_root(scenario->document), key);
+    int32_t length = (int32_t)strlen(found->text);
+    length -= length > 0 && found->text[length - 1] == '\n';
+    if (node && found->count == 1 && !memchr(found->text, '\n', (size_t)length))
+        origin_error(&node->origin, err, "%.*s", length, found->text);
+    else
+        err_add(err, "%.*s", length, found->text);
+    if (err->count == 1)
+        err->exit_code = found->exit_code;
+    err_release(found);
+    return -1;
+}
+
 void scenario_release(struct scenario *scenario)
 {
     field_release(&scenario_table, scenario);
+    yaml_free(scenario->document);
     free(scenario->path);
     *scenario = (struct scenario){0};
 }

@@ -89,8 +89,9 @@ struct scenario {
         double rate;      /**< [images/s] decoded per worker */
         int64_t prefetch; /**< batches kept ready */
     } input;
-    char sha256[65]; /**< of the file's text and the --set assignments, hexadecimal */
-    char *path;      /**< as given */
+    char sha256[65];           /**< of the file's text and the --set assignments, hexadecimal */
+    char *path;                /**< as given */
+    struct document *document; /**< where each value stands, for messages; owned */
 };
 
 /** What runs in the columns, as the collective it is. */
@@ -112,6 +113,12 @@ int scenario_read_text(struct scenario *scenario, const char *name, const char *
 /** Append every resolved value with its origin, one line each. */
 int scenario_explain(struct text *out, const char *path, const char *const *set, int32_t set_count,
                      struct err *err);
+
+/** Add the messages of @found, located at the value of @key ("cluster.platform"), or as they are
+ * when they have places of their own already; keeps the exit code and releases @found.  @return -1.
+ */
+int scenario_blame(const struct scenario *scenario, const char *key, struct err *found,
+                   struct err *err);
 
 /** Release; accepts a zeroed struct. */
 void scenario_release(struct scenario *scenario);
