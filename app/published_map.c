@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "app/published_facts.h"
+#include "core/software.h"
 
 const char *const published_role_names[] = {"calibration", "check", NULL};
 static_assert(sizeof(published_role_names) / sizeof(*published_role_names) ==
@@ -171,8 +172,9 @@ static void add_nccl(struct text *out, const struct published_row *row,
              published_sharp(row, (int32_t)row->nodes) ? "true" : "false");
     add_bandwidth(
         out, "intra_bandwidth", published_ring_bandwidth(node, link), node->assumed_link,
-        link->nvlink ? link->source
-                     : "NCCL 2.18 src/graph/topo.h: SKL_QPI_BW 10 GB/s, or the port when narrower");
+        link->nvlink
+            ? link->source
+            : "NCCL 2.18 src/graph/topo.h: the link between sockets, or the port when narrower");
     text_add(out, "\n");
 }
 
@@ -231,14 +233,15 @@ static bool is_abci(const struct published_row *row)
     return strcasestr(row->system, "abci") && row->per_node == 4;
 }
 
-static void write_scenario(struct published_job *job, const struct published_row *row)
+static void write_scenario(struct published_job *job, const struct published_row *row,
+                           const char *place, double jitter)
 {
     struct text *out = &job->scenario;
     int32_t groups = find_groups(row);
     text_add(out, "version: 1\nmodel: {network: resnet50, image: 224, precision: "
                   "{compute: fp16, gradients: fp16, master: fp32}}\n");
     text_add(out, "cluster: {platform: %s, nodes: %d, devices_per_node: %d, software: %s}\n",
-             job->platform_name, job->nodes, job->per_node, job->software);
+             is_abci(row) ? job->platform_name : place, job->nodes, job->per_node, job->software);
     text_add(out,
              "training:\n  dataset: imagenet\n  phases:\n    - {epochs: %.9g, batch_per_device: "
              "%d}\n  optimizer: {name: lars, momentum: 0.9, weight_decay: 5e-5}\n"
@@ -257,7 +260,7 @@ static void write_scenario(struct published_job *job, const struct published_row
             text_add(out, "  bucket: %d B\n", GRADIENT_BYTES / groups + 1);
         text_add(out, "  overlap: none\n");
     }
-    text_add(out, "baseline: {nodes: 1}\n");
+    text_add(out, "baseline: {nodes: 1}\nnoise: {compute_cv: %.6g %%}\n", 100 * jitter);
 }
 
 /* A name that YAML and file systems take as it is. */
@@ -270,7 +273,8 @@ static char *plain_name(const char *text)
     return name;
 }
 
-int published_map(struct published_job *job, const struct published_row *given, struct err *err)
+int published_map(struct published_job *job, const struct published_row *given, const char *place,
+                  struct err *err)
 {
     *job = (struct published_job){0};
     struct published_row row = *given;
@@ -278,8 +282,11 @@ int published_map(struct published_job *job, const struct published_row *given, 
     if (complete(&row, err) || published_node(&node, &row, err))
         return -1;
     char *device = published_device(&row, err);
-    if (!device)
+    struct software *software = device ? software_read(published_software(&row), err) : NULL;
+    if (!software) {
+        free(device);
         return -1;
+    }
     job->nodes = (int32_t)row.nodes;
     job->per_node = (int32_t)row.per_node;
     job->devices = job->nodes * job->per_node;
@@ -296,7 +303,8 @@ int published_map(struct published_job *job, const struct published_row *given, 
     job->platform_name = is_abci(&row) ? base_copy("abci") : plain_name(row.system);
     if (!is_abci(&row))
         write_platform(job, &row, &node, device);
-    write_scenario(job, &row);
+    write_scenario(job, &row, place, software->jitter.value);
+    software_free(software);
     free(device);
     return 0;
 }

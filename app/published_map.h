@@ -36,10 +36,12 @@ struct published_job {
     enum published_role role;
 };
 
-/** Map @row into zeroed @job.
+/** Map @row into zeroed @job.  The scenario finds the platform at the path @place, unless it is one
+ * of the library.
  * @return 0, or -1 with one message that names the missing or unknown fact; then @job is
  * released. */
-int published_map(struct published_job *job, const struct published_row *row, struct err *err);
+int published_map(struct published_job *job, const struct published_row *row, const char *place,
+                  struct err *err);
 
 /** Release; the struct may be used again. */
 void published_job_release(struct published_job *job);

@@ -13,20 +13,19 @@
  * Source: NCCL 2.28.9 src/graph/tuning.cc, a ring's hop over NVLink. */
 #define NORM_EXCHANGE_S 3.4e-6
 
+/* How far the spread of devices may be from the stated one: it differs from machine to machine as
+ * much as it is itself. */
+#define JITTER_SPREAD 0.5
+
 enum { DRAWS = 400, SEED = 1 };
 
-static int write_text(const char *directory, const char *name, const struct text *text,
-                      struct err *err)
+static int write_text(const char *path, const struct text *text, struct err *err)
 {
-    char *path = base_format("%s/%s", directory, name);
     FILE *file = fopen(path, "w");
     int failed = !file || fwrite(text->data, 1, (size_t)text->length, file) != (size_t)text->length;
     if (file && fclose(file))
         failed = 1;
-    if (failed)
-        err_add_code(err, 73, "cannot write %s: %s", path, strerror(errno));
-    free(path);
-    return failed ? -1 : 0;
+    return failed ? err_add_code(err, 73, "cannot write %s: %s", path, strerror(errno)) : 0;
 }
 
 static double norm_exchange(const struct prediction *prediction, int32_t group)
@@ -39,13 +38,16 @@ static double norm_exchange(const struct prediction *prediction, int32_t group)
 
 static struct uncertainty doubts(const struct prediction *prediction)
 {
+    const struct job *job = &prediction->job;
+    const struct software_fit *fit =
+        software_find_fit(job->software, platform_device(job->platform)->name);
     return (struct uncertainty){
-        .efficiency = 0.02,
-        .overhead = 0.2,
-        .correlation = 0,
-        .residual = 0.02,
-        .jitter = 0.5,
-        .network = uncertainty_network(prediction->job.platform),
+        .efficiency = fit->efficiency_sd,
+        .overhead = fit->overhead_sd,
+        .correlation = fit->correlation,
+        .residual = fit->residual,
+        .jitter = JITTER_SPREAD,
+        .network = uncertainty_network(job->platform),
         .draws = DRAWS,
         .seed = SEED,
     };
@@ -69,12 +71,11 @@ static void conclude(struct published_answer *answer, const struct prediction *p
                         result->evaluation_s;
 }
 
-static int predict(struct published_answer *answer, const char *directory,
-                   const struct request *request, struct err *err)
+static int predict(struct published_answer *answer, const char *path, const struct request *request,
+                   struct err *err)
 {
-    char *path = base_format("%s/%d.yaml", directory, answer->row->line);
     struct request single = *request;
-    single.argument.item = &(const char *){path};
+    single.argument.item = &path;
     single.argument.count = 1;
     single.grain = GRAIN_FOLDED;
     struct prediction prediction = {0};
@@ -82,37 +83,34 @@ static int predict(struct published_answer *answer, const char *directory,
     if (!failed)
         conclude(answer, &prediction);
     prediction_release(&prediction);
-    free(path);
     return failed;
 }
 
-static int write_files(const struct published_answer *answer, const char *directory,
-                       struct err *err)
+/* Keeps the first line. */
+static void refuse(struct published_answer *answer, struct err *refusal)
 {
-    char *scenario = base_format("%d.yaml", answer->row->line);
-    char *platform = base_format("%d-platform.yaml", answer->row->line);
-    int failed = write_text(directory, scenario, &answer->job.scenario, err);
-    if (!failed && answer->job.platform.length)
-        failed = write_text(directory, platform, &answer->job.platform, err);
-    free(scenario);
-    free(platform);
-    return failed;
+    answer->refusal = base_format("%.*s", (int)strcspn(refusal->text, "\n"), refusal->text);
+    err_release(refusal);
 }
 
 int published_predict(struct published_answer *answer, const struct published_row *row,
                       const char *directory, const struct request *request, struct err *err)
 {
     struct err refusal = {0};
+    char *scenario = base_format("%s/%d.yaml", directory, row->line);
+    char *platform = base_format("%s/%d-platform.yaml", directory, row->line);
+    int failed = 0;
     *answer = (struct published_answer){.row = row, .measured = 1e-3 * row->step_ms, .train = NAN};
-    if (published_map(&answer->job, row, &refusal)) {
-        refusal.text[strcspn(refusal.text, "\n")] = '\0';
-        answer->refusal = base_copy(refusal.text);
-        err_release(&refusal);
-        return 0;
-    }
-    if (write_files(answer, directory, err))
-        return -1;
-    return predict(answer, directory, request, err);
+    if (published_map(&answer->job, row, platform, &refusal))
+        refuse(answer, &refusal);
+    else
+        failed =
+            write_text(scenario, &answer->job.scenario, err) ||
+            (answer->job.platform.length && write_text(platform, &answer->job.platform, err)) ||
+            predict(answer, scenario, request, err);
+    free(scenario);
+    free(platform);
+    return failed ? -1 : 0;
 }
 
 void published_answer_release(struct published_answer *answer)
