@@ -22,25 +22,44 @@ static double way_out(const struct platform *platform, int32_t device, int32_t n
     return narrowest;
 }
 
-/* What @devices devices get out of a node: no more than its network cards carry, each behind its
- * own cable, and no more than the devices feed them. */
-static double inter_bandwidth(const struct platform *platform, int32_t devices)
+/* One card behind its own cable. */
+static double card_bandwidth(const struct platform *platform, int32_t nic)
 {
     const struct wiring *wiring = &platform->wiring;
-    double card = platform->nic.bandwidth.value * platform->nic.efficiency.value;
+    int32_t vertex = wiring_first(wiring, VERTEX_NIC) + nic;
+    double bandwidth = platform->nic.bandwidth.value * platform->nic.efficiency.value;
+    for (int32_t c = 0; c < wiring->cable_count; c++)
+        if (wiring->cable[c].end[0] == vertex || wiring->cable[c].end[1] == vertex)
+            return fmin(bandwidth, cable_bandwidth(platform, c));
+    return bandwidth;
+}
+
+/* What the devices get out of a node: no more than its network cards carry, and no more than they
+ * feed them. */
+static void leave_node(const struct platform *platform, int32_t devices, struct nccl_world *world)
+{
+    const struct wiring *wiring = &platform->wiring;
     int32_t *nic = base_alloc(wiring->count[VERTEX_DEVICE], sizeof(*nic));
     int32_t *path = base_alloc(wiring_vertices(wiring), sizeof(*path));
     wiring_assign_nics(wiring, nic);
     double fed = 0, cards = 0;
     for (int32_t d = 0; d < devices; d++)
         fed += way_out(platform, d, nic[d], path);
-    for (int32_t c = 0; c < wiring->cable_count; c++)
-        for (int32_t e = 0; e < 2; e++)
-            if (wiring->cable[c].end[e] >= wiring_first(wiring, VERTEX_NIC))
-                cards += fmin(card, cable_bandwidth(platform, c));
+    for (int32_t n = 0; n < wiring->count[VERTEX_NIC] && cards < fed; n++, world->inter_channels++)
+        cards += card_bandwidth(platform, n);
+    world->inter_bandwidth = fmin(fed, cards);
     free(path);
     free(nic);
-    return fmin(fed, cards);
+}
+
+static bool has_nvswitch(const struct platform *platform)
+{
+    const struct wiring *wiring = &platform->wiring;
+    int32_t devices = wiring->count[VERTEX_DEVICE];
+    for (int32_t c = 0; c < wiring->cable_count; c++)
+        if (wiring->cable[c].end[0] < devices && wiring->cable[c].end[1] < devices)
+            return false;
+    return platform->nccl.intra == NCCL_NVLINK;
 }
 
 struct nccl_world platform_nccl(const struct platform *platform, int32_t nodes,
@@ -48,17 +67,20 @@ struct nccl_world platform_nccl(const struct platform *platform, int32_t nodes,
 {
     if (platform->nccl.channels == 0)
         return (struct nccl_world){0};
-    return (struct nccl_world){
+    struct nccl_world world = {
         .version = NCCL_VERSION_DEFAULT,
         .ranks = nodes * devices_per_node,
         .nodes = nodes,
         .intra = (enum nccl_intra)platform->nccl.intra,
         .compute_capability = (int32_t)platform->device.compute_capability,
+        .nvswitch = has_nvswitch(platform),
+        .sharp = platform->nccl.sharp,
         .channels = (int32_t)platform->nccl.channels,
         .intra_bandwidth = platform->nccl.intra_bandwidth.value,
-        .inter_bandwidth = nodes > 1 ? inter_bandwidth(platform, devices_per_node) : 0,
-        .sharp = platform->nccl.sharp,
     };
+    if (nodes > 1)
+        leave_node(platform, devices_per_node, &world);
+    return world;
 }
 
 int platform_check_nccl(const struct platform *platform, struct err *err)
