@@ -49,14 +49,15 @@ static const struct column columns[] = {
     NUMBER("step_ms", step_ms, true),
     NUMBER("epochs_mean", epochs, false),
     NUMBER("ttt_min_scored", train_min, false),
+    NUMBER("trust", trust, false),
     NUMBER("eval_s_total", eval_s, false),
     NUMBER("warmup_excess_s", first_s, false),
 };
 enum { COLUMN_COUNT = sizeof(columns) / sizeof(*columns) };
 
 /* Known columns that no prediction needs: not worth a note. */
-static const char *const descriptive[] = {"tier",  "series", "ips",  "ips_per_acc", "ttt_min_std",
-                                          "trust", "notes",  "year", "source",      NULL};
+static const char *const descriptive[] = {"tier",  "series", "ips",    "ips_per_acc", "ttt_min_std",
+                                          "notes", "year",   "source", NULL};
 
 /* Where reading stands. */
 struct reader {

@@ -37,6 +37,7 @@ struct published_row {
     double global_batch, batch; /**< images; per device */
     double steps_per_epoch, step_ms, epochs;
     double train_min;       /**< ttt_min_scored: from start to target accuracy [min] */
+    double trust;           /**< 3: several runs that agree on known hardware; less: doubts */
     double eval_s, first_s; /**< eval_s_total and warmup_excess_s */
 };
 

@@ -118,6 +118,12 @@ int published_node(struct published_node *node, const struct published_row *row,
     return row->nodes > 1 ? set_nics(node, row, err) : 0;
 }
 
+double published_staging(const struct published_row *row, const struct published_node *node)
+{
+    bool apart = published_round(row->round) >= 1.0 && node->nics < (int32_t)row->per_node;
+    return apart ? 16e9 : INFINITY;
+}
+
 int32_t published_channels(const struct published_row *row, const struct published_link *link)
 {
     if (!link->nvlink)

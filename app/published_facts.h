@@ -43,6 +43,16 @@ const char *published_software(const struct published_row *row);
 /** The link called @name, or NULL. */
 const struct published_link *published_link(const char *name);
 
+/** The part of the NICs' bandwidth that messages of devices get, at most [bytes/s] of a node, or
+ * INFINITY.
+ *
+ * With fewer NICs than devices the NICs hang on the CPUs, not on the devices' switches, except in
+ * DGX-1 and DGX-2 (rounds before v1.0).  NCCL uses GPUDirect RDMA within a PCIe switch only, so
+ * messages are staged in host memory, and those of the other socket cross to this one.
+ * Source: NCCL src/graph/paths.cc, ncclTopoCheckGdr(): netGdrLevel = PATH_PXB; src/graph/topo.h:
+ * AMD_BW 16 GB/s between sockets. */
+double published_staging(const struct published_row *row, const struct published_node *node);
+
 /** Channels NCCL opens on such a node. */
 int32_t published_channels(const struct published_row *row, const struct published_link *link);
 

@@ -157,8 +157,13 @@ static void add_network(struct text *out, const struct published_row *row,
     add_bandwidth(out, "bandwidth", node->nic_bandwidth, node->assumed_nics,
                   node->assumed_nics ? "usual for such nodes" : "column nic_Gbps");
     text_add(out, "\n    ");
-    add_quantity(out, "efficiency", "96 %", false,
-                 "NCCL 2.5.7 src/graph/topo.h: NET_WIDTH 12 GB/s of 12.5");
+    double staging = published_staging(row, node) / (node->nics * node->nic_bandwidth);
+    char *efficiency = base_format("%.4g %%", 100 * fmin(0.96, staging));
+    add_quantity(out, "efficiency", efficiency, staging < 0.96,
+                 staging < 0.96 ? "no GPUDirect RDMA: staged in host memory, NCCL 2.18 "
+                                  "src/graph/topo.h: AMD_BW 16 GB/s between sockets"
+                                : "NCCL 2.5.7 src/graph/topo.h: NET_WIDTH 12 GB/s of 12.5");
+    free(efficiency);
     text_add(out, "\n    ");
     add_quantity(out, "latency", "0 us", true, "contained in transport");
     text_add(out, "\n");
@@ -214,13 +219,15 @@ static void write_platform(struct published_job *job, const struct published_row
 static int32_t find_groups(const struct published_row *row)
 {
     /* Horovod 0.15 collects what is ready every 5 ms; a V100 took 0.79 ms per image on one node,
-     * two thirds of it in the backward pass (v0.5, dgx1_ngc18.11). */
-    const double cycle_ms = 5, backward_ms = 0.79 * 2 / 3;
+     * two thirds of it in the backward pass (v0.5, dgx1_ngc18.11).  That pass goes on while no
+     * collective runs; one takes 6 us a rank (NCCL 2.4.8 src/init.cc, ncclTreeThreshold()). */
+    const double cycle_ms = 5, backward_ms = 0.79 * 2 / 3, rank_ms = 6e-3;
+    double free_ms = fmax(cycle_ms - rank_ms * row->devices, cycle_ms / 10);
     const char *text = row->scheduling;
     bool many = row->nodes > 1;
     double round = published_round(row->round);
     if (strcasestr(text, "per-tensor") || (!*text && round < 0.6))
-        return (int32_t)fmin(161, ceil(row->batch * backward_ms / cycle_ms));
+        return (int32_t)fmin(161, ceil(row->batch * backward_ms / free_ms));
     if (strcasestr(text, "20 groups (1 node) / 1 group") || (!*text && round == 0.7))
         return many ? 1 : 20;
     if (strcasestr(text, "16-20 groups") || (!*text && round < 0.7))
@@ -237,7 +244,7 @@ static void write_scenario(struct published_job *job, const struct published_row
                            const char *place, double jitter)
 {
     struct text *out = &job->scenario;
-    int32_t groups = find_groups(row);
+    int32_t groups = job->groups = find_groups(row);
     text_add(out, "version: 1\nmodel: {network: resnet50, image: 224, precision: "
                   "{compute: fp16, gradients: fp16, master: fp32}}\n");
     text_add(out, "cluster: {platform: %s, nodes: %d, devices_per_node: %d, software: %s}\n",
