@@ -43,6 +43,8 @@ static int simulate(const struct request *request, struct text *out, struct err 
     int failed = read_point(request, &job, &point, err);
     if (!failed) {
         point.run.grain = (enum grain)request->grain;
+        if (request->no_noise)
+            point.run.noise = (struct noise){0};
         point.run.iterations = request_iterations(request, &point.run);
         point.run.traced_ranks = request->traced_ranks;
         failed = backend_sim.run(&point.run, point.schedule, &trace, err) ||
@@ -55,19 +57,13 @@ static int simulate(const struct request *request, struct text *out, struct err 
 }
 
 static const struct option *const options[] = {
-    &option_set_row,
-    &option_phase_row,
-    &option_baseline_row,
-    &option_collective_row,
-    &option_platform_row,
-    &option_grid_row,
-    &option_nodes_row,
-    &option_algorithm_row,
-    &option_grain_row,
-    &option_iterations_row,
-    &option_traced_ranks_row,
-    &option_help_row,
-    NULL,
+    &option_set_row,          &option_phase_row,
+    &option_baseline_row,     &option_collective_row,
+    &option_platform_row,     &option_grid_row,
+    &option_nodes_row,        &option_algorithm_row,
+    &option_grain_row,        &option_iterations_row,
+    &option_traced_ranks_row, &option_no_noise_row,
+    &option_help_row,         NULL,
 };
 
 static const struct command command_simulate = {

@@ -5,34 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void describe_child(struct task *task, const struct job *job, int32_t phase,
-                           const struct request *request)
-{
-    const char *path = job->scenario.path;
-    for (int32_t i = 0; i < request->set.count; i++)
-        child_add(&task->child, "--set=%s", request->set.item[i]);
-    if (phase == JOB_BASELINE) {
-        child_add(&task->child, "--baseline");
-        task->child.what = base_format("the baseline of %s", path);
-    } else {
-        child_add(&task->child, "--phase=%d", phase);
-        task->child.what = base_format("phase %d of %s", phase, path);
-    }
-    child_add(&task->child, "%s%s", path[0] == '-' ? "./" : "", path);
-}
-
 static int make_tasks(struct prediction *prediction, const struct request *request, struct err *err)
 {
     int32_t phases = job_phases(&prediction->job);
     prediction->task_count = phases + 1;
     prediction->task = base_alloc(prediction->task_count, sizeof(*prediction->task));
     for (int32_t i = 0; i <= phases; i++) {
-        struct task *task = &prediction->task[i];
         int32_t phase = i < phases ? i + 1 : JOB_BASELINE;
-        if (job_point(&prediction->job, phase, &task->point, err))
+        if (task_build(&prediction->task[i], &prediction->job, phase, request, err))
             return -1;
-        task->point.run.iterations = request_iterations(request, &task->point.run);
-        describe_child(task, &prediction->job, phase, request);
     }
     return 0;
 }

@@ -84,6 +84,8 @@ const struct option option_phase_row = {
     "phase", 'p', OPTION_INTEGER, AT(phase), "N", NULL, "Which phase, from 1 (default: the last)"};
 const struct option option_baseline_row = {"baseline", 0, OPTION_FLAG, AT(baseline),
                                            .help = "The baseline instead of a phase"};
+const struct option option_no_noise_row = {"no-noise", 0, OPTION_FLAG, AT(no_noise),
+                                           .help = "Leave jitter and slow ranks out"};
 const struct option option_explain_row = {"explain", 'e', OPTION_FLAG, AT(explain),
                                           .help = "Print every value and where it comes from"};
 const struct option option_assumed_row = {"assumed", 0, OPTION_FLAG, AT(assumed),

@@ -23,7 +23,7 @@ enum { REQUEST_CHOOSE = INT32_MIN /**< the program is to choose */ };
 struct request {
     struct option_list argument; /**< what is no option: JOB, the kind of `show`, ... */
     struct option_list set;      /**< "key=value", over the scenario */
-    bool help, version, json, explain, assumed, manual, baseline;
+    bool help, version, json, explain, assumed, manual, baseline, no_noise;
     int32_t backend;      /**< enum backend_choice, or -1: sim when there is one */
     int32_t grain;        /**< enum grain */
     int32_t algorithm;    /**< enum algorithm */
@@ -49,4 +49,5 @@ extern const struct option option_help_row, option_version_row, option_set_row, 
     option_trace_row, option_paje_row, option_phase_row, option_baseline_row, option_explain_row,
     option_assumed_row, option_manual_row, option_image_row, option_platform_row, option_grid_row,
     option_nodes_row, option_ranks_row, option_algorithm_row, option_bytes_row,
-    option_collective_row, option_keep_row, option_from_row, option_to_row, option_without_row;
+    option_collective_row, option_keep_row, option_from_row, option_to_row, option_without_row,
+    option_no_noise_row;

@@ -18,6 +18,36 @@ enum backend_choice task_backend(const struct request *request, char **warning)
     return BACKEND_ANALYTIC;
 }
 
+static void describe_child(struct task *task, const struct job *job, int32_t phase,
+                           const struct request *request)
+{
+    const char *path = job->scenario.path;
+    for (int32_t i = 0; i < request->set.count; i++)
+        child_add(&task->child, "--set=%s", request->set.item[i]);
+    if (request->no_noise)
+        child_add(&task->child, "--no-noise");
+    if (phase == JOB_BASELINE) {
+        child_add(&task->child, "--baseline");
+        task->child.what = base_format("the baseline of %s", path);
+    } else {
+        child_add(&task->child, "--phase=%d", phase);
+        task->child.what = base_format("phase %d of %s", phase, path);
+    }
+    child_add(&task->child, "%s%s", path[0] == '-' ? "./" : "", path);
+}
+
+int task_build(struct task *task, const struct job *job, int32_t phase,
+               const struct request *request, struct err *err)
+{
+    if (job_point(job, phase, &task->point, err))
+        return -1;
+    if (request->no_noise)
+        task->point.run.noise = (struct noise){0};
+    task->point.run.iterations = request_iterations(request, &task->point.run);
+    describe_child(task, job, phase, request);
+    return 0;
+}
+
 static int run_analytic(struct task *const *task, int32_t count, struct err *err)
 {
     for (int32_t i = 0; i < count; i++)

@@ -20,6 +20,12 @@ struct task {
  * line in *@warning (owned by the caller; NULL when there is nothing to say). */
 enum backend_choice task_backend(const struct request *request, char **warning);
 
+/** Make zeroed @task the run of @phase of @job (as job_point() has it), with the iterations and
+ * --set of @request.  Borrows from @job; with request->no_noise nobody is slow.
+ * @return 0, or -1 with the message of job_point(). */
+int task_build(struct task *task, const struct job *job, int32_t phase,
+               const struct request *request, struct err *err);
+
 /** Run all @task (@count) of one platform with the grain, iterations and traced ranks of @request,
  * and check every trace against its floor.
  * @return 0, or -1 with the message of the back end or of the floor. */

@@ -78,6 +78,27 @@ void platform_each_quantity(const struct platform *platform,
     visit_record(&device_table, &platform->device, visit, context);
 }
 
+/* What platform_scale() carries along. */
+struct scaling {
+    double (*factor)(void *context, const struct quantity *, enum unit);
+    void *context;
+};
+
+/* The platform is not const there, so neither are its quantities. */
+static void scale(void *context, const struct quantity *quantity, enum unit unit)
+{
+    const struct scaling *scaling = context;
+    ((struct quantity *)(size_t)quantity)->value *=
+        scaling->factor(scaling->context, quantity, unit);
+}
+
+void platform_scale(struct platform *platform,
+                    double (*factor)(void *context, const struct quantity *, enum unit),
+                    void *context)
+{
+    platform_each_quantity(platform, scale, &(struct scaling){factor, context});
+}
+
 /* --- reading --- */
 
 /* In lists of all numbers of a platform, those of its device say so. */

@@ -85,6 +85,12 @@ void platform_each_quantity(const struct platform *platform,
 /** The same device, to be changed by a software profile. */
 struct device *platform_change_device(struct platform *platform);
 
+/** Multiply every quantity of the platform and its device for which @factor says something other
+ * than 1, to ask what would be if: fabrics laid out from then on follow. */
+void platform_scale(struct platform *platform,
+                    double (*factor)(void *context, const struct quantity *, enum unit),
+                    void *context);
+
 /** Read a device of platforms/devices by name, or by path, into zeroed @device.
  * @return 0, or -1: not found (exit code 66, with the names there are), or located messages. */
 int device_read(struct device *device, const char *name, struct err *err);
