@@ -74,6 +74,24 @@ class Collective(support.Case):
         result = answer("collective", "--platform=abci", "--nodes=4", "-banalytic")
         self.assertEqual(result["ranks"], 16)
 
+    def test_nccl_is_as_fast_in_both_back_ends_and_says_what_it_chose(self):
+        results = [answer("collective", "--platform=generic-fat-tree", "--nodes=8",
+                          "--algorithm=nccl", "--bytes=1kB..1GB:x8", *way)["rows"]
+                   for way in self.ways(full=True)]
+        for rows in results:
+            self.assertEqual([row["time_s"] for row in rows],
+                             sorted(row["time_s"] for row in rows))
+            self.assertEqual(rows[0]["choice"], "tree LL")
+            for row, first in zip(rows, results[0]):
+                self.assertTrue(math.isclose(row["time_s"], first["time_s"], rel_tol=1e-9), row)
+                self.assertEqual(row["choice"], first["choice"])
+
+    def test_nccl_is_refused_where_the_platform_says_nothing_of_it(self):
+        for platform in ("t1-ring", "t1-torus"):
+            message = self.refused(65, "collective", "--grid=4x1", "--algorithm=nccl",
+                                   "--platform", platform)
+            self.assertRegex(message, f"{platform}.yaml: error: .*section 'nccl'")
+
     def test_faults(self):
         words = ("collective", "--platform=t1-torus")
         self.refused(64, "collective", "--grid=4x4")

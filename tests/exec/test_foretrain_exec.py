@@ -75,6 +75,10 @@ class ForetrainExec(unittest.TestCase):
     def test_refuses_what_the_device_cannot_do(self):
         self.assertIn("model.precision.gradients=fp32",
                       self.refusal(69, 0, TOY, "--set", "model.precision.gradients=fp16"))
+        self.assertIn("algorithm nccl is a model",
+                      self.refusal(69, 0, TOY, *ONE, "--set", "cluster.platform=abci",
+                                   "--set", "cluster.devices_per_node=1",
+                                   "--set", "allreduce={algorithm: nccl}"))
         self.assertIn("branches at", self.refusal(69, 0, TOY, *ONE, "--set",
                                                   "model.network=resnet18", "--set",
                                                   "model.image=32"))

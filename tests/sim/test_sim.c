@@ -205,6 +205,32 @@ static void a_slow_link_is_felt_by_its_row_alone(void **state)
     fabric_free(fabric);
 }
 
+/* --- NCCL --- */
+
+/* ABCI, two nodes; the slowest of eight ranks keeps the others waiting. */
+static void a_step_of_nccl_starts_on_all_ranks_together(void **state)
+{
+    (void)state;
+    struct grid grid = {8, 1};
+    struct fabric *fabric = world_platform("abci", 8, grid);
+    struct schedule *schedule = world_step(grid, ALGORITHM_NCCL, 1, 10000000);
+    struct run run = world_run(fabric, GRAIN_AUTO);
+    double seconds = nccl_choose(&fabric->nccl, COLLECTIVE_ALL_REDUCE, 10000000).seconds;
+    assert_near(simulated_seconds(&run, schedule), 2e-3 + seconds, rounding);
+    assert_near(analytic_seconds(&run, schedule), 2e-3 + seconds, rounding);
+
+    run.noise = (struct noise){.straggler_fraction = 0.3, .straggler_slowdown = 2, .seed = 1};
+    double slowest = 0, fastest = INFINITY;
+    for (int32_t rank = 0; rank < 8; rank++) {
+        slowest = fmax(slowest, noise_factor(&run.noise, rank, 0));
+        fastest = fmin(fastest, noise_factor(&run.noise, rank, 0));
+    }
+    assert_true(fastest < slowest);
+    assert_near(simulated_seconds(&run, schedule), 2e-3 * slowest + seconds, rounding);
+    schedule_free(schedule);
+    fabric_free(fabric);
+}
+
 /* --- noise --- */
 
 static const struct noise noises[] = {{.compute_cv = 0.05},
@@ -323,6 +349,7 @@ int main(void)
         cmocka_unit_test(flows_share_equally_whatever_their_latency),
         cmocka_unit_test(ranks_are_numbered_node_by_node),
         cmocka_unit_test(a_slow_link_is_felt_by_its_row_alone),
+        cmocka_unit_test(a_step_of_nccl_starts_on_all_ranks_together),
         cmocka_unit_test(folded_noise_is_near_the_mean_of_full_runs),
         cmocka_unit_test(same_seed_same_answer),
         cmocka_unit_test(names_the_grain_it_took),

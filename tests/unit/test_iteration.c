@@ -271,6 +271,26 @@ static void every_algorithm_gives_a_sound_schedule(void **state)
     model_free(model);
 }
 
+static void columns_run_what_they_are_told(void **state)
+{
+    (void)state;
+    struct scenario scenario = example_scenario();
+    struct model *model = network("toy", 32);
+    struct iteration it = example_iteration(model, &scenario);
+    it.grid = (struct grid){4, 2};
+    scenario.allreduce.algorithm = ALGORITHM_TORUS2D;
+    scenario.allreduce.column_algorithm = COLUMN_DOUBLE_TREE;
+    struct schedule *schedule = iteration_build(&it);
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        const struct step *step = &schedule->step[id];
+        if (step->kind == STEP_COLLECTIVE)
+            assert_int_equal(step->collective.algorithm,
+                             step->lane == LANE_COLUMN ? ALGORITHM_DOUBLE_TREE : ALGORITHM_RING);
+    }
+    schedule_free(schedule);
+    model_free(model);
+}
+
 static void input_runs_ahead_as_far_as_it_is_told(void **state)
 {
     (void)state;
@@ -347,6 +367,7 @@ int main(void)
         cmocka_unit_test(without_overlap_every_bucket_waits_for_the_whole_backward_pass),
         cmocka_unit_test(one_rank_communicates_nothing),
         cmocka_unit_test(every_algorithm_gives_a_sound_schedule),
+        cmocka_unit_test(columns_run_what_they_are_told),
         cmocka_unit_test(input_runs_ahead_as_far_as_it_is_told),
         cmocka_unit_test(evaluation_runs_forward_only),
         cmocka_unit_test(a_lone_all_reduce_can_be_built),

@@ -161,6 +161,7 @@ static void refuses_unknown_words(void **state)
     refuses_step(COLLECTIVE(.op = COLLECTIVE_OP_COUNT), "unknown collective operation");
     refuses_step(COLLECTIVE(.axis = AXIS_COUNT), "unknown axis");
     refuses_step(COLLECTIVE(.algorithm = ALGORITHM_COUNT), "unknown algorithm");
+    refuses_step(COLLECTIVE(.algorithm = ALGORITHM_NCCL, .axis = AXIS_ROW), "part of the ranks");
 }
 
 static void refuses_negative_counts(void **state)
