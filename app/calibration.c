@@ -60,11 +60,12 @@ static char *software_name(const struct published_row *row)
 
 /* --- rows --- */
 
-/* The device of a row on one node that has a step time, or NULL; the caller frees it. */
+/* The device of a row on one node that has a step time nobody doubts, or NULL; the caller frees
+ * it. */
 static char *usable_device(const struct published_row *row)
 {
     struct err err = {0};
-    char *device = row->step_ms > 0 && row->batch >= 1 && row->per_node >= 1
+    char *device = row->step_ms > 0 && row->batch >= 1 && row->per_node >= 1 && !(row->trust < 3)
                        ? published_device(row, &err)
                        : NULL;
     err_release(&err);
@@ -88,11 +89,6 @@ static void collect(struct calibration *c, const struct published *table)
         qsort(c->device, (size_t)c->devices, sizeof(*c->device), compare_names);
         qsort(c->software, (size_t)c->softwares, sizeof(*c->software), compare_names);
     }
-}
-
-static enum fusion fusion_of(const struct device *device, const struct software_era *era)
-{
-    return device->fusion < (int32_t)era->fusion ? (enum fusion)device->fusion : era->fusion;
 }
 
 /* Time at the whole peak and bandwidth without overhead, and the number of kernels. */
@@ -141,6 +137,7 @@ static int add_exchange(struct fit_row *row, const struct published_row *origin,
         .nodes = 1,
         .intra = link->nvlink ? NCCL_NVLINK : NCCL_PCI,
         .compute_capability = (int32_t)device->compute_capability,
+        .nvswitch = strcasestr(origin->intra_topology, "NVSwitch") != NULL,
         .channels = published_channels(origin, link),
         .intra_bandwidth = published_ring_bandwidth(&node, link),
     };
@@ -156,6 +153,7 @@ static int describe(const struct work *work, struct fit_row *row,
     const struct calibration *c = work->result;
     const struct software_era *era = software_era(software);
     const struct device *device = &work->device[find_name(c->device, c->devices, device_name)];
+    int64_t batch = (int64_t)round(origin->batch);
     *row = (struct fit_row){
         .group = NO_GROUP,
         .kind = era->launch,
@@ -163,7 +161,7 @@ static int describe(const struct work *work, struct fit_row *row,
                                           (int32_t)origin->per_node),
         .seconds = 1e-3 * origin->step_ms,
     };
-    add_compute(row, work->model, device, fusion_of(device, era), (int64_t)round(origin->batch));
+    add_compute(row, work->model, device, software_fusion(era, device, batch), batch);
     return add_exchange(row, origin, device, era, 2 * model_parameters(work->model), err);
 }
 
@@ -174,9 +172,15 @@ static int32_t add_group(struct work *work, const char *device, const char *soft
         if (c->group[i].device == device && c->group[i].software == software)
             return i;
     int32_t index = find_name(c->device, c->devices, device);
-    enum fusion fusion = fusion_of(&work->device[index], software_era(software));
+    const struct software_era *era = software_era(software);
+    const struct device *described = &work->device[index];
     c->group[c->groups] = (struct calibration_group){
-        .device = device, .software = software, .fusion = fusion_names[fusion]};
+        .device = device,
+        .software = software,
+        .fusion = fusion_names[software_fusion(era, described, INT64_MAX)],
+        .small_fusion = fusion_names[software_fusion(era, described, 1)],
+        .small_batch = software_small_batch(era, described),
+    };
     return c->groups++;
 }
 

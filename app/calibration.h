@@ -17,9 +17,11 @@
 
 /** A device as software drives it. */
 struct calibration_group {
-    const char *device;   /**< borrowed from calibration.device */
-    const char *software; /**< borrowed from calibration.software */
-    const char *fusion;   /**< a word of fusion_names */
+    const char *device;       /**< borrowed from calibration.device */
+    const char *software;     /**< borrowed from calibration.software */
+    const char *fusion;       /**< a word of fusion_names */
+    const char *small_fusion; /**< up to small_batch images; likewise */
+    int32_t small_batch;      /**< 0: never */
     int32_t rows;
     double efficiency, efficiency_sd, overhead, overhead_sd, correlation;
     double residual; /**< standard deviation of the group's rows about the fit */
@@ -51,7 +53,8 @@ struct calibration {
     int32_t groups, checks, devices, softwares;
     int32_t rows;        /**< fitted */
     int32_t several;     /**< left out: more than one node */
-    int32_t unknown;     /**< left out: no device of that family is known, or no step time */
+    int32_t unknown;     /**< left out: no device of that family is known, no step time, or trust
+                              below 3 */
     double median_error; /**< of |predicted / measured - 1| of the fitted rows */
     double residual;     /**< robust standard deviation of all rows */
     char *file;          /**< base name of the table's file; owned */
@@ -80,8 +83,18 @@ struct software_era {
     int32_t groups;          /**< all-reduces per step within a node */
     int32_t groups_at_scale; /**< and between nodes */
     bool overlap;            /**< they are started during the backward pass */
-    enum fusion fusion;      /**< the most it merges, where the device's libraries can */
+    enum fusion volta;       /**< what it merges on compute capability 70 */
+    enum fusion fusion;      /**< the most it merges on others, where their libraries can */
+    int32_t small_batch; /**< images a device up to which it merges normalize, add and ReLU only,
+                              before compute capability 90 */
 };
+
+/** What @software merges on @device with @batch images. */
+enum fusion software_fusion(const struct software_era *era, const struct device *device,
+                            int64_t batch);
+
+/** The images up to which it merges less on @device; 0: never. */
+int32_t software_small_batch(const struct software_era *era, const struct device *device);
 
 /** What is known of @software; never NULL. */
 const struct software_era *software_era(const char *software);

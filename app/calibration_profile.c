@@ -39,6 +39,9 @@ static void add_group(struct text *out, const struct calibration *c,
                           software, group->rows, group->rows == 1 ? "" : "s")
             : base_format("as under %s, the nearest in %s", group->software, c->file);
     text_add(out, "  - device: %s\n    fusion: %s\n", group->device, group->fusion);
+    if (group->small_batch)
+        text_add(out, "    small_batch: %d\n    small_fusion: %s\n", group->small_batch,
+                 group->small_fusion);
     add_fit(out, "    ", group->efficiency, group->overhead, source);
     double sd = hypot(group->efficiency_sd, own ? 0 : round_sd);
     text_add(out,

@@ -29,7 +29,7 @@ static void print_fits(struct text *out, const struct calibration *c)
     if (c->several)
         text_add(out, "; %d on several nodes left out", c->several);
     if (c->unknown)
-        text_add(out, "; %d of unknown devices left out", c->unknown);
+        text_add(out, "; %d of unknown devices or in doubt left out", c->unknown);
     text_add(out, "\n");
 }
 

@@ -123,7 +123,7 @@ static struct iteration describe(const struct job *job, const struct point *poin
     return (struct iteration){
         .model = job->model,
         .scenario = &job->scenario,
-        .fusion = (enum fusion)platform_device(job->platform)->fusion,
+        .fusion = device_fusion(platform_device(job->platform), point->batch),
         .grid = point->grid,
         .devices_per_node = point->devices_per_node,
         .batch = point->batch,

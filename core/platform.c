@@ -115,6 +115,11 @@ static void prefix_paths(struct device *device)
     }
 }
 
+enum fusion device_fusion(const struct device *device, int64_t batch)
+{
+    return (enum fusion)(batch <= device->small_batch ? device->small_fusion : device->fusion);
+}
+
 int device_read(struct device *device, const char *name, struct err *err)
 {
     char *path = platform_find_device(name, NULL, err);

@@ -28,6 +28,8 @@ struct device {
     struct quantity kernel_overhead;   /**< [s] added per kernel: launch, ramp-up, tail */
     int64_t compute_capability;        /**< of CUDA: 10 * major + minor; 0: unknown or no CUDA */
     int32_t fusion;                    /**< enum fusion of the software */
+    int32_t small_fusion;              /**< the same where a device has few images */
+    int64_t small_batch;               /**< up to so many; 0: never */
 };
 
 /** A platform.  Opaque: read with the functions below. */
@@ -90,6 +92,9 @@ struct device *platform_change_device(struct platform *platform);
 void platform_scale(struct platform *platform,
                     double (*factor)(void *context, const struct quantity *, enum unit),
                     void *context);
+
+/** What the device's software merges when it has @batch images. */
+enum fusion device_fusion(const struct device *device, int64_t batch);
 
 /** Read a device of platforms/devices by name, or by path, into zeroed @device.
  * @return 0, or -1: not found (exit code 66, with the names there are), or located messages. */

@@ -23,6 +23,11 @@
     ROW(at "fusion", record, member fusion, "",                                                    \
         "which operations are merged into one kernel; as the device file says when not given",     \
         .kind = FIELD_TEXT, .words = fusion_names),                                                \
+        ROW(at "small_batch", record, member small_batch, "0",                                     \
+            "images per device up to which another network is trained, merged less",               \
+            .kind = FIELD_INTEGER, .minimum = 0, .maximum = 1e6),                                  \
+        ROW(at "small_fusion", record, member small_fusion, "",                                    \
+            "which operations are merged there", .kind = FIELD_TEXT, .words = fusion_names),       \
         ROW(at "efficiency", record, member efficiency, NULL,                                      \
             "the part of the peak and of the memory bandwidth that kernels reach",                 \
             .kind = FIELD_QUANTITY, .unit = UNIT_FRACTION, .minimum = 1e-3, .maximum = 1),         \
@@ -149,13 +154,21 @@ static void replace(struct quantity *quantity, const struct quantity *by)
     quantity->provenance = by->provenance;
 }
 
+static int32_t find_fusion(const char *word, int32_t fallback)
+{
+    for (int32_t i = 0; word && fusion_names[i]; i++)
+        if (!strcmp(fusion_names[i], word))
+            return i;
+    return fallback;
+}
+
 void software_apply(const struct software *software, struct device *device)
 {
     const struct software_fit *fit = software_find_fit(software, device->name);
     replace(&device->math_efficiency, &fit->efficiency);
     replace(&device->memory_efficiency, &fit->efficiency);
     replace(&device->kernel_overhead, &fit->kernel_overhead);
-    for (int32_t i = 0; fit->fusion && fusion_names[i]; i++)
-        if (!strcmp(fusion_names[i], fit->fusion))
-            device->fusion = i;
+    device->fusion = find_fusion(fit->fusion, device->fusion);
+    device->small_fusion = find_fusion(fit->small_fusion, device->fusion);
+    device->small_batch = fit->small_batch;
 }
