@@ -35,13 +35,16 @@ static const struct usual {
 
 /* Efficiencies: what NCCL reckons with, over the data sheet's figure of the same link. */
 static const struct published_link links[] = {
-    {"NVLink1", true, 0.90, "NCCL 2.5.7 src/graph/topo.h: 18 GB/s of 20"},
-    {"NVLink2", true, 0.84, "NCCL 2.5.7 src/graph/topo.h: 21 GB/s of 25"},
-    {"NVLink3", true, 0.80, "NCCL 2.18 src/graph/topo.h: SM80_NVLINK_BW 20 GB/s of 25"},
-    {"NVLink4", true, 0.824, "NCCL 2.18 src/graph/topo.h: SM90_NVLINK_BW 20.6 GB/s of 25"},
-    {"PCIe3", false, 0.75, "NCCL 2.18 src/graph/topo.h: PCI_BW 12 GB/s of 16"},
-    {"PCIe4", false, 0.75, "NCCL 2.18 src/graph/topo.h: PCI_BW 12 GB/s of 16, per generation"},
-    {"PCIe5", false, 0.75, "NCCL 2.18 src/graph/topo.h: PCI_BW 12 GB/s of 16, per generation"},
+    {"NVLink1", true, 0.90, 0, "PCIe3", "NCCL 2.5.7 src/graph/topo.h: 18 GB/s of 20"},
+    {"NVLink2", true, 0.84, 0, "PCIe3", "NCCL 2.5.7 src/graph/topo.h: 21 GB/s of 25"},
+    {"NVLink3", true, 0.80, 0, "PCIe4", "NCCL 2.18 src/graph/topo.h: SM80_NVLINK_BW 20 GB/s of 25"},
+    {"NVLink4", true, 0.824, 0, "PCIe5",
+     "NCCL 2.18 src/graph/topo.h: SM90_NVLINK_BW 20.6 GB/s of 25"},
+    {"PCIe3", false, 0.75, 16e9, "PCIe3", "NCCL 2.18 src/graph/topo.h: PCI_BW 12 GB/s of 16"},
+    {"PCIe4", false, 0.75, 32e9, "PCIe4",
+     "NCCL 2.18 src/graph/topo.h: PCI_BW 12 GB/s of 16, per generation"},
+    {"PCIe5", false, 0.75, 64e9, "PCIe5",
+     "NCCL 2.18 src/graph/topo.h: PCI_BW 12 GB/s of 16, per generation"},
 };
 
 const struct published_link *published_link(const char *name)

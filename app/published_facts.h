@@ -26,6 +26,8 @@ struct published_link {
     const char *name;  /**< "NVLink3" */
     bool nvlink;       /**< else PCIe */
     double efficiency; /**< payload over the data sheet's bandwidth */
+    double bandwidth;  /**< of PCIe x16, one direction [bytes/s]; 0 for NVLink */
+    const char *pcie;  /**< the PCIe generation of such devices; its own name for PCIe */
     const char *source;
 };
 

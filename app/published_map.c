@@ -101,51 +101,74 @@ static void add_link(struct text *out, const char *name, double bandwidth, bool 
     free(efficiency);
 }
 
-static void add_pairs(struct text *out, const char *link, const char *a, int32_t count,
-                      const char *b, int32_t others)
+/* The kinds of link in a node: between devices, and from devices to network cards. */
+struct inside {
+    const struct published_link *nvlink, *pcie; /* or NULL */
+    bool mesh;                                  /* NVLink joins pairs, not switches */
+};
+
+static struct inside find_inside(const struct published_row *row, const struct published_link *link)
 {
-    text_add(out, "    - {link: %s, connect: [", link);
-    for (int32_t i = 0; i < count; i++)
-        text_add(out, "%s%s%d-%s%d", i ? ", " : "", a, i, b, i % others);
+    struct inside inside = {0};
+    if (row->per_node > 1 && link->nvlink)
+        inside.nvlink = link;
+    if (row->nodes > 1 || (row->per_node > 1 && !link->nvlink))
+        inside.pcie = published_link(link->pcie);
+    inside.mesh = inside.nvlink && strcasestr(row->intra_topology, "direct mesh");
+    return inside;
+}
+
+static void add_links(struct text *out, const struct published_row *row,
+                      const struct published_node *node, const struct inside *inside)
+{
+    double each = node->intra_bandwidth / 2;
+    text_add(out, "  links:\n");
+    if (inside->nvlink)
+        add_link(out, "nvlink", inside->mesh ? each / (row->per_node - 1) : each,
+                 node->assumed_link, inside->nvlink);
+    if (inside->pcie)
+        add_link(out, "pcie", inside->pcie->bandwidth, inside->nvlink || node->assumed_link,
+                 inside->pcie);
+}
+
+static void add_edges(struct text *out, const struct published_row *row,
+                      const struct published_node *node, const struct inside *inside)
+{
+    int32_t devices = (int32_t)row->per_node, nics = row->nodes > 1 ? node->nics : 0;
+    text_add(out, "  edges:\n");
+    if (inside->nvlink) {
+        text_add(out, "    - {link: nvlink, %s: [", inside->mesh ? "all_to_all" : "connect");
+        for (int32_t i = 0; i < devices; i++)
+            text_add(out, "%sgpu%d%s", i ? ", " : "", i, inside->mesh ? "" : "-switch0");
+        text_add(out, "]}\n");
+    }
+    if (!inside->pcie)
+        return;
+    int32_t last = inside->nvlink && !inside->mesh;
+    text_add(out, "    - {link: pcie, connect: [");
+    for (int32_t i = 0; i < devices + nics; i++)
+        text_add(out, "%s%s%d-switch%d", i ? ", " : "", i < devices ? "gpu" : "nic",
+                 i < devices ? i : i - devices, last);
     text_add(out, "]}\n");
 }
 
-/* Devices on NVLink reach each other through switch0; what is not on NVLink meets in the last
- * switch.  NCCL's cost depends on the section nccl, not on these cables. */
+/* Devices on NVLink reach each other directly or through switch0; on PCIe all meet in the last
+ * switch: which of them share one, and which CPU it hangs on, the row does not say.  NCCL's cost
+ * depends on the section nccl, not on these cables. */
 static void add_node(struct text *out, const struct published_row *row,
                      const struct published_node *node, const struct published_link *link)
 {
-    int32_t devices = (int32_t)row->per_node;
-    bool network = row->nodes > 1;
-    bool nvlink = devices > 1 && link->nvlink;
-    bool pcie = network || (devices > 1 && !nvlink);
-    text_add(out, "node:\n  devices: %d\n", devices);
-    if (!pcie && !nvlink)
+    struct inside inside = find_inside(row, link);
+    text_add(out, "node:\n  devices: %d\n", (int32_t)row->per_node);
+    if (!inside.nvlink && !inside.pcie)
         return;
-    text_add(out, "  switches: %d\n", nvlink + pcie);
-    if (network)
+    int32_t switches = (inside.nvlink && !inside.mesh) + (inside.pcie != NULL);
+    if (switches)
+        text_add(out, "  switches: %d\n", switches);
+    if (row->nodes > 1)
         text_add(out, "  nics: %d\n", node->nics);
-    text_add(out, "  links:\n");
-    if (nvlink)
-        add_link(out, "nvlink", node->intra_bandwidth / 2, node->assumed_link, link);
-    if (pcie) {
-        double nics = network ? node->nics * node->nic_bandwidth : 0;
-        double each = nvlink || devices == 1 ? fmax(nics, 16e9) : node->intra_bandwidth / 2;
-        add_link(out, "pcie", each, nvlink || devices == 1 || node->assumed_link,
-                 published_link(nvlink || devices == 1 ? "PCIe4" : link->name));
-    }
-    text_add(out, "  edges:\n");
-    if (nvlink)
-        add_pairs(out, "nvlink", "gpu", devices, "switch", 1);
-    const char *last = nvlink ? "switch1" : "switch0";
-    if (pcie) {
-        text_add(out, "    - {link: pcie, connect: [");
-        for (int32_t i = 0; i < devices; i++)
-            text_add(out, "%sgpu%d-%s", i ? ", " : "", i, last);
-        for (int32_t i = 0; network && i < node->nics; i++)
-            text_add(out, ", nic%d-%s", i, last);
-        text_add(out, "]}\n");
-    }
+    add_links(out, row, node, &inside);
+    add_edges(out, row, node, &inside);
 }
 
 static void add_network(struct text *out, const struct published_row *row,

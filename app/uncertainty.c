@@ -133,7 +133,7 @@ static double draw(const struct table *t, const struct noise *stated, double ext
     for (int32_t id = 0; id < t->schedule->step_count; id++)
         t->seconds[id] = local * (t->roof[id] / efficiency + overhead * t->overhead[id]) +
                          network * t->exchange[id] + t->input[id];
-    return walk(t) + local * extra;
+    return factor(rng, u->model) * (walk(t) + local * extra);
 }
 
 struct interval uncertainty_step(const struct point *point, const struct trace *trace, double extra,

@@ -23,6 +23,7 @@ struct uncertainty {
     double residual;    /**< of a machine's compute time about the fit */
     double jitter;      /**< of the coefficient of variation that point.run.noise states */
     double network;     /**< of the time of collectives */
+    double model;       /**< of what the model leaves out, on the whole step */
     int32_t draws;      /**< at least 20 */
     uint64_t seed;
 };

@@ -1,0 +1,224 @@
+#!/usr/bin/python3
+"""foretrain published: any table with these columns, honest figures about it, clear refusals."""
+import csv
+import io
+import os
+import pathlib
+import random
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve()
+ROOT = HERE.parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "cli"))
+
+import support  # noqa: E402  (found through the line above)
+
+RUNS = ROOT / "experiments" / "02_published_runs" / "runs.csv"
+
+
+def rows_of(path):
+    """The rows of a table as dictionaries."""
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def table(rows, columns=None):
+    """Rows as CSV text."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, columns or list(rows[0]), lineterminator="\n",
+                            extrasaction="ignore")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+class Published(support.Case):
+    """Small tables made from the committed one, in closed form: fast, and as exact."""
+
+    def setUp(self):
+        super().setUp()
+        self.all = rows_of(RUNS)
+        self.two = [row for row in self.all if row["round"] == "v2.0"][:2]
+
+    def predict(self, text, *words):
+        """The JSON answer for a table."""
+        path = self.write("table.csv", text)
+        return support.answer("published", path, "--backend", "analytic", *words)
+
+    def refuse(self, text):
+        """The messages for a table that must be refused as a whole."""
+        return self.refused(65, "published", self.write("table.csv", text),
+                            "--backend", "analytic")
+
+    def test_columns_may_stand_in_any_order(self):
+        columns = list(self.two[0])
+        shuffled = columns[:]
+        random.Random(1).shuffle(shuffled)
+        self.assertEqual(self.predict(table(self.two, columns))["rows"],
+                         self.predict(table(self.two, shuffled))["rows"])
+
+    def test_a_column_nobody_knows_is_noted_and_changes_nothing(self):
+        more = [{**row, "colour": "blue"} for row in self.two]
+        answer = self.predict(table(more))
+        self.assertIn("colour", answer["note"])
+        self.assertEqual(answer["rows"], self.predict(table(self.two))["rows"])
+
+    def test_only_five_columns_are_needed(self):
+        few = ["round", "system", "acc_family", "n_acc", "step_ms"]
+        rows = [{**self.two[0], "n_acc": "1"}]
+        rows[0]["form"] = "SXM"
+        answer = self.predict(table(rows, few + ["form", "per_acc_batch"]))
+        self.assertEqual(len(answer["rows"]), 1)
+        for column in few:
+            text = table(rows, [other for other in few if other != column])
+            self.assertIn(f"no column '{column}'", self.refuse(text))
+
+    def test_the_measured_time_has_no_part_in_the_prediction(self):
+        other = [{**row, "step_ms": "1", "ips": "1", "ips_per_acc": "1"} for row in self.two]
+        blank = [{**row, "step_ms": ""} for row in self.two]
+        expected = [row["predicted_s"] for row in self.predict(table(self.two))["rows"]]
+        for rows in (other, blank):
+            got = [row["predicted_s"] for row in self.predict(table(rows))["rows"]]
+            self.assertEqual(got, expected)
+        self.assertIsNone(self.predict(table(blank))["rows"][0]["error"])
+
+    def test_a_row_of_unknown_hardware_is_refused_alone_and_says_why(self):
+        rows = [{**self.two[0], "acc_family": "Gaudi2"}, self.two[1]]
+        answer = self.predict(table(rows))
+        self.assertEqual([row["line"] for row in answer["refused"]], [2])
+        self.assertIn("Gaudi2", answer["refused"][0]["reason"])
+        self.assertEqual([row["line"] for row in answer["rows"]], [3])
+        self.assertIn(":2: error:", self.refuse(table(rows[:1])))
+
+    def test_what_is_missing_is_named(self):
+        first = next(row for row in self.all if row["n_nodes"] == "8")
+        for change, word in (({"per_acc_batch": "", "global_batch": ""}, "per_acc_batch"),
+                             ({"n_nodes": "", "acc_per_node": ""}, "n_nodes"),
+                             ({"n_acc": "63"}, "n_acc"),
+                             ({"per_acc_batch": "1e9"}, "per_acc_batch"),
+                             ({"intra_link": "wet string"}, "intra_link"),
+                             ({"round": "spring"}, "round"),
+                             ({"acc_per_node": "3", "n_acc": "24", "n_nodes": "8",
+                               "nics_per_node": "", "nic_Gbps": "", "node_inter_Gbps": ""},
+                              "nics_per_node")):
+            self.assertIn(word, self.refuse(table([{**first, **change}])), change)
+
+    def test_empty_cells_that_leave_little_choice_widen_the_interval(self):
+        row = next(row for row in self.all if row["system"].startswith("2xDSS8440"))
+        blank = {**row, "nics_per_node": "", "nic_Gbps": "", "node_inter_Gbps": ""}
+        known, assumed = self.predict(table([row, blank]))["rows"]
+        self.assertAlmostEqual(known["predicted_s"], assumed["predicted_s"], delta=1e-9)
+
+        def width(answer):
+            return answer["interval_s"][1] - answer["interval_s"][0]
+        self.assertGreater(width(assumed), width(known))
+
+    def test_nodes_follow_from_devices_and_batch_from_the_global_one(self):
+        row = next(row for row in self.all if row["n_nodes"] == "8")
+        for change in ({"n_nodes": ""}, {"acc_per_node": ""}, {"n_acc": ""},
+                       {"per_acc_batch": ""}, {"global_batch": ""}):
+            known, derived = self.predict(table([row, {**row, **change}]))["rows"]
+            self.assertEqual(known["predicted_s"], derived["predicted_s"], change)
+
+    def test_quotes_line_ends_and_marks_are_read_as_spreadsheets_write_them(self):
+        text = table(self.two)
+        expected = [row["predicted_s"] for row in self.predict(text)["rows"]]
+        quoted = io.StringIO()
+        writer = csv.writer(quoted, quoting=csv.QUOTE_ALL, lineterminator="\r\n")
+        writer.writerows(csv.reader(io.StringIO(text)))
+        for variant in (quoted.getvalue(), "\ufeff" + text, text.rstrip("\n"), text + "\n\n"):
+            got = [row["predicted_s"] for row in self.predict(variant)["rows"]]
+            self.assertEqual(got, expected)
+
+    def test_malformed_tables_say_where(self):
+        head = "round,system,acc_family,n_acc,step_ms"
+        for text, message in (("", ":1: error"), (head + "\n", "no rows"),
+                              (head + "\nv1.0,a,V100,8\n", ":2: error: cell 5"),
+                              (head + "\nv1.0,a,V100,8,1,2\n", ":2: error: cell 6"),
+                              (head + "\nv1.0,a,V100,eight,1\n", "not a number: 'eight'"),
+                              (head + "\nv1.0,a,V100,-8,1\n", "a negative number"),
+                              (head + "\nv1.0,a,V100,inf,1\n", "not a number"),
+                              (head + ',"x\n', "a quote is not closed"),
+                              (head + ",round\nv1.0,a,V100,8,1,v1.0\n", "twice")):
+            self.assertIn(message, self.refuse(text), text)
+        self.assertIn("not a text file", self.refuse(head + "\n\0"))
+        self.refused(66, "published", self.directory / "missing.csv")
+
+    def test_no_change_of_a_cell_crashes(self):
+        luck = random.Random(7)
+        values = ("", "0", "-1", "1e308", "nan", "x", "NVLink9", "99999999", "v9.9", "'\"[{", "4")
+        for _ in range(40):
+            row = dict(luck.choice(self.all))
+            for column in luck.sample(sorted(row), 3):
+                row[column] = luck.choice(values)
+            done = support.run("published", self.write("fuzzed.csv", table([row, self.two[0]])),
+                               "--backend", "analytic")
+            self.assertIn(done.returncode, (0, 65), (row, done.stderr))
+
+    def test_what_was_mapped_can_be_kept_and_run(self):
+        kept = self.directory / "kept"
+        answer = self.predict(table(self.two), "--keep", kept)
+        result = support.answer("predict", kept / "2.yaml", "--backend", "analytic")
+        self.assertAlmostEqual(result["step"]["time_s"], answer["rows"][0]["predicted_s"])
+
+    def test_the_summary_is_that_of_the_rows(self):
+        answer = self.predict(table(self.all))
+        for role, summary in answer["summary"].items():
+            rows = [row for row in answer["rows"] if row["role"] == role]
+            errors = [abs(row["predicted_s"] / row["measured_s"] - 1) for row in rows]
+            inside = [row["interval_s"][0] <= row["measured_s"] <= row["interval_s"][1]
+                      for row in rows]
+            self.assertEqual(summary["rows"], len(rows))
+            self.assertAlmostEqual(summary["median"], statistics.median(errors))
+            self.assertAlmostEqual(summary["worst"], max(errors))
+            self.assertAlmostEqual(summary["coverage"], sum(inside) / len(inside))
+            self.assertTrue(all(row["nodes"] > 1 for row in rows) == (role == "check"))
+
+
+@unittest.skipIf("SANITIZED" in os.environ, "the simulator walks with threads, which takes minutes")
+@unittest.skipUnless(support.has_simulator(), "built without SimGrid")
+class Runs(unittest.TestCase):
+    """The committed table on the default back end."""
+
+    @classmethod
+    def setUpClass(cls):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        cls.answer = support.answer("published", RUNS)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        cls.seconds = (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)
+
+    def test_every_row_is_predicted(self):
+        self.assertEqual(self.answer["refused"], [])
+        self.assertEqual(len(self.answer["rows"]), len(rows_of(RUNS)))
+
+    def test_all_rows_take_at_most_30_s_of_cpu(self):
+        self.assertLessEqual(self.seconds, 30)
+
+    def test_runs_of_several_nodes_are_predicted_as_well_as_the_page_says(self):
+        check = self.answer["summary"]["check"]
+        self.assertLessEqual(check["median"], 0.05)
+        self.assertLessEqual(check["p90"], 0.13)
+        self.assertLessEqual(check["worst"], 0.25)
+        self.assertGreaterEqual(check["coverage"], 0.80)
+        self.assertLessEqual(check["coverage"], 0.97)
+
+    def test_fitted_rows_are_met(self):
+        self.assertLessEqual(self.answer["summary"]["calibration"]["worst"], 0.05)
+
+    def test_the_page_is_what_the_program_says_today(self):
+        with tempfile.TemporaryDirectory() as directory:
+            subprocess.run([sys.executable, ROOT / "tools" / "accuracy.py", directory], check=True,
+                           env={**os.environ, "FORETRAIN": support.PROGRAM})
+            for name in ("accuracy.md", "accuracy.svg"):
+                fresh = pathlib.Path(directory, name).read_text(encoding="utf-8")
+                committed = (ROOT / "docs" / name).read_text(encoding="utf-8")
+                self.assertEqual(fresh, committed, f"run tools/accuracy.py ({name})")
+
+
+if __name__ == "__main__":
+    unittest.main()
