@@ -28,7 +28,8 @@ struct command {
 
 /** Those of foretrain, each in a file of its own. */
 extern const struct command command_predict, command_show, command_check, command_collective,
-    command_schema, command_env, command_completion, command_published, command_calibrate;
+    command_schema, command_env, command_completion, command_published, command_calibrate,
+    command_explain;
 
 /** The same, NULL-terminated, in the order of help. */
 extern const struct command *const commands[];

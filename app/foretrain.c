@@ -8,8 +8,9 @@
 #include "config.h"
 
 const struct command *const commands[] = {
-    &command_predict, &command_check,      &command_show,      &command_collective, &command_schema,
-    &command_env,     &command_completion, &command_published, &command_calibrate,  NULL,
+    &command_predict,    &command_explain,   &command_check, &command_show,
+    &command_collective, &command_schema,    &command_env,   &command_completion,
+    &command_published,  &command_calibrate, NULL,
 };
 
 int main(int argc, char **argv)

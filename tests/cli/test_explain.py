@@ -1,0 +1,145 @@
+#!/usr/bin/python3
+"""What `explain` answers."""
+import json
+import unittest
+
+import support
+from support import answer, has_simulator, run
+
+NOISE = ("--set", "noise.compute_cv=0.05")
+SLOW_INPUT = ("--set", "input.workers=1", "--set", "input.rate=100 images/s")
+
+
+def points(causes):
+    """The points of each cause by its name."""
+    return {cause["name"]: cause["points"] for cause in causes}
+
+
+class Explain(support.Case):
+    """On every back end this build has."""
+
+    def setUp(self):
+        super().setUp()
+        self.backends = ["analytic"] + (["sim"] if has_simulator() else [])
+        self.other = self.write("other.yaml", support.JOB.replace("nodes: 4", "nodes: 16")
+                                .replace("columns: 4, rows: 4", "columns: 8, rows: 8"))
+
+    def expect_sums(self, explained):
+        """Every number of a run agrees with the others."""
+        images = explained["batch_per_device"] / explained["baseline_batch_per_device"]
+        baseline = images * explained["baseline_step_time_s"]
+        seconds = sum(cause["seconds"] for cause in explained["causes"])
+        self.assertAlmostEqual(explained["efficiency"], baseline / explained["step_time_s"], 12)
+        self.assertAlmostEqual(seconds, explained["step_time_s"] - baseline, 12)
+        self.assertAlmostEqual(sum(points(explained["causes"]).values()) / 100,
+                               1 - explained["efficiency"], 9)
+
+    def explain(self, *words):
+        """The answer, whose numbers agree."""
+        result = answer("explain", *words)
+        self.assertEqual(result["schema"], "foretrain/explain/1")
+        for explained in result["runs"]:
+            self.expect_sums(explained)
+        return result
+
+    def points_of(self, *words):
+        """The points of each cause of one job."""
+        return points(self.explain(self.job, "--backend", "analytic", *words)["causes"])
+
+    def test_the_causes_of_a_job_add_up_to_what_predict_says_is_lost(self):
+        for backend in self.backends:
+            for words in ([], NOISE, SLOW_INPUT):
+                words = ["--backend", backend, *words]
+                result = self.explain(self.other, *words)
+                predicted = answer("predict", self.other, *words)
+                self.assertAlmostEqual(sum(points(result["causes"]).values()) / 100,
+                                       1 - predicted["scaling_efficiency"], 9)
+                self.assertEqual(result["runs"][0]["step_time_s"], predicted["step"]["time_s"])
+
+    def test_the_causes_of_a_difference_add_up_to_it(self):
+        for backend in self.backends:
+            for words in ([], NOISE, ["--set", "allreduce={algorithm: tree}"]):
+                result = self.explain(self.job, self.other, "--backend", backend, *words)
+                first, second = result["runs"]
+                self.assertAlmostEqual(sum(points(result["causes"]).values()) / 100,
+                                       first["efficiency"] - second["efficiency"], 9)
+                seconds = sum(cause["seconds"] for cause in result["causes"])
+                self.assertAlmostEqual(seconds, second["step_time_s"] - first["step_time_s"], 12)
+
+    def test_a_job_that_is_its_own_baseline_loses_nothing(self):
+        words = ["--set", "baseline.nodes=4"]
+        for cause in self.explain(self.job, "--backend", "analytic", *words)["causes"]:
+            self.assertEqual(cause["seconds"], 0, cause["name"])
+        self.assertIn("A loses nothing", run("explain", self.job, *words).stdout)
+
+    def test_noise_is_a_cause_of_its_own_and_moves_no_other_wait(self):
+        for backend in self.backends:
+            without, noisy = (self.explain(self.other, "--backend", backend, *words)["causes"]
+                              for words in ([], NOISE))
+            for before, after in zip(without, noisy):
+                if after["name"] == "jitter and slow ranks":
+                    self.assertEqual(before["seconds"], 0)
+                    self.assertGreater(after["points"], 1)
+                else:
+                    self.assertEqual(before["seconds"], after["seconds"], after["name"])
+
+    def test_small_buckets_lose_to_latency_and_a_slow_network_to_bytes(self):
+        small = self.points_of("--set", "allreduce.bucket=64 KiB")
+        self.assertEqual(max(small, key=small.get), "latency of the column all-reduce")
+        ring = ("--set", "allreduce={algorithm: ring, overlap: none}",
+                "--set", "baseline={nodes: 1, devices_per_node: 1}")
+        large = self.points_of(*ring)
+        self.assertEqual(max(large, key=large.get), "bytes of the all-reduce")
+        self.assertGreater(large["bytes of the all-reduce"], 5 * large["latency of the all-reduce"])
+        self.assertGreater(large["latency of the all-reduce"], 0)
+
+    def test_waiting_that_the_baseline_does_too_is_no_loss(self):
+        result = self.explain(self.job, "--backend", "analytic", *SLOW_INPUT)
+        self.assertAlmostEqual(result["runs"][0]["efficiency"], 1, 12)
+        self.assertLess(points(result["causes"])["input"], 0, "communication fills the wait")
+
+    def test_an_early_phase_loses_to_its_smaller_batch(self):
+        lost = self.points_of("--phase", "1")
+        self.assertGreater(lost["smaller local batch"], 0)
+        self.assertEqual(self.points_of("--phase", "2"), self.points_of())
+        self.assertEqual(self.points_of()["smaller local batch"], 0)
+
+    def test_nccl_has_latency_and_bytes_too(self):
+        nccl = self.points_of("--set", "allreduce={algorithm: nccl, overlap: none}")
+        self.assertGreater(nccl["latency of the all-reduce"], 0)
+        self.assertGreater(nccl["bytes of the all-reduce"], 0)
+        self.assertEqual(nccl["bytes of the row exchange"], 0)
+
+    def test_bytes_name_the_link_that_limits_them(self):
+        links = {cause["name"]: cause["link"]
+                 for cause in self.explain(self.job, "--backend", "analytic")["causes"]}
+        self.assertEqual(links["bytes of the row exchange"], "nvlink")
+        self.assertEqual(links["bytes of the column all-reduce"], "nic")
+        self.assertIsNone(links["latency of the column all-reduce"])
+        self.assertIsNone(links["input"])
+
+    def test_the_table_sums_what_it_shows(self):
+        lines = run("explain", self.job, self.other, "--backend", "analytic").stdout.splitlines()
+        head = next(i for i, line in enumerate(lines) if line.split()[:2] == ["cause", "link"])
+        end = next(i for i, line in enumerate(lines) if line.split()[:1] == ["sum"])
+        self.assertLess(head + 2, end)
+        for column in (-1, -4, -7):
+            shown = [float(line.split()[column]) for line in lines[head + 1:end + 1]]
+            self.assertAlmostEqual(sum(shown[:-1]), shown[-1], delta=0.005 * len(shown))
+
+    def test_every_cause_has_its_keys(self):
+        result = json.loads(run("explain", self.job, "--json").stdout)
+        for cause in result["causes"]:
+            self.assertEqual(list(cause), ["name", "link", "seconds", "points"])
+        self.assertEqual(result["causes"], result["runs"][0]["causes"])
+        self.assertIn("A loses", result["sentence"])
+
+    def test_faults_are_told(self):
+        self.assertIn("there is no phase 7", self.refused(64, "explain", self.job, "--phase", "7"))
+        self.refused(64, "explain")
+        self.refused(64, "explain", self.job, self.job, self.job)
+        self.refused(66, "explain", self.job, self.directory / "missing.yaml")
+
+
+if __name__ == "__main__":
+    unittest.main()
