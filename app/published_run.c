@@ -112,7 +112,7 @@ static int predict(struct published_answer *answer, const char *path, const stru
     struct request single = *request;
     single.argument.item = &path;
     single.argument.count = 1;
-    single.grain = GRAIN_FOLDED;
+    single.grain = GRAIN_SMOOTHED;
     struct prediction prediction = {0};
     int failed = prediction_make(&prediction, &single, err);
     if (!failed)

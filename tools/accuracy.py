@@ -135,7 +135,9 @@ Written by `tools/accuracy.py` from `foretrain published experiments/02_publishe
 {summary}
 
 Constants come from runs of one node, data sheets, NCCL's source code and published measurements.
-No constant was chosen by its effect on a run of several nodes.
+No constant was chosen by its effect on a run of several nodes. Which effects are modelled at all was
+decided with these errors in view: staging in host memory, batch norm that does not run beside NCCL, and
+copies into the fusion buffer were looked for because something was missing, and then found in sources.
 
 ![predicted against measured step time](accuracy.svg)
 
