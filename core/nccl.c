@@ -79,36 +79,41 @@ static const struct latency {
 };
 
 /* What a protocol or a tree keeps of the rings' bandwidth, and limits in GB/s; 0: see below.
- * tree_limit is for two nodes at most and for more (2.6's; 2.5 has 90 and 70).  ll128_channel in
- * 2.5 is 100 in all, for six rings. */
+ * tree_limit is for two nodes at most and for more (2.6's; 2.5 has 90
+ * and 70), tree_limit_a100 for LL128 with compute capability 80.  ll128_channel is
+ * of rings and of trees; in 2.5 it was 100 in all, here for six rings. */
 static const struct share {
     int32_t version;
-    double ring_ll, ll128_channel;
-    double tree, tree_limit[2], tree_ll, tree_ll128;
+    double ring_ll, ll128_channel[2];
+    double tree, tree_limit[2], tree_limit_a100[2], tree_ll, tree_ll128;
 } shares[] = {
-    {203, 0, 0, 3. / 4, {0, 0}, 0, 0},
-    {205, 1. / 4, 16.7, .9, {110, 80}, 1. / 3, 7. / 9},
-    {207, 1. / 4, 16.7, .9, {110, 80}, 1 / 3.8, .915},
-    {208, 1. / 4, 16.9, .92, {0, 0}, 1 / 3.8, .915},
-    {210, 1. / 4, 20, .92, {0, 0}, 1 / 3.8, 120. / 128},
-    {218, 1. / 4, 0, .92, {0, 0}, 1 / 3.8, 120. / 128},
-    {221, 1. / 2, 0, .92, {0, 0}, 1 / 3.8, 120. / 128},
+    {203, 0, {0, 0}, 3. / 4, {0, 0}, {0, 0}, 0, 0},
+    {205, 1. / 4, {16.7, INFINITY}, .9, {110, 80}, {0, 0}, 1. / 3, 7. / 9},
+    {207, 1. / 4, {16.7, 16.7 * 7 / 9}, .9, {110, 80}, {130, 105}, 1 / 3.8, .915},
+    {208, 1. / 4, {16.9, 16.9}, .92, {0, 0}, {0, 0}, 1 / 3.8, .915},
+    {210, 1. / 4, {20, 20}, .92, {0, 0}, {0, 0}, 1 / 3.8, 120. / 128},
+    {218, 1. / 4, {0, 0}, .92, {0, 0}, {0, 0}, 1 / 3.8, 120. / 128},
+    {221, 1. / 2, {0, 0}, .92, {0, 0}, {0, 0}, 1 / 3.8, 120. / 128},
 };
 
 /* GB/s for [V100, A100, H100][1, 2, more nodes], from 2.8 on: the most that LL carries (with
- * several nodes the rows are Intel and AMD), LL128 per channel from 2.18 on, Simple per channel of
- * a tree. */
+ * several nodes the rows are Intel and AMD; the H100's 141 was 87.7 until 2.20), LL128 per channel
+ * from 2.18 on, Simple per channel of a tree. */
 static const double ll_limit[3][3] = {{39, 39, 20.4}, {87.7, 22.5, 19}, {141, 39, 20.4}};
 static const double ll128_ring[3][3] = {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 36.7}};
 static const double ll128_tree[3][3] = {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 29}};
 static const double tree_channel[3][3] = {{26.5, 18.5, 10}, {24, 23.6, 17.8}, {38.7, 41.4, 36}};
 
-/* Part of its bandwidth that a tree has at 64 B, 128 B, ..., 256 MB, and beyond: 2.5's and 2.10's
- * (those of 2.7 to 2.9 are in between). */
+/* Part of its bandwidth that a tree has at 64 B, 128 B, ..., 256 MB, and beyond: 2.5's, 2.7's and
+ * 2.10's (2.8 and 2.9 have 2.7's for LL128, within 0.1 of these). */
 enum { CORRECTIONS = 24 };
-static const double corrections[2][NCCL_PROTOCOL_COUNT][CORRECTIONS] = {
+static const double corrections[3][NCCL_PROTOCOL_COUNT][CORRECTIONS] = {
     {{1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .5, .5, .6, .7, .8, .9, .9, 1, 1, 1, 1, 1},
      {1, 1, 1, 1, 1, .9, .8, .8, .8, .8, .7, .7, .7, .6, .6, .7, .7, .8, .8, .9, .9, 1, 1, 1},
+     {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5,
+      .5, .5, .5, .5, .5, .6, .6, .7, .8, .9, 1,  1}},
+    {{1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1, 1},
+     {1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .5, .6, .6, .7, .7, .8, .9, .9, 1, 1, 1},
      {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5,
       .5, .5, .5, .5, .5, .6, .6, .7, .8, .9, 1,  1}},
     {{1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1, 1},
@@ -227,8 +232,7 @@ static int32_t steps_between(const struct nccl_world *w, int32_t turns)
         return 0;
     if (w->version < 207)
         return steps;
-    int32_t between = turns * (w->version >= 212 && w->version < 223 ? w->nodes : w->nodes - 1);
-    return between < steps ? between : steps;
+    return turns * (w->version >= 212 && w->version < 223 ? w->nodes : w->nodes - 1);
 }
 
 static double ring_latency(const struct nccl_world *w, int32_t turns, enum nccl_protocol protocol)
@@ -263,23 +267,24 @@ static double plateau(const struct nccl_world *w, int64_t bytes)
 
 /* --- bandwidth, in bytes of the vector per second --- */
 
-/* What goes round all rings together. */
-static double ring_bandwidth(const struct nccl_world *w)
+/* What rings or trees carry together when a node gets @inter out; 2.7 to 2.17 know a limit. */
+static double carried(const struct nccl_world *w, double inter)
 {
-    double bus = w->nodes > 1 ? fmin(w->intra_bandwidth, w->inter_bandwidth) : w->intra_bandwidth;
-    bool capped = generation(w) == 1 && w->version >= 207 && w->version < 218;
-    return capped ? fmin(bus, 235e9) : bus;
+    double bus = w->nodes > 1 ? fmin(w->intra_bandwidth, inter) : w->intra_bandwidth;
+    bool limited = generation(w) == 1 && w->version >= 207 && w->version < 218;
+    return limited ? fmin(bus, 235e9) : bus;
 }
 
 static double ring_rate(const struct nccl_world *w, int32_t turns, enum nccl_protocol protocol)
 {
     const struct share *s = share_of(w);
-    double bus = ring_bandwidth(w);
+    double bus = carried(w, w->inter_bandwidth);
     if (protocol == NCCL_LL)
         bus = fmin(s->ring_ll * bus, most_of_ll(w));
     if (protocol == NCCL_LL128) {
         bool both_ways = w->ranks < 2 * w->nodes && w->version >= 207 && w->version < 223;
-        double channel = s->ll128_channel > 0 ? 1e9 * s->ll128_channel : look_up(ll128_ring, w);
+        double limit = s->ll128_channel[NCCL_RING];
+        double channel = limit > 0 ? 1e9 * limit : look_up(ll128_ring, w);
         bus = fmin((both_ways ? .7 : .92) * bus, channels(w) * channel);
     }
     return bus * w->ranks / (turns * (w->ranks - 1.));
@@ -287,15 +292,15 @@ static double ring_rate(const struct nccl_world *w, int32_t turns, enum nccl_pro
 
 /* Of two nodes, each needs to send but half of what it adds up: search.cc lets trees run up to
  * twice as fast inside the node as between. */
-static double tree_bandwidth(const struct nccl_world *w)
+static double tree_bandwidth(const struct nccl_world *w, enum nccl_protocol protocol)
 {
-    double bus =
-        w->nodes == 2 ? fmin(w->intra_bandwidth, 2 * w->inter_bandwidth) : ring_bandwidth(w);
+    double bus = carried(w, (w->nodes == 2 ? 2 : 1) * w->inter_bandwidth);
     const struct share *s = share_of(w);
     double kept = w->version < 205 && w->intra == NCCL_PCI ? 2. / 3 : s->tree;
     if (w->version < 205)
         return kept * bus;
-    double limit = s->tree_limit[w->nodes > 2];
+    bool wider = protocol == NCCL_LL128 && generation(w) == 1;
+    double limit = (wider ? s->tree_limit_a100 : s->tree_limit)[w->nodes > 2];
     return fmin(kept * bus, limit > 0 ? 1e9 * limit : channels(w) * look_up(tree_channel, w));
 }
 
@@ -303,7 +308,7 @@ static double correction(const struct nccl_world *w, int64_t bytes, enum nccl_pr
 {
     if (w->version < 205)
         return 1;
-    const double *table = corrections[w->version >= 207][protocol];
+    const double *table = corrections[w->version < 207 ? 0 : w->version < 208 ? 1 : 2][protocol];
     double place = fmin(fmax(log2((double)bytes / 64), 0), CORRECTIONS - 1);
     int32_t below = (int32_t)place;
     if (below == CORRECTIONS - 1)
@@ -314,11 +319,12 @@ static double correction(const struct nccl_world *w, int64_t bytes, enum nccl_pr
 static double tree_rate(const struct nccl_world *w, int64_t bytes, enum nccl_protocol protocol)
 {
     const struct share *s = share_of(w);
-    double bus = tree_bandwidth(w);
+    double bus = tree_bandwidth(w, protocol);
     if (protocol == NCCL_LL)
         bus = fmin(s->tree_ll * bus, most_of_ll(w));
     if (protocol == NCCL_LL128) {
-        double channel = s->ll128_channel > 0 ? 1e9 * s->ll128_channel : look_up(ll128_tree, w);
+        double limit = s->ll128_channel[NCCL_TREE];
+        double channel = limit > 0 ? 1e9 * limit : look_up(ll128_tree, w);
         bus = fmin((w->nodes == 1 ? 7. / 9 : s->tree_ll128) * bus, channels(w) * channel);
     }
     return correction(w, bytes, protocol) * bus / 2;

@@ -35,7 +35,7 @@ static double card_bandwidth(const struct platform *platform, int32_t nic)
 }
 
 /* What the devices get out of a node: no more than its network cards carry, and no more than they
- * feed them. */
+ * feed them; a card that would get less than half of what it carries is left idle. */
 static void leave_node(const struct platform *platform, int32_t devices, struct nccl_world *world)
 {
     const struct wiring *wiring = &platform->wiring;
@@ -45,8 +45,13 @@ static void leave_node(const struct platform *platform, int32_t devices, struct 
     double fed = 0, cards = 0;
     for (int32_t d = 0; d < devices; d++)
         fed += way_out(platform, d, nic[d], path);
-    for (int32_t n = 0; n < wiring->count[VERTEX_NIC] && cards < fed; n++, world->inter_channels++)
-        cards += card_bandwidth(platform, n);
+    for (int32_t n = 0; n < wiring->count[VERTEX_NIC]; n++) {
+        double card = card_bandwidth(platform, n);
+        if (n > 0 && fed - cards < card / 2)
+            break;
+        cards += card;
+        world->inter_channels++;
+    }
     world->inter_bandwidth = fmin(fed, cards);
     free(path);
     free(nic);

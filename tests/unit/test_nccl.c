@@ -164,6 +164,8 @@ static void nvswitch_reduces_on_hopper(void **state)
     assert_cannot(dgx(227, 80, 1), NCCL_NVLS, NCCL_SIMPLE);
     assert_cannot(dgx(217, 90, 1), NCCL_NVLS, NCCL_SIMPLE);
     assert_cannot(dgx(227, 90, 1), NCCL_NVLS, NCCL_LL);
+    eos.inter_bandwidth = 200e9;
+    assert_cost(eos, NCCL_NVLS, NCCL_SIMPLE, 50000000, 25 + 18, 200. * 5 / 6);
     eos.nvswitch = false;
     assert_cannot(eos, NCCL_NVLS, NCCL_SIMPLE);
 }

@@ -1,6 +1,7 @@
 #include "core/platform.h"
 
 #include <dirent.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -165,6 +166,45 @@ static void abci_is_what_was_published(void **state)
     platform_free(platform);
 }
 
+/* What NCCL would know of the first @devices devices of two nodes. */
+static struct nccl_world two_nodes(const char *name, int32_t devices)
+{
+    struct err err = {0};
+    struct platform *platform = platform_read(name, &err);
+    assert_non_null(platform);
+    struct grid grid = {devices, 2};
+    struct fabric *fabric = platform_fabric(platform, 2, devices, grid, &err);
+    assert_non_null(fabric);
+    struct nccl_world world = fabric->nccl;
+    fabric_free(fabric);
+    platform_free(platform);
+    return world;
+}
+
+static void nccl_gets_out_of_a_node_what_cards_and_devices_allow(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *platform;
+        int32_t devices, cards;
+        double bandwidth;
+        bool nvswitch;
+    } expected[] = {
+        {"abci", 4, 2, 24e9, false},
+        {"abci", 1, 1, 12e9, false},
+        {"generic-fat-tree", 8, 8, 96e9, true},
+        {"roce-8xa100-16x200g", 8, 8, 192e9, true}, /* each device feeds one of two cards */
+    };
+    for (size_t i = 0; i < sizeof(expected) / sizeof(*expected); i++) {
+        struct nccl_world world = two_nodes(expected[i].platform, expected[i].devices);
+        assert_int_equal(world.ranks, 2 * expected[i].devices);
+        assert_int_equal(world.inter_channels, expected[i].cards);
+        assert_true(fabs(world.inter_bandwidth / expected[i].bandwidth - 1) < 1e-3);
+        assert_int_equal(world.nvswitch, expected[i].nvswitch);
+    }
+    assert_int_equal(two_nodes("stampede2-knl", 1).version, 0);
+}
+
 static void an_unknown_name_lists_those_there_are(void **state)
 {
     (void)state;
@@ -327,6 +367,7 @@ int main(void)
         cmocka_unit_test(all_platforms_can_be_read_and_laid_out),
         cmocka_unit_test(all_devices_can_be_read),
         cmocka_unit_test(abci_is_what_was_published),
+        cmocka_unit_test(nccl_gets_out_of_a_node_what_cards_and_devices_allow),
         cmocka_unit_test(an_unknown_name_lists_those_there_are),
         cmocka_unit_test(a_path_that_is_not_there_is_no_input),
         cmocka_unit_test(refuses_text_that_extends_a_file),
