@@ -5,6 +5,7 @@
 #include "core/json.h"
 #include "core/platform.h"
 #include "core/scenario.h"
+#include "core/software.h"
 
 /* One value of a result; the rows of one object stand together. */
 struct row {
@@ -154,9 +155,10 @@ static void print_result_manual(struct text *out)
 
 static int schema(const struct request *request, struct text *out, struct err *err)
 {
-    static const char *const words[] = {"scenario", "platform", "device", "result", NULL};
+    static const char *const words[] = {"scenario", "platform", "device",
+                                        "software", "result",   NULL};
     const struct field_table *const tables[] = {&scenario_table, &platform_table, &device_table,
-                                                NULL};
+                                                &software_table, NULL};
     const char *given = request->argument.item[0];
     int32_t kind = 0;
     while (words[kind] && strcmp(words[kind], given) != 0)
@@ -178,7 +180,7 @@ static const struct option *const options[] = {&option_manual_row, &option_help_
 
 const struct command command_schema = {
     .name = "schema",
-    .synopsis = "scenario | platform | device | result  [options]",
+    .synopsis = "scenario | platform | device | software | result  [options]",
     .help = "the JSON Schema of a file, for editors and programs",
     .examples = "foretrain schema scenario > foretrain.schema.json",
     .options = options,
