@@ -1,0 +1,153 @@
+#include "sim/sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/platform.h"
+#include "tests/sim/world.h"
+
+/* Does a better number never make a step longer?  Where every message has its links to itself, it
+ * never does, as in closed form (tests/unit/test_monotone.c).  Where messages share links it may:
+ * a message that arrives earlier can then cross others it used to miss, and fair sharing slows them
+ * all down.  What is always true is that a machine better by one factor in all its numbers is
+ * faster by just that factor. */
+
+/* Blocks are whole 2^-20 bytes in SimGrid, and times are sums of rounded terms. */
+static const double rounding = 1e-9;
+
+/* A step on a platform. */
+struct trial {
+    const char *name; /* of the platform */
+    int32_t nodes;
+    struct grid grid;
+    enum algorithm algorithm;
+    enum grain grain;
+};
+
+/* Which numbers get better. */
+struct change {
+    const char *path; /* of the only one; NULL: all */
+    double faster, sooner;
+};
+
+static double improve(void *context, const struct quantity *quantity, enum unit unit)
+{
+    const struct change *change = context;
+    if (change->path && strcmp(change->path, quantity->path) != 0)
+        return 1;
+    if (unit == UNIT_SECONDS)
+        return change->sooner;
+    return unit == UNIT_BYTES_PER_SECOND || change->path ? change->faster : 1;
+}
+
+static struct platform *read_platform(const struct trial *trial)
+{
+    struct err err = {0};
+    struct platform *platform = platform_read(trial->name, &err);
+    if (!platform)
+        fail_msg("%s", err.text);
+    return platform;
+}
+
+/* Compute takes 1 / @speed of what world_step() says. */
+static double step_seconds(const struct trial *trial, struct change change, double speed)
+{
+    struct err err = {0};
+    struct platform *platform = read_platform(trial);
+    platform_scale(platform, improve, &change);
+    struct fabric *fabric = platform_fabric(platform, trial->nodes,
+                                            platform_devices_per_node(platform), trial->grid, &err);
+    if (!fabric)
+        fail_msg("%s", err.text);
+    struct schedule *schedule = world_step(trial->grid, trial->algorithm, 3, 10000000);
+    struct device device = *world_device();
+    for (enum dtype dtype = 0; dtype < DTYPE_COUNT; dtype++)
+        device.peak[dtype].value *= speed;
+    struct run run = world_run(fabric, trial->grain);
+    run.device = &device;
+    double seconds = simulated_seconds(&run, schedule);
+    schedule_free(schedule);
+    fabric_free(fabric);
+    platform_free(platform);
+    return seconds;
+}
+
+static const struct change nothing = {.faster = 1, .sooner = 1};
+
+/* A trial, how long it takes as it is, and whether some better number helped. */
+struct walk {
+    struct trial trial;
+    double seconds;
+    bool shorter;
+};
+
+static void improve_one(void *context, const struct quantity *quantity, enum unit unit)
+{
+    struct walk *walk = context;
+    (void)unit;
+    if (!strncmp(quantity->path, "device.", 7))
+        return;
+    struct change change = {.path = quantity->path, .faster = 1.5, .sooner = 0.5};
+    double seconds = step_seconds(&walk->trial, change, 1);
+    if (seconds > walk->seconds * (1 + rounding))
+        fail_msg("%s by %s: %.12g s, with better %s %.12g s", walk->trial.name,
+                 algorithm_names[walk->trial.algorithm], walk->seconds, quantity->path, seconds);
+    walk->shorter = walk->shorter || seconds < walk->seconds * (1 - rounding);
+}
+
+static void without_sharing_a_faster_link_never_makes_a_step_longer(void **state)
+{
+    (void)state;
+    static const struct trial trials[] = {
+        {"torus-4x4", 16, {4, 4}, ALGORITHM_TORUS2D, GRAIN_FOLDED},
+        {"torus-4x4", 16, {4, 4}, ALGORITHM_TORUS2D, GRAIN_FULL},
+        {"t1-ring", 12, {4, 3}, ALGORITHM_RING, GRAIN_FOLDED},
+        {"t1-ring", 12, {4, 3}, ALGORITHM_RING, GRAIN_FULL},
+    };
+    for (size_t i = 0; i < sizeof(trials) / sizeof(*trials); i++) {
+        struct walk walk = {.trial = trials[i], .seconds = step_seconds(&trials[i], nothing, 1)};
+        struct platform *platform = read_platform(&trials[i]);
+        platform_each_quantity(platform, improve_one, &walk);
+        platform_free(platform);
+        assert_true(walk.shorter);
+    }
+}
+
+/* Halving the latency inside a node of PCIe switches makes ring messages meet on them. */
+static const struct trial meeting = {"dell-dss8440", 3, {6, 5}, ALGORITHM_RING, GRAIN_FOLDED};
+
+static void where_links_are_shared_a_lower_latency_may_cost_time(void **state)
+{
+    (void)state;
+    struct change change = {.path = "transport.inside", .faster = 1, .sooner = 0.5};
+    for (enum grain grain = GRAIN_FOLDED; grain <= GRAIN_FULL; grain++) {
+        struct trial trial = meeting;
+        trial.grain = grain;
+        double before = step_seconds(&trial, nothing, 1), after = step_seconds(&trial, change, 1);
+        assert_true(after > before * (1 + rounding));
+    }
+}
+
+static void a_machine_twice_as_good_throughout_is_twice_as_fast(void **state)
+{
+    (void)state;
+    struct change all = {.faster = 2, .sooner = 0.5};
+    for (enum algorithm a = 0; a < ALGORITHM_NCCL; a++) {
+        struct trial shared = meeting, racks = {"abci", 36, {8, 18}, a, GRAIN_FOLDED};
+        shared.algorithm = a;
+        if (a == ALGORITHM_HIERARCHICAL)
+            continue;
+        assert_near(step_seconds(&shared, all, 2), step_seconds(&shared, nothing, 1) / 2, rounding);
+        assert_near(step_seconds(&racks, all, 2), step_seconds(&racks, nothing, 1) / 2, rounding);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_sharing_a_faster_link_never_makes_a_step_longer),
+        cmocka_unit_test(where_links_are_shared_a_lower_latency_may_cost_time),
+        cmocka_unit_test(a_machine_twice_as_good_throughout_is_twice_as_fast),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
