@@ -31,6 +31,8 @@ static const struct row result_rows[] = {
     {"step.exposed_column_s", "number", "the part waiting for a column's"},
     {"step.input_wait_s", "number", "waiting for images"},
     {"step.other_s", "number", "optimizer and the rest"},
+    {"step_interval_s[]", "number",
+     "90 % interval of step.time_s: low, then high; empty without GSL"},
     {"images_per_s", "number", "of all devices, in the last phase"},
     {"scaling_efficiency", "number", "images/s per device over the baseline's"},
     {"baseline.devices", "integer", "devices of the baseline"},

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/uncertainty.h"
+
 static int make_tasks(struct prediction *prediction, const struct request *request, struct err *err)
 {
     int32_t phases = job_phases(&prediction->job);
@@ -167,6 +169,10 @@ static void conclude(struct prediction *prediction)
     result->baseline_images_per_s = images_per_s(baseline);
     result->scaling_efficiency = result->images_per_s / result->devices /
                                  (result->baseline_images_per_s / result->baseline_devices);
+    struct uncertainty doubts = uncertainty_of(&prediction->job, result->nodes > 1);
+    struct interval likely = uncertainty_step(&last->point, last->trace, 0, &doubts);
+    result->step_low = likely.low;
+    result->step_high = likely.high;
     sum_up(prediction);
     find_bound(prediction);
     list_assumptions(prediction);

@@ -8,22 +8,12 @@
 
 #include "app/prediction.h"
 #include "app/published_facts.h"
+#include "app/uncertainty.h"
 
 /* Seconds for one exchange of batch-norm sums between two devices of a node: written to the
  * other's memory, made visible, and waited for, as NCCL's protocol Simple does.
  * Source: NCCL 2.28.9 src/graph/tuning.cc, a ring's hop over NVLink. */
 #define NORM_EXCHANGE_S 3.4e-6
-
-/* How far the spread of devices may be from the stated one: it differs from machine to machine as
- * much as it is itself. */
-#define JITTER_SPREAD 0.5
-
-/* What a model calibrated on one node misses on several, from what others found: vTrain's error
- * grew from 8.4 to 14.7 %, SimAI's is 2 to 10 %.  (vTrain: Bang et al., MICRO 2024; SimAI: Wang et
- * al., NSDI 2025.) */
-#define MODEL_SPREAD 0.05
-
-enum { DRAWS = 400, SEED = 1 };
 
 static int write_text(const char *path, const struct text *text, struct err *err)
 {
@@ -53,40 +43,6 @@ static double fusion_copies(const struct published_answer *answer, const struct 
                       : 0;
 }
 
-/* How much machines with the same device and software differ: the scatter about the fits of all
- * devices with runs enough to show it. */
-static double machine_scatter(const struct software *software)
-{
-    enum { ENOUGH = 3 };
-    double squares = 0, rows = 0;
-    for (int32_t i = 0; i < software->fits.count; i++) {
-        const struct software_fit *fit = &((const struct software_fit *)software->fits.item)[i];
-        if (fit->rows < ENOUGH)
-            continue;
-        squares += (double)fit->rows * fit->residual * fit->residual;
-        rows += (double)fit->rows;
-    }
-    return rows > 0 ? sqrt(squares / rows) : 0;
-}
-
-static struct uncertainty doubts(const struct prediction *prediction, bool several_nodes)
-{
-    const struct job *job = &prediction->job;
-    const struct software_fit *fit =
-        software_find_fit(job->software, platform_device(job->platform)->name);
-    return (struct uncertainty){
-        .efficiency = fit->efficiency_sd,
-        .overhead = fit->overhead_sd,
-        .correlation = fit->correlation,
-        .residual = fmax(fit->residual, machine_scatter(job->software)),
-        .jitter = JITTER_SPREAD,
-        .network = uncertainty_network(job->platform),
-        .model = several_nodes ? MODEL_SPREAD : 0,
-        .draws = DRAWS,
-        .seed = SEED,
-    };
-}
-
 static void conclude(struct published_answer *answer, const struct prediction *prediction)
 {
     const struct task *last = prediction_last(prediction);
@@ -94,7 +50,7 @@ static void conclude(struct published_answer *answer, const struct prediction *p
     const struct run *run = &last->point.run;
     double extra = norm_exchange(prediction->job.model, answer->job.norm_group) +
                    fusion_copies(answer, prediction);
-    struct uncertainty u = doubts(prediction, answer->job.nodes > 1);
+    struct uncertainty u = uncertainty_of(&prediction->job, answer->job.nodes > 1);
     snprintf(answer->backend, sizeof(answer->backend), "%s", result->backend);
     snprintf(answer->grain, sizeof(answer->grain), "%s", result->grain);
     answer->predicted =

@@ -28,6 +28,10 @@ struct uncertainty {
     uint64_t seed;
 };
 
+/** What is not known about a job: its software's fit, or where the device file's own numbers come
+ * from; its platform's links; on @several_nodes also what models calibrated on one node miss. */
+struct uncertainty uncertainty_of(const struct job *job, bool several_nodes);
+
 /** From @low to @high lie 90 % of the draws [s]. */
 struct interval {
     double low, high;

@@ -1,6 +1,7 @@
 #include "core/report.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "config.h"
@@ -182,6 +183,12 @@ struct json *result_json(const struct result *result)
     struct json *json = json_new_object();
     put_setting(json, result);
     json_put(json, "step", json_step(&result->step));
+    struct json *interval = json_new_array();
+    if (!isnan(result->step_low)) {
+        json_append_real(interval, result->step_low);
+        json_append_real(interval, result->step_high);
+    }
+    json_put(json, "step_interval_s", interval);
     json_put_real(json, "images_per_s", result->images_per_s);
     json_put_real(json, "scaling_efficiency", result->scaling_efficiency);
     struct json *baseline = json_new_object();
@@ -221,9 +228,24 @@ static void print_part(struct text *out, const char *label, double seconds, doub
     free(share);
 }
 
-static void print_step(struct text *out, const struct breakdown *step)
+/* Where it could be drawn: a build without GSL has none. */
+static void print_interval(struct text *out, const struct result *result)
 {
+    if (isnan(result->step_low))
+        return;
+    struct text low = {0}, high = {0};
+    unit_print(&low, UNIT_SECONDS, result->step_low);
+    unit_print(&high, UNIT_SECONDS, result->step_high);
+    text_add(out, "  %-24s%16s to %s\n", "  90 % interval", low.data, high.data);
+    text_release(&low);
+    text_release(&high);
+}
+
+static void print_step(struct text *out, const struct result *result)
+{
+    const struct breakdown *step = &result->step;
     print_row(out, "step", UNIT_SECONDS, step->time, "");
+    print_interval(out, result);
     print_part(out, "  compute", step->compute, step->time);
     print_part(out, "  exposed communication", step->exposed_communication, step->time);
     if (step->exposed_row > 0 && step->exposed_column > 0) {
@@ -284,7 +306,7 @@ static void print_heading(struct text *out, const struct result *result)
 void result_print(struct text *out, const struct result *result)
 {
     print_heading(out, result);
-    print_step(out, &result->step);
+    print_step(out, result);
     print_totals(out, result);
     print_phases(out, result);
     text_add(out, "\n%s\n", result->sentence);

@@ -36,8 +36,9 @@ struct result {
     char backend[16], grain[16];
     struct grid grid;
     int32_t devices, nodes;
-    struct breakdown step; /**< of the last phase */
-    double images_per_s;   /**< of the last phase */
+    struct breakdown step;      /**< of the last phase */
+    double step_low, step_high; /**< its 90 % interval [s]; NAN where none was drawn */
+    double images_per_s;        /**< of the last phase */
     double scaling_efficiency;
     int32_t baseline_devices;
     double baseline_images_per_s;

@@ -203,6 +203,8 @@ static struct result example(const struct scenario *scenario)
                                      .exposed_column = 0.03,
                                      .input_wait = 0,
                                      .other = 0.009},
+                            .step_low = 0.09,
+                            .step_high = 0.125,
                             .images_per_s = 348160,
                             .scaling_efficiency = 0.9162,
                             .baseline_devices = 4,
@@ -239,6 +241,7 @@ static void prints_a_table_a_sentence_and_what_is_assumed(void **state)
                    "back end sim, grain folded, schedule fedcba9876543210\n"
                    "\n"
                    "  step                              100 ms\n"
+                   "    90 % interval                    90 ms to 125 ms\n"
                    "    compute                          60 ms    60.0 %\n"
                    "    exposed communication            31 ms    31.0 %\n"
                    "      in rows                         1 ms     1.0 %\n"
@@ -291,6 +294,10 @@ static const char *const json_lines[] = {
     "\"input_wait_s\": 0.0,",
     "\"other_s\": 0.0089999999999999993",
     "},",
+    "\"step_interval_s\": [",
+    "0.089999999999999997,",
+    "0.125",
+    "],",
     "\"images_per_s\": 348160.0,",
     "\"scaling_efficiency\": 0.91620000000000001,",
     "\"baseline\": {",
