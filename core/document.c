@@ -9,10 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    FILE_LIMIT = 4 << 20, /* [bytes] of one file */
-    EXCERPT_WIDTH = 100,  /* [characters] of a source line shown in a message */
-};
+enum { FILE_LIMIT = 4 << 20 /* [bytes] of one file */ };
 
 struct node *document_add_node(struct document *document, enum node_kind kind)
 {
@@ -41,61 +38,6 @@ struct node *node_get(const struct node *node, const char *key)
             if (strcmp(node->child[i]->key, key) == 0)
                 return node->child[i];
     return NULL;
-}
-
-/* ---- messages ---- */
-
-static const char *skip_characters(const char *text, int32_t count)
-{
-    while (count-- > 0 && *text)
-        for (text++; ((unsigned char)*text & 0xc0) == 0x80; text++)
-            ;
-    return text;
-}
-
-static void add_excerpt(struct text *out, const struct origin *origin)
-{
-    int32_t skip = origin->column > EXCERPT_WIDTH ? origin->column - EXCERPT_WIDTH / 2 : 0;
-    const char *start = skip_characters(origin->source, skip);
-    const char *caret = skip_characters(start, origin->column - 1 - skip);
-    const char *end = skip_characters(start, EXCERPT_WIDTH);
-    text_add(out, "\n  %.*s\n  %*s^", (int)(end - start), start, origin->column - 1 - skip, "");
-    for (int32_t i = 1; i < origin->width; i++) {
-        caret = skip_characters(caret, 1);
-        if (caret >= end)
-            break;
-        text_append(out, "~", 1);
-    }
-}
-
-static int origin_report(const struct origin *origin, int32_t exit_code, const char *message,
-                         struct err *err)
-{
-    struct text out = {0};
-    text_add(&out, "%s", origin->file);
-    if (origin->line > 0)
-        text_add(&out, ":%d:%d", origin->line, origin->column);
-    text_add(&out, ": error: %s", message);
-    for (char *c = out.data; *c; c++)
-        if ((unsigned char)*c < ' ' || *c == 0x7f)
-            *c = ' ';
-    add_excerpt(&out, origin);
-    err_add_code(err, exit_code, "%s", out.data);
-    text_release(&out);
-    return -1;
-}
-
-int origin_error(const struct origin *origin, struct err *err, const char *format, ...)
-{
-    char *message;
-    va_list list;
-    va_start(list, format);
-    if (vasprintf(&message, format, list) < 0)
-        abort();
-    va_end(list);
-    origin_report(origin, 65, message, err);
-    free(message);
-    return -1;
 }
 
 /* ---- texts ---- */
@@ -260,7 +202,27 @@ static void replace_child(struct node *node, const struct node *old, struct node
             node->child[i] = child;
 }
 
-/* Put the keys of @over into @base. */
+static bool is_null(const struct node *node)
+{
+    return node->kind == NODE_SCALAR && (!strcmp(node->text, "null") || !strcmp(node->text, "~"));
+}
+
+/* Remove @gone from the mapping that holds it, below @node.  Returns whether it was found. */
+static bool take_away(struct node *node, const struct node *gone)
+{
+    for (int32_t i = 0; i < node->child_count; i++) {
+        struct node *child = node->child[i];
+        if (child == gone && node->kind == NODE_MAPPING) {
+            remove_child(node, gone);
+            return true;
+        }
+        if (take_away(child, gone))
+            return true;
+    }
+    return false;
+}
+
+/* Put the keys of @over into @base; null takes a key of @base away. */
 static void merge(struct node *base, const struct node *over)
 {
     for (int32_t i = 0; i < over->child_count; i++) {
@@ -270,6 +232,8 @@ static void merge(struct node *base, const struct node *over)
             node_add(base, child);
         else if (old->kind == NODE_MAPPING && child->kind == NODE_MAPPING)
             merge(old, child);
+        else if (is_null(child))
+            remove_child(base, old);
         else
             replace_child(base, old, child);
     }
@@ -427,6 +391,8 @@ int yaml_set(struct document *document, const char *assignment, struct err *err)
     if (!target)
         return -1;
     swap_values(target, value);
+    if (is_null(target))
+        take_away(document->root, target);
     return 0;
 }
 

@@ -39,3 +39,7 @@ void node_add(struct node *parent, struct node *child);
  * @return the top node of any kind, or NULL with located messages. */
 struct node *document_parse(struct document *document, const struct source *source,
                             const char *text, int64_t length, struct err *err);
+
+/** Add @message as origin_error() does, with another exit code.  @return -1. */
+int origin_report(const struct origin *origin, int32_t exit_code, const char *message,
+                  struct err *err);

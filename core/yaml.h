@@ -40,7 +40,8 @@ struct node {
 struct document;
 
 /** Read @path.  A top-level `extends: other.yaml` (relative to the file) is read first and this
- * file's keys replace its keys, mapping by mapping; sequences and scalars replace whole.
+ * file's keys replace its keys, mapping by mapping; sequences and scalars replace whole,
+ * and null takes a key away.
  * @return the document, to be released with yaml_free(), or NULL with located messages: not
  * readable (exit code 66), syntax, duplicate key, extends in a circle, more than 100000 nodes or
  * 64 levels (aliases expanded), bytes that are not UTF-8 text. */
@@ -59,8 +60,9 @@ struct node *yaml_root(const struct document *document);
  * borrowed. */
 const char *yaml_source(const struct document *document);
 
-/** Apply "cluster.nodes=512": replace or add one key; the value is parsed as YAML (flow style is
- * allowed).  A number indexes a sequence: "training.phases.0.epochs=10".
+/** Apply "cluster.nodes=512": replace or add one key, or take it away with null; the value is
+ * parsed as YAML (flow style is allowed).  A number indexes a sequence:
+ * "training.phases.0.epochs=10".
  * @return 0, or -1: no "=", empty part, index out of range, a scalar on the way. */
 int yaml_set(struct document *document, const char *assignment, struct err *err);
 

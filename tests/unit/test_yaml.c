@@ -302,11 +302,25 @@ static int remove_folder(void **state)
     return rmdir(folder);
 }
 
+static void null_takes_a_key_away(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct document *document = yaml_read_text("t.yaml", "a: {x: 1, y: [1, 2]}\nb: 2\n", &err);
+    assert_int_equal(yaml_set(document, "a.x=null", &err), 0);
+    assert_int_equal(yaml_set(document, "a.new=~", &err), 0);
+    assert_null(node_get(node_get(yaml_root(document), "a"), "x"));
+    assert_null(node_get(node_get(yaml_root(document), "a"), "new"));
+    assert_non_null(node_get(node_get(yaml_root(document), "a"), "y"));
+    assert_non_null(node_get(yaml_root(document), "b"));
+    yaml_free(document);
+}
+
 static void a_file_replaces_the_keys_of_the_one_it_extends(void **state)
 {
     (void)state;
-    write_file("base.yaml", "a: {x: 1, y: 2}\nlist: [1, 2, 3]\nkept: yes\n");
-    write_file("over.yaml", "extends: base.yaml\na: {y: 3, z: 4}\nlist: [9]\n");
+    write_file("base.yaml", "a: {x: 1, y: 2}\nlist: [1, 2, 3]\nkept: yes\ngone: {b: 1}\n");
+    write_file("over.yaml", "extends: base.yaml\na: {y: 3, z: 4}\nlist: [9]\ngone: null\n");
     struct err err = {0};
     struct document *document = read_file("over.yaml", &err);
     assert_non_null(document);
@@ -317,6 +331,7 @@ static void a_file_replaces_the_keys_of_the_one_it_extends(void **state)
     assert_int_equal(node_get(root, "list")->child_count, 1);
     assert_string_equal(node_get(root, "kept")->text, "yes");
     assert_null(node_get(root, "extends"));
+    assert_null(node_get(root, "gone"));
     assert_non_null(strstr(node_get(a, "x")->origin.file, "base.yaml"));
     assert_non_null(strstr(node_get(a, "y")->origin.file, "over.yaml"));
     assert_non_null(strstr(yaml_source(document), "kept: yes"));
@@ -364,6 +379,7 @@ int main(void)
         cmocka_unit_test(refuses_every_kind_of_bad_utf8),
         cmocka_unit_test(assignments_replace_and_add),
         cmocka_unit_test(assignments_that_lead_nowhere_are_refused),
+        cmocka_unit_test(null_takes_a_key_away),
         cmocka_unit_test(a_file_replaces_the_keys_of_the_one_it_extends),
         cmocka_unit_test(a_circle_of_files_is_refused),
         cmocka_unit_test(a_file_that_cannot_be_read_gives_66),
