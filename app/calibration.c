@@ -60,16 +60,43 @@ static char *software_name(const struct published_row *row)
 
 /* --- rows --- */
 
-/* The device of a row on one node that has a step time nobody doubts, or NULL; the caller frees
- * it. */
-static char *usable_device(const struct published_row *row)
+enum { TRUSTED = 3 }; /* several runs that agree, on known hardware */
+
+static char *device_of(const struct published_row *row)
 {
     struct err err = {0};
-    char *device = row->step_ms > 0 && row->batch >= 1 && row->per_node >= 1 && !(row->trust < 3)
+    char *device = row->nodes <= 1 && row->step_ms > 0 && row->batch >= 1 && row->per_node >= 1
                        ? published_device(row, &err)
                        : NULL;
     err_release(&err);
     return device;
+}
+
+/* Whether @table has a trusted run of this device in this round. */
+static bool has_trusted(const struct published *table, const char *round, const char *device)
+{
+    for (int32_t i = 0; i < table->count; i++) {
+        const struct published_row *row = &table->row[i];
+        if (row->trust < TRUSTED || strcmp(row->round, round) != 0)
+            continue;
+        char *other = device_of(row);
+        bool same = other && strcmp(other, device) == 0;
+        free(other);
+        if (same)
+            return true;
+    }
+    return false;
+}
+
+/* The device of a row on one node that is fit to calibrate on, or NULL; the caller frees it.  A
+ * doubtful run is better than none: it counts where the round has no trusted one of the device. */
+static char *usable_device(const struct published *table, const struct published_row *row)
+{
+    char *device = device_of(row);
+    if (!device || !(row->trust < TRUSTED) || !has_trusted(table, row->round, device))
+        return device;
+    free(device);
+    return NULL;
 }
 
 /* Names what the table has; counts what is left out. */
@@ -77,7 +104,7 @@ static void collect(struct calibration *c, const struct published *table)
 {
     for (int32_t i = 0; i < table->count; i++) {
         const struct published_row *row = &table->row[i];
-        char *device = row->nodes > 1 ? NULL : usable_device(row);
+        char *device = row->nodes > 1 ? NULL : usable_device(table, row);
         c->several += row->nodes > 1;
         c->unknown += !(row->nodes > 1) && !device;
         if (!device)
@@ -190,7 +217,7 @@ static int describe_all(struct work *work, const struct published *table, const 
     struct calibration *c = work->result;
     for (int32_t i = 0; i < table->count; i++) {
         const struct published_row *origin = &table->row[i];
-        char *found = origin->nodes > 1 ? NULL : usable_device(origin);
+        char *found = origin->nodes > 1 ? NULL : usable_device(table, origin);
         if (!found)
             continue;
         char *named = software_name(origin);

@@ -29,6 +29,8 @@ def run(command):
     words = shlex.split(command)
     if words[0] == "build/foretrain":
         words[0] = os.environ.get("FORETRAIN", str(ROOT / "build" / "foretrain"))
+    if not pathlib.Path(ROOT, words[0]).exists():
+        sys.exit(f"{words[0]} is not there: build first (./setup.sh), or say FORETRAIN=PROGRAM")
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{command}: exit status {done.returncode}\n{done.stderr}")
