@@ -15,7 +15,7 @@ static_assert(sizeof(grain_names) / sizeof(*grain_names) == GRAIN_COUNT + 1, "a 
 double run_local_seconds(const struct run *run, const struct step *step)
 {
     assert(step->kind != STEP_COLLECTIVE);
-    return step->kind == STEP_COMPUTE ? cost_compute(run->device, step)
+    return step->kind == STEP_COMPUTE ? (1 + run->contention) * cost_compute(run->device, step)
                                       : cost_input(step, run->input_workers, run->input_rate);
 }
 
@@ -247,12 +247,28 @@ static double deps_end(const struct schedule *schedule, const struct step *step,
     return end;
 }
 
+int backend_check(const struct schedule *schedule, struct err *err)
+{
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        const struct step *step = &schedule->step[id];
+        if (step->kind == STEP_COLLECTIVE && step->collective.algorithm == ALGORITHM_MPI)
+            return err_add_code(
+                err, 69,
+                "algorithm mpi cannot be predicted: how the MPI library sums is "
+                "known only to it, and differs from version to version; the "
+                "nearest that can is ring, which Open MPI takes for large messages: "
+                "allreduce.algorithm=ring (or --algorithm=ring)");
+    }
+    return 0;
+}
+
 /* One rank stands for all: without contention and with equal compute they never differ. */
 static int analytic_run(const struct run *run, const struct schedule *schedule, struct trace *trace,
                         struct err *err)
 {
-    (void)err;
     assert(schedule->sealed && run->iterations >= 1);
+    if (backend_check(schedule, err))
+        return -1;
     snprintf(trace->backend, sizeof(trace->backend), "analytic");
     snprintf(trace->grain, sizeof(trace->grain), "closed-form");
     trace->schedule_hash = schedule_hash(schedule);

@@ -43,6 +43,8 @@ struct run {
     int32_t iterations; /**< at least 1 */
     enum grain grain;
     struct noise noise;
+    double contention; /**< compute steps take so much longer, as a part: other devices of the node
+                            compute at the same time */
     int64_t input_workers;
     double input_rate;    /**< [images/s] per worker */
     int32_t traced_ranks; /**< spans are kept for at most this many ranks: first, last, evenly
@@ -71,6 +73,10 @@ extern const struct backend backend_analytic;
  * entered the round, and takes the latency of its route and its bytes over the narrowest link. */
 double analytic_collective(const struct fabric *fabric, const struct schedule *schedule,
                            int32_t step);
+
+/** Whether a back end that predicts can run @schedule.
+ * @return 0, or -1 (exit code 69): an all-reduce by ALGORITHM_MPI. */
+int backend_check(const struct schedule *schedule, struct err *err);
 
 /** Seconds of a compute or input step on a rank without noise. */
 double run_local_seconds(const struct run *run, const struct step *step);

@@ -9,25 +9,26 @@ static const char *const op_names[] = {"all-reduce", "reduce-scatter", "all-gath
 static_assert(sizeof(op_names) / sizeof(*op_names) == COLLECTIVE_OP_COUNT, "one name per op");
 
 const char *const algorithm_names[] = {
-    "ring", "tree", "double-tree", "halving-doubling", "hierarchical", "torus2d", "nccl", NULL,
+    "ring", "tree", "double-tree", "halving-doubling", "hierarchical", "torus2d",
+    "nccl", "mpi",  NULL,
 };
 static_assert(sizeof(algorithm_names) / sizeof(*algorithm_names) == ALGORITHM_COUNT + 1,
               "one name per algorithm");
 
-/* What passes between ranks is NCCL's own affair. */
+/* What passes between ranks is the library's own affair. */
 static int32_t no_rounds(const struct collective *c)
 {
     (void)c;
     return 0;
 }
 
-static const struct collective_ops collective_nccl = {.supports = {true}, .rounds = no_rounds};
+static const struct collective_ops collective_library = {.supports = {true}, .rounds = no_rounds};
 
 static const struct collective_ops *const ops[] = {
     &collective_ring,         &collective_tree,
     &collective_double_tree,  &collective_halving_doubling,
     &collective_hierarchical, &collective_torus2d,
-    &collective_nccl,
+    &collective_library,      &collective_library,
 };
 static_assert(sizeof(ops) / sizeof(*ops) == ALGORITHM_COUNT, "one table per algorithm");
 
@@ -130,8 +131,5 @@ struct exchange exchange_translated(struct exchange exchange, int32_t base, int3
 
 int32_t log2_ceiling(int32_t n)
 {
-    int32_t k = 0;
-    while (((int64_t)1 << k) < n)
-        k++;
-    return k;
+    return n > 1 ? 32 - __builtin_clz((uint32_t)n - 1) : 0;
 }

@@ -43,6 +43,8 @@ enum algorithm {
     ALGORITHM_NCCL,             /**< what NCCL would choose, timed by its own cost model
                                      (core/nccl.h): no rounds, all ranks start together; all-reduce
                                      of the world only */
+    ALGORITHM_MPI,              /**< what the MPI library chooses: no rounds that are known, so it
+                                     can be run but not predicted; all-reduce of the world only */
     ALGORITHM_COUNT
 };
 
@@ -56,7 +58,7 @@ enum {
 const char *collective_op_name(enum collective_op op);
 
 /** The words of scenario files, NULL-terminated, in the order of enum algorithm: "ring", "tree",
- * "double-tree", "halving-doubling", "hierarchical", "torus2d", "nccl". */
+ * "double-tree", "halving-doubling", "hierarchical", "torus2d", "nccl", "mpi". */
 extern const char *const algorithm_names[];
 
 /** One collective among `ranks` ranks, numbered 0 ... ranks - 1 along its axis. */
@@ -85,7 +87,7 @@ struct exchange {
 /** Whether the algorithm can compute the operation. */
 bool algorithm_supports(enum algorithm algorithm, enum collective_op op);
 
-/** Rounds until all ranks are done; 0 for one rank and for NCCL. */
+/** Rounds until all ranks are done; 0 for one rank, for NCCL and for MPI. */
 int32_t collective_rounds(const struct collective *c);
 
 /** What @rank does in @round (0 ... rounds - 1). */

@@ -59,25 +59,46 @@ static int32_t root(int32_t p)
     return 1 << (log2_ceiling(p + 1) - 1);
 }
 
+static int32_t ones(int32_t bits)
+{
+    return __builtin_popcount((uint32_t)bits);
+}
+
+/* How often parent() goes up to a larger label on the way from @node to the root.
+ *
+ * The ancestors of a node have its leading bits down to some bit above its lowest one, a one there
+ * and zeros below, as far as that is at most @p.  Where the node itself has a one there, the
+ * ancestor is smaller than the node; where it has a zero, the ancestor is larger, and at most @p if
+ * and only if @p and the node differ in that bit or a higher one. */
+static int32_t larger_ancestors(int32_t p, int32_t node)
+{
+    int32_t below = 2 * lowest_bit(node) - 1, differing = node ^ p;
+    if (differing <= below)
+        return 0;
+    int32_t highest = 1 << (31 - __builtin_clz((uint32_t)differing));
+    return ones((2 * highest - 1) & ~below & ~node);
+}
+
+/* Steps of parent() from @node to the root: smaller ancestors and larger ones. */
+static int32_t ancestors(int32_t p, int32_t node)
+{
+    return ones(node) - 1 + larger_ancestors(p, node);
+}
+
 /* The colour of the edge above @node.  Leaves take the colour of their reflection, an inner node;
  * going down, the colour flips to the left, and at every step if p / 2 is odd. */
 static int32_t colour(const struct collective *c, enum tree tree, int32_t node)
 {
-    int32_t p = nodes(c), flips = tree == SECOND;
+    int32_t p = nodes(c);
     if (node % 2)
         node = p + 1 - node;
-    for (int32_t above; (above = parent(p, node)); node = above)
-        flips += p / 2 + (above > node);
-    return flips % 2;
+    return ((tree == SECOND) + p / 2 * ancestors(p, node) + larger_ancestors(p, node)) % 2;
 }
 
 /* Edges between @node and the end of its tree. */
 static int32_t depth(const struct collective *c, int32_t node)
 {
-    int32_t steps = c->ranks % 2;
-    while ((node = parent(nodes(c), node)))
-        steps++;
-    return steps;
+    return ancestors(nodes(c), node) + c->ranks % 2;
 }
 
 /* The deepest node is 1, below all powers of two. */
@@ -90,8 +111,10 @@ static int32_t height(const struct collective *c)
 static struct message edge_message(const struct collective *c, enum tree tree, int32_t node,
                                    int32_t round, int32_t peer)
 {
+    if (colour(c, tree, node) != round % 2)
+        return MESSAGE_NONE;
     int32_t chunk = round / 2 - (height(c) - depth(c, node));
-    if (colour(c, tree, node) != round % 2 || chunk < 0 || chunk >= DOUBLE_TREE_CHUNKS)
+    if (chunk < 0 || chunk >= DOUBLE_TREE_CHUNKS)
         return MESSAGE_NONE;
     int32_t block = (tree == SECOND) * DOUBLE_TREE_CHUNKS + chunk, blocks = 2 * DOUBLE_TREE_CHUNKS;
     return message_range(peer, block_offset(c->elements, blocks, block),

@@ -20,7 +20,8 @@ struct level {
 };
 
 struct layout {
-    struct grid grid;      /* torus and ring */
+    struct grid grid;      /* torus and ring; of a cluster: for the order */
+    enum rank_order order; /* of a cluster */
     int32_t dimensions;    /* 0: a cluster */
     double hop_latency[2]; /* of each dimension */
     double latency_inside, latency_between;
@@ -312,6 +313,14 @@ static void route_cluster(const struct layout *layout, int32_t devices, int32_t 
     follow(layout, &layout->in[to % devices], b, route);
 }
 
+void fabric_set_order(struct fabric *fabric, struct grid grid, enum rank_order order)
+{
+    struct layout *layout = fabric->layout;
+    assert(layout->dimensions == 0 && grid_ranks(grid) == fabric->ranks);
+    layout->grid = grid;
+    layout->order = order;
+}
+
 /* --- both --- */
 
 struct route fabric_route(const struct fabric *fabric, int32_t from, int32_t to)
@@ -323,7 +332,9 @@ struct route fabric_route(const struct fabric *fabric, int32_t from, int32_t to)
     if (layout->dimensions > 0)
         route_torus(layout, from, to, &route);
     else
-        route_cluster(layout, fabric->devices_per_node, from, to, &route);
+        route_cluster(layout, fabric->devices_per_node,
+                      grid_place(layout->grid, layout->order, from),
+                      grid_place(layout->grid, layout->order, to), &route);
     return route;
 }
 

@@ -3,8 +3,9 @@
 /** @file
  * A platform laid out for a number of ranks: every directed link, and the route between two ranks.
  *
- * Rank r is device r % devices_per_node of node r / devices_per_node: the one place where ranks
- * meet hosts.  A full-duplex cable is two links.  Contention exists only where routes share a link.
+ * Rank r is device p % devices_per_node of node p / devices_per_node, where p is its place
+ * (fabric_set_order(); r unless that says otherwise): the one place where ranks meet hosts.  A
+ * full-duplex cable is two links.  Contention exists only where routes share a link.
  */
 
 #include <stdint.h>
@@ -42,6 +43,9 @@ struct fabric {
     char tier_name[FABRIC_TIER_LIMIT][FABRIC_NAME_LIMIT]; /**< "nvlink", "nic", "rack uplink" */
     int32_t nic_tier;       /**< of the network cards of a cluster; else 0 */
     struct nccl_world nccl; /**< version 0: the platform does not say what NCCL would know */
+    double eager;           /**< messages up to this size [bytes] are handed over at once: a rank
+                                 that has received all it needs leaves a collective while its last
+                                 message is still on its way; 0: when that has arrived */
     void *layout;           /**< private to fabric.c */
 };
 
@@ -86,6 +90,10 @@ struct fabric *fabric_lay_cluster(const struct cluster_plan *plan);
  * The caller owns the result: fabric_free(). */
 struct fabric *fabric_lay_torus(struct grid grid, int32_t dimensions, const struct link_kind *kind,
                                 double latency);
+
+/** Let the ranks of a cluster take the places that @order gives them on @grid, all of whose ranks
+ * are in the fabric. */
+void fabric_set_order(struct fabric *fabric, struct grid grid, enum rank_order order);
 
 /** The route from rank @from to another rank @to.  Always exists. */
 struct route fabric_route(const struct fabric *fabric, int32_t from, int32_t to);

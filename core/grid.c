@@ -1,6 +1,7 @@
 #include "core/grid.h"
 
 #include <assert.h>
+#include <stddef.h>
 
 static const char *const names[] = {"row", "column", "world"};
 static_assert(sizeof(names) / sizeof(*names) == AXIS_COUNT, "one name per axis");
@@ -49,6 +50,24 @@ int32_t grid_axis_rank(struct grid grid, enum axis axis, int32_t rank, int32_t i
     default:
         return index;
     }
+}
+
+const char *const rank_order_names[] = {"row", "column", NULL};
+static_assert(sizeof(rank_order_names) / sizeof(*rank_order_names) == RANK_ORDER_COUNT + 1,
+              "one name per order");
+
+int32_t grid_place(struct grid grid, enum rank_order order, int32_t rank)
+{
+    if (order == RANK_ORDER_ROW)
+        return rank;
+    return rank % grid.columns * grid.rows + rank / grid.columns;
+}
+
+int32_t grid_rank_at(struct grid grid, enum rank_order order, int32_t place)
+{
+    if (order == RANK_ORDER_ROW)
+        return place;
+    return place % grid.rows * grid.columns + place / grid.rows;
 }
 
 struct grid grid_nearest_square(int32_t ranks)

@@ -32,5 +32,21 @@ int32_t grid_axis_index(struct grid grid, enum axis axis, int32_t rank);
 /** The rank at place @index of the group of @rank along @axis. */
 int32_t grid_axis_rank(struct grid grid, enum axis axis, int32_t rank, int32_t index);
 
+/** How ranks take their places in the nodes, whose devices are filled one after another. */
+enum rank_order {
+    RANK_ORDER_ROW,    /**< rank 0, 1, 2, ...: rows of the grid lie within nodes and racks */
+    RANK_ORDER_COLUMN, /**< column by column: columns of the grid lie within nodes and racks */
+    RANK_ORDER_COUNT
+};
+
+/** "row", "column", NULL-terminated. */
+extern const char *const rank_order_names[];
+
+/** The place of @rank: place p is device p % devices_per_node of node p / devices_per_node. */
+int32_t grid_place(struct grid grid, enum rank_order order, int32_t rank);
+
+/** The rank at @place. */
+int32_t grid_rank_at(struct grid grid, enum rank_order order, int32_t place);
+
 /** The grid of @ranks ranks nearest to a square with columns >= rows. */
 struct grid grid_nearest_square(int32_t ranks);

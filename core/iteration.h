@@ -18,6 +18,13 @@
  *              Source: MXNet's fused multi-tensor kernels multi_sum_sq, multi_lars and
  *              lars_multi_mp_sgd_mom_update as set in NVIDIA's MLPerf submissions
  *              (MXNET_OPTIMIZER_AGGREGATION_SIZE=54).
+ *   batch norm in groups of 2^k devices: k exchanges of the sums per layer, forward and backward,
+ *              with one other device at a time; evaluation has none.
+ *              Source: NVIDIA apex contrib/groupbn/batch_norm.py: bn_sync_steps is 1, 2, 3 for
+ *              groups of 2, 4, 8.
+ *
+ * A batch larger than the scenario's micro_batch runs as several passes, whose gradients add up;
+ * only the last one's are exchanged.
  *
  * The all-reduces of two buckets never overlap: a torus all-reduce ends before the next begins, as
  * on one CUDA stream.
@@ -33,8 +40,8 @@ struct iteration {
     const struct scenario *scenario; /**< borrowed: precision, optimizer, all-reduce, input */
     enum fusion fusion;              /**< of the device's software */
     struct grid grid;
-    int32_t devices_per_node; /**< for hierarchical all-reduce */
-    int64_t batch;            /**< images per rank */
+    int32_t devices_per_node; /**< for hierarchical all-reduce and groups of batch norm */
+    int64_t batch;            /**< images per rank; a multiple of the micro-batch if larger */
 };
 
 /** Build and seal: input (prefetched), forward, loss, backward from last to first layer, an

@@ -147,3 +147,20 @@ int64_t layer_weight_bytes(const struct layer *layer, int32_t element_size)
 {
     return layer->parameters * element_size;
 }
+
+void layer_describe(const struct layer *layer, char *text, size_t size)
+{
+    static const char *const word[] = {"convolution", "batch-norm", "max-pool", "average-pool",
+                                       "linear"};
+    static_assert(sizeof(word) / sizeof(*word) == LAYER_OP_COUNT, "a word each");
+    char window[48] = "";
+    if (layer->op != LAYER_BATCH_NORM && layer->op != LAYER_LINEAR)
+        snprintf(window, sizeof(window), " %dx%d/%d+%d", layer->kernel, layer->kernel,
+                 layer->stride, layer->padding);
+    snprintf(text, size, "%s%s %dx%dx%d-%dx%dx%d%s%s%s%s%s%s", word[layer->op], window,
+             layer->in.channels, layer->in.height, layer->in.width, layer->out.channels,
+             layer->out.height, layer->out.width, layer->bias ? " bias" : "",
+             layer->relu ? " relu" : "", layer->residual ? " add" : "",
+             layer->first ? " first" : "", layer->fork ? " fork" : "",
+             layer->projection ? " side" : "");
+}

@@ -9,6 +9,7 @@
  */
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /** Kind of layer. */
@@ -128,6 +129,10 @@ int64_t layer_weight_bytes(const struct layer *layer, int32_t element_size);
 /** Kernels the layer launches in @pass at @fusion: 1 for the matrix arithmetic or the pooling, plus
  * one for each pointwise operation, reduction or coefficient update that is not merged into it. */
 int32_t layer_kernels(const struct layer *layer, enum pass pass, enum fusion fusion);
+
+/** Write what decides how long one image takes in the layer to @text (@size bytes), such as
+ * "convolution 3x3/1+1 16x32x32-16x32x32 fork"; layers with equal texts cost the same. */
+void layer_describe(const struct layer *layer, char *text, size_t size);
 
 /** Input and output activations [elements per image]. */
 int64_t shape_elements(struct shape shape);

@@ -11,16 +11,21 @@ static int64_t whole_steps(double epochs, int64_t images, int64_t batch)
     return (int64_t)ceil(steps * (1 - 1e-12));
 }
 
+int64_t phase_batch(const struct scenario_phase *phase, int64_t devices)
+{
+    return phase->global_batch ? phase->global_batch / devices : phase->batch_per_device;
+}
+
 struct plan plan_build(const struct scenario *scenario, int64_t devices)
 {
     const struct scenario_phase *wanted = scenario->training.phase.item;
     struct plan plan = {.phase_count = scenario->training.phase.count};
     plan.phase = base_alloc(plan.phase_count, sizeof(*plan.phase));
     for (int32_t i = 0; i < plan.phase_count; i++) {
-        int64_t global = wanted[i].batch_per_device * devices;
+        int64_t batch = phase_batch(&wanted[i], devices), global = batch * devices;
         plan.phase[i] = (struct phase){
             .epochs = wanted[i].epochs,
-            .batch_per_device = wanted[i].batch_per_device,
+            .batch_per_device = batch,
             .global_batch = global,
             .steps = whole_steps(wanted[i].epochs, scenario->training.train_images, global)};
         plan.epochs += wanted[i].epochs;

@@ -22,6 +22,10 @@ struct plan {
     int64_t evaluations; /**< full passes over the validation set: floor(epochs / evaluate_every) */
 };
 
+/** Images per device of @phase on @devices devices: rounded down when a global batch cannot be
+ * shared out evenly (scenario_read() and job_read() refuse that). */
+int64_t phase_batch(const struct scenario_phase *phase, int64_t devices);
+
 /** Lay out the phases of @scenario for @devices devices; release with plan_release(). */
 struct plan plan_build(const struct scenario *scenario, int64_t devices);
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/device_table.h"
 #include "core/platform_record.h"
 
 enum { LINK_LIMIT = 100000000 };
@@ -17,6 +18,19 @@ const char *platform_name(const struct platform *platform)
 int32_t platform_devices_per_node(const struct platform *platform)
 {
     return platform->kind == PLATFORM_CLUSTER ? (int32_t)platform->node.count[VERTEX_DEVICE] : 1;
+}
+
+double platform_contention(const struct platform *platform, int32_t devices_per_node)
+{
+    int32_t all = platform_devices_per_node(platform);
+    if (devices_per_node < 2 || all < 2)
+        return 0;
+    return platform->node.contention.value * (devices_per_node - 1) / (all - 1);
+}
+
+int32_t platform_payload(const struct platform *platform)
+{
+    return platform->transport.payload;
 }
 
 int32_t platform_nodes(const struct platform *platform)
@@ -78,6 +92,37 @@ void platform_each_quantity(const struct platform *platform,
     visit_record(&device_table, &platform->device, visit, context);
 }
 
+/* As text with every digit, which is the same on every machine. */
+static uint64_t hash_number(uint64_t hash, double value)
+{
+    char text[32];
+    snprintf(text, sizeof(text), "%.17g;", value);
+    return base_hash(hash, text, strlen(text));
+}
+
+static void hash_quantity(void *context, const struct quantity *quantity, enum unit unit)
+{
+    (void)unit;
+    uint64_t *hash = context;
+    *hash = base_hash(*hash, quantity->path, strlen(quantity->path));
+    *hash = hash_number(*hash, quantity->value);
+}
+
+uint64_t platform_hash(const struct platform *platform)
+{
+    uint64_t hash = base_hash(BASE_HASH_SEED, platform->name, strlen(platform->name));
+    const struct device_row *row = platform->device.measured.steps.item;
+    platform_each_quantity(platform, hash_quantity, &hash);
+    for (int32_t i = 0; i < platform->device.measured.steps.count; i++) {
+        hash = base_hash(hash, row[i].shape, strlen(row[i].shape));
+        hash = hash_number(hash, row[i].op);
+        hash = hash_number(hash, row[i].dtype);
+        hash = hash_number(hash, (double)row[i].amount);
+        hash = hash_number(hash, row[i].time);
+    }
+    return hash;
+}
+
 /* What platform_scale() carries along. */
 struct scaling {
     double (*factor)(void *context, const struct quantity *, enum unit);
@@ -102,22 +147,27 @@ void platform_scale(struct platform *platform,
 /* --- reading --- */
 
 /* In lists of all numbers of a platform, those of its device say so. */
-static void prefix_paths(struct device *device)
+static void prefix_path(void *context, const struct quantity *quantity, enum unit unit)
 {
-    for (int32_t i = 0; i < device_table.count; i++) {
-        const struct field *field = &device_table.field[i];
-        struct quantity *quantity = (struct quantity *)((char *)device + field->offset);
-        if (field->kind != FIELD_QUANTITY || !quantity->path)
-            continue;
-        char *path = base_format("device.%s", quantity->path);
-        free(quantity->path);
-        quantity->path = path;
-    }
+    (void)context;
+    (void)unit;
+    char *path = base_format("device.%s", quantity->path);
+    free(quantity->path);
+    ((struct quantity *)(size_t)quantity)->path = path;
 }
 
 enum fusion device_fusion(const struct device *device, int64_t batch)
 {
     return (enum fusion)(batch <= device->small_batch ? device->small_fusion : device->fusion);
+}
+
+/* Takes the document over. */
+static int read_checked(struct device *device, struct document *document, struct err *err)
+{
+    int failed = field_read(&device_table, yaml_root(document), device, err) ||
+                 device_check(device, yaml_root(document), err);
+    yaml_free(document);
+    return failed ? -1 : 0;
 }
 
 int device_read(struct device *device, const char *name, struct err *err)
@@ -127,8 +177,7 @@ int device_read(struct device *device, const char *name, struct err *err)
     free(path);
     if (!document)
         return -1;
-    int failed = field_read(&device_table, yaml_root(document), device, err);
-    yaml_free(document);
+    int failed = read_checked(device, document, err);
     if (failed)
         device_release(device);
     return failed;
@@ -148,10 +197,9 @@ static int read_device(struct platform *platform, const struct node *root, struc
     free(path);
     if (!document)
         return -1;
-    int failed = field_read(&device_table, yaml_root(document), &platform->device, err);
-    yaml_free(document);
+    int failed = read_checked(&platform->device, document, err);
     if (!failed)
-        prefix_paths(&platform->device);
+        visit_record(&device_table, &platform->device, prefix_path, NULL);
     return failed;
 }
 
@@ -243,6 +291,7 @@ static struct fabric *lay_cluster(const struct platform *platform, int32_t nodes
     };
     struct fabric *fabric = fabric_lay_cluster(&plan);
     fabric->nccl = platform_nccl(platform, nodes, devices_per_node);
+    fabric->eager = platform->transport.eager.value;
     return fabric;
 }
 

@@ -30,6 +30,12 @@ struct device {
     int32_t fusion;                    /**< enum fusion of the software */
     int32_t small_fusion;              /**< the same where a device has few images */
     int64_t small_batch;               /**< up to so many; 0: never */
+    struct field_list classes;         /**< struct device_class of core/device_table.h */
+    struct {
+        char *source;            /**< who measured, when, and how; NULL: nobody did */
+        int64_t threads;         /**< that one rank computed with; 0: not said */
+        struct field_list steps; /**< struct device_row of core/device_table.h */
+    } measured;
 };
 
 /** A platform.  Opaque: read with the functions below. */
@@ -53,6 +59,14 @@ const char *platform_name(const struct platform *platform);
 
 /** Devices in a full node; 1 for torus and ring. */
 int32_t platform_devices_per_node(const struct platform *platform);
+
+/** How much longer a device computes while @devices_per_node of its node do, as a part of what it
+ * takes alone: in proportion to the others that compute, and 0 for one. */
+double platform_contention(const struct platform *platform, int32_t devices_per_node);
+
+/** The type in which gradients travelled while the links were measured (enum dtype), whose
+ * conversion is therefore in the links' numbers; -1: the file does not say. */
+int32_t platform_payload(const struct platform *platform);
 
 /** Nodes there are, or 0 when any number can be asked for. */
 int32_t platform_nodes(const struct platform *platform);
@@ -83,6 +97,10 @@ void platform_print(struct text *out, const struct platform *platform);
 void platform_each_quantity(const struct platform *platform,
                             void (*visit)(void *context, const struct quantity *, enum unit),
                             void *context);
+
+/** A hash of every number of the platform and of its device as software made it, and of the steps
+ * that were measured: predictions of one scenario that rest on other numbers have another one. */
+uint64_t platform_hash(const struct platform *platform);
 
 /** The same device, to be changed by a software profile. */
 struct device *platform_change_device(struct platform *platform);

@@ -26,6 +26,7 @@ static const struct rule {
     {"network", 0, CLUSTER},
     {"transport.inside", CLUSTER, CLUSTER},
     {"transport.between", CLUSTER, ANY},
+    {"transport.eager", 0, CLUSTER},
     {"torus", 0, TORUS},
     {"torus.row.bandwidth", TORUS, ANY},
     {"torus.row.efficiency", TORUS, ANY},
@@ -359,6 +360,8 @@ int platform_check(struct platform *platform, const struct node *root, struct er
 {
     struct check check = {.platform = platform, .root = root, .err = err};
     int result = check_keys(&check);
+    if (!field_origin(root, "transport.payload"))
+        platform->transport.payload = -1;
     if (platform->kind != PLATFORM_CLUSTER || result)
         return result;
     result |= check_node(&check);

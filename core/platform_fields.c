@@ -2,6 +2,8 @@
 
 #include <assert.h>
 
+#include "core/device_table.h"
+
 const char *const platform_kind_names[] = {"cluster", "torus", "ring", NULL};
 static_assert(sizeof(platform_kind_names) / sizeof(platform_kind_names[0]) ==
                   PLATFORM_KIND_COUNT + 1,
@@ -97,6 +99,8 @@ static const struct field platform_rows[] = {
         .kind = FIELD_LIST, .table = &link_table),
     ROW("node.edges", platform, node.edges, OPTIONAL, "the cables inside a node",
         .kind = FIELD_LIST, .table = &edge_table),
+    QUANTITY("node.contention", platform, node.contention, OPTIONAL, UNIT_FRACTION, 0, 10,
+             "how much longer a device computes while all others of its node compute"),
     BANDWIDTH("network.nic.bandwidth", platform, nic.bandwidth, OPTIONAL),
     EFFICIENCY("network.nic.efficiency", platform, nic.efficiency, OPTIONAL),
     LATENCY("network.nic.latency", platform, nic.latency, OPTIONAL),
@@ -106,6 +110,12 @@ static const struct field platform_rows[] = {
              "what software adds to every message inside a node"),
     QUANTITY("transport.between", platform, transport.between, OPTIONAL, UNIT_SECONDS, 0, 1,
              "what software adds to every message between nodes"),
+    QUANTITY("transport.eager", platform, transport.eager, OPTIONAL, UNIT_BYTES, 0, 1e12,
+             "messages up to this size are handed over at once: their sender need not wait for "
+             "their arrival"),
+    ROW("transport.payload", platform, transport.payload, OPTIONAL,
+        "the type in which gradients travelled while the links were measured", .kind = FIELD_WORD,
+        .words = dtype_names),
     BANDWIDTH("torus.row.bandwidth", platform, row.bandwidth, OPTIONAL),
     EFFICIENCY("torus.row.efficiency", platform, row.efficiency, OPTIONAL),
     LATENCY("torus.row.latency", platform, row.latency, OPTIONAL),
@@ -153,6 +163,16 @@ static const struct field device_rows[] = {
             "of a device that runs CUDA: 10 * major + minor"),
     ROW("fusion", device, fusion, REQUIRED, "which operations the software merges into one kernel",
         .kind = FIELD_WORD, .words = fusion_names),
+    ROW("classes", device, classes, OPTIONAL,
+        "what each class of steps reaches; others reach what the efficiencies above say",
+        .kind = FIELD_LIST, .table = &device_class_table),
+    ROW("measured.source", device, measured.source, OPTIONAL, "who measured the steps, and how",
+        .kind = FIELD_TEXT),
+    COUNTED("measured.threads", device, measured.threads, OPTIONAL, 4096,
+            "threads that a rank computed with"),
+    ROW("measured.steps", device, measured.steps, OPTIONAL,
+        "steps that were measured: they go before the roofline", .kind = FIELD_LIST,
+        .table = &device_row_table),
 };
 const struct field_table device_table = {
     .name = "device",

@@ -109,6 +109,14 @@ static void print_messages(struct text *out, const struct platform *platform)
     }
     unit_print(out, UNIT_SECONDS, platform->transport.between.value);
     text_add(out, " of software between nodes\n");
+    if (platform->transport.eager.value > 0) {
+        text_add(out, "a message of up to ");
+        unit_print(out, UNIT_BYTES, platform->transport.eager.value);
+        text_add(out, " is handed over at once\n");
+    }
+    if (platform_payload(platform) >= 0)
+        text_add(out, "links were measured with gradients in %s\n",
+                 dtype_names[platform_payload(platform)]);
 }
 
 static void print_nccl(struct text *out, const struct platform *platform)

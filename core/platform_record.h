@@ -52,13 +52,16 @@ struct platform {
     int64_t nodes;
     struct {
         int64_t count[VERTEX_KIND_COUNT];
-        struct field_list links; /**< struct link_record */
-        struct field_list edges; /**< struct edge_record */
+        struct field_list links;    /**< struct link_record */
+        struct field_list edges;    /**< struct edge_record */
+        struct quantity contention; /**< see platform_contention() */
     } node;
     struct link_record nic;
     struct field_list tiers; /**< struct tier_record, from the bottom up */
     struct {
         struct quantity inside, between; /**< [s] per message */
+        struct quantity eager;           /**< [bytes] see struct fabric */
+        int32_t payload;                 /**< see platform_payload() */
     } transport;
     struct link_record row, column; /**< of a torus */
     struct link_record ring;
@@ -78,7 +81,8 @@ struct nccl_world platform_nccl(const struct platform *platform, int32_t nodes,
                                 int32_t devices_per_node);
 
 /** Check what the table cannot: keys the shape needs or has no use for, names, cables, tiers.
- * Builds platform->wiring.  All faults are reported, each at its place below @root.
+ * Builds platform->wiring, and completes transport.payload.  All faults are reported, each at its
+ * place below @root.
  * @return 0, or -1. */
 int platform_check(struct platform *platform, const struct node *root, struct err *err);
 

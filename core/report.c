@@ -162,6 +162,7 @@ static struct json *json_texts(char *const *text, int32_t count)
 static void put_setting(struct json *json, const struct result *result)
 {
     char *hash = base_format("%016" PRIx64, result->schedule_hash);
+    char *numbers = base_format("%016" PRIx64, result->platform_hash);
     json_put_text(json, "schema", "foretrain/result/1");
     json_put_text(json, "version", FORETRAIN_VERSION);
     json_put_text(json, "scenario_sha256", result->sha256);
@@ -169,6 +170,7 @@ static void put_setting(struct json *json, const struct result *result)
     json_put_text(json, "backend", result->backend);
     json_put_text(json, "grain", result->grain);
     json_put_text(json, "platform", result->platform);
+    json_put_text(json, "platform_hash", numbers);
     json_put_integer(json, "nodes", result->nodes);
     json_put_integer(json, "devices", result->devices);
     struct json *grid = json_new_object();
@@ -176,6 +178,7 @@ static void put_setting(struct json *json, const struct result *result)
     json_put_integer(grid, "rows", result->grid.rows);
     json_put(json, "grid", grid);
     free(hash);
+    free(numbers);
 }
 
 struct json *result_json(const struct result *result)
@@ -198,6 +201,7 @@ struct json *result_json(const struct result *result)
     json_put(json, "phases", json_phases(result));
     json_put_real(json, "epochs", result->plan.epochs);
     json_put_real(json, "evaluation_s", result->evaluation_s);
+    json_put_real(json, "startup_s", result->startup_s);
     json_put_real(json, "time_to_train_s", result->time_to_train_s);
     json_put_text(json, "bound_by", result->bound_by);
     json_put_text(json, "sentence", result->sentence);
@@ -265,6 +269,7 @@ static void print_totals(struct text *out, const struct result *result)
     unit_print(&note, UNIT_IMAGES_PER_SECOND, result->baseline_images_per_s);
     print_row(out, "scaling efficiency", UNIT_FRACTION, result->scaling_efficiency, note.data);
     print_row(out, "evaluation", UNIT_SECONDS, result->evaluation_s, "");
+    print_row(out, "start-up", UNIT_SECONDS, result->startup_s, "");
     print_row(out, "time to train", UNIT_SECONDS, result->time_to_train_s, "");
     text_release(&note);
 }

@@ -33,6 +33,7 @@ struct result {
     char *platform;
     char sha256[65];
     uint64_t schedule_hash; /**< of the last phase */
+    uint64_t platform_hash; /**< of the numbers it rests on */
     char backend[16], grain[16];
     struct grid grid;
     int32_t devices, nodes;
@@ -45,7 +46,8 @@ struct result {
     struct plan plan;        /**< (phase_count) phases */
     double *phase_step_time; /**< (phase_count) [s] */
     double evaluation_s;     /**< all evaluations together */
-    double time_to_train_s;  /**< all steps and evaluations */
+    double startup_s;        /**< as the scenario states it */
+    double time_to_train_s;  /**< all steps, evaluations and the start-up */
     char *bound_by;          /**< "compute", "communication" or "input" */
     char *sentence;          /**< one plain sentence */
     char **assumption;       /**< (assumption_count) */

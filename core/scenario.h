@@ -13,6 +13,7 @@
 #include "core/collective.h"
 #include "core/field.h"
 #include "core/model.h"
+#include "core/source.h"
 
 enum {
     SCENARIO_DEVICE_LIMIT = 1000000, /**< devices that may take part */
@@ -25,10 +26,26 @@ enum overlap {
     OVERLAP_COUNT
 };
 
-/** A stretch of training with one batch size (batch-size control). */
+/** A stretch of training with one batch size (batch-size control): one of the two is given. */
 struct scenario_phase {
     double epochs;
-    int64_t batch_per_device; /**< images per device and step */
+    int64_t batch_per_device; /**< images per device and step; 0: global_batch is given */
+    int64_t global_batch;     /**< images of all devices per step; 0: batch_per_device is given */
+};
+
+/** From an epoch on, the learning rate is this much of the start's. */
+struct scenario_milestone {
+    double epoch, factor;
+};
+
+/** The words of `training.learning_rate.decay`. */
+enum decay { DECAY_CONSTANT, DECAY_STEP, DECAY_POLYNOMIAL, DECAY_COSINE, DECAY_COUNT };
+
+/** The words of `training.batch_norm.statistics`: what evaluation normalises with. */
+enum bn_statistics {
+    BN_STATISTICS_RUNNING, /**< moving averages, averaged over the ranks */
+    BN_STATISTICS_LAST,    /**< those of the last batch, averaged over the ranks */
+    BN_STATISTICS_COUNT
 };
 
 /** What may run in the columns of torus2d. */
@@ -40,7 +57,7 @@ enum column_algorithm {
 };
 
 /** The words of `training.optimizer.name`. */
-enum optimizer { OPTIMIZER_SGD, OPTIMIZER_LARS, OPTIMIZER_COUNT };
+enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_LARS, OPTIMIZER_COUNT };
 
 /** See docs/man/foretrain-scenario.5 for what each key means. */
 struct scenario {
@@ -63,9 +80,46 @@ struct scenario {
         int64_t train_images;      /**< resolved */
         int64_t validation_images; /**< resolved */
         struct field_list phase;   /**< struct scenario_phase */
-        int32_t optimizer;         /**< enum optimizer */
+        int32_t optimizer;         /**< enum optimizer_kind */
         double momentum, weight_decay, label_smoothing, warmup_epochs;
         double evaluate_every; /**< [epochs]; 0: never */
+        double startup;        /**< [s] before the first step runs at full speed */
+        int64_t norm_group;    /**< devices of a node that share batch norm's statistics */
+        int64_t micro_batch;   /**< images that pass through the network at once; 0: all */
+        bool nesterov;
+        double trust; /**< LARS: share of |w| / |g| that a layer's rate is multiplied by */
+        struct {
+            double base;
+            int64_t base_batch;          /**< base is for this global batch; 0: for every one */
+            int32_t decay;               /**< enum decay */
+            double power, final;         /**< of polynomial decay; rate at the end */
+            struct field_list milestone; /**< struct scenario_milestone, for DECAY_STEP */
+            int64_t cycles;
+        } learning_rate;
+        struct {
+            double epochs; /**< at the end of each cycle; 0: none */
+            double learning_rate, power, weight_decay;
+            bool augment;
+        } collapse;
+        struct {
+            double momentum, epsilon; /**< weight of the newest batch in the moving average */
+            int32_t statistics;       /**< enum bn_statistics */
+        } batch_norm;
+        struct {
+            double initial;
+            bool dynamic;
+            int64_t interval; /**< steps without overflow after which it doubles */
+        } loss_scale;
+        struct {
+            int32_t source; /**< enum dataset_source */
+            char *path, *validation_path;
+            bool augment, strict;
+            int32_t decode; /**< enum decode */
+        } data;
+        struct {
+            double every; /**< [epochs]; 0: only at the end */
+            int64_t keep;
+        } checkpoint;
     } training;
     struct {
         int32_t algorithm;        /**< enum algorithm */

@@ -106,8 +106,9 @@ static const char *compute_fault(const struct step *step)
         return "unknown layer operation";
     if (step->compute.dtype >= DTYPE_COUNT)
         return "unknown number format";
-    if (step->compute.kernels < 0 || step->compute.flops < 0 || step->compute.bytes < 0)
-        return "negative count of kernels, FLOP or bytes";
+    if (step->compute.kernels < 0 || step->compute.exchanges < 0 || step->compute.flops < 0 ||
+        step->compute.bytes < 0)
+        return "negative count of kernels, exchanges, FLOP or bytes";
     return NULL;
 }
 
@@ -123,8 +124,9 @@ static const char *collective_fault(const struct schedule *schedule, const struc
         return "unknown algorithm (torus2d is three steps)";
     if (!algorithm_supports(algorithm, step->collective.op))
         return "the algorithm cannot compute the operation";
-    if (algorithm == ALGORITHM_NCCL && step->collective.axis != AXIS_WORLD)
-        return "NCCL on a part of the ranks";
+    if ((algorithm == ALGORITHM_NCCL || algorithm == ALGORITHM_MPI) &&
+        step->collective.axis != AXIS_WORLD)
+        return "NCCL or MPI on a part of the ranks";
     if (algorithm == ALGORITHM_HIERARCHICAL &&
         (group < 1 || grid_axis_size(schedule->grid, step->collective.axis) % group != 0))
         return "the group does not divide the ranks of the axis";
@@ -199,8 +201,8 @@ static uint64_t hash_step(uint64_t hash, const struct step *step)
         field[2] = step->compute.op;
         field[3] = step->compute.layer_op;
         field[4] = step->compute.layer;
-        field[5] = step->compute.dtype;
-        field[6] = step->compute.kernels;
+        field[5] = step->compute.dtype | (int64_t)step->compute.micro << 32;
+        field[6] = step->compute.kernels | (int64_t)step->compute.exchanges << 32;
         field[7] = step->compute.flops;
         field[8] = step->compute.bytes;
         break;
@@ -244,6 +246,8 @@ static void print_what(struct text *out, const struct step *step)
         text_add(out, "%s %s, %" PRId64 " FLOP, %" PRId64 " B, %" PRId32 " kernels",
                  compute_op_name(step->compute.op), dtype_names[step->compute.dtype],
                  step->compute.flops, step->compute.bytes, step->compute.kernels);
+        if (step->compute.exchanges)
+            text_add(out, ", %" PRId32 " exchanges", step->compute.exchanges);
         break;
     case STEP_COLLECTIVE:
         text_add(out, "%s %s, %s, %" PRId64 " B", axis_name(step->collective.axis),

@@ -66,9 +66,13 @@ struct step {
             enum layer_op layer_op; /**< of the layer; meaningless for loss and optimizer */
             int32_t layer;          /**< index in the model, or -1 */
             enum dtype dtype;       /**< of the arithmetic's inputs */
+            int32_t micro;          /**< of which micro-batch of the local batch, from 0 */
             int32_t kernels;        /**< kernels launched */
+            int32_t exchanges;      /**< of batch norm's sums with a device of the same node */
             int64_t flops;          /**< [FLOP] */
             int64_t bytes;          /**< memory traffic [bytes] */
+            int64_t amount;         /**< images of the pass; parameters of the optimizer */
+            char shape[64];         /**< of the layer, as layer_describe() writes it */
         } compute;
         struct {
             enum collective_op op;
@@ -121,7 +125,8 @@ int32_t schedule_add_all_reduce(struct schedule *schedule, enum algorithm algori
  * compute its op or (NCCL) its axis, a group that does not divide the ranks; no steps. */
 int schedule_seal(struct schedule *schedule, struct err *err);
 
-/** A hash of everything a back end can see, names left out.  Equal schedules have equal hashes on
+/** A hash of everything a back end can see, names left out, and shapes and amounts, which FLOP and
+ * bytes follow from.  Equal schedules have equal hashes on
  * every machine. */
 uint64_t schedule_hash(const struct schedule *schedule);
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/device_table.h"
 #include "core/scenario.h"
 
 #define COUNT(array) ((int32_t)(sizeof(array) / sizeof((array)[0])))
@@ -76,6 +77,10 @@ static const struct field software_rows[] = {
         .kind = FIELD_WORD, .words = overlap_words),
     ROW("jitter", software, jitter, NULL, "coefficient of variation of a device's step time",
         .kind = FIELD_QUANTITY, .unit = UNIT_FRACTION, .minimum = 0, .maximum = 1),
+    ROW("startup", software, startup, "",
+        "on one node before the first step runs at full speed, for information: training.startup "
+        "decides",
+        .kind = FIELD_QUANTITY, .unit = UNIT_SECONDS, .minimum = 0, .maximum = 1e9),
     ROW("fits", software, fits, "", "one per device", .kind = FIELD_LIST, .table = &fit_table),
     FIT_ROWS("fallback.", software, rest.),
 };
@@ -171,4 +176,5 @@ void software_apply(const struct software *software, struct device *device)
     device->fusion = find_fusion(fit->fusion, device->fusion);
     device->small_fusion = find_fusion(fit->small_fusion, device->fusion);
     device->small_batch = fit->small_batch;
+    device_forget(device); /* what was measured says nothing of other software */
 }

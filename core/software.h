@@ -41,6 +41,7 @@ struct software {
     int64_t groups;           /**< all-reduces per step that it makes at scale */
     int32_t overlap;          /**< enum overlap at scale */
     struct quantity jitter;   /**< coefficient of variation of a device's step time */
+    struct quantity startup;  /**< [s] on one node before the first step runs at full speed */
     struct field_list fits;   /**< struct software_fit */
     struct software_fit rest; /**< for devices not in the list; its `device` is NULL */
 };

@@ -113,8 +113,19 @@ static void put_event_name(FILE *file, const struct step *step)
     put_name(file, step->name);
 }
 
-static void put_event(FILE *file, const struct schedule *schedule, const struct span *span,
-                      int64_t correlation)
+/* How the ranks of one trace are shown. */
+struct view {
+    const char *prefix;     /* of "rank 0" */
+    int32_t stride, offset; /* rank r is process r * stride + offset */
+};
+
+static int32_t process_of(const struct view *view, int32_t rank)
+{
+    return rank * view->stride + view->offset;
+}
+
+static void put_event(FILE *file, const struct schedule *schedule, const struct view *view,
+                      const struct span *span, int64_t correlation)
 {
     const struct step *step = &schedule->step[span->step];
     fprintf(file, ",\n{\"ph\": \"X\", \"cat\": \"%s\", \"name\": \"",
@@ -124,59 +135,63 @@ static void put_event(FILE *file, const struct schedule *schedule, const struct 
             "\", \"pid\": %d, \"tid\": %d, \"ts\": %.6f, \"dur\": %.6f, \"args\": {"
             "\"device\": %d, \"stream\": %d, \"correlation\": %" PRId64 ", \"step id\": %d, "
             "\"iteration\": %d",
-            span->rank, step->lane, span->begin * 1e6, (span->end - span->begin) * 1e6, span->rank,
-            step->lane, correlation, span->step, span->iteration);
+            process_of(view, span->rank), step->lane, span->begin * 1e6,
+            (span->end - span->begin) * 1e6, process_of(view, span->rank), step->lane, correlation,
+            span->step, span->iteration);
     if (step->kind == STEP_COLLECTIVE)
         put_collective_args(file, schedule->grid, step, span->rank);
     fprintf(file, "}}");
 }
 
-static void put_thread(FILE *file, int32_t rank, int32_t thread, const char *name)
+static void put_thread(FILE *file, int32_t process, int32_t thread, const char *name)
 {
     fprintf(file,
             ",\n{\"ph\": \"M\", \"name\": \"thread_name\", \"pid\": %d, \"tid\": %d, "
             "\"args\": {\"name\": \"%s\"}}"
             ",\n{\"ph\": \"M\", \"name\": \"thread_sort_index\", \"pid\": %d, \"tid\": %d, "
             "\"args\": {\"sort_index\": %d}}",
-            rank, thread, name, rank, thread, thread);
+            process, thread, name, process, thread, thread);
 }
 
-static void put_process(FILE *file, int32_t rank)
+static void put_process(FILE *file, const struct view *view, int32_t rank)
 {
+    int32_t process = process_of(view, rank);
     fprintf(file,
             ",\n{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": %d, "
-            "\"args\": {\"name\": \"rank %d\"}}",
-            rank, rank);
+            "\"args\": {\"name\": \"%srank %d\"}}",
+            process, view->prefix, rank);
     for (int32_t lane = 0; lane < LANE_COUNT; lane++)
-        put_thread(file, rank, lane, lane_name(lane));
-    put_thread(file, rank, MARK_THREAD, "iterations");
+        put_thread(file, process, lane, lane_name(lane));
+    put_thread(file, process, MARK_THREAD, "iterations");
 }
 
-static void put_mark(FILE *file, const struct span *span, double begin, double end)
+static void put_mark(FILE *file, const struct view *view, const struct span *span, double begin,
+                     double end)
 {
     fprintf(file,
             ",\n{\"ph\": \"X\", \"cat\": \"user_annotation\", \"name\": \"ProfilerStep#%d\", "
             "\"pid\": %d, \"tid\": %d, \"ts\": %.6f, \"dur\": %.6f, \"args\": {}}",
-            span->iteration, span->rank, MARK_THREAD, begin * 1e6, (end - begin) * 1e6);
+            span->iteration, process_of(view, span->rank), MARK_THREAD, begin * 1e6,
+            (end - begin) * 1e6);
 }
 
 /* Input for later iterations runs early, so a mark spans the time from one iteration's last end to
  * the next one's: marks of a rank tile its time without overlap. */
 static void put_marks_and_events(FILE *file, const struct schedule *schedule,
-                                 const struct span *span, int64_t count)
+                                 const struct view *view, const struct span *span, int64_t count)
 {
     double begin = 0, end = 0;
     for (int64_t i = 0; i < count; i++) {
         const struct span *next = i + 1 < count ? &span[i + 1] : NULL;
         if (i == 0 || span[i].rank != span[i - 1].rank) {
-            put_process(file, span[i].rank);
+            put_process(file, view, span[i].rank);
             begin = end = span[i].begin;
         }
-        put_event(file, schedule, &span[i], i);
+        put_event(file, schedule, view, &span[i], i);
         if (end < span[i].end)
             end = span[i].end;
         if (!next || next->rank != span[i].rank || next->iteration != span[i].iteration) {
-            put_mark(file, &span[i], begin, end);
+            put_mark(file, view, &span[i], begin, end);
             begin = end;
         }
     }
@@ -187,6 +202,7 @@ int timeline_write_kineto(FILE *file, const struct schedule *schedule, const str
 {
     if (check(schedule, trace, err))
         return -1;
+    const struct view view = {"", 1, 0};
     struct span *span = sorted_spans(trace);
     /* HTA looks for the rank line by line with the pattern "rank":\s+(\d+). */
     fprintf(file,
@@ -196,9 +212,70 @@ int timeline_write_kineto(FILE *file, const struct schedule *schedule, const str
             "\"schedule_hash\": \"%016" PRIx64 "\"},\n\"traceEvents\": [\n"
             "{\"ph\": \"M\", \"name\": \"foretrain\", \"pid\": 0, \"args\": {}}",
             trace->ranks, trace->backend, trace->grain, trace->schedule_hash);
-    put_marks_and_events(file, schedule, span, trace->span_count);
+    put_marks_and_events(file, schedule, &view, span, trace->span_count);
     fprintf(file, "\n]\n}\n");
     free(span);
+    return finish(file, "Kineto", err);
+}
+
+/* The spans of @iteration of @trace alone, counted from the end of the one before. */
+static struct trace cut_out(const struct trace *trace, int32_t iteration)
+{
+    struct trace cut = {.ranks = trace->ranks};
+    double origin = iteration > 0 ? trace->iteration_end[iteration - 1] : 0;
+    for (int64_t i = 0; i < trace->span_count; i++) {
+        struct span span = trace->span[i];
+        if (span.iteration != iteration)
+            continue;
+        span.begin -= origin;
+        span.end -= origin;
+        trace_add(&cut, span);
+    }
+    return cut;
+}
+
+/* What was read ahead begins before time 0: later times are easier on viewers. */
+static double earliest(const struct trace *trace)
+{
+    double first = 0;
+    for (int64_t i = 0; i < trace->span_count; i++)
+        if (trace->span[i].begin < first)
+            first = trace->span[i].begin;
+    return first;
+}
+
+static void put_cut(FILE *file, const struct schedule *schedule, const struct view *view,
+                    struct trace *cut, double first)
+{
+    for (int64_t i = 0; i < cut->span_count; i++) {
+        cut->span[i].begin -= first;
+        cut->span[i].end -= first;
+    }
+    struct span *span = sorted_spans(cut);
+    put_marks_and_events(file, schedule, view, span, cut->span_count);
+    free(span);
+    trace_release(cut);
+}
+
+int timeline_write_comparison(FILE *file, const struct schedule *schedule,
+                              const struct trace *predicted, const struct trace *measured,
+                              int32_t iteration, struct err *err)
+{
+    assert(predicted->iterations > 0 && iteration < measured->iterations);
+    if (check(schedule, predicted, err) || check(schedule, measured, err))
+        return -1;
+    struct trace above = cut_out(predicted, predicted->iterations - 1);
+    struct trace below = cut_out(measured, iteration);
+    double first = earliest(&above) < earliest(&below) ? earliest(&above) : earliest(&below);
+    fprintf(file,
+            "{\n\"schemaVersion\": 1,\n\"displayTimeUnit\": \"ms\",\n"
+            "\"foretrain\": {\"predicted\": \"%s\", \"measured\": \"%s\", "
+            "\"schedule_hash\": \"%016" PRIx64 "\"},\n\"traceEvents\": [\n"
+            "{\"ph\": \"M\", \"name\": \"foretrain\", \"pid\": 0, \"args\": {}}",
+            predicted->backend, measured->backend, predicted->schedule_hash);
+    put_cut(file, schedule, &(struct view){"predicted ", 2, 0}, &above, first);
+    put_cut(file, schedule, &(struct view){"measured ", 2, 1}, &below, first);
+    fprintf(file, "\n]\n}\n");
     return finish(file, "Kineto", err);
 }
 

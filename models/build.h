@@ -14,8 +14,12 @@ struct shape build_layer(struct model *model, const char *block, const char *rol
 /** Append the global average pool and the linear classifier "fc" behind shape @in. */
 void build_head(struct model *model, struct shape in);
 
-/** The layers of a residual network of @depth 18, 34, 50, 101 or 152. */
+/** The layers of a residual network of @depth 18, 34, 50, 101 or 152, or in the form for CIFAR-10
+ * of depth 8, 20, 32, 44, 56 or 110. */
 void resnet_build(struct model *model, int32_t depth, bool v1);
+
+/** The smallest image of a residual network of @depth [pixels]. */
+int32_t resnet_smallest(int32_t depth);
 
 /** The layers of VGG with 16 weight layers, without batch norm. */
 void vgg_build(struct model *model);

@@ -11,7 +11,8 @@
 const char *const network_names[] = {
     "resnet18",    "resnet34",    "resnet50",    "resnet101",    "resnet152",
     "resnet18_v1", "resnet34_v1", "resnet50_v1", "resnet101_v1", "resnet152_v1",
-    "vgg16",       "toy",         NULL,
+    "resnet8",     "resnet20",    "resnet32",    "resnet44",     "resnet56",
+    "resnet110",   "vgg16",       "toy",         NULL,
 };
 
 struct shape build_layer(struct model *model, const char *block, const char *role,
@@ -75,6 +76,20 @@ static int refuse_name(const char *name, struct err *err)
     return -1;
 }
 
+/* "resnet50_v1": 50; 0 for other networks. */
+static int32_t resnet_depth(const char *name)
+{
+    int depth;
+    return sscanf(name, "resnet%d", &depth) == 1 ? depth : 0;
+}
+
+static int32_t smallest_image(const char *name)
+{
+    if (resnet_depth(name))
+        return resnet_smallest(resnet_depth(name));
+    return strcmp(name, "toy") == 0 ? 8 : 32; /* 32: halved five times */
+}
+
 struct model *network_build(const char *name, int32_t image, int32_t classes, struct err *err)
 {
     const char *known = find_name(name);
@@ -82,16 +97,15 @@ struct model *network_build(const char *name, int32_t image, int32_t classes, st
         refuse_name(name, err);
         return NULL;
     }
-    int32_t smallest = strcmp(known, "toy") == 0 ? 8 : 32; /* 32: halved five times */
+    int32_t smallest = smallest_image(known);
     if (image < smallest) {
         err_add(err, "%s needs images of at least %" PRId32 " pixels, not %" PRId32, known,
                 smallest, image);
         return NULL;
     }
     struct model *model = model_new(known, image, classes);
-    int depth;
-    if (sscanf(known, "resnet%d", &depth) == 1)
-        resnet_build(model, depth, strstr(known, "_v1"));
+    if (resnet_depth(known))
+        resnet_build(model, resnet_depth(known), strstr(known, "_v1"));
     else if (strcmp(known, "vgg16") == 0)
         vgg_build(model);
     else

@@ -4,8 +4,11 @@
  * The networks foretrain knows, built layer by layer from their papers.
  *
  * resnet18, 34, 50, 101, 152: v1.5 (the stride of a bottleneck on its 3x3 convolution, as in
- * torchvision); with suffix _v1 on its first 1x1 (He et al. 2015).  vgg16 (Simonyan and Zisserman
- * 2014).  toy: three convolutions with batch norm and a linear layer, for tests and teaching.
+ * torchvision); with suffix _v1 on its first 1x1 (He et al. 2015).
+ * resnet8, 20, 32, 44, 56, 110: the form for CIFAR-10, of 6n + 2 layers (He et al. 2015, section
+ * 4.2), with projections where the shape changes (option B).
+ * vgg16 (Simonyan and Zisserman 2014).
+ * toy: three convolutions with batch norm and a linear layer, for tests and teaching.
  */
 
 #include "core/err.h"

@@ -1,6 +1,7 @@
 /* Residual networks.
- * Source: He, Zhang, Ren and Sun, "Deep residual learning for image recognition", 2015 (v1); the
- * stride on the 3x3 convolution of a bottleneck (v1.5), names and order of parameters: torchvision.
+ * Source: He, Zhang, Ren and Sun, "Deep residual learning for image recognition", 2015: section 3
+ * for ImageNet (v1), section 4.2 for CIFAR-10, here with projections (option B); the stride on the
+ * 3x3 convolution of a bottleneck (v1.5), names and order of parameters: torchvision.
  */
 
 #include "models/build.h"
@@ -12,16 +13,26 @@
 
 enum { STAGES = 4 };
 
+enum kind {
+    BASIC,      /* 7x7 stem and four stages from 64 channels, blocks of two convolutions */
+    BOTTLENECK, /* the same with blocks of three */
+    CIFAR,      /* 3x3 stem and three stages from 16 channels, blocks of two */
+};
+
 /* What tells one residual network from another. */
 struct plan {
     int32_t depth;
+    enum kind kind;
     int32_t blocks[STAGES];
-    bool bottleneck;
 };
 
 static const struct plan plans[] = {
-    {18, {2, 2, 2, 2}, false},  {34, {3, 4, 6, 3}, false},  {50, {3, 4, 6, 3}, true},
-    {101, {3, 4, 23, 3}, true}, {152, {3, 8, 36, 3}, true},
+    {18, BASIC, {2, 2, 2, 2}},        {34, BASIC, {3, 4, 6, 3}},
+    {50, BOTTLENECK, {3, 4, 6, 3}},   {101, BOTTLENECK, {3, 4, 23, 3}},
+    {152, BOTTLENECK, {3, 8, 36, 3}}, {8, CIFAR, {1, 1, 1}},
+    {20, CIFAR, {3, 3, 3}},           {32, CIFAR, {5, 5, 5}},
+    {44, CIFAR, {7, 7, 7}},           {56, CIFAR, {9, 9, 9}},
+    {110, CIFAR, {18, 18, 18}},
 };
 
 static const struct plan *find_plan(int32_t depth)
@@ -94,40 +105,48 @@ static void add_bottleneck(struct block *b, int32_t width, bool v1)
     add_pair(b, 3, expand, true);
 }
 
-static struct shape add_stem(struct model *model)
+static struct shape add_stem(struct model *model, bool small)
 {
     struct shape at = {3, model->image, model->image};
     at = build_layer(model, "stem", "stem",
                      (struct layer){.op = LAYER_CONVOLUTION,
                                     .in = at,
-                                    .out.channels = 64,
-                                    .kernel = 7,
-                                    .stride = 2,
-                                    .padding = 3,
+                                    .out.channels = small ? 16 : 64,
+                                    .kernel = small ? 3 : 7,
+                                    .stride = small ? 1 : 2,
+                                    .padding = small ? 1 : 3,
                                     .first = true},
                      "conv1");
     at = build_layer(model, "stem", "stem",
                      (struct layer){.op = LAYER_BATCH_NORM, .in = at, .stride = 1, .relu = true},
                      "bn1");
+    if (small)
+        return at;
     return build_layer(
         model, "stem", "stem",
         (struct layer){.op = LAYER_MAX_POOL, .in = at, .kernel = 3, .stride = 2, .padding = 1},
         "maxpool");
 }
 
+int32_t resnet_smallest(int32_t depth)
+{
+    return find_plan(depth)->kind == CIFAR ? 8 : 32; /* 32: halved five times */
+}
+
 void resnet_build(struct model *model, int32_t depth, bool v1)
 {
     const struct plan *plan = find_plan(depth);
-    struct shape at = add_stem(model);
+    struct shape at = add_stem(model, plan->kind == CIFAR);
+    int32_t width = at.channels;
     for (int32_t stage = 0; stage < STAGES; stage++) {
         for (int32_t i = 0; i < plan->blocks[stage]; i++) {
             struct block b = {.model = model, .in = at, .at = at};
             b.stride = stage > 0 && i == 0 ? 2 : 1;
             snprintf(b.name, sizeof(b.name), "layer%d.%d", stage + 1, i);
-            if (plan->bottleneck)
-                add_bottleneck(&b, 64 << stage, v1);
+            if (plan->kind == BOTTLENECK)
+                add_bottleneck(&b, width << stage, v1);
             else
-                add_basic(&b, 64 << stage);
+                add_basic(&b, width << stage);
             add_projection(&b);
             at = b.at;
         }

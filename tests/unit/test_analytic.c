@@ -200,6 +200,25 @@ static void every_algorithm_takes_what_its_messages_take(void **state)
             }
 }
 
+static void refuses_what_the_mpi_library_chooses(void **state)
+{
+    (void)state;
+    struct fabric *fabric = anchor_ring(4);
+    struct device device = picosecond_device();
+    struct run run = {.fabric = fabric, .device = &device, .iterations = 1};
+    struct trace trace = {0};
+    struct err err = {0};
+    struct schedule *schedule = schedule_new((struct grid){4, 1});
+    schedule_add_all_reduce(schedule, ALGORITHM_MPI, 0, 0, 1000, -1);
+    assert_int_equal(backend_analytic.run(&run, sealed(schedule), &trace, &err), -1);
+    assert_int_equal(err.exit_code, 69);
+    assert_non_null(strstr(err.text, "allreduce.algorithm=ring"));
+    assert_null(trace.span);
+    err_release(&err);
+    schedule_free(schedule);
+    fabric_free(fabric);
+}
+
 /* --- lanes and dependencies --- */
 
 static void two_lanes_overlap(void **state)
@@ -366,79 +385,6 @@ static void a_shared_link_takes_the_bytes_of_all_who_share_it(void **state)
     fabric_free(fabric);
 }
 
-/* --- noise --- */
-
-static void noise_has_the_mean_and_spread_that_were_asked_for(void **state)
-{
-    (void)state;
-    const struct noise noise = {.compute_cv = 0.1, .seed = 7};
-    const int32_t count = 40000;
-    double sum = 0, squares = 0;
-    for (int32_t i = 0; i < count; i++) {
-        double factor = noise_factor(&noise, i % 200, i / 200);
-        assert_true(factor >= NOISE_FACTOR_MINIMUM);
-        sum += factor;
-        squares += factor * factor;
-    }
-    double mean = sum / count, deviation = sqrt(squares / count - mean * mean);
-    assert_near(mean, 1, 4 * 0.1 / sqrt(count));        /* four standard errors */
-    assert_near(deviation, 0.1, 4 / sqrt(2.0 * count)); /* likewise */
-}
-
-static void noise_depends_on_seed_rank_and_iteration_only(void **state)
-{
-    (void)state;
-    const struct noise noise = {.compute_cv = 0.1, .seed = 7}, other = {.compute_cv = 0.1};
-    double factor = noise_factor(&noise, 3, 5);
-    assert_true(noise_factor(&noise, 3, 5) == factor);
-    assert_true(noise_factor(&noise, 4, 5) != factor);
-    assert_true(noise_factor(&noise, 3, 6) != factor);
-    assert_true(noise_factor(&other, 3, 5) != factor);
-}
-
-static void without_noise_every_factor_is_one(void **state)
-{
-    (void)state;
-    const struct noise none = {.seed = 7};
-    assert_true(noise_factor(&none, 3, 5) == 1);
-    assert_true(noise_expected_slowest(&none, 1000) == 1);
-}
-
-static void stragglers_are_the_asked_share_and_stay_slow(void **state)
-{
-    (void)state;
-    const struct noise noise = {.straggler_fraction = 0.25, .straggler_slowdown = 0.5, .seed = 7};
-    const int32_t count = 10000;
-    int32_t slow = 0;
-    for (int32_t rank = 0; rank < count; rank++) {
-        double factor = noise_factor(&noise, rank, 0);
-        assert_true(factor == 1 || factor == 1.5);
-        assert_true(noise_factor(&noise, rank, 9) == factor);
-        slow += factor > 1;
-    }
-    assert_near(slow, 0.25 * count, 4 * sqrt(0.25 * 0.75 / count) / 0.25);
-    assert_true(noise_expected_slowest(&noise, count) == 1.5);
-}
-
-/* The stated approximation against the mean of 2000 drawn maxima. */
-static void expected_slowest_is_what_draws_give(void **state)
-{
-    (void)state;
-    static const int32_t ranks[] = {1, 2, 8, 64, 1024};
-    const struct noise noise = {.compute_cv = 0.05, .seed = 7};
-    const int32_t draws = 2000;
-    for (int32_t i = 0; i < 5; i++) {
-        double sum = 0;
-        for (int32_t iteration = 0; iteration < draws; iteration++) {
-            double slowest = 0;
-            for (int32_t rank = 0; rank < ranks[i]; rank++)
-                slowest = fmax(slowest, noise_factor(&noise, rank, iteration));
-            sum += slowest;
-        }
-        assert_near(noise_expected_slowest(&noise, ranks[i]), sum / draws, 0.005);
-    }
-}
-
 static void noise_stretches_compute_and_nothing_else(void **state)
 {
     (void)state;
@@ -470,6 +416,7 @@ int main(void)
         cmocka_unit_test(ring_all_reduce_takes_its_closed_form),
         cmocka_unit_test(resnet_step_with_overlap_agrees_with_astra_sim),
         cmocka_unit_test(every_algorithm_takes_what_its_messages_take),
+        cmocka_unit_test(refuses_what_the_mpi_library_chooses),
         cmocka_unit_test(two_lanes_overlap),
         cmocka_unit_test(a_dependency_serialises_two_lanes),
         cmocka_unit_test(a_dependency_before_the_first_iteration_is_met),
@@ -477,11 +424,6 @@ int main(void)
         cmocka_unit_test(a_faster_link_is_never_later),
         cmocka_unit_test(a_further_dependency_is_never_earlier),
         cmocka_unit_test(a_shared_link_takes_the_bytes_of_all_who_share_it),
-        cmocka_unit_test(noise_has_the_mean_and_spread_that_were_asked_for),
-        cmocka_unit_test(noise_depends_on_seed_rank_and_iteration_only),
-        cmocka_unit_test(without_noise_every_factor_is_one),
-        cmocka_unit_test(stragglers_are_the_asked_share_and_stay_slow),
-        cmocka_unit_test(expected_slowest_is_what_draws_give),
         cmocka_unit_test(noise_stretches_compute_and_nothing_else),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

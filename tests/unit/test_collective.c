@@ -392,6 +392,20 @@ static void double_tree_loads_no_rank_with_more_than_two_vectors(void **state)
     for_each_of(ALGORITHM_DOUBLE_TREE, check_double_tree);
 }
 
+static void both_ends_of_a_double_tree_agree_among_many_ranks(void **state)
+{
+    (void)state;
+    static const int32_t ranks[] = {30, 31, 32, 33, 62, 100, 255, 256, 257, 510, 1000, 1023};
+    struct collective c = {.algorithm = ALGORITHM_DOUBLE_TREE, .elements = 1000};
+    for (size_t i = 0; i < sizeof(ranks) / sizeof(*ranks); i++) {
+        c.ranks = ranks[i];
+        check_ends(&c);
+        check_double_tree(&c);
+    }
+    c.ranks = 62;
+    check_sums(&c);
+}
+
 static void check_hierarchical(const struct collective *c)
 {
     int32_t nodes = c->ranks / c->group, k = levels(c->group);
@@ -444,6 +458,8 @@ static void names_operations_and_algorithms(void **state)
     assert_string_equal(algorithm_names[ALGORITHM_HALVING_DOUBLING], "halving-doubling");
     assert_string_equal(algorithm_names[ALGORITHM_HIERARCHICAL], "hierarchical");
     assert_string_equal(algorithm_names[ALGORITHM_TORUS2D], "torus2d");
+    assert_string_equal(algorithm_names[ALGORITHM_NCCL], "nccl");
+    assert_string_equal(algorithm_names[ALGORITHM_MPI], "mpi");
     assert_null(algorithm_names[ALGORITHM_COUNT]);
 }
 
@@ -460,6 +476,7 @@ int main(void)
         cmocka_unit_test(tree_takes_2_log_n_rounds),
         cmocka_unit_test(halving_doubling_takes_log_n_rounds_and_the_bytes_of_the_ring),
         cmocka_unit_test(double_tree_loads_no_rank_with_more_than_two_vectors),
+        cmocka_unit_test(both_ends_of_a_double_tree_agree_among_many_ranks),
         cmocka_unit_test(hierarchy_adds_tree_and_ring),
         cmocka_unit_test(torus_takes_the_rounds_of_its_sides_and_the_bytes_of_one_ring),
         cmocka_unit_test(offers_every_algorithm_for_all_reduce),

@@ -106,6 +106,17 @@ static void a_slower_device_never_takes_less_time(void **state)
     }
 }
 
+static void an_exchange_of_sums_costs_the_same_on_any_device(void **state)
+{
+    (void)state;
+    struct device fast = device;
+    fast.memory_bandwidth.value *= 10;
+    struct step step = compute(1, 0, 800000000);
+    step.compute.exchanges = 3;
+    expect_near(cost_compute(&device, &step), 5e-6 + 1e-3 + 3 * 3.4e-6);
+    expect_near(cost_compute(&fast, &step), 5e-6 + 1e-4 + 3 * 3.4e-6);
+}
+
 static void input_is_shared_among_workers(void **state)
 {
     (void)state;
@@ -126,6 +137,7 @@ int main(void)
         cmocka_unit_test(memory_traffic_needs_no_arithmetic_of_its_format),
         cmocka_unit_test(more_work_never_takes_less_time),
         cmocka_unit_test(a_slower_device_never_takes_less_time),
+        cmocka_unit_test(an_exchange_of_sums_costs_the_same_on_any_device),
         cmocka_unit_test(input_is_shared_among_workers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -356,6 +356,22 @@ static void a_ring_goes_the_shorter_way_round(void **state)
     fabric_free(fabric);
 }
 
+static void ranks_in_column_order_find_their_columns_in_the_nodes(void **state)
+{
+    (void)state;
+    struct grid grid = {.columns = 8, .rows = 4};
+    struct fabric *fabric = lay("abci", 8, 4, grid);
+    fabric_set_order(fabric, grid, RANK_ORDER_COLUMN);
+    /* Rank 8 is the second of column 0, rank 1 the first of column 1. */
+    expect_route(fabric, 0, 8, "node0.gpu0-gpu1");
+    expect_route(fabric, 0, 1,
+                 "node0.gpu0-switch0 node0.switch0-cpu0 node0.cpu0-nic0 node0.nic0.up "
+                 "node1.nic0.down node1.nic0-cpu0 node1.cpu0-switch0 node1.switch0-gpu0");
+    fabric_set_order(fabric, grid, RANK_ORDER_ROW);
+    expect_route(fabric, 0, 1, "node0.gpu0-gpu1");
+    fabric_free(fabric);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -369,6 +385,7 @@ int main(void)
         cmocka_unit_test(gpus_of_one_switch_share_their_way_out),
         cmocka_unit_test(pairs_joined_by_nvlink_share_nothing),
         cmocka_unit_test(fewer_devices_are_the_first_of_each_node),
+        cmocka_unit_test(ranks_in_column_order_find_their_columns_in_the_nodes),
         cmocka_unit_test(no_two_links_have_the_same_name),
         cmocka_unit_test(climbs_only_to_the_lowest_common_switch),
         cmocka_unit_test(torus_neighbours_are_one_link_apart),

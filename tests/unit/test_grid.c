@@ -49,6 +49,18 @@ static void numbers_ranks_row_by_row(void **state)
     assert_int_equal(grid_axis_rank(grid, AXIS_COLUMN, 6, 2), 10);
 }
 
+static void places_ranks_along_rows_or_columns(void **state)
+{
+    (void)state;
+    struct grid grid = {.columns = 4, .rows = 3};
+    static const int32_t by_column[] = {0, 3, 6, 9, 1, 4, 7, 10, 2, 5, 8, 11};
+    for (int32_t rank = 0; rank < 12; rank++) {
+        assert_int_equal(grid_place(grid, RANK_ORDER_ROW, rank), rank);
+        assert_int_equal(grid_place(grid, RANK_ORDER_COLUMN, rank), by_column[rank]);
+        assert_int_equal(grid_rank_at(grid, RANK_ORDER_COLUMN, by_column[rank]), rank);
+    }
+}
+
 static void names_the_axes(void **state)
 {
     (void)state;
@@ -76,6 +88,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(finds_every_rank_again_at_its_place_on_every_axis),
         cmocka_unit_test(numbers_ranks_row_by_row),
+        cmocka_unit_test(places_ranks_along_rows_or_columns),
         cmocka_unit_test(names_the_axes),
         cmocka_unit_test(picks_the_grid_nearest_to_a_square),
     };

@@ -310,6 +310,42 @@ static void input_runs_ahead_as_far_as_it_is_told(void **state)
     model_free(model);
 }
 
+/* The exchanges of batch norm's statistics in a group of @group devices, all steps together. */
+static int32_t norm_exchanges(struct iteration *it, int64_t group, bool evaluation)
+{
+    struct scenario scenario = *it->scenario;
+    scenario.training.norm_group = group;
+    struct iteration grouped = *it;
+    grouped.scenario = &scenario;
+    struct schedule *schedule =
+        evaluation ? iteration_build_forward(&grouped) : iteration_build(&grouped);
+    int32_t exchanges = 0;
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        const struct step *step = &schedule->step[id];
+        if (step->kind == STEP_COMPUTE && step->compute.exchanges) {
+            assert_int_equal(step->compute.layer_op, LAYER_BATCH_NORM);
+            exchanges += step->compute.exchanges;
+        }
+    }
+    schedule_free(schedule);
+    return exchanges;
+}
+
+/* ResNet-50 has 53 of them, forward and backward. */
+static void batch_norm_exchanges_its_sums_within_a_group_of_a_node(void **state)
+{
+    (void)state;
+    struct scenario scenario = example_scenario();
+    struct model *model = network("resnet50", 224);
+    struct iteration it = example_iteration(model, &scenario);
+    assert_int_equal(norm_exchanges(&it, 1, false), 0);
+    assert_int_equal(norm_exchanges(&it, 2, false), 53 * 2);
+    assert_int_equal(norm_exchanges(&it, 4, false), 53 * 2 * 2);
+    assert_int_equal(norm_exchanges(&it, 8, false), 53 * 2 * 2); /* a node has 4 */
+    assert_int_equal(norm_exchanges(&it, 4, true), 0);
+    model_free(model);
+}
+
 static void evaluation_runs_forward_only(void **state)
 {
     (void)state;
@@ -369,6 +405,7 @@ int main(void)
         cmocka_unit_test(every_algorithm_gives_a_sound_schedule),
         cmocka_unit_test(columns_run_what_they_are_told),
         cmocka_unit_test(input_runs_ahead_as_far_as_it_is_told),
+        cmocka_unit_test(batch_norm_exchanges_its_sums_within_a_group_of_a_node),
         cmocka_unit_test(evaluation_runs_forward_only),
         cmocka_unit_test(a_lone_all_reduce_can_be_built),
         cmocka_unit_test(refuses_an_all_reduce_of_one_rank),

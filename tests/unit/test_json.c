@@ -69,12 +69,87 @@ static void text_that_is_not_utf8_does_not_break_the_output(void **state)
     json_free(NULL);
 }
 
+static struct json *read(const char *text)
+{
+    struct err err = {0};
+    struct json *value = json_read("a.json", text, (int64_t)strlen(text), &err);
+    assert_true(value ? err.count == 0 : err.count == 1 && err.exit_code == 65);
+    if (!value)
+        assert_memory_equal(err.text, "a.json:1:", 9);
+    err_release(&err);
+    return value;
+}
+
+static void reads_what_it_wrote(void **state)
+{
+    (void)state;
+    struct json *value = read("{\"b\": [1, 2.5, null], \"a\": {\"t\": \"x\"}, \"empty\": {}}");
+    assert_int_equal(json_count_members(value), 3);
+    assert_int_equal(json_count_items(value), -1);
+    const char *key = json_next_key(value, NULL);
+    assert_string_equal(key, "b");
+    key = json_next_key(value, key);
+    assert_string_equal(key, "a");
+    assert_null(json_next_key(value, json_next_key(value, key)));
+    assert_null(json_next_key(json_get(value, "empty"), NULL));
+    const struct json *list = json_get(value, "b");
+    int64_t integer = 0;
+    double real = 0;
+    assert_int_equal(json_count_items(list), 3);
+    assert_true(json_as_integer(json_item(list, 0), &integer) && integer == 1);
+    assert_false(json_as_integer(json_item(list, 1), &integer));
+    assert_true(json_as_real(json_item(list, 0), &real) && real == 1);
+    assert_true(json_as_real(json_item(list, 1), &real) && real == 2.5);
+    assert_true(json_as_real(json_item(list, 2), &real) && isnan(real));
+    assert_string_equal(json_as_text(json_get(json_get(value, "a"), "t")), "x");
+    assert_null(json_as_text(list));
+    assert_null(json_get(value, "none"));
+    struct text out = {0};
+    json_print_line(&out, value, 17);
+    assert_string_equal(out.data, "{\"b\": [1, 2.5, null], \"a\": {\"t\": \"x\"}, \"empty\": {}}");
+    text_release(&out);
+    json_free(value);
+}
+
+static void nothing_is_not_a_value_of_any_kind(void **state)
+{
+    (void)state;
+    int64_t integer;
+    double real;
+    assert_int_equal(json_count_items(NULL), -1);
+    assert_int_equal(json_count_members(NULL), -1);
+    assert_false(json_as_integer(NULL, &integer));
+    assert_false(json_as_real(NULL, &real));
+    assert_null(json_as_text(NULL));
+}
+
+static void refuses_what_is_not_json(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"",
+                                      "{",
+                                      "{}x",
+                                      "{\"a\": 1, \"a\": 2}",
+                                      "[1,]",
+                                      "'a'",
+                                      "NaN",
+                                      "123456789012345678901234567890",
+                                      "1e999",
+                                      "\"\xff\"",
+                                      "{\"\\u0000\": 1}"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_null(read(bad[i]));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(prints_members_in_the_order_they_were_put),
         cmocka_unit_test(reals_survive_and_what_is_no_number_becomes_null),
         cmocka_unit_test(text_that_is_not_utf8_does_not_break_the_output),
+        cmocka_unit_test(reads_what_it_wrote),
+        cmocka_unit_test(nothing_is_not_a_value_of_any_kind),
+        cmocka_unit_test(refuses_what_is_not_json),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

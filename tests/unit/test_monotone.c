@@ -91,6 +91,7 @@ static bool can_run(const struct trial *trial)
     struct err err = {0};
     bool able = trial->algorithm != ALGORITHM_NCCL || !platform_check_nccl(trial->platform, &err);
     err_release(&err);
+    able = able && trial->algorithm != ALGORITHM_MPI; /* which nobody can predict */
     return able && trial->nodes * trial->devices > 1;
 }
 

@@ -38,6 +38,30 @@ static void has_the_published_numbers_of_parameters(void **state)
     }
 }
 
+/* Source: He et al. 2015, table 6, in millions to two digits; exact counts from its section 4.2. It
+ * pads shortcuts with zeros (option A); ours have two projections with batch norm more. */
+static void has_the_numbers_of_parameters_published_for_cifar(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        int64_t parameters;
+        double millions;
+    } published[] = {
+        {"resnet20", 269722, 0.27}, {"resnet32", 464154, 0.46},   {"resnet44", 658586, 0.66},
+        {"resnet56", 853018, 0.85}, {"resnet110", 1727962, 1.73},
+    };
+    const int64_t projections = 16 * 32 + 2 * 32 + 32 * 64 + 2 * 64;
+    for (size_t i = 0; i < sizeof(published) / sizeof(*published); i++) {
+        struct model *model = build(published[i].name, 32, 10);
+        int64_t padded = model_parameters(model) - projections;
+        assert_int_equal(padded, published[i].parameters);
+        double millions = (double)padded / 1e6;
+        assert_float_equal(millions, published[i].millions, 0.005);
+        model_free(model);
+    }
+}
+
 static int64_t forward_multiply_adds(const char *name)
 {
     struct model *model = build(name, 224, 1000);
@@ -61,6 +85,28 @@ static void has_the_published_numbers_of_multiply_adds(void **state)
         double billions = (double)forward_multiply_adds(published[i].name) / 1e9;
         assert_float_equal(billions, published[i].billions, 0.0005);
     }
+}
+
+/* 32 x 32, 16 x 16 and 8 x 8 images of 16, 32 and 64 channels, added up by hand. */
+static void has_the_multiply_adds_of_three_stages(void **state)
+{
+    (void)state;
+    struct model *model = build("resnet20", 32, 10);
+    int64_t stem = INT64_C(432) * 1024, first = INT64_C(6) * 2304 * 1024;
+    int64_t second = INT64_C(4608) * 256 + INT64_C(5) * 9216 * 256;
+    int64_t third = INT64_C(18432) * 64 + INT64_C(5) * 36864 * 64;
+    int64_t projections = INT64_C(512) * 256 + INT64_C(2048) * 64;
+    assert_int_equal(model_flops(model, PASS_FORWARD) / 2,
+                     stem + first + second + third + projections + 640);
+    model_free(model);
+    model = build("resnet8", 32, 10);
+    int32_t weights = 0;
+    for (int32_t i = 0; i < model->layer_count; i++)
+        weights += !model->layer[i].projection &&
+                   (model->layer[i].op == LAYER_CONVOLUTION || model->layer[i].op == LAYER_LINEAR);
+    assert_int_equal(weights, 8);
+    assert_int_equal(model_parameters(model), 78042);
+    model_free(model);
 }
 
 static void keeps_the_parameters_but_not_the_work_of_v1(void **state)
@@ -140,12 +186,15 @@ static void chains_shapes_for_any_image_size(void **state)
         }
 }
 
-static void builds_a_toy_from_8_pixels(void **state)
+static void builds_small_networks_from_8_pixels(void **state)
 {
     (void)state;
     struct model *model = build("toy", 8, 10);
     check_chain(model);
     assert_int_equal(model->layer_count, 8);
+    model_free(model);
+    model = build("resnet8", 8, 10);
+    check_chain(model);
     model_free(model);
 }
 
@@ -186,6 +235,7 @@ static void refuses_images_too_small_to_halve(void **state)
     check_refused("resnet50", 31, "at least 32 pixels, not 31");
     check_refused("vgg16", 31, "at least 32 pixels");
     check_refused("toy", 7, "at least 8 pixels");
+    check_refused("resnet20", 7, "at least 8 pixels");
     check_refused("toy", -1, "at least 8 pixels");
 }
 
@@ -193,11 +243,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(has_the_published_numbers_of_parameters),
+        cmocka_unit_test(has_the_numbers_of_parameters_published_for_cifar),
         cmocka_unit_test(has_the_published_numbers_of_multiply_adds),
+        cmocka_unit_test(has_the_multiply_adds_of_three_stages),
         cmocka_unit_test(keeps_the_parameters_but_not_the_work_of_v1),
         cmocka_unit_test(names_tensors_as_torchvision_does),
         cmocka_unit_test(chains_shapes_for_any_image_size),
-        cmocka_unit_test(builds_a_toy_from_8_pixels),
+        cmocka_unit_test(builds_small_networks_from_8_pixels),
         cmocka_unit_test(accepts_the_long_name_of_version_1_5),
         cmocka_unit_test(refuses_unknown_names),
         cmocka_unit_test(refuses_images_too_small_to_halve),

@@ -21,7 +21,8 @@ static struct plan plan_of(struct scenario_phase *phase, int32_t count, int64_t 
 static void counts_the_steps_of_each_phase(void **state)
 {
     (void)state;
-    struct scenario_phase phase[] = {{45, 16}, {45, 32}};
+    struct scenario_phase phase[] = {{.epochs = 45, .batch_per_device = 16},
+                                     {.epochs = 45, .batch_per_device = 32}};
     struct plan plan = plan_of(phase, 2, 1088, 0);
     assert_int_equal(plan.phase_count, 2);
     assert_int_equal(plan.phase[0].global_batch, 17408);
@@ -37,7 +38,7 @@ static void does_not_round_an_exact_count_up(void **state)
 {
     (void)state;
     for (int32_t tenths = 1; tenths < 1000; tenths++) {
-        struct scenario_phase phase = {tenths / 10.0, 1};
+        struct scenario_phase phase = {.epochs = tenths / 10.0, .batch_per_device = 1};
         struct scenario scenario = {0};
         scenario.training.train_images = 1000;
         scenario.training.phase.item = &phase;
@@ -48,10 +49,21 @@ static void does_not_round_an_exact_count_up(void **state)
     }
 }
 
+static void a_global_batch_is_shared_out(void **state)
+{
+    (void)state;
+    struct scenario_phase phase = {.epochs = 2, .global_batch = 4096};
+    struct plan plan = plan_of(&phase, 1, 64, 0);
+    assert_int_equal(plan.phase[0].batch_per_device, 64);
+    assert_int_equal(plan.phase[0].global_batch, 4096);
+    assert_int_equal(plan.phase[0].steps, 626); /* 2 * 1281167 / 4096 = 625.57 */
+    plan_release(&plan);
+}
+
 static void a_part_of_a_step_is_a_step(void **state)
 {
     (void)state;
-    struct scenario_phase phase = {0.001, 32};
+    struct scenario_phase phase = {.epochs = 0.001, .batch_per_device = 32};
     struct plan plan = plan_of(&phase, 1, 4096, 0);
     assert_int_equal(plan.phase[0].steps, 1);
     plan_release(&plan);
@@ -62,7 +74,8 @@ static void evaluates_as_often_as_asked(void **state)
     (void)state;
     static const double every[] = {1, 4, 0.1, 91};
     static const int64_t expected[] = {90, 22, 900, 0};
-    struct scenario_phase phase[] = {{45, 16}, {45, 32}};
+    struct scenario_phase phase[] = {{.epochs = 45, .batch_per_device = 16},
+                                     {.epochs = 45, .batch_per_device = 32}};
     for (int i = 0; i < 4; i++) {
         struct plan plan = plan_of(phase, 2, 1088, every[i]);
         assert_int_equal(plan.evaluations, expected[i]);
@@ -75,6 +88,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_the_steps_of_each_phase),
         cmocka_unit_test(does_not_round_an_exact_count_up),
+        cmocka_unit_test(a_global_batch_is_shared_out),
         cmocka_unit_test(a_part_of_a_step_is_a_step),
         cmocka_unit_test(evaluates_as_often_as_asked),
     };

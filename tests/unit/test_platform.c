@@ -333,6 +333,40 @@ static void visits_every_number_there_is_and_no_other(void **state)
     platform_free(platform);
 }
 
+static struct platform *ring_with_payload(const char *word)
+{
+    struct err err = {0};
+    char *ring = ring_of("ideal");
+    char *yaml = *word ? base_format("%stransport: {payload: %s}\n", ring, word) : base_copy(ring);
+    struct platform *platform = platform_read_text("ring", yaml, &err);
+    if (!platform)
+        fail_msg("%s", err.text);
+    free(yaml);
+    free(ring);
+    return platform;
+}
+
+static void says_in_what_its_links_were_measured_or_that_nobody_said(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"", "fp32", "fp16", "bf16"};
+    uint64_t hash = 0;
+    for (int32_t i = 0; i < 4; i++) {
+        struct platform *platform = ring_with_payload(words[i]);
+        struct text shown = {0};
+        char *line = base_format("links were measured with gradients in %s\n", words[i]);
+        platform_print(&shown, platform);
+        assert_int_equal(platform_payload(platform), i - 1);
+        assert_int_equal(strstr(shown.data, line) != NULL, i > 0);
+        if (i > 0) /* it changes no prediction */
+            assert_true(platform_hash(platform) == hash);
+        hash = platform_hash(platform);
+        text_release(&shown);
+        free(line);
+        platform_free(platform);
+    }
+}
+
 static void prints_assumed_numbers_first(void **state)
 {
     (void)state;
@@ -377,6 +411,7 @@ int main(void)
         cmocka_unit_test(refuses_what_a_platform_cannot_lay_out),
         cmocka_unit_test(refuses_arithmetic_the_device_does_not_have),
         cmocka_unit_test(visits_every_number_there_is_and_no_other),
+        cmocka_unit_test(says_in_what_its_links_were_measured_or_that_nobody_said),
         cmocka_unit_test(prints_assumed_numbers_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -191,6 +191,7 @@ static struct result example(const struct scenario *scenario)
                             .platform = base_copy("abci"),
                             .sha256 = "0123abcd",
                             .schedule_hash = UINT64_C(0xfedcba9876543210),
+                            .platform_hash = UINT64_C(0x0123456789abcdef),
                             .backend = "sim",
                             .grain = "folded",
                             .grid = {34, 32},
@@ -210,6 +211,7 @@ static struct result example(const struct scenario *scenario)
                             .baseline_devices = 4,
                             .baseline_images_per_s = 1397.25,
                             .evaluation_s = 2.5,
+                            .startup_s = 12,
                             .time_to_train_s = 365.6,
                             .bound_by = base_copy("communication"),
                             .sentence = base_copy("communication-bound: 31 % of each step waits")};
@@ -251,6 +253,7 @@ static void prints_a_table_a_sentence_and_what_is_assumed(void **state)
                    "  throughput               348160 images/s\n"
                    "  scaling efficiency               91.62 %   of 4 devices with 1397 images/s\n"
                    "  evaluation                         2.5 s\n"
+                   "  start-up                            12 s\n"
                    "  time to train                    365.6 s\n"
                    "\n"
                    "  phase   epochs  batch per device  global batch    steps          step\n"
@@ -279,6 +282,7 @@ static const char *const json_lines[] = {
     "\"backend\": \"sim\",",
     "\"grain\": \"folded\",",
     "\"platform\": \"abci\",",
+    "\"platform_hash\": \"0123456789abcdef\",",
     "\"nodes\": 272,",
     "\"devices\": 1088,",
     "\"grid\": {",
@@ -322,6 +326,7 @@ static const char *const json_lines[] = {
     "],",
     "\"epochs\": 90.0,",
     "\"evaluation_s\": 2.5,",
+    "\"startup_s\": 12.0,",
     "\"time_to_train_s\": 365.60000000000002,",
     "\"bound_by\": \"communication\",",
     "\"sentence\": \"communication-bound: 31 % of each step waits\",",

@@ -68,6 +68,7 @@ static void the_smallest_job_gets_every_default(void **state)
     assert_true(scenario.allreduce.bucket == 0 && scenario.training.evaluate_every == 0);
     assert_int_equal(scenario.baseline.nodes, 1);
     assert_int_equal(scenario.input.workers, 0);
+    assert_int_equal(scenario.training.data.decode, DECODE_CPU);
     assert_string_equal(scenario.path, "t.yaml");
     scenario_release(&scenario);
 }
@@ -109,6 +110,34 @@ static void a_grid_that_does_not_fit_gets_a_fitting_one_suggested(void **state)
             "{columns: 8, rows: 2} would fit");
     refused(SMALL "allreduce: {algorithm: torus2d, grid: {columns: 5, rows: 3}}",
             "{columns: 4, rows: 4} would fit");
+}
+
+/* A job whose images come from @source, of which the device shall decode files. */
+static char *decoded_by_the_device(const char *source)
+{
+    return base_format(MODEL CLUSTER
+                       "training:\n"
+                       "  dataset: {source: %s, path: p, train_images: 1000, decode: device}\n"
+                       "  phases: [{epochs: 1, batch_per_device: 8}]\n",
+                       source);
+}
+
+static void only_jpeg_files_are_decoded_by_a_device(void **state)
+{
+    (void)state;
+    for (int32_t source = 0; source < SOURCE_COUNT; source++) {
+        struct err err = {0};
+        struct scenario scenario;
+        char *text = decoded_by_the_device(dataset_source_names[source]);
+        if (source != SOURCE_IMAGEFOLDER && source != SOURCE_WEBDATASET) {
+            refused(text, "no effect without a source of JPEG files");
+        } else {
+            assert_int_equal(scenario_read_text(&scenario, "t.yaml", text, &err), 0);
+            assert_int_equal(scenario.training.data.decode, DECODE_DEVICE);
+            scenario_release(&scenario);
+        }
+        free(text);
+    }
 }
 
 static void a_grid_waits_for_the_platform_when_it_must(void **state)
@@ -225,6 +254,7 @@ int main(void)
         cmocka_unit_test(the_smallest_job_gets_every_default),
         cmocka_unit_test(the_hash_is_that_of_the_file_and_its_assignments),
         cmocka_unit_test(a_grid_that_does_not_fit_gets_a_fitting_one_suggested),
+        cmocka_unit_test(only_jpeg_files_are_decoded_by_a_device),
         cmocka_unit_test(a_grid_waits_for_the_platform_when_it_must),
         cmocka_unit_test(faults_between_values_are_reported_at_once),
         cmocka_unit_test(explains_every_value),

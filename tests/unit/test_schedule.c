@@ -162,6 +162,7 @@ static void refuses_unknown_words(void **state)
     refuses_step(COLLECTIVE(.axis = AXIS_COUNT), "unknown axis");
     refuses_step(COLLECTIVE(.algorithm = ALGORITHM_COUNT), "unknown algorithm");
     refuses_step(COLLECTIVE(.algorithm = ALGORITHM_NCCL, .axis = AXIS_ROW), "part of the ranks");
+    refuses_step(COLLECTIVE(.algorithm = ALGORITHM_MPI, .axis = AXIS_COLUMN), "part of the ranks");
 }
 
 static void refuses_negative_counts(void **state)
@@ -170,18 +171,17 @@ static void refuses_negative_counts(void **state)
     refuses_step(COMPUTE(.flops = -1), "negative");
     refuses_step(COMPUTE(.bytes = -1), "negative");
     refuses_step(COMPUTE(.kernels = -1), "negative");
+    refuses_step(COMPUTE(.exchanges = -1), "negative");
     refuses_step(COLLECTIVE(.bytes = -1), "negative");
     refuses_step(COLLECTIVE(.bucket = -1), "negative");
-    refuses_step((struct step){.kind = STEP_INPUT, .lane = LANE_INPUT, .input = {.images = -1}},
-                 "negative");
+    refuses_step((struct step){STEP_INPUT, LANE_INPUT, .input = {.images = -1}}, "negative");
 }
 
 static void refuses_a_step_on_the_wrong_lane(void **state)
 {
     (void)state;
-    const char *because = "a collective on the compute or input lane";
-    refuses_step((struct step){.kind = STEP_COLLECTIVE, .lane = LANE_COMPUTE}, because);
-    refuses_step((struct step){.kind = STEP_COLLECTIVE, .lane = LANE_INPUT}, because);
+    refuses_step((struct step){STEP_COLLECTIVE, .lane = LANE_COMPUTE}, "compute or input lane");
+    refuses_step((struct step){STEP_COLLECTIVE, .lane = LANE_INPUT}, "compute or input lane");
     refuses_step((struct step){.lane = LANE_COLUMN}, "not a collective");
 }
 
@@ -221,6 +221,7 @@ static const struct {
                MEMBER(STEP_COMPUTE, compute.layer),
                MEMBER(STEP_COMPUTE, compute.dtype),
                MEMBER(STEP_COMPUTE, compute.kernels),
+               MEMBER(STEP_COMPUTE, compute.exchanges),
                MEMBER(STEP_COMPUTE, compute.flops),
                MEMBER(STEP_COMPUTE, compute.bytes),
                MEMBER(STEP_COMPUTE, lane),

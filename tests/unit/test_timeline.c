@@ -132,6 +132,57 @@ static void refuses_a_step_that_does_not_exist(void **state)
     refuses(fixture, "step 2 of 2");
 }
 
+/* The fixture, after an iteration of 10 us, twice as slow. */
+static struct trace slower(const struct fixture *fixture)
+{
+    struct trace trace = {.backend = "exec", .grain = "real", .ranks = 2};
+    trace.schedule_hash = fixture->trace.schedule_hash;
+    trace_finish(&trace, 0, 10e-6);
+    for (int64_t i = 0; i < fixture->trace.span_count; i++) {
+        struct span span = fixture->trace.span[i];
+        span.iteration = 1;
+        span.begin = 10e-6 + 2 * span.begin;
+        span.end = 10e-6 + 2 * span.end;
+        trace_add(&trace, span);
+        trace_finish(&trace, 1, span.end);
+    }
+    return trace;
+}
+
+static void compares_two_traces_from_the_same_time_on(void **state)
+{
+    struct fixture *fixture = *state;
+    struct trace measured = slower(fixture);
+    struct err err = {0};
+    char *text = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&text, &size);
+    trace_finish(&fixture->trace, 0, 3.5e-6);
+    assert_int_equal(
+        timeline_write_comparison(file, fixture->schedule, &fixture->trace, &measured, 1, &err), 0);
+    fclose(file);
+    const char *expected[] = {
+        "\"pid\": 0, \"args\": {\"name\": \"predicted rank 0\"}",
+        "\"pid\": 1, \"args\": {\"name\": \"measured rank 0\"}",
+        "\"pid\": 2, \"args\": {\"name\": \"predicted rank 1\"}",
+        "\"pid\": 3, \"args\": {\"name\": \"measured rank 1\"}",
+        "\"pid\": 2, \"tid\": 1, \"ts\": 1.000000, \"dur\": 2.500000",
+        "\"pid\": 3, \"tid\": 1, \"ts\": 2.000000, \"dur\": 5.000000",
+    };
+    for (size_t i = 0; i < sizeof(expected) / sizeof(*expected); i++)
+        assert_non_null(strstr(text, expected[i]));
+    free(text);
+    measured.schedule_hash++;
+    file = fopen("/dev/null", "w");
+    assert_int_equal(
+        timeline_write_comparison(file, fixture->schedule, &fixture->trace, &measured, 1, &err),
+        -1);
+    fclose(file);
+    assert_int_equal(err.exit_code, 70);
+    err_release(&err);
+    trace_release(&measured);
+}
+
 static void reports_a_full_disk(void **state)
 {
     struct fixture *fixture = *state;
@@ -158,6 +209,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(refuses_a_trace_of_another_schedule, open_fixture,
                                         close_fixture),
         cmocka_unit_test_setup_teardown(refuses_a_step_that_does_not_exist, open_fixture,
+                                        close_fixture),
+        cmocka_unit_test_setup_teardown(compares_two_traces_from_the_same_time_on, open_fixture,
                                         close_fixture),
         cmocka_unit_test_setup_teardown(reports_a_full_disk, open_fixture, close_fixture),
     };

@@ -1,0 +1,55 @@
+#include "core/network.h"
+
+#include <math.h>
+
+#include "core/platform_record.h"
+
+static struct network_cable cable(const struct link_record *record)
+{
+    return (struct network_cable){
+        .bandwidth = record->bandwidth.value,
+        .efficiency = record->efficiency.value,
+        .latency = record->latency.value,
+    };
+}
+
+static void add_inside(const struct platform *platform, struct network *network)
+{
+    const struct link_record *link = platform->node.links.item;
+    network->inside = INFINITY;
+    for (int32_t i = 0; i < platform->node.links.count; i++) {
+        double payload = link[i].bandwidth.value * link[i].efficiency.value;
+        network->inside = fmin(network->inside, payload);
+        network->inside_latency = fmax(network->inside_latency, link[i].latency.value);
+    }
+    wiring_assign_nics(&platform->wiring, network->nic_of);
+}
+
+int platform_network(const struct platform *platform, struct network *network, struct err *err)
+{
+    if (platform->kind != PLATFORM_CLUSTER || platform->nodes < 2)
+        return err_add_code(err, 69,
+                            "%s: error: a network of nodes is asked for; this platform is a %s%s",
+                            platform->file, platform_kind_names[platform->kind],
+                            platform->kind == PLATFORM_CLUSTER ? " of a single node" : "");
+    *network = (struct network){
+        .file = platform->file,
+        .name = platform->name,
+        .nodes = (int32_t)platform->nodes,
+        .devices = (int32_t)platform->node.count[VERTEX_DEVICE],
+        .nics = (int32_t)platform->node.count[VERTEX_NIC],
+        .nic = cable(&platform->nic),
+        .tier_count = platform->tiers.count,
+        .between = platform->transport.between.value,
+    };
+    const struct tier_record *tier = platform->tiers.item;
+    for (int32_t i = 0; i < network->tier_count; i++)
+        network->tier[i] = (struct network_tier){
+            .name = tier[i].name,
+            .nodes = (int32_t)tier[i].nodes,
+            .uplinks = (int32_t)tier[i].uplinks,
+            .cable = cable(&tier[i].uplink),
+        };
+    add_inside(platform, network);
+    return 0;
+}

@@ -1,0 +1,87 @@
+#include "core/rate.h"
+
+#include <math.h>
+
+/* Where a step stands in its cycle. */
+struct place {
+    double epoch;  /* since the cycle began */
+    double length; /* of the cycle without its collapse */
+};
+
+static double cycle_length(const struct scenario *scenario, const struct plan *plan)
+{
+    return plan->epochs / (double)scenario->training.learning_rate.cycles;
+}
+
+static struct place find_place(const struct scenario *scenario, const struct plan *plan,
+                               double epoch)
+{
+    double cycle = cycle_length(scenario, plan);
+    double last = (double)scenario->training.learning_rate.cycles - 1;
+    double number = fmin(floor(epoch / cycle * (1 + 1e-12)), last);
+    return (struct place){fmax(epoch - number * cycle, 0),
+                          cycle - scenario->training.collapse.epochs};
+}
+
+static double milestone_factor(const struct scenario *scenario, double epoch)
+{
+    const struct field_list *list = &scenario->training.learning_rate.milestone;
+    const struct scenario_milestone *milestone = list->item;
+    double factor = 1;
+    for (int32_t i = 0; i < list->count && milestone[i].epoch <= epoch * (1 + 1e-12); i++)
+        factor = milestone[i].factor;
+    return factor;
+}
+
+/* @done: how much of the way from the end of the warm-up to the end is behind us, 0 ... 1. */
+static double decay_factor(const struct scenario *scenario, double epoch, double done)
+{
+    double final = scenario->training.learning_rate.final;
+    switch ((enum decay)scenario->training.learning_rate.decay) {
+    case DECAY_STEP:
+        return milestone_factor(scenario, epoch);
+    case DECAY_POLYNOMIAL:
+        return final + (1 - final) * pow(1 - done, scenario->training.learning_rate.power);
+    case DECAY_COSINE:
+        return final + (1 - final) * 0.5 * (1 + cos(M_PI * done));
+    case DECAY_CONSTANT:
+    case DECAY_COUNT:
+        break;
+    }
+    return 1;
+}
+
+static struct rate collapse_rate(const struct scenario *scenario, double epoch)
+{
+    double left = fmax(1 - epoch / scenario->training.collapse.epochs, 0);
+    return (struct rate){.learning_rate = scenario->training.collapse.learning_rate *
+                                          pow(left, scenario->training.collapse.power),
+                         .weight_decay = scenario->training.collapse.weight_decay,
+                         .augment = scenario->training.collapse.augment};
+}
+
+struct rate rate_at(const struct scenario *scenario, const struct plan *plan, double epoch,
+                    int64_t global_batch)
+{
+    struct place place = find_place(scenario, plan, epoch);
+    if (scenario->training.collapse.epochs > 0 && place.epoch >= place.length * (1 - 1e-12))
+        return collapse_rate(scenario, place.epoch - place.length);
+    double warmup = scenario->training.warmup_epochs;
+    double rate = scenario->training.learning_rate.base;
+    if (scenario->training.learning_rate.base_batch)
+        rate *= (double)global_batch / (double)scenario->training.learning_rate.base_batch;
+    if (place.epoch < warmup)
+        rate *= place.epoch / warmup;
+    else
+        rate *= decay_factor(scenario, place.epoch,
+                             fmin((place.epoch - warmup) / (place.length - warmup), 1));
+    return (struct rate){.learning_rate = rate,
+                         .weight_decay = scenario->training.weight_decay,
+                         .augment = scenario->training.data.augment};
+}
+
+int32_t rate_cycles_ended(const struct scenario *scenario, const struct plan *plan, double epoch)
+{
+    double ended = floor(epoch / cycle_length(scenario, plan) * (1 + 1e-12));
+    return (int32_t)fmin(ended, (double)scenario->training.learning_rate.cycles);
+}

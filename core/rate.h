@@ -1,0 +1,33 @@
+#pragma once
+
+/** @file
+ * Learning rate and weight decay over a training run, as pure arithmetic.
+ *
+ * The rate at a point of the run is
+ *
+ *     base * (global batch / base batch, when given) * warm-up * decay
+ *
+ * where warm-up rises linearly from 0 to 1 over the first epochs and decay runs over what remains
+ * of the cycle.  A run of several cycles starts decay (and warm-up) anew in each.  With a collapse,
+ * each cycle ends in a short second decay with a rate and a weight decay of its own.
+ * Source: Goyal et al. 2017 (linear scaling, warm-up); Codreanu et al. 2017 (collapse).
+ */
+
+#include <stdbool.h>
+
+#include "core/phase.h"
+#include "core/scenario.h"
+
+/** What holds at one step. */
+struct rate {
+    double learning_rate, weight_decay;
+    bool augment; /**< whether training images are cropped and flipped at random */
+};
+
+/** The rate of the step that starts @epoch (0 ... plan->epochs) into the run, with @global_batch
+ * images. */
+struct rate rate_at(const struct scenario *scenario, const struct plan *plan, double epoch,
+                    int64_t global_batch);
+
+/** How many cycles have ended by @epoch: a snapshot for an ensemble is kept at each end. */
+int32_t rate_cycles_ended(const struct scenario *scenario, const struct plan *plan, double epoch);

@@ -1,0 +1,101 @@
+/** @file
+ * core/memory: what training takes.
+ */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "core/memory.h"
+#include "models/networks.h"
+
+static struct scenario half_precision(void)
+{
+    return (struct scenario){.model = {.compute = DTYPE_FP16, .gradients = DTYPE_FP16},
+                             .input = {.prefetch = 2}};
+}
+
+/* A network of two layers, by hand: 3x4x4 to 2x4x4 (54 weights), batch norm (4 parameters). */
+static struct model *two_layers(void)
+{
+    struct model *model = model_new("two", 4, 2);
+    model_add(model, (struct layer){.op = LAYER_CONVOLUTION,
+                                    .name = "conv",
+                                    .in = {3, 4, 4},
+                                    .out.channels = 2,
+                                    .kernel = 3,
+                                    .stride = 1,
+                                    .padding = 1,
+                                    .first = true});
+    model_add(model,
+              (struct layer){.op = LAYER_BATCH_NORM, .name = "bn", .in = {2, 4, 4}, .stride = 1});
+    return model;
+}
+
+static void counts_every_array_once(void **state)
+{
+    (void)state;
+    struct model *model = two_layers();
+    struct scenario fp32 = {.input = {.prefetch = 2}}, fp16 = half_precision();
+    struct memory_plan plan = memory_plan(model, &fp32, 10, 5);
+    assert_int_equal(plan.weights, 58 * 4);
+    assert_int_equal(plan.gradients, 58 * 4);
+    assert_int_equal(plan.momentum, 58 * 4);
+    assert_int_equal(plan.activations, 5 * (32 + 32 + 32 + 32) * 4);
+    assert_int_equal(plan.input, 3 * 10 * 48 * 4);
+    assert_int_equal(memory_total(&plan), 3 * 232 + 2560 + 5760);
+    plan = memory_plan(model, &fp16, 10, 10);
+    assert_int_equal(plan.weights, 58 * 6);
+    assert_int_equal(plan.gradients, 58 * 2);
+    assert_int_equal(plan.activations, 10 * 128 * 2);
+    model_free(model);
+}
+
+/* Images of 4 x 4, and as read: 16 pixels. */
+static void counts_pictures_before_they_are_cropped(void **state)
+{
+    (void)state;
+    struct model *model = two_layers();
+    struct scenario scenario = {.input = {.prefetch = 2}};
+    const int64_t images = 3 * 10 * 48 * 4;
+    for (int32_t source = 0; source < SOURCE_COUNT; source++) {
+        scenario.training.data.source = source;
+        bool pictures =
+            source == SOURCE_IMAGEFOLDER || source == SOURCE_WEBDATASET || source == SOURCE_PACK;
+        assert_int_equal(memory_plan(model, &scenario, 10, 5).input,
+                         images + (pictures ? 2 * 10 * 12 * 16 : 0));
+    }
+    scenario.training.data.source = SOURCE_IMAGEFOLDER;
+    scenario.training.data.decode = DECODE_DEVICE;
+    assert_int_equal(memory_plan(model, &scenario, 10, 5).input, images + 2 * 10 * 48 * 16);
+    model_free(model);
+}
+
+static void finds_the_largest_batch_that_fits(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct scenario scenario = half_precision();
+    struct model *model = network_build("resnet50", 224, 1000, &err);
+    int64_t capacity = INT64_C(16) << 30;
+    int64_t batch = memory_largest_batch(model, &scenario, capacity);
+    struct memory_plan fits = memory_plan(model, &scenario, batch, batch);
+    struct memory_plan next = memory_plan(model, &scenario, batch + 1, batch + 1);
+    assert_true(memory_total(&fits) <= capacity && memory_total(&next) > capacity);
+    assert_true(batch > 192); /* NVIDIA trained with 208 on 16 GB in MLPerf v0.5 */
+    assert_int_equal(memory_largest_batch(model, &scenario, 1000), 0);
+    model_free(model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(counts_every_array_once),
+        cmocka_unit_test(counts_pictures_before_they_are_cropped),
+        cmocka_unit_test(finds_the_largest_batch_that_fits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

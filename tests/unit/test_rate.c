@@ -1,0 +1,279 @@
+#include "core/rate.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+/* A run over 1000 images. */
+struct run {
+    struct scenario_phase phase[2];
+    struct scenario_milestone milestone[3];
+    struct scenario scenario;
+};
+
+/* 90 epochs at a rate of 0.4 after 5 epochs of warm-up. */
+static void set_up(struct run *run, enum decay decay)
+{
+    *run = (struct run){.phase = {{.epochs = 90, .global_batch = 100}},
+                        .milestone = {{30, 0.1}, {60, 0.01}, {80, 0.001}}};
+    struct scenario *scenario = &run->scenario;
+    scenario->training.train_images = 1000;
+    scenario->training.phase.item = run->phase;
+    scenario->training.phase.count = 1;
+    scenario->training.warmup_epochs = 5;
+    scenario->training.weight_decay = 5e-5;
+    scenario->training.data.augment = true;
+    scenario->training.learning_rate.base = 0.4;
+    scenario->training.learning_rate.decay = decay;
+    scenario->training.learning_rate.power = 2;
+    scenario->training.learning_rate.cycles = 1;
+    scenario->training.learning_rate.milestone.item = run->milestone;
+    scenario->training.learning_rate.milestone.count = 3;
+}
+
+static struct rate at(struct run *run, double epoch)
+{
+    struct plan plan = plan_build(&run->scenario, 1);
+    struct rate rate = rate_at(&run->scenario, &plan, epoch, 100);
+    plan_release(&plan);
+    return rate;
+}
+
+static void assert_near(double value, double expected)
+{
+    if (!(fabs(value - expected) <= 1e-9 * fmax(fabs(expected), 1e-3)))
+        fail_msg("%.12g is not %.12g", value, expected);
+}
+
+/* Learning rates at (epoch, rate) pairs. */
+static void expect(struct run *run, int32_t count, const double (*pair)[2])
+{
+    for (int32_t i = 0; i < count; i++)
+        assert_near(at(run, pair[i][0]).learning_rate, pair[i][1]);
+}
+
+static void rises_in_a_line_and_stays(void **state)
+{
+    (void)state;
+    static const double pairs[][2] = {{0, 0},   {1, 0.08}, {2.5, 0.2},
+                                      {5, 0.4}, {50, 0.4}, {90, 0.4}};
+    struct run run;
+    set_up(&run, DECAY_CONSTANT);
+    expect(&run, 6, pairs);
+    run.scenario.training.warmup_epochs = 0;
+    assert_near(at(&run, 0).learning_rate, 0.4);
+}
+
+/* Source: Goyal et al. 2017, a tenth at epochs 30, 60 and 80. */
+static void falls_at_milestones(void **state)
+{
+    (void)state;
+    static const double pairs[][2] = {{4.9, 0.392},   {5, 0.4},    {29.999, 0.4}, {30, 0.04},
+                                      {59.999, 0.04}, {60, 0.004}, {80, 0.0004},  {90, 0.0004}};
+    struct run run;
+    set_up(&run, DECAY_STEP);
+    expect(&run, 8, pairs);
+    /* a step that starts at epoch 30 but for the last bit */
+    assert_near(at(&run, 30 * (1 - 1e-15)).learning_rate, 0.04);
+}
+
+static void falls_as_a_polynomial(void **state)
+{
+    (void)state;
+    static const double square[][2] = {{5, 0.4}, {47.5, 0.1}, {68.75, 0.025}, {90, 0}};
+    static const double line_to_a_tenth[][2] = {{5, 0.4}, {47.5, 0.22}, {90, 0.04}};
+    struct run run;
+    set_up(&run, DECAY_POLYNOMIAL);
+    expect(&run, 4, square);
+    run.scenario.training.learning_rate.power = 1;
+    run.scenario.training.learning_rate.final = 0.1;
+    expect(&run, 3, line_to_a_tenth);
+}
+
+static void falls_as_a_cosine(void **state)
+{
+    (void)state;
+    /* (1 + cos(pi / 4)) / 2 = 0.853553390593 */
+    static const double pairs[][2] = {
+        {5, 0.4}, {26.25, 0.341421356237}, {47.5, 0.2}, {68.75, 0.0585786437627}, {90, 0}};
+    struct run run;
+    set_up(&run, DECAY_COSINE);
+    expect(&run, 5, pairs);
+    run.scenario.training.learning_rate.final = 0.5;
+    assert_near(at(&run, 47.5).learning_rate, 0.3);
+    assert_near(at(&run, 90).learning_rate, 0.2);
+}
+
+static void is_continuous_where_the_warm_up_ends_and_never_rises_after(void **state)
+{
+    (void)state;
+    for (enum decay decay = 0; decay < DECAY_COUNT; decay++) {
+        struct run run;
+        set_up(&run, decay);
+        assert_true(fabs(at(&run, 5 - 1e-9).learning_rate - 0.4) < 1e-9);
+        assert_true(fabs(at(&run, 5 + 1e-9).learning_rate - 0.4) < 1e-9);
+        double last = INFINITY;
+        for (int32_t i = 500; i <= 9000; i++) {
+            double rate = at(&run, i / 100.0).learning_rate;
+            assert_true(rate >= 0 && rate <= last);
+            last = rate;
+        }
+    }
+}
+
+static void starts_anew_in_each_cycle(void **state)
+{
+    (void)state;
+    static const double pairs[][2] = {{0, 0},  {5, 0.4},    {17.5, 0.1},    {30, 0}, {35, 0.4},
+                                      {60, 0}, {77.5, 0.1}, {89.999999, 0}, {90, 0}};
+    struct run run;
+    set_up(&run, DECAY_POLYNOMIAL);
+    run.scenario.training.learning_rate.cycles = 3;
+    expect(&run, 9, pairs);
+    set_up(&run, DECAY_STEP); /* milestones count from the start of their cycle */
+    run.scenario.training.learning_rate.cycles = 2;
+    assert_near(at(&run, 44).learning_rate, 0.04);
+    assert_near(at(&run, 50).learning_rate, 0.4);
+    assert_near(at(&run, 75).learning_rate, 0.04);
+}
+
+static void counts_cycles_that_have_ended(void **state)
+{
+    (void)state;
+    static const struct {
+        double epoch;
+        int32_t ended;
+    } expected[] = {{0, 0}, {29.99, 0}, {30, 1}, {59.99, 1}, {60, 2}, {89.99, 2}, {90, 3}};
+    struct run run;
+    set_up(&run, DECAY_COSINE);
+    run.scenario.training.learning_rate.cycles = 3;
+    struct plan plan = plan_build(&run.scenario, 1);
+    for (size_t i = 0; i < sizeof(expected) / sizeof(*expected); i++)
+        assert_int_equal(rate_cycles_ended(&run.scenario, &plan, expected[i].epoch),
+                         expected[i].ended);
+    run.scenario.training.learning_rate.cycles = 7; /* a seventh of 90 is no binary fraction */
+    for (int32_t i = 0; i <= 7; i++)
+        assert_int_equal(rate_cycles_ended(&run.scenario, &plan, 90.0 / 7 * i), i);
+    plan_release(&plan);
+}
+
+static void ends_each_cycle_in_a_collapse(void **state)
+{
+    (void)state;
+    struct run run;
+    set_up(&run, DECAY_POLYNOMIAL);
+    run.scenario.training.learning_rate.cycles = 2;
+    run.scenario.training.collapse.epochs = 10;
+    run.scenario.training.collapse.learning_rate = 0.05;
+    run.scenario.training.collapse.power = 1;
+    run.scenario.training.collapse.weight_decay = 1e-4;
+    for (int32_t cycle = 0; cycle < 2; cycle++) {
+        double start = 45 * cycle;
+        assert_near(at(&run, start + 20).learning_rate, 0.1); /* half of 5 ... 35, squared */
+        assert_near(at(&run, start + 20).weight_decay, 5e-5);
+        assert_true(at(&run, start + 20).augment);
+        assert_true(at(&run, start + 34.999).learning_rate < 1e-8);
+        assert_near(at(&run, start + 35).learning_rate, 0.05);
+        assert_near(at(&run, start + 40).learning_rate, 0.025);
+        assert_near(at(&run, start + 40).weight_decay, 1e-4);
+        assert_false(at(&run, start + 40).augment);
+    }
+    assert_near(at(&run, 45).learning_rate, 0);
+    assert_near(at(&run, 45).weight_decay, 5e-5);
+    assert_near(at(&run, 90).learning_rate, 0);
+}
+
+/* Batch-size control: the rate follows the batch when it has one to be relative to. */
+static void follows_the_batch_in_proportion(void **state)
+{
+    (void)state;
+    struct run run;
+    set_up(&run, DECAY_CONSTANT);
+    struct plan plan = plan_build(&run.scenario, 1);
+    assert_near(rate_at(&run.scenario, &plan, 50, 34816).learning_rate, 0.4);
+    run.scenario.training.learning_rate.base = 0.1;
+    run.scenario.training.learning_rate.base_batch = 256;
+    assert_near(rate_at(&run.scenario, &plan, 50, 256).learning_rate, 0.1);
+    assert_near(rate_at(&run.scenario, &plan, 50, 8192).learning_rate, 3.2); /* Goyal et al. */
+    assert_near(rate_at(&run.scenario, &plan, 50, 34816).learning_rate, 13.6);
+    assert_near(rate_at(&run.scenario, &plan, 50, 69632).learning_rate, 27.2);
+    assert_near(rate_at(&run.scenario, &plan, 2.5, 8192).learning_rate, 1.6);
+    plan_release(&plan);
+}
+
+/* The decay runs over all phases together, not over each. */
+static void decays_across_phases(void **state)
+{
+    (void)state;
+    struct run run;
+    set_up(&run, DECAY_POLYNOMIAL);
+    run.phase[0] = (struct scenario_phase){.epochs = 30, .global_batch = 100};
+    run.phase[1] = (struct scenario_phase){.epochs = 60, .global_batch = 200};
+    run.scenario.training.phase.count = 2;
+    assert_near(at(&run, 47.5).learning_rate, 0.1);
+    assert_near(at(&run, 90).learning_rate, 0);
+}
+
+/* Source: Codreanu, Podareanu and Saletore 2017, solver files of their 448-node run (repository
+ * sara-nl/caffe, models/intel_optimized_models/multinode): 8040 iterations of 14336 images, 446 of
+ * them warm-up, rate 4.8 in a line towards 0, weight decay 5e-5; from 402 iterations before the end
+ * the collapse, rate 0.254 with power 2, weight decay 1e-4.  The collapse begins where the line has
+ * come to: 4.8 * 402 / (8040 - 446) = 0.2541.  Their warm-up starts at 0.1, ours at 0. */
+static void is_the_schedule_of_codreanu(void **state)
+{
+    (void)state;
+    static const struct {
+        double iteration, rate, decay;
+    } expected[] = {{446, 4.8, 5e-5},
+                    {2344.5, 3.6, 5e-5},
+                    {4243, 2.4, 5e-5},
+                    {6141.5, 1.2, 5e-5},
+                    {7637, 4.8 * 403 / 7594, 5e-5},
+                    {7638, 0.254, 1e-4},
+                    {7839, 0.0635, 1e-4},
+                    {7939.5, 0.015875, 1e-4},
+                    {8040, 0, 1e-4}};
+    const double epochs = 14336.0 / 1281167; /* of an iteration */
+    struct run run;
+    set_up(&run, DECAY_POLYNOMIAL);
+    struct scenario *scenario = &run.scenario;
+    scenario->training.train_images = 1281167;
+    run.phase[0] = (struct scenario_phase){.epochs = 8040 * epochs, .global_batch = 14336};
+    scenario->training.warmup_epochs = 446 * epochs;
+    scenario->training.learning_rate.base = 4.8;
+    scenario->training.learning_rate.power = 1;
+    scenario->training.learning_rate.final = 402.0 / 7594;
+    scenario->training.collapse.epochs = 402 * epochs;
+    scenario->training.collapse.learning_rate = 0.254;
+    scenario->training.collapse.power = 2;
+    scenario->training.collapse.weight_decay = 1e-4;
+    struct plan plan = plan_build(scenario, 896);
+    assert_int_equal(plan.phase[0].steps, 8040);
+    for (size_t i = 0; i < sizeof(expected) / sizeof(*expected); i++) {
+        struct rate rate = rate_at(scenario, &plan, expected[i].iteration * epochs, 14336);
+        assert_near(rate.learning_rate, expected[i].rate);
+        assert_near(rate.weight_decay, expected[i].decay);
+    }
+    plan_release(&plan);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rises_in_a_line_and_stays),
+        cmocka_unit_test(falls_at_milestones),
+        cmocka_unit_test(falls_as_a_polynomial),
+        cmocka_unit_test(falls_as_a_cosine),
+        cmocka_unit_test(is_continuous_where_the_warm_up_ends_and_never_rises_after),
+        cmocka_unit_test(starts_anew_in_each_cycle),
+        cmocka_unit_test(counts_cycles_that_have_ended),
+        cmocka_unit_test(ends_each_cycle_in_a_collapse),
+        cmocka_unit_test(follows_the_batch_in_proportion),
+        cmocka_unit_test(decays_across_phases),
+        cmocka_unit_test(is_the_schedule_of_codreanu),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
