@@ -1,5 +1,6 @@
 #include "sim/lane.h"
 
+#include <assert.h>
 #include <math.h>
 #include <simgrid/actor.h>
 #include <simgrid/barrier.h>
@@ -9,6 +10,7 @@
 #include <simgrid/mailbox.h>
 #include <simgrid/semaphore.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base.h"
 #include "sim/platform_xml.h"
@@ -26,7 +28,8 @@ struct walker {
     double slowdown; /* of compute in this iteration */
     sg_host_t host;  /* where the actor is */
     sg_sem_t wake;
-    int32_t wanted; /* step of another lane it sleeps for, or -1 */
+    sg_comm_t leaving; /* a message that was handed over and may be on its way; or NULL */
+    int32_t wanted;    /* step of another lane it sleeps for, or -1 */
     int32_t step, iteration;
     bool finished;
 };
@@ -46,6 +49,7 @@ struct stage {
     struct entity *entity; /* (classes) */
     struct place *place;   /* (relations, classes) */
     sg_bar_t together;     /* where all classes meet before a step of NCCL */
+    sg_host_t home;        /* where actors start */
     bool *awaited;         /* (steps) whether another lane depends on it */
     double *seconds;       /* (steps) of local steps */
 };
@@ -109,7 +113,16 @@ static void pay_latency(struct walker *walker, double begin, double latency)
     catch_up(walker);
 }
 
-static void exchange(struct walker *walker, const struct round *round, double bytes)
+/* The messages of a lane leave one after the other. */
+static void wait_until_left(struct walker *walker)
+{
+    if (walker->leaving)
+        sg_comm_wait(walker->leaving);
+    walker->leaving = NULL;
+}
+
+/* Unless it @leaves, the rank stays until what it sends has arrived. */
+static void exchange(struct walker *walker, const struct round *round, double bytes, bool leaves)
 {
     const struct stage *stage = walker->entity->stage;
     const struct fold *fold = stage->simulation->fold;
@@ -123,6 +136,7 @@ static void exchange(struct walker *walker, const struct round *round, double by
     if (walker->host != here->host)
         sg_actor_set_host(sg_actor_self(), here->host);
     walker->host = here->host;
+    wait_until_left(walker);
 
     sg_mailbox_t there = to < 0 ? NULL : place(stage, round->relation, to)->queue;
     double begin = simgrid_get_clock();
@@ -131,22 +145,23 @@ static void exchange(struct walker *walker, const struct round *round, double by
         from < 0 ? INFINITY : round->merged * relation->latency[relation->from[rank]];
     if (send_latency <= receive_latency) {
         pay_latency(walker, begin, send_latency);
-        sg_comm_t sent = sg_mailbox_put_async(there, walker, size);
+        walker->leaving = sg_mailbox_put_async(there, walker, size);
         if (from >= 0) {
             pay_latency(walker, begin, receive_latency);
             sg_mailbox_get(here->queue);
         }
-        sg_comm_wait(sent);
     } else {
         pay_latency(walker, begin, receive_latency);
         void *message;
         sg_comm_t received = sg_mailbox_get_async(here->queue, &message);
         if (to >= 0) {
             pay_latency(walker, begin, send_latency);
-            sg_mailbox_put(there, walker, size);
+            walker->leaving = sg_mailbox_put_async(there, walker, size);
         }
         sg_comm_wait(received);
     }
+    if (!leaves)
+        wait_until_left(walker);
     stage->trace->messages += to >= 0;
 }
 
@@ -157,8 +172,11 @@ static void run_collective(struct walker *walker, int32_t id)
     const struct program *program = &traffic->program[traffic->step_program[id]];
     double bytes = (double)simulation->schedule->step[id].collective.bytes;
     catch_up(walker);
-    for (int32_t k = program->begin; k < program->end; k++)
-        exchange(walker, &traffic->round[k], traffic->round[k].share * bytes);
+    for (int32_t k = program->begin; k < program->end; k++) {
+        const struct round *round = &traffic->round[k];
+        bool eager = round->share * bytes <= round->merged * simulation->run->fabric->eager;
+        exchange(walker, round, round->share * bytes, eager && k + 1 == program->end);
+    }
     if (program->begin < program->end)
         walker->clock = simgrid_get_clock();
 }
@@ -218,6 +236,7 @@ static void walk(int argc, char **argv)
         }
         trace_finish(stage->trace, i, walker->clock);
     }
+    wait_until_left(walker);
     walker->finished = true;
 }
 
@@ -261,18 +280,54 @@ static void start_entity(struct stage *stage, int32_t class)
         .traced = is_traced(class, simulation->fold->count, simulation->run->traced_ranks),
         .done = base_alloc(simulation->schedule->step_count, sizeof(*entity->done)),
     };
-    sg_host_t home = sg_host_by_name(PLATFORM_HOME);
     for (int32_t lane = 0; lane < LANE_COUNT; lane++) {
         entity->walker[lane] = (struct walker){.wanted = -1, .finished = true};
         if (lane_is_used(simulation->schedule, (enum lane)lane))
-            start_walker(entity, (enum lane)lane, home);
+            start_walker(entity, (enum lane)lane, stage->home);
     }
+}
+
+/* All hosts by name.  sg_host_by_name() looks into one zone after the other, and there may be as
+ * many zones as hosts. */
+struct directory {
+    sg_host_t *host; /* (count) in the order of their names; owned */
+    size_t count;
+};
+
+static int compare_hosts(const void *a, const void *b)
+{
+    const sg_host_t *first = a, *second = b;
+    return strcmp(sg_host_get_name(*first), sg_host_get_name(*second));
+}
+
+static struct directory list_hosts(void)
+{
+    struct directory directory = {.host = sg_host_list(), .count = sg_host_count()};
+    qsort(directory.host, directory.count, sizeof(*directory.host), compare_hosts);
+    return directory;
+}
+
+static int compare_name(const void *name, const void *host)
+{
+    const sg_host_t *found = host;
+    return strcmp(name, sg_host_get_name(*found));
+}
+
+static sg_host_t find_host(const struct directory *directory, const char *name)
+{
+    sg_host_t *found =
+        bsearch(name, directory->host, directory->count, sizeof(*directory->host), compare_name);
+    assert(found);
+    return *found;
 }
 
 static void find_places(struct stage *stage)
 {
     const struct fold *fold = stage->simulation->fold;
     const struct traffic *traffic = stage->simulation->traffic;
+    struct directory directory = list_hosts();
+    int32_t *host = platform_hosts(traffic, fold);
+    stage->home = find_host(&directory, PLATFORM_HOME);
     stage->place =
         base_alloc((int64_t)traffic->relation_count * fold->count, sizeof(*stage->place));
     for (int32_t p = 0; p < traffic->relation_count; p++) {
@@ -280,12 +335,15 @@ static void find_places(struct stage *stage)
             const struct relation *relation = &traffic->relation[p];
             if (fold_to(fold, relation, c) < 0 && fold_from(fold, relation, c) < 0)
                 continue;
-            char *name = platform_host_name(fold, p, c);
-            place(stage, p, c)->host = sg_host_by_name(name);
-            place(stage, p, c)->queue = sg_mailbox_by_name(name);
+            char *name = platform_host_name(fold, host[p], c), *queue = base_format("%d.%d", p, c);
+            place(stage, p, c)->host = find_host(&directory, name);
+            place(stage, p, c)->queue = sg_mailbox_by_name(queue);
+            free(queue);
             free(name);
         }
     }
+    free(host);
+    free(directory.host);
 }
 
 static void read_schedule(struct stage *stage)
