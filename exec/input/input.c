@@ -1,0 +1,280 @@
+#include "exec/input/input.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/base.h"
+#include "exec/input/sampler.h"
+
+/* A batch. */
+struct batch {
+    void *data;        /* (local) images or places of pictures */
+    struct crop *crop; /* (local) of pictures; else NULL */
+    int32_t *label;    /* (local) */
+    bool *stands_in;   /* (local) for a corrupt image */
+};
+
+/* A batch being filled. */
+struct slot {
+    struct batch batch;
+    int32_t left; /* images still to come; guarded by the lock */
+};
+
+struct input {
+    const struct dataset *dataset;
+    struct input_job job;
+    int64_t size;      /* bytes of an image or of a place */
+    struct slot *slot; /* (prefetch) batch b is in slot b % prefetch */
+    bool *stands_in;   /* (local) of the batch given out last */
+    pthread_t *thread; /* (threads) */
+
+    pthread_mutex_t lock; /* of all below */
+    pthread_cond_t free, ready;
+    int64_t begun;   /* images given to threads, since the first batch */
+    int64_t batches; /* given out */
+    int64_t replaced;
+    double wait_s;
+    bool stop;
+};
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* Position in the stream of the @number-th image of this rank. */
+static int64_t position_of(const struct input_job *job, int64_t number)
+{
+    int64_t batch = number / job->local, place = number % job->local;
+    return job->position + (batch * job->ranks + job->rank) * job->local + place;
+}
+
+static int read_sample(const struct input *input, struct sample sample, enum input_form form,
+                       const struct batch *batch, int64_t place)
+{
+    void *data = (char *)batch->data + place * input->size;
+    if (form == INPUT_IMAGES)
+        return dataset_read(input->dataset, sample.index, sample.epoch, input->job.augment, data,
+                            batch->label + place);
+    return dataset_read_picture(input->dataset, sample.index, sample.epoch, input->job.augment,
+                                form == INPUT_FILES, data, batch->crop + place,
+                                batch->label + place);
+}
+
+/* Read what stands at @position, or what follows it in its epoch and can be read, to @place of
+ * @batch. */
+static void read_at(const struct input *input, int64_t position, enum input_form form,
+                    const struct batch *batch, int64_t place)
+{
+    enum { PATIENCE = 1000 };
+    int64_t count = dataset_count(input->dataset), start = position - position % count;
+    int64_t limit = count < PATIENCE ? count : PATIENCE;
+    for (int64_t i = 0; i < limit; i++) {
+        struct sample sample =
+            sampler_at(input->job.seed, count, start + (position - start + i) % count);
+        if (!read_sample(input, sample, form, batch, place)) {
+            batch->stands_in[place] = i > 0;
+            return;
+        }
+    }
+    fprintf(stderr, "error: %" PRId64 " images in a row cannot be read; the run ends\n", limit);
+    _exit(65);
+}
+
+/* Take the next image to be read.  False when there will be none. */
+static bool take(struct input *input, int64_t *number)
+{
+    const struct input_job *job = &input->job;
+    while (!input->stop && input->begun / job->local - input->batches >= job->prefetch)
+        pthread_cond_wait(&input->free, &input->lock);
+    *number = input->begun++;
+    return !input->stop;
+}
+
+static void *work(void *argument)
+{
+    struct input *input = argument;
+    const struct input_job *job = &input->job;
+    int64_t number;
+    pthread_mutex_lock(&input->lock);
+    while (take(input, &number)) {
+        pthread_mutex_unlock(&input->lock);
+        struct slot *slot = &input->slot[number / job->local % job->prefetch];
+        read_at(input, position_of(job, number), job->form, &slot->batch, number % job->local);
+        pthread_mutex_lock(&input->lock);
+        if (--slot->left == 0)
+            pthread_cond_signal(&input->ready);
+    }
+    pthread_mutex_unlock(&input->lock);
+    return NULL;
+}
+
+static void start_threads(struct input *input)
+{
+    input->thread = base_alloc(input->job.threads, sizeof(*input->thread));
+    for (int32_t i = 0; i < input->job.threads; i++) {
+        int status = pthread_create(&input->thread[i], NULL, work, input);
+        if (status) {
+            fprintf(stderr, "cannot start input thread %d: %s\n", i, strerror(status));
+            exit(71);
+        }
+    }
+}
+
+static void open_slot(const struct input *input, struct slot *slot)
+{
+    int64_t local = input->job.local;
+    bool images = input->job.form == INPUT_IMAGES;
+    slot->left = input->job.local;
+    slot->batch = (struct batch){
+        .data = base_alloc(local * input->size, 1),
+        .crop = images ? NULL : base_alloc(local, sizeof(struct crop)),
+        .label = base_alloc(local, sizeof(int32_t)),
+        .stands_in = base_alloc(local, sizeof(bool)),
+    };
+}
+
+struct input *input_new(const struct dataset *dataset, const struct input_job *job)
+{
+    assert(job->rank >= 0 && job->rank < job->ranks && job->local >= 1);
+    assert(job->threads >= 1 && job->prefetch >= 1 && job->position >= 0);
+    assert(job->form == INPUT_IMAGES || dataset_has_pictures(dataset));
+    struct input *input = base_alloc(1, sizeof(*input));
+    int32_t side = dataset_image(dataset);
+    int64_t image = (int64_t)(3 * sizeof(float)) * side * side;
+    input->dataset = dataset;
+    input->job = *job;
+    input->size = job->form == INPUT_IMAGES ? image : crop_place(side);
+    input->slot = base_alloc(job->prefetch, sizeof(*input->slot));
+    for (int32_t i = 0; i < job->prefetch; i++)
+        open_slot(input, &input->slot[i]);
+    input->stands_in = base_alloc(job->local, sizeof(bool));
+    pthread_mutex_init(&input->lock, NULL);
+    pthread_cond_init(&input->free, NULL);
+    pthread_cond_init(&input->ready, NULL);
+    start_threads(input);
+    return input;
+}
+
+/* Wait for the next batch. */
+static struct slot *await_batch(struct input *input)
+{
+    struct slot *slot = &input->slot[input->batches % input->job.prefetch];
+    double begin = now();
+    pthread_mutex_lock(&input->lock);
+    while (slot->left)
+        pthread_cond_wait(&input->ready, &input->lock);
+    input->wait_s += now() - begin;
+    pthread_mutex_unlock(&input->lock);
+    return slot;
+}
+
+/* Its images were copied: let the threads have their place. */
+static void end_batch(struct input *input, struct slot *slot, int32_t *label)
+{
+    int32_t local = input->job.local, replaced = 0;
+    memcpy(label, slot->batch.label, (size_t)local * sizeof(int32_t));
+    memcpy(input->stands_in, slot->batch.stands_in, (size_t)local * sizeof(bool));
+    for (int32_t i = 0; i < local; i++)
+        replaced += input->stands_in[i];
+
+    pthread_mutex_lock(&input->lock);
+    input->replaced += replaced;
+    slot->left = local;
+    input->batches++;
+    pthread_cond_broadcast(&input->free);
+    pthread_mutex_unlock(&input->lock);
+}
+
+void input_next(struct input *input, float *images, int32_t *label)
+{
+    assert(input->job.form == INPUT_IMAGES);
+    struct slot *slot = await_batch(input);
+    memcpy(images, slot->batch.data, (size_t)(input->job.local * input->size));
+    end_batch(input, slot, label);
+}
+
+static size_t bytes_used(const struct crop *crop)
+{
+    return crop->file ? (size_t)crop->file : (size_t)3 * (size_t)crop->width * (size_t)crop->height;
+}
+
+void input_next_pictures(struct input *input, uint8_t *pixels, struct crop *crop, int32_t *label)
+{
+    assert(input->job.form != INPUT_IMAGES);
+    struct slot *slot = await_batch(input);
+    const struct batch *batch = &slot->batch;
+    for (int64_t i = 0; i < input->job.local; i++) {
+        crop[i] = batch->crop[i];
+        memcpy(pixels + i * input->size, (const char *)batch->data + i * input->size,
+               bytes_used(&crop[i]));
+    }
+    end_batch(input, slot, label);
+}
+
+void input_decode(struct input *input, int32_t place, uint8_t *pixels, struct crop *crop,
+                  int32_t *label)
+{
+    const struct input_job *job = &input->job;
+    assert(place >= 0 && place < job->local && input->batches > 0);
+    bool stands_in;
+    struct batch one = {pixels, crop, label, &stands_in};
+    int64_t number = (input->batches - 1) * job->local + place;
+    read_at(input, position_of(job, number), INPUT_PICTURES, &one, 0);
+    if (!stands_in || input->stands_in[place])
+        return;
+    input->stands_in[place] = true;
+    pthread_mutex_lock(&input->lock);
+    input->replaced++;
+    pthread_mutex_unlock(&input->lock);
+}
+
+int64_t input_position(const struct input *input)
+{
+    return input->job.position + input->batches * input->job.ranks * input->job.local;
+}
+
+struct input_report input_report(struct input *input)
+{
+    pthread_mutex_lock(&input->lock);
+    struct input_report report = {input->batches, input->replaced, input->wait_s};
+    pthread_mutex_unlock(&input->lock);
+    return report;
+}
+
+static void close_slot(struct slot *slot)
+{
+    free(slot->batch.data);
+    free(slot->batch.crop);
+    free(slot->batch.label);
+    free(slot->batch.stands_in);
+}
+
+void input_free(struct input *input)
+{
+    if (!input)
+        return;
+    pthread_mutex_lock(&input->lock);
+    input->stop = true;
+    pthread_cond_broadcast(&input->free);
+    pthread_mutex_unlock(&input->lock);
+    for (int32_t i = 0; i < input->job.threads; i++)
+        pthread_join(input->thread[i], NULL);
+    for (int32_t i = 0; i < input->job.prefetch; i++)
+        close_slot(&input->slot[i]);
+    pthread_mutex_destroy(&input->lock);
+    pthread_cond_destroy(&input->free);
+    pthread_cond_destroy(&input->ready);
+    free(input->thread);
+    free(input->stands_in);
+    free(input->slot);
+    free(input);
+}

@@ -1,0 +1,72 @@
+#pragma once
+
+/** @file
+ * The batches of one rank, read ahead by threads.
+ *
+ * Invariants: the n-th batch is a function of (dataset, seed, position, rank, ranks, local, n) and
+ * of nothing else.  At most `prefetch` batches are held.  A corrupt image is replaced by the next
+ * one of its epoch's permutation that can be read; when 1000 in a row, or all, cannot be read, the
+ * process ends with exit code 65.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "exec/crop.h"
+#include "exec/input/dataset.h"
+
+/** What batches hold.  All but INPUT_IMAGES need dataset_has_pictures(). */
+enum input_form {
+    INPUT_IMAGES,   /**< images: input_next() */
+    INPUT_PICTURES, /**< decoded pixels that somebody else crops: input_next_pictures() */
+    INPUT_FILES     /**< the same; JPEG files that fit their place are left as they are */
+};
+
+/** Whose batches, and how they are made. */
+struct input_job {
+    int32_t rank, ranks;
+    int32_t local;    /**< images per rank and batch */
+    int32_t threads;  /**< that read, at least 1 */
+    int32_t prefetch; /**< batches held, at least 1 */
+    uint64_t seed;    /**< of the order */
+    int64_t position; /**< of the stream where the first global batch begins */
+    bool augment;
+    enum input_form form;
+};
+
+/** What it took. */
+struct input_report {
+    int64_t batches;  /**< given out */
+    int64_t replaced; /**< images of them that stand in for a corrupt one; of input_decode() too */
+    double wait_s;    /**< that they were waited for [s] */
+};
+
+/** Batches in the making. */
+struct input;
+
+/** Start to read ahead from @dataset, which is borrowed until input_free(). */
+struct input *input_new(const struct dataset *dataset, const struct input_job *job);
+
+/** Wait for the next batch: @images (local, image, image, 3) and @label (local).  The next call
+ * gives the batch ranks x local positions further on. */
+void input_next(struct input *input, float *images, int32_t *label);
+
+/** The same of a job whose form is not INPUT_IMAGES: @pixels (local, crop_place()), @crop (local)
+ * and @label (local), each as dataset_read_picture() fills them.  Of each place no more is written
+ * than it takes. */
+void input_next_pictures(struct input *input, uint8_t *pixels, struct crop *crop, int32_t *label);
+
+/** Decode here what stands at @place (less than local) of the batch given out last, whose file
+ * somebody else could not: @pixels (crop_place()), @crop and @label, of it or, when it is corrupt
+ * (named and counted as ever), of the image that stands in for it.  By whoever takes batches. */
+void input_decode(struct input *input, int32_t place, uint8_t *pixels, struct crop *crop,
+                  int32_t *label);
+
+/** Where the stream's next global batch begins: what a restart passes as `position`. */
+int64_t input_position(const struct input *input);
+
+/** What it took so far. */
+struct input_report input_report(struct input *input);
+
+/** Stop the threads and release; accepts NULL. */
+void input_free(struct input *input);

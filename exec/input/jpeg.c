@@ -1,0 +1,179 @@
+#include "exec/input/jpeg.h"
+
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jerror.h>
+#include <jpeglib.h>
+
+#include "core/base.h"
+
+struct decoder {
+    struct jpeg_decompress_struct jpeg;
+    struct jpeg_error_mgr manager;
+    jmp_buf failure;
+    char reason[JMSG_LENGTH_MAX];
+    char *name; /* of the file */
+    bool ended; /* it has the marker of an end */
+};
+
+bool decoder_present(void)
+{
+    return true;
+}
+
+/* libjpeg calls this and must not get control back. */
+static void give_up(j_common_ptr jpeg)
+{
+    struct decoder *decoder = jpeg->client_data;
+    jpeg->err->format_message(jpeg, decoder->reason);
+    longjmp(decoder->failure, 1);
+}
+
+/* Warnings that leave the pixels whole are common in ImageNet; the others stand for pixels that
+ * libjpeg made up. */
+static void judge(j_common_ptr jpeg, int level)
+{
+    static const int harmless[] = {JWRN_ADOBE_XFORM, JWRN_BOGUS_PROGRESSION, JWRN_EXTRANEOUS_DATA,
+                                   JWRN_JFIF_MAJOR, JWRN_TOO_MUCH_DATA};
+    if (level >= 0)
+        return;
+    for (size_t i = 0; i < sizeof(harmless) / sizeof(*harmless); i++)
+        if (jpeg->err->msg_code == harmless[i])
+            return;
+    give_up(jpeg);
+}
+
+struct decoder *decoder_new(void)
+{
+    struct decoder *decoder = base_alloc(1, sizeof(*decoder));
+    decoder->jpeg.err = jpeg_std_error(&decoder->manager);
+    decoder->manager.error_exit = give_up;
+    decoder->manager.emit_message = judge;
+    decoder->jpeg.client_data = decoder;
+    if (setjmp(decoder->failure)) {
+        fprintf(stderr, "libjpeg does not start: %s\n", decoder->reason);
+        exit(71);
+    }
+    jpeg_create_decompress(&decoder->jpeg);
+    return decoder;
+}
+
+void decoder_free(struct decoder *decoder)
+{
+    if (!decoder)
+        return;
+    jpeg_destroy_decompress(&decoder->jpeg);
+    free(decoder->name);
+    free(decoder);
+}
+
+/* What files are that are named .jpg and are not. */
+static const char *guess(const uint8_t *data, int64_t size)
+{
+    static const struct {
+        const char *start, *name;
+    } kind[] = {
+        {"\x89PNG", "a PNG"}, {"GIF8", "a GIF"}, {"BM", "a BMP"},    {"RIFF", "a WebP"},
+        {"II*", "a TIFF"},    {"MM", "a TIFF"},  {"<", "HTML, XML"},
+    };
+    for (size_t i = 0; i < sizeof(kind) / sizeof(*kind); i++)
+        if (size >= 4 && !memcmp(data, kind[i].start, strlen(kind[i].start)))
+            return kind[i].name;
+    return "something else";
+}
+
+static int refuse(struct decoder *decoder, struct err *err)
+{
+    jpeg_abort_decompress(&decoder->jpeg);
+    return err_add(err, "%s: damaged JPEG: %s", decoder->name, decoder->reason);
+}
+
+int decoder_open(struct decoder *decoder, const char *name, const uint8_t *data, int64_t size,
+                 int32_t *width, int32_t *height, struct err *err)
+{
+    struct jpeg_decompress_struct *jpeg = &decoder->jpeg;
+    if (size == 0)
+        return err_add(err, "%s: not a JPEG: the file is empty", name);
+    if (size < 2 || data[0] != 0xff || data[1] != 0xd8)
+        return err_add(err, "%s: not a JPEG: it begins like %s", name, guess(data, size));
+    free(decoder->name);
+    decoder->name = base_copy(name);
+    decoder->ended = data[size - 2] == 0xff && data[size - 1] == JPEG_EOI;
+    if (setjmp(decoder->failure))
+        return refuse(decoder, err);
+    jpeg_abort_decompress(jpeg); /* of the file before perhaps only the header was wanted */
+    jpeg_mem_src(jpeg, data, (unsigned long)size);
+    jpeg_read_header(jpeg, TRUE);
+    if ((int64_t)jpeg->image_width * jpeg->image_height > PICTURE_PIXEL_LIMIT) {
+        jpeg_abort_decompress(jpeg);
+        return err_add(err, "%s: not plausible: %u x %u pixels", name, jpeg->image_width,
+                       jpeg->image_height);
+    }
+    *width = (int32_t)jpeg->image_width;
+    *height = (int32_t)jpeg->image_height;
+    return 0;
+}
+
+bool decoder_plain(const struct decoder *decoder)
+{
+    const struct jpeg_decompress_struct *jpeg = &decoder->jpeg;
+    bool usual = jpeg->jpeg_color_space == JCS_GRAYSCALE || jpeg->jpeg_color_space == JCS_YCbCr;
+    return usual && jpeg->data_precision == 8 && decoder->ended;
+}
+
+/* Stored inverted, so that the ink's complement is what is stored. */
+static void cmyk_to_rgb(uint8_t *row, int32_t width)
+{
+    for (int32_t i = 0; i < width; i++)
+        for (int32_t c = 0; c < 3; c++)
+            row[3 * i + c] = (uint8_t)((row[4 * i + c] * row[4 * i + 3] + 127) / 255);
+}
+
+/* Begin, and leave out the columns that are not needed.  Some more are taken on both sides, because
+ * colour is interpolated from neighbours. */
+static struct box start(struct jpeg_decompress_struct *jpeg, struct box box, int32_t shrink)
+{
+    enum { MARGIN = 4 };
+    bool inks = jpeg->jpeg_color_space == JCS_CMYK || jpeg->jpeg_color_space == JCS_YCCK;
+    jpeg->out_color_space = inks ? JCS_CMYK : JCS_RGB;
+    jpeg->scale_num = 1;
+    jpeg->scale_denom = (unsigned)shrink;
+    jpeg_start_decompress(jpeg);
+    JDIMENSION left = box.x > MARGIN ? (JDIMENSION)(box.x - MARGIN) : 0;
+    JDIMENSION right = (JDIMENSION)(box.x + box.width + MARGIN);
+    if (right > jpeg->output_width)
+        right = jpeg->output_width;
+    JDIMENSION width = right - left;
+    if (width < jpeg->output_width)
+        jpeg_crop_scanline(jpeg, &left, &width);
+    return (struct box){(int32_t)left, box.y, (int32_t)jpeg->output_width, box.height};
+}
+
+static void decode(struct jpeg_decompress_struct *jpeg, struct box box, int32_t shrink,
+                   struct buffer *pixels, struct picture *picture)
+{
+    box = start(jpeg, box, shrink);
+    int64_t stride = (int64_t)jpeg->output_components * box.width;
+    uint8_t *row = buffer_reserve(pixels, stride * box.height);
+    *picture = (struct picture){.pixel = row, .stride = stride, .box = box};
+    if (box.y > 0)
+        jpeg_skip_scanlines(jpeg, (JDIMENSION)box.y);
+    for (int32_t i = 0; i < box.height; i++, row += stride) {
+        jpeg_read_scanlines(jpeg, &row, 1);
+        if (jpeg->out_color_space == JCS_CMYK)
+            cmyk_to_rgb(row, box.width);
+    }
+    jpeg_abort_decompress(jpeg);
+}
+
+int decoder_read(struct decoder *decoder, struct box box, int32_t shrink, struct buffer *pixels,
+                 struct picture *picture, struct err *err)
+{
+    if (setjmp(decoder->failure))
+        return refuse(decoder, err);
+    decode(&decoder->jpeg, box, shrink, pixels, picture);
+    return 0;
+}

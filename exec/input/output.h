@@ -1,0 +1,37 @@
+#pragma once
+
+/** @file
+ * A file that appears whole or not at all.
+ *
+ * It is written as NAME.part beside its place, brought to the disk and renamed at the end.  Two
+ * programs do not write the same one, and what a killed one left is written over.
+ */
+
+#include <stdint.h>
+
+#include "core/err.h"
+
+/** A file being written.  Start from {0}; end with output_finish() or output_discard(). */
+struct output {
+    char *path, *part; /**< owned */
+    int fd;
+    int64_t size; /**< written so far [bytes] */
+};
+
+/** Begin the file @path.
+ * @return 0, or -1 with exit code 73: it cannot be created, another program is writing it. */
+int output_open(struct output *output, const char *path, struct err *err);
+
+/** Append @size bytes.  @return 0, or -1 with exit code 74: the disk is full, or fails. */
+int output_write(struct output *output, const void *data, int64_t size, struct err *err);
+
+/** Append zeros up to a multiple of @unit bytes, one unit of them to an empty file.
+ * @return as output_write(). */
+int output_pad(struct output *output, int64_t unit, struct err *err);
+
+/** Write @size bytes of @header over the beginning, bring all to the disk, and give the file its
+ * name; release.  @return 0, or -1 with exit code 74; then the caller discards it. */
+int output_finish(struct output *output, const void *header, int64_t size, struct err *err);
+
+/** Take away what was written; release. */
+void output_discard(struct output *output);

@@ -1,0 +1,45 @@
+#pragma once
+
+/** @file
+ * Packs (exec/input/pack_layout.h): writing, and checking.  The reader is reader_pack.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "exec/input/dataset.h"
+
+/** Whether this build can: it needs xxHash for packs at all, and libjpeg to write them. */
+bool pack_present(void);
+
+/** What to pack. */
+struct pack_job {
+    const char *from; /**< a folder of class folders, or tar files as for webdataset */
+    const char *to;   /**< the file; replaced if it exists */
+    enum split split; /**< what the images are for */
+    int32_t shorter;  /**< shorter sides are made smaller to this [pixels] */
+    int32_t threads;  /**< that decode, at least 1 */
+    bool strict;      /**< a corrupt image is an error */
+    void (*progress)(int64_t done, int64_t count); /**< called now and then; or NULL */
+};
+
+/** What is in a pack. */
+struct pack_summary {
+    enum split split;
+    int64_t images, left_out; /**< left_out: corrupt ones that were named on stderr */
+    int32_t classes, shorter;
+    int64_t bytes;       /**< of the file */
+    int64_t least, most; /**< images of the smallest and of the largest class */
+};
+
+/** Write a pack: every image whole, its shorter side resized to job->shorter pixels where it is
+ * longer.  The file appears under its name when it is complete and on the disk, and not before; a
+ * failure leaves nothing behind.  The bytes do not depend on the number of threads.
+ * @return 0, or -1: what catalog_open_folder() and catalog_open_shards() refuse, a corrupt image
+ * with `strict`, no readable image (exit code 65), cannot be created (73), the disk is full or
+ * fails (74), a build without libjpeg or xxHash (69). */
+int pack_write(const struct pack_job *job, struct pack_summary *summary, struct err *err);
+
+/** Read all of the pack @path and compare the hashes.  Each damaged image is a message.
+ * @return 0, or -1: not readable (66), not a pack, damaged (65), a build without xxHash (69). */
+int pack_check(const char *path, struct pack_summary *summary, struct err *err);

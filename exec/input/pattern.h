@@ -1,0 +1,28 @@
+#pragma once
+
+/** @file
+ * Names of many files at once: "train-{000..146}.tar", "part-*.tar", "{a,b}.tar".
+ */
+
+#include <stdint.h>
+
+#include "core/err.h"
+
+/** Paths.  Start from {0}; release with pattern_release(). */
+struct pattern {
+    char **path; /**< (count) owned */
+    int64_t count, capacity;
+};
+
+enum {
+    PATTERN_LIMIT = 100000 /**< names that one pattern may stand for */
+};
+
+/** Append what @pattern stands for: braces first, in the order they give, then * ? [] in the order
+ * of the names; a folder stands for the files in it that end in @suffix.
+ * @return 0, or -1: nothing matches (exit code 66), a brace that is not closed or a pattern with
+ * too many names (65). */
+int pattern_expand(struct pattern *list, const char *pattern, const char *suffix, struct err *err);
+
+/** Release; the struct may be used again. */
+void pattern_release(struct pattern *list);

@@ -1,0 +1,56 @@
+#pragma once
+
+/** @file
+ * What a source of images is to dataset.c: the inner interface of exec/input.
+ *
+ * A reader is opened once and then only read, by many threads at a time.  What a thread needs while
+ * it reads stands in a scratch that no other thread has.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/err.h"
+#include "exec/input/dataset.h"
+#include "exec/input/reading.h"
+
+/** An open source of one split. */
+struct reader {
+    int64_t count;       /**< images, at least 1 */
+    int32_t classes;     /**< labels are less; at least 1 */
+    int32_t image;       /**< height and width of what is read [pixels] */
+    uint64_t seed;       /**< of this split: no other split draws the same numbers */
+    struct store *store; /**< what the source keeps; each defines its own */
+};
+
+/** One kind of source. */
+struct reader_ops {
+    /** Fill count, classes and store; image and seed are given.  @path is that of the split; the
+     * spec's classes and counts are checked by the caller, unless the source makes its images.
+     * @return 0, or -1 with a message; nothing is kept then. */
+    int (*open)(struct reader *reader, const struct dataset_spec *spec, enum split split,
+                struct err *err);
+    /** Release the store. */
+    void (*close)(struct reader *reader);
+    /** Read one image.  @return 0, or -1 with a message that names the image. */
+    int (*read)(const struct reader *reader, const struct reading *reading, struct err *err);
+    bool pictures; /**< readings may ask for pictures */
+};
+
+/** Noise. */
+extern const struct reader_ops reader_synthetic;
+
+/** Gratings with a shape. */
+extern const struct reader_ops reader_procedural;
+
+/** Binary files of CIFAR-10. */
+extern const struct reader_ops reader_cifar10;
+
+/** A folder of JPEG files per class. */
+extern const struct reader_ops reader_imagefolder;
+
+/** Tar files of JPEG files. */
+extern const struct reader_ops reader_webdataset;
+
+/** A file of decoded images. */
+extern const struct reader_ops reader_pack;

@@ -1,0 +1,209 @@
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "core/base.h"
+#include "exec/input/catalog.h"
+#include "exec/input/pattern.h"
+#include "exec/input/tar.h"
+
+struct sample {
+    int64_t offset, size; /* of the image in its shard [bytes] */
+    int64_t key;          /* in the keys */
+    int32_t shard, label;
+};
+
+struct listing {
+    struct file *shard;
+    int64_t shard_count, shard_capacity;
+    struct sample *sample;
+    int64_t count, capacity;
+    struct text keys; /* each with its NUL */
+};
+
+/* Members with the same key follow each other. */
+struct group {
+    struct text key;
+    bool image, class;
+    struct sample sample;
+};
+
+/* Source: the WebDataset format, key and extension part at the first dot of the file's name. */
+static const char *extension_of(const char *name, int64_t *key_length)
+{
+    const char *slash = strrchr(name, '/');
+    const char *file = slash ? slash + 1 : name;
+    const char *dot = strchr(file, '.');
+    if (!dot || dot == file)
+        return NULL;
+    *key_length = dot - name;
+    return dot + 1;
+}
+
+/* The group is complete: an image with its class, or neither. */
+static int finish(struct listing *listing, struct group *group, struct err *err)
+{
+    const char *path = listing->shard[listing->shard_count - 1].path;
+    if (group->image != group->class)
+        return err_add(err, "%s: %s.%s without %s.%s", path, group->key.data,
+                       group->image ? "jpg" : "cls", group->key.data, group->image ? "cls" : "jpg");
+    if (group->image) {
+        listing->sample = base_grow(listing->sample, listing->count + 1, &listing->capacity,
+                                    sizeof(*listing->sample));
+        group->sample.key = listing->keys.length;
+        group->sample.shard = (int32_t)(listing->shard_count - 1);
+        text_append(&listing->keys, group->key.data, group->key.length + 1);
+        listing->sample[listing->count++] = group->sample;
+    }
+    group->image = group->class = false;
+    return 0;
+}
+
+static int read_class(const struct tar *tar, int32_t *label, struct err *err)
+{
+    enum { DIGITS = 20 };
+    char digits[DIGITS + 1] = {0};
+    char *end = digits;
+    long value = -1;
+    errno = 0;
+    if (tar->size <= DIGITS) {
+        if (file_load(tar->file, tar->offset, tar->size, digits, err))
+            return -1;
+        value = strtol(digits, &end, 10);
+    }
+    if (end == digits || end[strspn(end, " \t\r\n")] || value < 0 || value >= INT32_MAX || errno)
+        return err_add(err, "%s: %s: expected the number of a class, got '%.20s'", tar->file->path,
+                       tar->name.data, digits);
+    *label = (int32_t)value;
+    return 0;
+}
+
+static int take_member(struct listing *listing, struct group *group, const struct tar *tar,
+                       struct err *err)
+{
+    int64_t length;
+    const char *extension = extension_of(tar->name.data, &length);
+    if (!extension)
+        return 0;
+    if (group->key.length != length || memcmp(group->key.data, tar->name.data, (size_t)length)) {
+        if (finish(listing, group, err))
+            return -1;
+        group->key.length = 0;
+        text_append(&group->key, tar->name.data, length);
+    }
+    bool image = !strcmp(extension, "jpg") || !strcmp(extension, "jpeg");
+    bool class = !strcmp(extension, "cls");
+    if ((image && group->image) || (class && group->class))
+        return err_add(err, "%s: a second %s", tar->file->path, tar->name.data);
+    if (image) {
+        group->image = true;
+        group->sample.offset = tar->offset;
+        group->sample.size = tar->size;
+    } else if (class) {
+        group->class = true;
+        return read_class(tar, &group->sample.label, err);
+    }
+    return 0;
+}
+
+static int scan_shard(struct listing *listing, const char *path, struct err *err)
+{
+    listing->shard = base_grow(listing->shard, listing->shard_count + 1, &listing->shard_capacity,
+                               sizeof(*listing->shard));
+    struct file *file = &listing->shard[listing->shard_count];
+    if (file_open(file, path, err))
+        return -1;
+    listing->shard_count++;
+    struct tar tar = {.file = file};
+    struct group group = {0};
+    int found;
+    while ((found = tar_next(&tar, err)) > 0)
+        if (take_member(listing, &group, &tar, err)) {
+            found = -1;
+            break;
+        }
+    if (found == 0)
+        found = finish(listing, &group, err);
+    text_release(&group.key);
+    tar_release(&tar);
+    return found;
+}
+
+static void shards_close(struct listing *listing)
+{
+    for (int64_t i = 0; i < listing->shard_count; i++)
+        file_close(&listing->shard[i]);
+    free(listing->shard);
+    free(listing->sample);
+    text_release(&listing->keys);
+    free(listing);
+}
+
+static int32_t shards_label(const struct listing *listing, int64_t index)
+{
+    return listing->sample[index].label;
+}
+
+static char *shards_name(const struct listing *listing, int64_t index)
+{
+    const struct sample *sample = &listing->sample[index];
+    return base_format("%s: %s.jpg", listing->shard[sample->shard].path,
+                       listing->keys.data + sample->key);
+}
+
+static int64_t shards_fetch(const struct listing *listing, int64_t index, struct buffer *bytes,
+                            struct err *err)
+{
+    const struct sample *sample = &listing->sample[index];
+    if (file_load(&listing->shard[sample->shard], sample->offset, sample->size,
+                  buffer_reserve(bytes, sample->size), err))
+        return -1;
+    return sample->size;
+}
+
+static int32_t count_classes(const struct listing *listing)
+{
+    int32_t most = 0;
+    for (int64_t i = 0; i < listing->count; i++)
+        most = listing->sample[i].label > most ? listing->sample[i].label : most;
+    return most + 1;
+}
+
+/* All shards stay open. */
+static void allow_files(int64_t count)
+{
+    enum { OTHERS = 64 };
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= (rlim_t)count + OTHERS)
+        return;
+    limit.rlim_cur =
+        (rlim_t)count + OTHERS < limit.rlim_max ? (rlim_t)count + OTHERS : limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit); /* if it fails, so will open(), with a message */
+}
+
+static int scan_shards(struct listing *listing, const char *pattern, struct err *err)
+{
+    struct pattern paths = {0};
+    int failed = pattern_expand(&paths, pattern, ".tar", err);
+    allow_files(paths.count);
+    for (int64_t i = 0; i < paths.count && !failed; i++)
+        failed = scan_shard(listing, paths.path[i], err);
+    if (!failed && listing->count == 0)
+        failed = err_add(err, "%s: no images; expected members key.jpg and key.cls", pattern);
+    pattern_release(&paths);
+    return failed;
+}
+
+int catalog_open_shards(struct catalog *catalog, const char *pattern, struct err *err)
+{
+    static const struct catalog_ops ops = {shards_fetch, shards_label, shards_name, shards_close};
+    struct listing *listing = base_alloc(1, sizeof(*listing));
+    if (scan_shards(listing, pattern, err)) {
+        shards_close(listing);
+        return -1;
+    }
+    *catalog = (struct catalog){listing->count, count_classes(listing), &ops, listing};
+    return 0;
+}

@@ -1,0 +1,68 @@
+#pragma once
+
+/** @file
+ * Files for the tests of exec/input: a folder that goes away, JPEG files made by libjpeg, tar
+ * files.
+ */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "core/base.h"
+#include "core/err.h"
+
+/** A new folder, as the state of a test; for cmocka's setup. */
+int fixture_setup(void **state);
+
+/** Remove the folder with all in it; for cmocka's teardown. */
+int fixture_teardown(void **state);
+
+/** A path in the folder, in memory that goes away with it; folders on the way are made. */
+const char *fixture_path(void **state, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/** Write a file. */
+void fixture_write(const char *path, const void *data, int64_t size);
+
+/** Read a file, to be freed. */
+uint8_t *fixture_read(const char *path, int64_t *size);
+
+/** How a JPEG file is written. */
+struct form {
+    int32_t width, height;
+    int32_t components;  /**< 1, 3, or 4: CMYK as Adobe stores it */
+    int32_t subsampling; /**< of colour: 1 or 2, both ways; 12: only along rows */
+    int32_t quality;
+    bool progressive;
+    uint32_t seed; /**< of what is on it */
+};
+
+/** A colour picture of 3/4 of a VGA screen, as cameras write it. */
+extern const struct form form_camera;
+
+/** What stands on a picture: smooth shapes and some grain, 0 to 255. */
+uint8_t form_byte(const struct form *form, int32_t x, int32_t y, int32_t component);
+
+/** A JPEG file in memory, to be freed. */
+uint8_t *fixture_jpeg(const struct form *form, int64_t *size);
+
+/** Write a JPEG file. */
+void fixture_write_jpeg(const char *path, const struct form *form);
+
+/** Append a member to a tar file in memory; @type is '0' for a file. */
+void fixture_tar(struct text *tar, const char *name, char type, const void *data, int64_t size);
+
+/** Append the end of a tar file. */
+void fixture_tar_end(struct text *tar);
+
+/** Fail unless there is a message with that exit code that has @part in it; releases it. */
+void assert_message(struct err *err, int32_t exit_code, const char *part);
+
+/** Run @function in a child.  @return its exit code; what it said on stderr goes to @said, to be
+ * released.  Fails when it was killed. */
+int fixture_child(void (*function)(void *argument), void *argument, struct text *said);

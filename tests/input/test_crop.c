@@ -1,0 +1,259 @@
+/** @file
+ * dataset_read_picture(): what a device makes of pictures is what dataset_read() gives.
+ */
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/input/dataset.h"
+#include "exec/input/jpeg.h"
+#include "exec/input/pack.h"
+#include "tests/input/crop_reference.h"
+#include "tests/input/fixture.h"
+
+enum { SIDE = 32, FLOATS = 3 * SIDE * SIDE, EPOCHS = 12 };
+
+/* Of every shrink, narrow, small, smaller than an image, and one pixel; the last ones are kept as
+ * files nowhere: ink, too many pixels, too many bytes. */
+static const struct form forms[] = {
+    {480, 360, 3, 2, 90, false, 1},  {90, 70, 3, 2, 90, false, 2},
+    {60, 110, 3, 1, 80, true, 3},    {300, 20, 3, 1, 90, false, 4},
+    {9, 200, 3, 2, 90, false, 5},    {20, 26, 1, 1, 90, false, 6},
+    {1, 1, 3, 1, 90, false, 7},      {64, 64, 3, 12, 90, false, 8},
+    {128, 128, 3, 2, 50, false, 9},  {90, 70, 4, 1, 90, false, 10},
+    {129, 128, 3, 2, 50, false, 11}, {120, 120, 3, 1, 100, false, 12},
+};
+enum { COUNT = sizeof(forms) / sizeof(*forms), KEPT_AS_FILES = 9 };
+
+static struct dataset *opened(enum dataset_source source, const char *path)
+{
+    struct err err = {0};
+    struct dataset_spec spec = {
+        .source = source, .path = path, .validation_path = path, .image = SIDE, .seed = 3};
+    struct dataset *dataset = dataset_open(&spec, SPLIT_TRAIN, &err);
+    if (!dataset)
+        fail_msg("%s", err.text);
+    return dataset;
+}
+
+/* Image i is forms[i]. */
+static struct dataset *folder(void **state)
+{
+    for (int32_t i = 0; i < COUNT; i++)
+        fixture_write_jpeg(fixture_path(state, "f/a/%02d.jpg", i), &forms[i]);
+    return opened(SOURCE_IMAGEFOLDER, fixture_path(state, "f"));
+}
+
+static struct dataset *shards(void **state)
+{
+    struct text tar = {0};
+    for (int32_t i = 0; i < COUNT; i++) {
+        int64_t size;
+        uint8_t *data = fixture_jpeg(&forms[i], &size);
+        char *name = base_format("%02d.jpg", i), *class = base_format("%02d.cls", i);
+        fixture_tar(&tar, name, '0', data, size);
+        fixture_tar(&tar, class, '0', "0", 1);
+        free(name);
+        free(class);
+        free(data);
+    }
+    fixture_tar_end(&tar);
+    fixture_write(fixture_path(state, "s.tar"), tar.data, tar.length);
+    text_release(&tar);
+    return opened(SOURCE_WEBDATASET, fixture_path(state, "s.tar"));
+}
+
+/* What is rounded to bytes is off by half of one. */
+static double level(void)
+{
+    return 1 / (255 * 0.224);
+}
+
+static bool resized_here(const struct crop *crop)
+{
+    const struct crop_span *x = &crop->x, *y = &crop->y;
+    return crop->width == SIDE && crop->height == SIDE && x->start == 0 && y->start == 0 &&
+           x->length == SIDE && y->length == SIDE && !crop->flip;
+}
+
+/* The greatest difference between the image and what is made of the picture. */
+static double difference(const struct dataset *dataset, int64_t index, uint64_t epoch, bool augment,
+                         const struct crop *crop, const uint8_t *pixels)
+{
+    struct tint tint = dataset_tint();
+    float image[FLOATS], made[FLOATS];
+    int32_t label;
+    double most = 0;
+    assert_int_equal(dataset_read(dataset, index, epoch, augment, image, &label), 0);
+    crop_reference(pixels, crop, &tint, SIDE, made);
+    for (int32_t i = 0; i < FLOATS; i++)
+        most = fmax(most, fabs(image[i] - made[i]));
+    return most;
+}
+
+/* How often what happened. */
+struct seen {
+    int32_t flipped, resized, stored;
+};
+
+static void check_picture(const struct dataset *dataset, int64_t index, uint64_t epoch,
+                          bool augment, struct seen *seen)
+{
+    uint8_t pixels[12 * SIDE * SIDE];
+    struct crop crop;
+    int32_t label = -1;
+    assert_int_equal(
+        dataset_read_picture(dataset, index, epoch, augment, false, pixels, &crop, &label), 0);
+    assert_int_equal(crop.file, 0);
+    assert_int_equal(label, 0);
+    assert_true((int64_t)3 * crop.width * crop.height <= crop_place(SIDE));
+    bool resized = resized_here(&crop);
+    double off = difference(dataset, index, epoch, augment, &crop, pixels);
+    if (off > (resized ? level() / 2 + 1e-4 : 1e-4))
+        fail_msg("picture %d, epoch %d: %g", (int)index, (int)epoch, off);
+    seen->flipped += crop.flip;
+    seen->resized += resized;
+    seen->stored += !resized;
+}
+
+static void check_dataset(struct dataset *dataset)
+{
+    struct seen seen = {0};
+    assert_true(dataset_has_pictures(dataset));
+    for (int64_t i = 0; i < dataset_count(dataset); i++) {
+        check_picture(dataset, i, 0, false, &seen);
+        for (uint64_t epoch = 0; epoch < EPOCHS; epoch++)
+            check_picture(dataset, i, epoch, true, &seen);
+    }
+    assert_true(seen.flipped > 20 && seen.resized > 5 && seen.stored > 60);
+    dataset_close(dataset);
+}
+
+static void pictures_of_a_folder_are_cropped_to_its_images(void **state)
+{
+    check_dataset(folder(state));
+}
+
+static void pictures_of_shards_are_cropped_to_their_images(void **state)
+{
+    check_dataset(shards(state));
+}
+
+static void pictures_of_a_pack_are_cropped_to_its_images(void **state)
+{
+    struct err err = {0};
+    struct pack_summary summary;
+    if (!pack_present())
+        skip();
+    dataset_close(folder(state));
+    struct pack_job job = {.from = fixture_path(state, "f"),
+                           .to = fixture_path(state, "f.ftp"),
+                           .shorter = 100,
+                           .threads = 1};
+    assert_int_equal(pack_write(&job, &summary, &err), 0);
+    check_dataset(opened(SOURCE_PACK, job.to));
+}
+
+/* Of a square picture of @side the middle is seven eighths. */
+static bool middle_is_resized_here(void **state, int32_t side)
+{
+    struct form form = {side, side, 3, 1, 90, false, 1};
+    struct seen seen = {0};
+    fixture_write_jpeg(fixture_path(state, "m%d/a/1.jpg", side), &form);
+    struct dataset *dataset = opened(SOURCE_IMAGEFOLDER, fixture_path(state, "m%d", side));
+    check_picture(dataset, 0, 0, false, &seen);
+    dataset_close(dataset);
+    return seen.resized;
+}
+
+static void a_crop_is_resized_here_only_when_it_does_not_fit(void **state)
+{
+    /* (32 results of n / 37 pixels and the triangles' halves of two) squared, in 64 x 64. */
+    assert_false(middle_is_resized_here(state, 70)); /* 60.5 + 1.9 */
+    assert_true(middle_is_resized_here(state, 74));  /* 64 + 2 */
+}
+
+/* Exactly as the kernel does it where the whole picture was decoded by somebody else. */
+static void check_decoded(const struct dataset *dataset, int64_t index, uint64_t epoch,
+                          bool augment, const struct crop *crop, const uint8_t *data)
+{
+    struct err err = {0};
+    struct decoder *decoder = decoder_new();
+    struct buffer pixels = {0};
+    struct picture picture;
+    int32_t width, height;
+    assert_int_equal(decoder_open(decoder, "a", data, crop->file, &width, &height, &err), 0);
+    assert_int_equal(width, crop->width);
+    assert_int_equal(height, crop->height);
+    struct box all = {0, 0, width, height};
+    assert_int_equal(decoder_read(decoder, all, 1, &pixels, &picture, &err), 0);
+    double off = difference(dataset, index, epoch, augment, crop, picture.pixel);
+    /* A crop twice as large as the image may have been decoded at half the size, which filters in
+     * another way: then only nearly the same. */
+    bool shrunk = augment && crop->x.length >= 2 * SIDE && crop->y.length >= 2 * SIDE;
+    if (off > (shrunk ? 8 * level() : 1e-4))
+        fail_msg("file %d, epoch %d, shrunk %d: %g", (int)index, (int)epoch, shrunk, off);
+    buffer_release(&pixels);
+    decoder_free(decoder);
+}
+
+static void files_that_fit_are_left_as_they_are(void **state)
+{
+    struct dataset *dataset = folder(state);
+    for (int64_t i = 0; i < COUNT; i++)
+        for (uint64_t epoch = 0; epoch <= EPOCHS; epoch++) {
+            uint8_t place[12 * SIDE * SIDE], pixels[12 * SIDE * SIDE];
+            struct crop crop, other;
+            int32_t label = -1;
+            bool augment = epoch > 0;
+            assert_int_equal(
+                dataset_read_picture(dataset, i, epoch, augment, true, place, &crop, &label), 0);
+            assert_int_equal(label, 0);
+            if (i == 0 || i >= KEPT_AS_FILES) { /* the first has too many pixels, too */
+                assert_int_equal(
+                    dataset_read_picture(dataset, i, epoch, augment, false, pixels, &other, &label),
+                    0);
+                assert_memory_equal(&crop, &other, sizeof(crop));
+                assert_memory_equal(place, pixels, (size_t)(3 * crop.width * crop.height));
+                continue;
+            }
+            int64_t size;
+            uint8_t *data = fixture_read(fixture_path(state, "f/a/%02d.jpg", (int)i), &size);
+            assert_int_equal(crop.file, size);
+            assert_memory_equal(place, data, (size_t)size);
+            assert_int_equal(crop.width, forms[i].width);
+            assert_int_equal(crop.height, forms[i].height);
+            check_decoded(dataset, i, epoch, augment, &crop, place);
+            free(data);
+        }
+    dataset_close(dataset);
+}
+
+static void only_files_and_packs_have_pictures(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct dataset_spec spec = {.image = SIDE, .classes = 10, .train_images = 10};
+    for (int32_t i = 0; i < 2; i++) {
+        spec.source = i ? SOURCE_PROCEDURAL : SOURCE_SYNTHETIC;
+        struct dataset *dataset = dataset_open(&spec, SPLIT_TRAIN, &err);
+        assert_non_null(dataset);
+        assert_false(dataset_has_pictures(dataset));
+        dataset_close(dataset);
+    }
+}
+
+int main(void)
+{
+#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
+    const struct CMUnitTest tests[] = {
+        WITH_FOLDER(pictures_of_a_folder_are_cropped_to_its_images),
+        WITH_FOLDER(pictures_of_shards_are_cropped_to_their_images),
+        WITH_FOLDER(pictures_of_a_pack_are_cropped_to_its_images),
+        WITH_FOLDER(a_crop_is_resized_here_only_when_it_does_not_fit),
+        WITH_FOLDER(files_that_fit_are_left_as_they_are),
+        cmocka_unit_test(only_files_and_packs_have_pictures),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

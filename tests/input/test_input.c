@@ -1,0 +1,288 @@
+#include "exec/input/input.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/input/sampler.h"
+#include "tests/input/fixture.h"
+
+enum { SIDE = 16, FLOATS = 3 * SIDE * SIDE, COUNT = 50, RECORD = 3073 };
+
+static struct dataset *opened(const struct dataset_spec *spec)
+{
+    struct err err = {0};
+    struct dataset *dataset = dataset_open(spec, SPLIT_TRAIN, &err);
+    if (!dataset)
+        fail_msg("%s", err.text);
+    return dataset;
+}
+
+static struct dataset *procedural(void)
+{
+    struct dataset_spec spec = {.source = SOURCE_PROCEDURAL,
+                                .image = SIDE,
+                                .classes = 10,
+                                .seed = 1,
+                                .train_images = COUNT};
+    return opened(&spec);
+}
+
+/* Batches in memory. */
+struct batches {
+    float *image; /* (images, ...) */
+    int32_t *label;
+    int64_t images;
+};
+
+static void release(struct batches *batches)
+{
+    free(batches->image);
+    free(batches->label);
+}
+
+/* The first @count batches of @job. */
+static struct batches run(const struct dataset *dataset, const struct input_job *job, int32_t count)
+{
+    int64_t side = dataset_image(dataset), floats = 3 * side * side;
+    struct batches batches = {.images = (int64_t)count * job->local};
+    batches.image = base_alloc(batches.images * floats, sizeof(float));
+    batches.label = base_alloc(batches.images, sizeof(int32_t));
+    struct input *input = input_new(dataset, job);
+    for (int64_t i = 0; i < count; i++) {
+        assert_int_equal(input_position(input), job->position + i * job->local * job->ranks);
+        input_next(input, batches.image + i * job->local * floats, batches.label + i * job->local);
+    }
+    assert_int_equal(input_report(input).batches, count);
+    input_free(input);
+    return batches;
+}
+
+static void assert_same(const struct batches *a, const struct batches *b)
+{
+    assert_int_equal(a->images, b->images);
+    assert_memory_equal(a->label, b->label, (size_t)a->images * sizeof(int32_t));
+    assert_memory_equal(a->image, b->image, (size_t)a->images * FLOATS * sizeof(float));
+}
+
+static void batches_do_not_depend_on_threads_or_prefetch(void **state)
+{
+    (void)state;
+    struct dataset *dataset = procedural();
+    struct input_job job = {.ranks = 1, .local = 7, .threads = 1, .prefetch = 1, .augment = true};
+    struct batches one = run(dataset, &job, 20);
+    for (job.threads = 1; job.threads <= 4; job.threads++)
+        for (job.prefetch = 1; job.prefetch <= 5; job.prefetch += 2) {
+            struct batches other = run(dataset, &job, 20);
+            assert_same(&one, &other);
+            release(&other);
+        }
+    release(&one);
+    dataset_close(dataset);
+}
+
+static void ranks_share_the_batch_of_one(void **state)
+{
+    (void)state;
+    struct dataset *dataset = procedural();
+    struct input_job job = {.ranks = 1, .local = 8, .threads = 2, .prefetch = 2, .augment = true};
+    struct batches one = run(dataset, &job, 15);
+    for (job.ranks = 2; job.ranks <= 4; job.ranks *= 2) {
+        job.local = 8 / job.ranks;
+        for (job.rank = 0; job.rank < job.ranks; job.rank++) {
+            struct batches part = run(dataset, &job, 15);
+            for (int64_t i = 0; i < part.images; i++) {
+                int64_t at = i / job.local * 8 + job.rank * job.local + i % job.local;
+                assert_int_equal(part.label[i], one.label[at]);
+                assert_memory_equal(part.image + i * FLOATS, one.image + at * FLOATS,
+                                    FLOATS * sizeof(float));
+            }
+            release(&part);
+        }
+    }
+    release(&one);
+    dataset_close(dataset);
+}
+
+static void a_restart_goes_on_where_the_run_stopped(void **state)
+{
+    (void)state;
+    struct dataset *dataset = procedural();
+    struct input_job job = {.ranks = 1, .local = 6, .threads = 2, .prefetch = 3, .augment = true};
+    struct batches whole = run(dataset, &job, 30);
+    job.position = 11 * 6; /* over an epoch's end */
+    struct batches rest = run(dataset, &job, 19);
+    assert_memory_equal(rest.image, whole.image + (int64_t)11 * 6 * FLOATS,
+                        (size_t)rest.images * FLOATS * sizeof(float));
+    release(&whole);
+    release(&rest);
+    dataset_close(dataset);
+}
+
+static void batches_are_what_stands_in_the_stream(void **state)
+{
+    (void)state;
+    struct dataset *dataset = procedural();
+    struct input_job job = {.ranks = 1,
+                            .local = 9,
+                            .threads = 3,
+                            .prefetch = 2,
+                            .seed = 77,
+                            .position = 1000,
+                            .augment = true};
+    struct batches batches = run(dataset, &job, 12);
+    for (int64_t i = 0; i < batches.images; i++) {
+        struct sample sample = sampler_at(77, COUNT, 1000 + i);
+        float image[FLOATS];
+        int32_t label = -1;
+        assert_int_equal(dataset_read(dataset, sample.index, sample.epoch, true, image, &label), 0);
+        assert_int_equal(label, batches.label[i]);
+        assert_memory_equal(image, batches.image + i * FLOATS, sizeof(image));
+    }
+    release(&batches);
+    dataset_close(dataset);
+}
+
+static void stopping_early_is_no_trouble(void **state)
+{
+    (void)state;
+    struct dataset *dataset = procedural();
+    struct input_job job = {.ranks = 1, .local = 64, .threads = 4, .prefetch = 4};
+    for (int32_t i = 0; i < 50; i++)
+        input_free(input_new(dataset, &job));
+    input_free(NULL);
+    dataset_close(dataset);
+}
+
+/* CIFAR-10 of 5 x @each images; of image i the label is i % 10, and every byte of it i, except that
+ * images with i % @period == 0 have a label that is none. */
+static struct dataset *cifar(void **state, int32_t each, int32_t period, bool strict)
+{
+    uint8_t *data = base_alloc(each, RECORD);
+    for (int32_t i = 0; i < 5; i++) {
+        for (int32_t j = 0; j < each; j++) {
+            int32_t number = i * each + j;
+            memset(data + j * RECORD, number, RECORD);
+            data[j * RECORD] = (uint8_t)(number % period ? number % 10 : 99);
+        }
+        fixture_write(fixture_path(state, "c/data_batch_%d.bin", i + 1), data,
+                      (int64_t)each * RECORD);
+    }
+    free(data);
+    struct dataset_spec spec = {
+        .source = SOURCE_CIFAR10, .path = fixture_path(state, "c"), .image = 32, .strict = strict};
+    return opened(&spec);
+}
+
+/* Which image of cifar() it is. */
+static int32_t number_of(const float *image)
+{
+    return (int32_t)(image[0] * 63.0F + 125.3F + 0.5F);
+}
+
+static void a_corrupt_image_is_replaced_by_the_next_that_can_be_read(void **state)
+{
+    struct dataset *dataset = cifar(state, 10, 7, false);
+    const int64_t floats = 3 * 32 * 32;
+    struct input_job job = {.ranks = 1, .local = 25, .threads = 3, .prefetch = 2, .seed = 5};
+    struct batches batches = run(dataset, &job, 4);
+    for (int64_t i = 0; i < batches.images; i++) {
+        int64_t start = i / 50 * 50, place = i % 50;
+        while (sampler_at(5, 50, start + place).index % 7 == 0)
+            place = (place + 1) % 50;
+        int64_t index = sampler_at(5, 50, start + place).index;
+        assert_int_equal(number_of(batches.image + i * floats), index);
+        assert_int_equal(batches.label[i], index % 10);
+    }
+    struct text messages = {0};
+    assert_int_equal(dataset_corrupt(dataset, &messages), 8); /* 0, 7, ... 49 */
+    int32_t lines = 0;
+    for (const char *at = messages.data; (at = strchr(at, '\n')); at++)
+        lines++;
+    assert_int_equal(lines, 8);
+    text_release(&messages);
+    release(&batches);
+    dataset_close(dataset);
+}
+
+static void the_report_counts_what_was_replaced(void **state)
+{
+    struct dataset *dataset = cifar(state, 10, 7, false);
+    struct input_job job = {.ranks = 1, .local = 50, .threads = 2, .prefetch = 1, .seed = 5};
+    float *images = base_alloc((int64_t)50 * 3 * 32 * 32, sizeof(float));
+    int32_t label[50];
+    struct input *input = input_new(dataset, &job);
+    for (int32_t i = 0; i < 3; i++)
+        input_next(input, images, label);
+    struct input_report report = input_report(input);
+    assert_int_equal(report.batches, 3);
+    assert_int_equal(report.replaced, 24); /* 8 in each epoch, and each batch is one */
+    assert_true(report.wait_s > 0);
+    input_free(input);
+    free(images);
+    dataset_close(dataset);
+}
+
+/* Read a batch of a dataset, in a child. */
+static void read_batch(void *argument)
+{
+    const struct dataset *dataset = argument;
+    struct input_job job = {.ranks = 1, .local = 8, .threads = 2, .prefetch = 2, .seed = 5};
+    struct batches batches = run(dataset, &job, 10);
+    release(&batches);
+}
+
+static void nothing_but_corrupt_images_ends_the_run(void **state)
+{
+    struct text said = {0};
+    struct dataset *dataset = cifar(state, 10, 1, false);
+    assert_int_equal(fixture_child(read_batch, dataset, &said), 65);
+    assert_non_null(strstr(said.data, "error: 50 images in a row cannot be read"));
+    assert_non_null(strstr(said.data, "further corrupt images are counted, but not named"));
+    text_release(&said);
+    dataset_close(dataset);
+}
+
+static void corrupt_images_are_named_once(void **state)
+{
+    struct text said = {0};
+    struct dataset *dataset = cifar(state, 10, 25, false); /* 0 and 25 */
+    assert_int_equal(fixture_child(read_batch, dataset, &said), 0);
+    const char *first = strstr(said.data, "warning: ");
+    assert_non_null(first);
+    assert_non_null(strstr(first, "has label 99, expected 0 to 9; image left out\n"));
+    const char *second = strstr(first + 1, "warning: ");
+    assert_non_null(second);
+    assert_null(strstr(second + 1, "warning: "));
+    text_release(&said);
+    dataset_close(dataset);
+}
+
+static void strict_ends_the_run_at_the_first_corrupt_image(void **state)
+{
+    struct text said = {0};
+    struct dataset *dataset = cifar(state, 10, 25, true);
+    assert_int_equal(fixture_child(read_batch, dataset, &said), 65);
+    assert_non_null(strstr(said.data, "error: "));
+    assert_non_null(strstr(said.data, "has label 99"));
+    text_release(&said);
+    dataset_close(dataset);
+}
+
+int main(void)
+{
+#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(batches_do_not_depend_on_threads_or_prefetch),
+        cmocka_unit_test(ranks_share_the_batch_of_one),
+        cmocka_unit_test(a_restart_goes_on_where_the_run_stopped),
+        cmocka_unit_test(batches_are_what_stands_in_the_stream),
+        cmocka_unit_test(stopping_early_is_no_trouble),
+        WITH_FOLDER(a_corrupt_image_is_replaced_by_the_next_that_can_be_read),
+        WITH_FOLDER(the_report_counts_what_was_replaced),
+        WITH_FOLDER(nothing_but_corrupt_images_ends_the_run),
+        WITH_FOLDER(corrupt_images_are_named_once),
+        WITH_FOLDER(strict_ends_the_run_at_the_first_corrupt_image),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

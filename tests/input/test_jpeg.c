@@ -1,0 +1,251 @@
+#include "exec/input/jpeg.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tests/input/fixture.h"
+
+/* A file in memory and what the decoder gave of it. */
+struct decoded {
+    uint8_t *data;
+    int64_t size;
+    struct decoder *decoder;
+    struct buffer pixels;
+    struct picture picture;
+    int32_t width, height; /* of the whole, shrunk */
+};
+
+static struct decoded begin(const struct form *form)
+{
+    struct decoded decoded = {.decoder = decoder_new()};
+    decoded.data = fixture_jpeg(form, &decoded.size);
+    return decoded;
+}
+
+static void end(struct decoded *decoded)
+{
+    free(decoded->data);
+    decoder_free(decoded->decoder);
+    buffer_release(&decoded->pixels);
+}
+
+/* Decode @box (without width: all of it) at 1/@shrink. */
+static int decode(struct decoded *decoded, struct box box, int32_t shrink, struct err *err)
+{
+    if (decoder_open(decoded->decoder, "a.jpg", decoded->data, decoded->size, &decoded->width,
+                     &decoded->height, err))
+        return -1;
+    decoded->width = (decoded->width + shrink - 1) / shrink;
+    decoded->height = (decoded->height + shrink - 1) / shrink;
+    if (box.width == 0)
+        box = (struct box){0, 0, decoded->width, decoded->height};
+    return decoder_read(decoded->decoder, box, shrink, &decoded->pixels, &decoded->picture, err);
+}
+
+static const uint8_t *pixel_of(const struct picture *picture, int32_t x, int32_t y)
+{
+    return picture->pixel + (y - picture->box.y) * picture->stride +
+           (int64_t)3 * (x - picture->box.x);
+}
+
+/* Whether @part shows in @box what @whole does. */
+static void compare(const struct picture *whole, const struct picture *part, struct box box)
+{
+    assert_true(part->box.x <= box.x && part->box.x + part->box.width >= box.x + box.width);
+    for (int32_t y = box.y; y < box.y + box.height; y++)
+        if (memcmp(pixel_of(whole, box.x, y), pixel_of(part, box.x, y), (size_t)(3 * box.width)))
+            fail_msg("box %d %d %d %d differs in row %d", box.x, box.y, box.width, box.height, y);
+}
+
+static int32_t draw(uint64_t trial, uint64_t which, int32_t below)
+{
+    return (int32_t)(base_uniform(3, trial, which, 0) * below);
+}
+
+static const struct form forms[] = {
+    {203, 151, 3, 1, 90, false, 1}, {203, 151, 3, 2, 90, false, 2}, {203, 151, 3, 12, 90, false, 3},
+    {203, 151, 3, 2, 60, true, 4},  {203, 151, 1, 1, 90, false, 5}, {203, 151, 4, 1, 90, false, 6},
+};
+
+static void a_part_has_the_pixels_of_the_whole(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    for (size_t f = 0; f < sizeof(forms) / sizeof(*forms); f++)
+        for (int32_t shrink = 1; shrink <= 8; shrink *= 2) {
+            struct decoded whole = begin(&forms[f]), part = begin(&forms[f]);
+            assert_int_equal(decode(&whole, (struct box){0}, shrink, &err), 0);
+            for (uint64_t i = 0; i < 25; i++) {
+                struct box box = {.x = draw(i, 0, whole.width), .y = draw(i, 1, whole.height)};
+                box.width = 1 + draw(i, 2, whole.width - box.x);
+                box.height = 1 + draw(i, 3, whole.height - box.y);
+                assert_int_equal(decode(&part, box, shrink, &err), 0);
+                compare(&whole.picture, &part.picture, box);
+            }
+            end(&whole);
+            end(&part);
+        }
+}
+
+static void colours_come_out_as_they_went_in(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct form form = {64, 48, 3, 1, 100, false, 8};
+    struct decoded decoded = begin(&form);
+    assert_int_equal(decode(&decoded, (struct box){0}, 1, &err), 0);
+    for (int32_t y = 0; y < form.height; y++)
+        for (int32_t x = 0; x < form.width; x++)
+            for (int32_t c = 0; c < 3; c++)
+                assert_in_range(pixel_of(&decoded.picture, x, y)[c] + 4 - form_byte(&form, x, y, c),
+                                0, 8);
+    end(&decoded);
+}
+
+static void grey_is_the_same_in_all_channels(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct decoded decoded = begin(&(struct form){40, 30, 1, 1, 95, false, 3});
+    assert_int_equal(decode(&decoded, (struct box){0}, 1, &err), 0);
+    for (int32_t i = 0; i < 40 * 30; i++) {
+        const uint8_t *pixel = decoded.picture.pixel + (int64_t)3 * i;
+        assert_true(pixel[0] == pixel[1] && pixel[1] == pixel[2]);
+    }
+    end(&decoded);
+}
+
+static void inks_darken_each_other(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct form form = {40, 30, 4, 1, 100, false, 3};
+    struct decoded decoded = begin(&form);
+    assert_int_equal(decode(&decoded, (struct box){0}, 1, &err), 0);
+    for (int32_t y = 0; y < form.height; y++)
+        for (int32_t x = 0; x < form.width; x++)
+            for (int32_t c = 0; c < 3; c++) {
+                int32_t expected = form_byte(&form, x, y, c) * form_byte(&form, x, y, 3) / 255;
+                assert_in_range(pixel_of(&decoded.picture, x, y)[c] + 5 - expected, 0, 10);
+            }
+    end(&decoded);
+}
+
+static void what_ends_early_is_refused(void **state)
+{
+    (void)state;
+    for (size_t f = 0; f < sizeof(forms) / sizeof(*forms); f++) {
+        struct decoded decoded = begin(&forms[f]);
+        int64_t size = decoded.size;
+        for (int32_t percent = 0; percent < 100; percent += 7) {
+            struct err err = {0};
+            decoded.size = size * percent / 100;
+            assert_int_equal(decode(&decoded, (struct box){0}, 1, &err), -1);
+            assert_message(&err, 65, "a.jpg: ");
+        }
+        end(&decoded);
+    }
+}
+
+static void what_is_damaged_is_refused_or_still_a_picture(void **state)
+{
+    (void)state;
+    int32_t refused = 0, trials = 300;
+    for (int32_t i = 0; i < trials; i++) {
+        struct decoded decoded = begin(&forms[i % 6]);
+        struct err err = {0};
+        for (uint64_t j = 0; j < 8; j++)
+            decoded.data[draw((uint64_t)i, j, (int32_t)decoded.size)] = (uint8_t)draw(7, j, 256);
+        refused += decode(&decoded, (struct box){0}, 1, &err) != 0;
+        assert_int_equal(err.count > 0, err.text != NULL);
+        err_release(&err);
+        end(&decoded);
+    }
+    assert_in_range(refused, trials / 10, trials - 1); /* JPEG has no checksum */
+}
+
+static void other_files_are_named_for_what_they_are(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *data, *message;
+        int64_t size;
+    } wrong[] = {
+        {"", "the file is empty", 0},
+        {"\x89PNG\r\n\x1a\n....", "it begins like a PNG", 12},
+        {"GIF89a......", "it begins like a GIF", 12},
+        {"<html>......", "it begins like HTML", 12},
+        {"\xff\xd8", "damaged JPEG", 2},
+        {"\xff", "not a JPEG", 1},
+    };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+        struct decoder *decoder = decoder_new();
+        struct err err = {0};
+        int32_t width, height;
+        assert_int_equal(decoder_open(decoder, "b.jpg", (const uint8_t *)wrong[i].data,
+                                      wrong[i].size, &width, &height, &err),
+                         -1);
+        assert_message(&err, 65, wrong[i].message);
+        decoder_free(decoder);
+    }
+}
+
+static void a_header_that_claims_too_much_is_refused(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct decoded decoded = begin(&form_camera);
+    for (int64_t i = 0; i + 8 < decoded.size; i++)
+        if (decoded.data[i] == 0xff && decoded.data[i + 1] == 0xc0) /* SOF0: height and width */
+            memcpy(decoded.data + i + 5, "\xff\xdc\xff\xdc", 4);
+    assert_int_equal(decode(&decoded, (struct box){0}, 1, &err), -1);
+    assert_message(&err, 65, "not plausible: 65500 x 65500");
+    end(&decoded);
+}
+
+static double decode_seconds(const struct form *form, struct box box, int32_t shrink)
+{
+    struct decoded decoded = begin(form);
+    struct err err = {0};
+    struct timespec from, to;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
+    for (int32_t i = 0; i < 40; i++)
+        assert_int_equal(decode(&decoded, box, shrink, &err), 0);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &to);
+    end(&decoded);
+    return (double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec);
+}
+
+static void a_part_costs_less_than_the_whole(void **state)
+{
+    (void)state;
+    struct box part = {120, 90, 240, 180};
+    double whole = 0, quarter = 0, half = 0;
+    for (int32_t i = 0; i < 5; i++) { /* in turns, so that a busy machine slows all */
+        whole += decode_seconds(&form_camera, (struct box){0}, 1);
+        quarter += decode_seconds(&form_camera, part, 1);
+        half += decode_seconds(&form_camera, (struct box){0}, 2);
+    }
+    printf("a quarter in the middle takes %.2f, half the size %.2f of the whole\n", quarter / whole,
+           half / whole);
+    assert_true(quarter < 0.85 * whole);
+    assert_true(half < whole);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_part_has_the_pixels_of_the_whole),
+        cmocka_unit_test(colours_come_out_as_they_went_in),
+        cmocka_unit_test(grey_is_the_same_in_all_channels),
+        cmocka_unit_test(inks_darken_each_other),
+        cmocka_unit_test(what_ends_early_is_refused),
+        cmocka_unit_test(what_is_damaged_is_refused_or_still_a_picture),
+        cmocka_unit_test(other_files_are_named_for_what_they_are),
+        cmocka_unit_test(a_header_that_claims_too_much_is_refused),
+        cmocka_unit_test(a_part_costs_less_than_the_whole),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,336 @@
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/input/dataset.h"
+#include "tests/input/fixture.h"
+
+enum { SIDE = 32, FLOATS = 3 * SIDE * SIDE, RECORD = 1 + FLOATS };
+
+static struct dataset *opened(const struct dataset_spec *spec, enum split split)
+{
+    struct err err = {0};
+    struct dataset *dataset = dataset_open(spec, split, &err);
+    if (!dataset)
+        fail_msg("%s", err.text);
+    return dataset;
+}
+
+static struct dataset *made(enum dataset_source source, int32_t classes, uint64_t seed,
+                            enum split split)
+{
+    struct dataset_spec spec = {.source = source,
+                                .image = SIDE,
+                                .classes = classes,
+                                .seed = seed,
+                                .train_images = 1000,
+                                .validation_images = 400};
+    return opened(&spec, split);
+}
+
+static int32_t read_image(const struct dataset *dataset, int64_t index, uint64_t epoch,
+                          bool augment, float *image)
+{
+    int32_t label = -1;
+    assert_int_equal(dataset_read(dataset, index, epoch, augment, image, &label), 0);
+    return label;
+}
+
+static void assert_refused(const struct dataset_spec *spec, enum split split, int32_t exit_code,
+                           const char *part)
+{
+    struct err err = {0};
+    assert_null(dataset_open(spec, split, &err));
+    assert_message(&err, exit_code, part);
+}
+
+static void made_images_have_about_zero_mean_and_unit_deviation(void **state)
+{
+    (void)state;
+    static const enum dataset_source source[] = {SOURCE_SYNTHETIC, SOURCE_PROCEDURAL};
+    for (int32_t i = 0; i < 2; i++) {
+        struct dataset *dataset = made(source[i], 10, 1, SPLIT_TRAIN);
+        double sum = 0, squares = 0;
+        for (int64_t j = 0; j < 400; j++) {
+            float image[FLOATS];
+            read_image(dataset, j, 0, false, image);
+            for (int32_t k = 0; k < FLOATS; k++) {
+                sum += image[k];
+                squares += image[k] * image[k];
+            }
+        }
+        assert_true(fabs(sum / (400 * FLOATS)) < 0.1);
+        assert_true(fabs(sqrt(squares / (400 * FLOATS)) - 1) < 0.2);
+        dataset_close(dataset);
+    }
+}
+
+static void made_images_follow_from_seed_split_and_index(void **state)
+{
+    (void)state;
+    static const enum dataset_source source[] = {SOURCE_SYNTHETIC, SOURCE_PROCEDURAL};
+    for (int32_t i = 0; i < 2; i++) {
+        struct dataset *some[] = {
+            made(source[i], 10, 1, SPLIT_TRAIN), made(source[i], 10, 1, SPLIT_TRAIN),
+            made(source[i], 10, 2, SPLIT_TRAIN), made(source[i], 10, 1, SPLIT_VALIDATION)};
+        float first[FLOATS], image[FLOATS];
+        int32_t label = read_image(some[0], 17, 0, false, first);
+        assert_int_equal(label, 7);
+        for (int32_t j = 1; j < 4; j++) {
+            assert_int_equal(read_image(some[j], 17, 5, false, image), label);
+            assert_true((memcmp(first, image, sizeof(image)) == 0) == (j == 1));
+        }
+        read_image(some[0], 27, 0, false, image);
+        assert_memory_not_equal(first, image, sizeof(image));
+        for (int32_t j = 0; j < 4; j++)
+            dataset_close(some[j]);
+    }
+}
+
+static void procedural_images_are_new_in_each_epoch_when_augmented(void **state)
+{
+    (void)state;
+    struct dataset *dataset = made(SOURCE_PROCEDURAL, 10, 1, SPLIT_TRAIN);
+    float a[FLOATS], b[FLOATS];
+    assert_int_equal(read_image(dataset, 3, 1, true, a), read_image(dataset, 3, 2, true, b));
+    assert_memory_not_equal(a, b, sizeof(a));
+    read_image(dataset, 3, 1, true, b);
+    assert_memory_equal(a, b, sizeof(a));
+    dataset_close(dataset);
+}
+
+/* What a reader of pictures would do: the shape is what is far from the mean; the angle of the
+ * grating is that of the gradients outside it, doubled, because they have no sign. */
+static int32_t guess(const float *image, int32_t orientations)
+{
+    int32_t inside = 0, left = SIDE, right = 0, top = SIDE, bottom = 0;
+    double cosine = 0, sine = 0;
+    float grey[SIDE][SIDE];
+    for (int32_t i = 0; i < SIDE * SIDE; i++) {
+        const float *pixel = image + 3 * (ptrdiff_t)i;
+        grey[i / SIDE][i % SIDE] = (pixel[0] + pixel[1] + pixel[2]) / 3;
+    }
+    for (int32_t y = 1; y < SIDE - 1; y++)
+        for (int32_t x = 1; x < SIDE - 1; x++) {
+            if (fabsf(grey[y][x]) > 1.3F) {
+                inside++;
+                left = x < left ? x : left, right = x > right ? x : right;
+                top = y < top ? y : top, bottom = y > bottom ? y : bottom;
+                continue;
+            }
+            double dx = grey[y][x + 1] - grey[y][x - 1], dy = grey[y + 1][x] - grey[y - 1][x];
+            if (dx * dx + dy * dy > 1.8) /* the rim of the shape */
+                continue;
+            cosine += dx * dx - dy * dy;
+            sine += 2 * dx * dy;
+        }
+    double turn = atan2(sine, cosine) / (2 * 3.141592653589793);
+    int32_t orientation = (int32_t)lround((turn < 0 ? turn + 1 : turn) * orientations);
+    /* A disc fills pi / 4 of the square around it, the cross about half. */
+    double filled = (double)inside / ((right - left + 1) * (bottom - top + 1));
+    return 2 * (orientation % orientations) + (filled < 0.69);
+}
+
+static void procedural_classes_can_be_told_apart_by_both_factors(void **state)
+{
+    (void)state;
+    static const int32_t classes[] = {2, 10, 32};
+    for (int32_t i = 0; i < 3; i++) {
+        struct dataset *dataset = made(SOURCE_PROCEDURAL, classes[i], 3, SPLIT_TRAIN);
+        int32_t shapes = 0, orientations = 0;
+        for (int64_t j = 0; j < 1000; j++) {
+            float image[FLOATS];
+            int32_t label = read_image(dataset, j, 0, false, image);
+            int32_t found = guess(image, classes[i] / 2);
+            assert_int_equal(label, j % classes[i]);
+            shapes += found % 2 == label % 2;
+            orientations += found / 2 == label / 2;
+        }
+        print_message("%d classes: shape %.1f %%, orientation %.1f %% found by a few lines of C\n",
+                      classes[i], shapes / 10.0, orientations / 10.0);
+        assert_true(shapes > 900);
+        assert_true(orientations > (classes[i] == 32 ? 700 : 900));
+        dataset_close(dataset);
+    }
+}
+
+static void what_cannot_be_made_is_refused(void **state)
+{
+    (void)state;
+    struct dataset_spec spec = {.source = SOURCE_PROCEDURAL, .image = SIDE, .classes = 10};
+    assert_refused(&spec, SPLIT_TRAIN, 64, "their number must be given");
+    spec.train_images = 100;
+    assert_refused(&spec, SPLIT_VALIDATION, 64, "their number must be given");
+    spec.classes = 9;
+    assert_refused(&spec, SPLIT_TRAIN, 64, "an even number of classes from 2 to 32, not 9");
+    spec.classes = 34;
+    assert_refused(&spec, SPLIT_TRAIN, 64, "not 34");
+    spec.classes = 10;
+    spec.image = 4;
+    assert_refused(&spec, SPLIT_TRAIN, 64, "have 8 to 1024 pixels a side, not 4");
+    spec.image = 0;
+    assert_refused(&spec, SPLIT_TRAIN, 64, "a size of at least 1 pixel");
+    spec.source = SOURCE_SYNTHETIC;
+    spec.image = 8;
+    spec.classes = 0;
+    assert_refused(&spec, SPLIT_TRAIN, 64, "that of the classes must be given");
+}
+
+/* Byte of a CIFAR-10 record: a label, or a pixel of a plane. */
+static uint8_t cifar_byte(int64_t image, int32_t at)
+{
+    if (at == 0)
+        return (uint8_t)(image % 10);
+    return (uint8_t)(256 * base_uniform(1, (uint64_t)image, (uint64_t)at, 0));
+}
+
+/* Five files of 1 to 5 images and one of 3. */
+static const char *make_cifar(void **state, const char *folder)
+{
+    int64_t image = 0;
+    for (int32_t i = 1; i <= 6; i++) {
+        int32_t count = i <= 5 ? i : 3;
+        uint8_t *data = base_alloc(count, RECORD);
+        for (int32_t j = 0; j < count; j++, image++)
+            for (int32_t k = 0; k < RECORD; k++)
+                data[j * RECORD + k] = cifar_byte(image, k);
+        const char *path = i <= 5 ? fixture_path(state, "%s/data_batch_%d.bin", folder, i)
+                                  : fixture_path(state, "%s/test_batch.bin", folder);
+        fixture_write(path, data, (int64_t)count * RECORD);
+        free(data);
+    }
+    return fixture_path(state, "%s", folder);
+}
+
+static float cifar_value(int64_t image, int32_t x, int32_t y, int32_t c)
+{
+    static const float mean[] = {125.3F, 123.0F, 113.9F}, deviation[] = {63.0F, 62.1F, 66.7F};
+    bool outside = x < 0 || y < 0 || x >= SIDE || y >= SIDE;
+    float byte = outside ? 0 : cifar_byte(image, 1 + (c * SIDE + y) * SIDE + x);
+    return (byte - mean[c]) / deviation[c];
+}
+
+static void cifar10_planes_become_pixels(void **state)
+{
+    struct dataset_spec spec = {.source = SOURCE_CIFAR10, .image = SIDE};
+    spec.path = make_cifar(state, "c");
+    struct dataset *train = opened(&spec, SPLIT_TRAIN), *test = opened(&spec, SPLIT_VALIDATION);
+    float image[FLOATS];
+    assert_int_equal(dataset_count(train), 15);
+    assert_int_equal(dataset_count(test), 3);
+    assert_int_equal(dataset_classes(test), 10);
+    for (int64_t i = 0; i < 18; i++) {
+        assert_int_equal(read_image(i < 15 ? train : test, i % 15, 0, false, image), i % 10);
+        for (int32_t j = 0; j < FLOATS; j++)
+            assert_true(image[j] == cifar_value(i, j / 3 % SIDE, j / 3 / SIDE, j % 3));
+    }
+    dataset_close(train);
+    dataset_close(test);
+}
+
+/* How far the image was moved, and whether it was mirrored; fails when neither explains it. */
+static void find_move(const float *image, int64_t index, int32_t *right, int32_t *down, bool *flip)
+{
+    for (int32_t i = 0; i < 9 * 9 * 2; i++) {
+        int32_t r = i % 9 - 4, d = i / 9 % 9 - 4, turned = i / 81, j = 0;
+        for (; j < FLOATS; j++) {
+            int32_t column = j / 3 % SIDE, x = (turned ? SIDE - 1 - column : column) - r;
+            if (image[j] != cifar_value(index, x, j / 3 / SIDE - d, j % 3))
+                break;
+        }
+        if (j == FLOATS) {
+            *right = r, *down = d, *flip = turned;
+            return;
+        }
+    }
+    fail_msg("image %d is neither moved nor mirrored", (int)index);
+}
+
+static void cifar10_is_augmented_by_moving_and_mirroring(void **state)
+{
+    struct dataset_spec spec = {.source = SOURCE_CIFAR10, .image = SIDE, .seed = 4};
+    spec.path = make_cifar(state, "c");
+    struct dataset *train = opened(&spec, SPLIT_TRAIN);
+    int32_t moved[9] = {0}, dropped[9] = {0}, mirrored = 0, right = 0, down = 0;
+    bool flip = false;
+    for (int64_t i = 0; i < 900; i++) {
+        float image[FLOATS];
+        read_image(train, i % 15, (uint64_t)i / 15, true, image);
+        find_move(image, i % 15, &right, &down, &flip);
+        moved[right + 4]++, dropped[down + 4]++;
+        mirrored += flip;
+    }
+    for (int32_t i = 0; i < 9; i++) { /* 100 each are expected, the deviation is 9.4 */
+        assert_in_range(moved[i], 60, 140);
+        assert_in_range(dropped[i], 60, 140);
+    }
+    assert_in_range(mirrored, 390, 510);
+    dataset_close(train);
+}
+
+static void cifar10_in_the_folder_of_its_archive_is_found(void **state)
+{
+    make_cifar(state, "d/cifar-10-batches-bin");
+    struct dataset_spec spec = {.source = SOURCE_CIFAR10, .image = SIDE};
+    spec.path = fixture_path(state, "d");
+    struct dataset *train = opened(&spec, SPLIT_TRAIN);
+    assert_int_equal(dataset_count(train), 15);
+    dataset_close(train);
+}
+
+static void malformed_cifar10_is_refused(void **state)
+{
+    struct dataset_spec spec = {.source = SOURCE_CIFAR10, .image = SIDE};
+    spec.path = make_cifar(state, "c");
+    spec.train_images = 50000;
+    assert_refused(&spec, SPLIT_TRAIN, 65, "15 training images, but 50000 were expected");
+    spec.train_images = 0;
+    spec.image = 224;
+    assert_refused(&spec, SPLIT_TRAIN, 65, "has images of 32 pixels, but 224 were asked for");
+    spec.image = SIDE;
+    fixture_write(fixture_path(state, "c/data_batch_3.bin"), "short", 5);
+    assert_refused(&spec, SPLIT_TRAIN, 65, "data_batch_3.bin: 5 bytes are no whole number");
+    fixture_write(fixture_path(state, "c/test_batch.bin"), "", 0);
+    assert_refused(&spec, SPLIT_VALIDATION, 65, "test_batch.bin: 0 bytes");
+    remove(fixture_path(state, "c/data_batch_1.bin"));
+    assert_refused(&spec, SPLIT_TRAIN, 66, "data_batch_1.bin: cannot be read: No such file");
+}
+
+static void a_label_that_is_none_is_a_corrupt_image(void **state)
+{
+    struct dataset_spec spec = {.source = SOURCE_CIFAR10, .image = SIDE};
+    spec.path = make_cifar(state, "c");
+    uint8_t record[RECORD] = {10};
+    fixture_write(fixture_path(state, "c/data_batch_1.bin"), record, RECORD);
+    struct dataset *train = opened(&spec, SPLIT_TRAIN);
+    float image[FLOATS];
+    int32_t label = -1;
+    struct text messages = {0};
+    for (int32_t i = 0; i < 3; i++)
+        assert_int_equal(dataset_read(train, 0, (uint64_t)i, false, image, &label), -1);
+    assert_int_equal(dataset_read(train, 1, 0, false, image, &label), 0);
+    assert_int_equal(dataset_corrupt(train, &messages), 1);
+    assert_non_null(strstr(messages.data, "data_batch_1.bin: image 0 has label 10"));
+    assert_null(strchr(strchr(messages.data, '\n') + 1, '\n'));
+    text_release(&messages);
+    dataset_close(train);
+}
+
+int main(void)
+{
+#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(made_images_have_about_zero_mean_and_unit_deviation),
+        cmocka_unit_test(made_images_follow_from_seed_split_and_index),
+        cmocka_unit_test(procedural_images_are_new_in_each_epoch_when_augmented),
+        cmocka_unit_test(procedural_classes_can_be_told_apart_by_both_factors),
+        cmocka_unit_test(what_cannot_be_made_is_refused),
+        WITH_FOLDER(cifar10_planes_become_pixels),
+        WITH_FOLDER(cifar10_is_augmented_by_moving_and_mirroring),
+        WITH_FOLDER(cifar10_in_the_folder_of_its_archive_is_found),
+        WITH_FOLDER(malformed_cifar10_is_refused),
+        WITH_FOLDER(a_label_that_is_none_is_a_corrupt_image),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,379 @@
+#include "exec/input/pack.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "exec/input/pack_file.h"
+#include "tests/input/fixture.h"
+
+enum { SIDE = 32, FLOATS = 3 * SIDE * SIDE, EACH = 4, CLASSES = 3 };
+
+static const int32_t sizes[][2] = {{90, 70}, {60, 110}, {40, 40}, {36, 50}};
+
+/* A folder of CLASSES classes of EACH images, of different sizes and kinds. */
+static const char *make_folder(void **state)
+{
+    for (int32_t i = 0; i < CLASSES * EACH; i++) {
+        struct form form = {.width = sizes[i % EACH][0],
+                            .height = sizes[i % EACH][1],
+                            .components = i == 5 ? 1 : 3,
+                            .subsampling = 1 + i % 2,
+                            .quality = 95,
+                            .progressive = i == 6,
+                            .seed = (uint32_t)i};
+        fixture_write_jpeg(fixture_path(state, "f/%d/%d.jpg", i / EACH, i % EACH), &form);
+    }
+    return fixture_path(state, "f");
+}
+
+static struct pack_job job_of(void **state, const char *to)
+{
+    return (struct pack_job){.from = fixture_path(state, "f"),
+                             .to = fixture_path(state, "%s", to),
+                             .shorter = 37, /* round(32 * 256 / 224) */
+                             .threads = 1};
+}
+
+static struct pack_summary packed(const struct pack_job *job)
+{
+    struct err err = {0};
+    struct pack_summary summary = {0};
+    if (pack_write(job, &summary, &err))
+        fail_msg("%s", err.text);
+    return summary;
+}
+
+static void assert_gone(const char *path)
+{
+    char *part = base_format("%s.part", path);
+    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(access(part, F_OK), -1);
+    free(part);
+}
+
+static void a_pack_holds_all_images_whole(void **state)
+{
+    make_folder(state);
+    struct pack_job job = job_of(state, "a.ftp");
+    struct pack_summary summary = packed(&job), checked = {0};
+    struct err err = {0};
+    assert_int_equal(summary.images, CLASSES * EACH);
+    assert_int_equal(summary.left_out, 0);
+    assert_int_equal(summary.classes, CLASSES);
+    assert_int_equal(summary.least, EACH);
+    assert_int_equal(summary.most, EACH);
+    assert_int_equal(pack_check(job.to, &checked, &err), 0);
+    assert_true(checked.images == summary.images && checked.bytes == summary.bytes);
+    assert_true(checked.least == EACH && checked.most == EACH && checked.shorter == 37);
+    assert_true(checked.classes == CLASSES && checked.split == SPLIT_TRAIN);
+    struct pack_file pack = {0};
+    assert_int_equal(pack_file_open(&pack, job.to, &err), 0);
+    static const uint32_t expected[][2] = {{47, 37}, {37, 67}, {37, 37}, {36, 50}};
+    for (int32_t i = 0; i < CLASSES * EACH; i++) {
+        assert_int_equal(pack.entry[i].width, expected[i % EACH][0]);
+        assert_int_equal(pack.entry[i].height, expected[i % EACH][1]);
+        assert_int_equal(pack.entry[i].label, i / EACH);
+    }
+    pack_file_close(&pack);
+}
+
+/* The greatest difference of two datasets' image, in values of a byte. */
+static double difference(const struct dataset *a, const struct dataset *b, int64_t index,
+                         bool augment)
+{
+    float left[FLOATS], right[FLOATS];
+    int32_t label[2] = {-1, -2};
+    double most = 0;
+    assert_int_equal(dataset_read(a, index, 4, augment, left, &label[0]), 0);
+    assert_int_equal(dataset_read(b, index, 4, augment, right, &label[1]), 0);
+    assert_int_equal(label[0], label[1]);
+    for (int32_t i = 0; i < FLOATS; i++)
+        most = fmax(most, fabs(left[i] - right[i]) * 255 * 0.229);
+    return most;
+}
+
+static void a_pack_validates_like_its_folder(void **state)
+{
+    const char *folder = make_folder(state);
+    struct err err = {0};
+    struct pack_job job = job_of(state, "a.ftp");
+    job.split = SPLIT_VALIDATION;
+    packed(&job);
+    struct dataset_spec spec = {.source = SOURCE_PACK,
+                                .path = "unused",
+                                .validation_path = job.to,
+                                .image = SIDE,
+                                .classes = CLASSES,
+                                .validation_images = CLASSES * EACH};
+    struct dataset *pack = dataset_open(&spec, SPLIT_VALIDATION, &err);
+    spec.source = SOURCE_IMAGEFOLDER;
+    spec.path = spec.validation_path = folder;
+    struct dataset *files = dataset_open(&spec, SPLIT_VALIDATION, &err);
+    assert_non_null(pack);
+    assert_non_null(files);
+    for (int64_t i = 0; i < CLASSES * EACH; i++)
+        if (i % EACH < 3) /* of the fourth the shorter side is resized after packing */
+            assert_true(difference(pack, files, i, false) < 0.52); /* rounded to bytes once */
+    spec.source = SOURCE_PACK;
+    spec.path = job.to;
+    assert_null(dataset_open(&spec, SPLIT_TRAIN, &err));
+    assert_message(&err, 65, "a.ftp: packed as validation images, but opened for training");
+    dataset_close(pack);
+    dataset_close(files);
+}
+
+static void a_pack_of_small_images_trains_like_its_folder(void **state)
+{
+    const char *folder = make_folder(state);
+    struct err err = {0};
+    struct pack_job job = job_of(state, "a.ftp");
+    job.shorter = 1000; /* nothing is resized */
+    packed(&job);
+    struct dataset_spec spec = {.source = SOURCE_PACK, .path = job.to, .image = SIDE, .seed = 9};
+    struct dataset *pack = dataset_open(&spec, SPLIT_TRAIN, &err);
+    spec.source = SOURCE_IMAGEFOLDER;
+    spec.path = spec.validation_path = folder;
+    struct dataset *files = dataset_open(&spec, SPLIT_TRAIN, &err);
+    for (int64_t i = 0; i < CLASSES * EACH; i++)
+        if (i % EACH >= 2) /* of the others a crop may be large enough to be decoded smaller */
+            assert_true(difference(pack, files, i, true) == 0);
+    dataset_close(pack);
+    dataset_close(files);
+}
+
+static void the_bytes_do_not_depend_on_threads(void **state)
+{
+    make_folder(state);
+    struct pack_job job = job_of(state, "a.ftp");
+    packed(&job);
+    int64_t size, other_size;
+    uint8_t *data = fixture_read(job.to, &size);
+    for (job.threads = 2; job.threads <= 4; job.threads++) {
+        packed(&job); /* over the one that is there */
+        uint8_t *other = fixture_read(job.to, &other_size);
+        assert_int_equal(size, other_size);
+        assert_memory_equal(data, other, (size_t)size);
+        free(other);
+    }
+    free(data);
+}
+
+static void tar_files_pack_like_folders(void **state)
+{
+    make_folder(state);
+    struct text tar = {0};
+    for (int32_t i = 0; i < CLASSES * EACH; i++) {
+        int64_t size;
+        char class = (char)('0' + i / EACH);
+        char *name = base_format("%04d.jpg", i);
+        uint8_t *data = fixture_read(fixture_path(state, "f/%d/%d.jpg", i / EACH, i % EACH), &size);
+        fixture_tar(&tar, name, '0', data, size);
+        memcpy(name + 5, "cls", 3);
+        fixture_tar(&tar, name, '0', &class, 1);
+        free(name);
+        free(data);
+    }
+    fixture_tar_end(&tar);
+    fixture_write(fixture_path(state, "t.tar"), tar.data, tar.length);
+    text_release(&tar);
+    struct pack_job job = job_of(state, "a.ftp"), other = job_of(state, "b.ftp");
+    other.from = fixture_path(state, "t.tar");
+    packed(&job);
+    packed(&other);
+    int64_t size, other_size;
+    uint8_t *a = fixture_read(job.to, &size), *b = fixture_read(other.to, &other_size);
+    assert_int_equal(size, other_size);
+    assert_memory_equal(a, b, (size_t)size);
+    free(a);
+    free(b);
+}
+
+static void corrupt_images_are_left_out_or_refused(void **state)
+{
+    make_folder(state);
+    fixture_write(fixture_path(state, "f/1/2.jpg"), "GIF89a", 6);
+    fixture_write(fixture_path(state, "f/2/0.jpg"), "", 0);
+    struct pack_job job = job_of(state, "a.ftp");
+    struct pack_summary summary = packed(&job);
+    assert_int_equal(summary.images, CLASSES * EACH - 2);
+    assert_int_equal(summary.left_out, 2);
+    assert_int_equal(summary.least, EACH - 1);
+    assert_int_equal(remove(job.to), 0);
+    struct err err = {0};
+    job.strict = true;
+    assert_int_equal(pack_write(&job, &summary, &err), -1);
+    assert_message(&err, 65, "f/1/2.jpg: not a JPEG: it begins like a GIF");
+    assert_gone(job.to);
+}
+
+static void nothing_to_pack_is_refused(void **state)
+{
+    struct err err = {0};
+    struct pack_summary summary;
+    fixture_write(fixture_path(state, "f/0/0.jpg"), "GIF89a", 6);
+    struct pack_job job = job_of(state, "a.ftp");
+    assert_int_equal(pack_write(&job, &summary, &err), -1);
+    assert_message(&err, 65, "/f: no image can be read");
+    assert_gone(job.to);
+    job.from = fixture_path(state, "none");
+    assert_int_equal(pack_write(&job, &summary, &err), -1);
+    assert_message(&err, 66, "none: cannot be read");
+}
+
+static void a_damaged_byte_is_found_wherever_it_is(void **state)
+{
+    make_folder(state);
+    struct pack_job job = job_of(state, "a.ftp");
+    packed(&job);
+    int64_t size;
+    uint8_t *data = fixture_read(job.to, &size);
+    struct pack_header header;
+    memcpy(&header, data, sizeof(header));
+    for (int64_t at = 0; at < size; at += at < 56 || at >= (int64_t)header.index ? 1 : 97) {
+        bool gap = at >= 56 && at < PACK_PAGE; /* between the header and the records */
+        struct err err = {0};
+        struct pack_summary summary;
+        data[at] ^= 0x10;
+        fixture_write(job.to, data, size);
+        data[at] ^= 0x10;
+        int failed = pack_check(job.to, &summary, &err);
+        if (!failed && !gap && (uint64_t)at < header.index - PACK_PAGE)
+            fail_msg("byte %d was changed and not found", (int)at);
+        if (failed)
+            assert_message(&err, 65, "a.ftp: ");
+    }
+    free(data);
+}
+
+static void a_pack_that_is_cut_short_is_refused(void **state)
+{
+    make_folder(state);
+    struct pack_job job = job_of(state, "a.ftp");
+    packed(&job);
+    int64_t size;
+    uint8_t *data = fixture_read(job.to, &size);
+    for (int64_t left = 0; left < size; left += 1 + size / 50) {
+        struct err err = {0};
+        struct pack_summary summary;
+        fixture_write(job.to, data, left);
+        assert_int_equal(pack_check(job.to, &summary, &err), -1);
+        assert_message(&err, 65, "a.ftp: ");
+    }
+    struct err err = {0};
+    struct pack_summary summary;
+    data[8] = 2; /* the version */
+    fixture_write(job.to, data, size);
+    assert_int_equal(pack_check(job.to, &summary, &err), -1);
+    assert_message(&err, 65, "a pack of version 2, but this program reads version 1");
+    free(data);
+}
+
+static void a_damaged_record_is_a_corrupt_image(void **state)
+{
+    make_folder(state);
+    struct pack_job job = job_of(state, "a.ftp");
+    packed(&job);
+    int64_t size;
+    uint8_t *data = fixture_read(job.to, &size);
+    data[PACK_PAGE + 100] ^= 1;
+    fixture_write(job.to, data, size);
+    free(data);
+    struct err err = {0};
+    struct dataset_spec spec = {.source = SOURCE_PACK, .path = job.to, .image = SIDE};
+    struct dataset *pack = dataset_open(&spec, SPLIT_TRAIN, &err);
+    float image[FLOATS];
+    int32_t label = -1;
+    assert_int_equal(dataset_read(pack, 0, 0, false, image, &label), -1);
+    assert_int_equal(dataset_read(pack, 1, 0, false, image, &label), 0);
+    assert_int_equal(dataset_corrupt(pack, NULL), 1);
+    dataset_close(pack);
+}
+
+/* Pack with files limited to some kilobytes: what a full disk does, in a child. */
+static void pack_on_a_full_disk(void *argument)
+{
+    const struct pack_job *job = argument;
+    struct rlimit limit = {20000, 20000};
+    struct err err = {0};
+    struct pack_summary summary;
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &limit);
+    int failed = pack_write(job, &summary, &err);
+    if (failed)
+        fputs(err.text, stderr);
+    _exit(failed ? err.exit_code : 0);
+}
+
+static void a_full_disk_leaves_nothing_behind(void **state)
+{
+    make_folder(state);
+    struct pack_job job = job_of(state, "a.ftp");
+    struct text said = {0};
+    assert_int_equal(fixture_child(pack_on_a_full_disk, &job, &said), 74);
+    assert_non_null(strstr(said.data, "a.ftp: cannot be written: File too large"));
+    assert_gone(job.to);
+    text_release(&said);
+}
+
+static void a_failure_leaves_the_old_pack_as_it_was(void **state)
+{
+    make_folder(state);
+    struct pack_job job = job_of(state, "a.ftp");
+    struct text said = {0};
+    packed(&job);
+    int64_t size, other_size;
+    uint8_t *before = fixture_read(job.to, &size);
+    assert_int_equal(fixture_child(pack_on_a_full_disk, &job, &said), 74);
+    uint8_t *after = fixture_read(job.to, &other_size);
+    assert_int_equal(size, other_size);
+    assert_memory_equal(before, after, (size_t)size);
+    text_release(&said);
+    free(before);
+    free(after);
+}
+
+static void a_place_that_cannot_be_written_is_refused(void **state)
+{
+    make_folder(state);
+    struct err err = {0};
+    struct pack_summary summary;
+    struct pack_job job = job_of(state, "a.ftp");
+    job.to = "/proc/none/a.ftp";
+    assert_int_equal(pack_write(&job, &summary, &err), -1);
+    assert_message(&err, 73, "/proc/none/a.ftp: cannot be written: No such file");
+    job = job_of(state, "a.ftp");
+    int fd = open(fixture_path(state, "a.ftp.part"), O_WRONLY | O_CREAT, 0666);
+    assert_int_equal(flock(fd, LOCK_EX), 0);
+    assert_int_equal(pack_write(&job, &summary, &err), -1);
+    assert_message(&err, 73, "a.ftp: cannot be written: another program is writing it");
+    close(fd);
+    packed(&job); /* what a killed program left is no obstacle */
+}
+
+int main(void)
+{
+#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
+    const struct CMUnitTest tests[] = {
+        WITH_FOLDER(a_pack_holds_all_images_whole),
+        WITH_FOLDER(a_pack_validates_like_its_folder),
+        WITH_FOLDER(a_pack_of_small_images_trains_like_its_folder),
+        WITH_FOLDER(the_bytes_do_not_depend_on_threads),
+        WITH_FOLDER(tar_files_pack_like_folders),
+        WITH_FOLDER(corrupt_images_are_left_out_or_refused),
+        WITH_FOLDER(nothing_to_pack_is_refused),
+        WITH_FOLDER(a_damaged_byte_is_found_wherever_it_is),
+        WITH_FOLDER(a_pack_that_is_cut_short_is_refused),
+        WITH_FOLDER(a_damaged_record_is_a_corrupt_image),
+        WITH_FOLDER(a_full_disk_leaves_nothing_behind),
+        WITH_FOLDER(a_failure_leaves_the_old_pack_as_it_was),
+        WITH_FOLDER(a_place_that_cannot_be_written_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

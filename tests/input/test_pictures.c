@@ -1,0 +1,302 @@
+/** @file
+ * Batches of pictures and of files: input_next_pictures() and input_decode().
+ */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/input/input.h"
+#include "exec/input/sampler.h"
+#include "tests/input/fixture.h"
+
+enum { SIDE = 24, PLACE = 12 * SIDE * SIDE, COUNT = 10, SEED = 5 };
+
+/* What image 2 and 5 have, of ten. */
+enum damage { NONE, HEADER, CUT_SHORT, INSIDE };
+
+/* The bytes of image @number. */
+static uint8_t *bytes_of(int32_t number, enum damage damage, int64_t *size)
+{
+    struct form form = {60 + 9 * (number % 5), 50 + 7 * (number % 3), 3, 1 + number % 2, 60,
+                        number % 4 == 3,       (uint32_t)number};
+    uint8_t *data = fixture_jpeg(&form, size);
+    if (number != 2 && number != 5)
+        return data;
+    if (damage == HEADER)
+        *size = 300; /* of about 620 */
+    if (damage == CUT_SHORT || damage == INSIDE)
+        *size -= 120; /* of at least 300 that are pixels */
+    if (damage == HEADER || damage == INSIDE) {
+        data[*size - 2] = 0xff; /* as if all were well */
+        data[*size - 1] = 0xd9;
+    }
+    return data;
+}
+
+static struct dataset *opened(void **state, enum damage damage)
+{
+    struct err err = {0};
+    for (int32_t i = 0; i < COUNT; i++) {
+        int64_t size;
+        uint8_t *data = bytes_of(i, damage, &size);
+        fixture_write(fixture_path(state, "f/%d/%d.jpg", i, i), data, size);
+        free(data);
+    }
+    const char *path = fixture_path(state, "f");
+    struct dataset_spec spec = {.source = SOURCE_IMAGEFOLDER,
+                                .path = path,
+                                .validation_path = path,
+                                .image = SIDE,
+                                .seed = 3};
+    struct dataset *dataset = dataset_open(&spec, SPLIT_TRAIN, &err);
+    if (!dataset)
+        fail_msg("%s", err.text);
+    return dataset;
+}
+
+static struct input_job job_of(int32_t local, enum input_form form)
+{
+    return (struct input_job){.ranks = 1,
+                              .local = local,
+                              .threads = 2,
+                              .prefetch = 2,
+                              .seed = SEED,
+                              .augment = true,
+                              .form = form};
+}
+
+/* A batch that was given out. */
+struct given {
+    uint8_t *pixels;
+    struct crop *crop;
+    int32_t *label;
+    bool augment; /* how it is made */
+};
+
+static struct given room(const struct input_job *job)
+{
+    return (struct given){base_alloc(job->local, PLACE),
+                          base_alloc(job->local, sizeof(struct crop)),
+                          base_alloc(job->local, sizeof(int32_t)), job->augment};
+}
+
+static void release(struct given *given)
+{
+    free(given->pixels);
+    free(given->crop);
+    free(given->label);
+}
+
+static int64_t bytes_used(const struct crop *crop)
+{
+    return crop->file ? crop->file : (int64_t)3 * crop->width * crop->height;
+}
+
+/* Whether @place of the batch is image @index as the dataset has it, in that form. */
+static void assert_picture(const struct dataset *dataset, const struct given *given, int64_t place,
+                           struct sample sample, bool file)
+{
+    uint8_t pixels[PLACE];
+    struct crop crop;
+    int32_t label = -1;
+    assert_int_equal(dataset_read_picture(dataset, sample.index, sample.epoch, given->augment, file,
+                                          pixels, &crop, &label),
+                     0);
+    assert_int_equal(given->label[place], label);
+    assert_int_equal(label, sample.index); /* a class each */
+    assert_memory_equal(&given->crop[place], &crop, sizeof(crop));
+    assert_memory_equal(given->pixels + place * PLACE, pixels, (size_t)bytes_used(&crop));
+}
+
+static void batches_are_what_stands_in_the_stream_on_any_number_of_threads(void **state)
+{
+    enum { LOCAL = 7, BATCHES = 6 };
+    struct dataset *dataset = opened(state, NONE);
+    struct input_job job = job_of(LOCAL, INPUT_PICTURES);
+    struct given given = room(&job);
+    for (int32_t form = INPUT_PICTURES; form <= INPUT_FILES; form++)
+        for (int32_t threads = 1; threads <= 4; threads++) {
+            job.form = (enum input_form)form;
+            job.threads = threads;
+            job.prefetch = 1 + threads % 3;
+            job.position = 40;
+            struct input *input = input_new(dataset, &job);
+            for (int64_t b = 0; b < BATCHES; b++) {
+                input_next_pictures(input, given.pixels, given.crop, given.label);
+                for (int64_t i = 0; i < LOCAL; i++)
+                    assert_picture(dataset, &given, i, sampler_at(SEED, COUNT, 40 + b * LOCAL + i),
+                                   form == INPUT_FILES);
+            }
+            assert_int_equal(input_position(input), 40 + BATCHES * LOCAL);
+            assert_int_equal(input_report(input).batches, BATCHES);
+            assert_int_equal(input_report(input).replaced, 0);
+            input_free(input);
+        }
+    release(&given);
+    dataset_close(dataset);
+}
+
+static void a_file_that_is_decoded_here_is_the_picture(void **state)
+{
+    enum { LOCAL = 6 };
+    struct dataset *dataset = opened(state, NONE);
+    struct input_job job = job_of(LOCAL, INPUT_FILES);
+    struct input *input = input_new(dataset, &job);
+    struct given given = room(&job);
+    for (int64_t b = 0; b < 4; b++) {
+        input_next_pictures(input, given.pixels, given.crop, given.label);
+        for (int32_t i = LOCAL - 1; i >= 0; i--) {
+            assert_true(given.crop[i].file > 0);
+            input_decode(input, i, given.pixels + (int64_t)i * PLACE, &given.crop[i],
+                         &given.label[i]);
+            assert_int_equal(given.crop[i].file, 0);
+            assert_picture(dataset, &given, i, sampler_at(SEED, COUNT, b * LOCAL + i), false);
+        }
+    }
+    assert_int_equal(input_report(input).replaced, 0);
+    input_free(input);
+    release(&given);
+    dataset_close(dataset);
+}
+
+static bool damaged(int64_t index)
+{
+    return index == 2 || index == 5;
+}
+
+/* The first sound image at @position of the stream or behind it. */
+static struct sample sound(int64_t position)
+{
+    int64_t start = position - position % COUNT, place = position % COUNT;
+    while (damaged(sampler_at(SEED, COUNT, start + place).index))
+        place = (place + 1) % COUNT;
+    return sampler_at(SEED, COUNT, start + place);
+}
+
+static void assert_named(const struct dataset *dataset, int64_t count)
+{
+    struct text messages = {0};
+    assert_int_equal(dataset_corrupt(dataset, &messages), count);
+    if (count) {
+        assert_non_null(strstr(messages.data, "f/2/2.jpg"));
+        assert_non_null(strstr(messages.data, "f/5/5.jpg"));
+    }
+    text_release(&messages);
+}
+
+/* Three epochs of files of which two cannot be used, as their header or end says. */
+static void check_replaced(void **state, enum damage damage)
+{
+    struct dataset *dataset = opened(state, damage);
+    struct input_job job = job_of(COUNT, INPUT_FILES);
+    job.augment = false; /* all of a picture counts */
+    struct input *input = input_new(dataset, &job);
+    struct given given = room(&job);
+    for (int64_t b = 0; b < 3; b++) {
+        input_next_pictures(input, given.pixels, given.crop, given.label);
+        for (int64_t i = 0; i < COUNT; i++)
+            assert_picture(dataset, &given, i, sound(b * COUNT + i), true);
+    }
+    assert_int_equal(input_report(input).replaced, 6);
+    assert_named(dataset, 2);
+    /* What stands in for another is counted once, whoever decodes it. */
+    for (int32_t i = 0; i < COUNT; i++)
+        input_decode(input, i, given.pixels + (int64_t)i * PLACE, &given.crop[i], &given.label[i]);
+    for (int64_t i = 0; i < COUNT; i++)
+        assert_picture(dataset, &given, i, sound(2 * COUNT + i), false);
+    assert_int_equal(input_report(input).replaced, 6);
+    input_free(input);
+    release(&given);
+    dataset_close(dataset);
+}
+
+static void a_file_without_a_header_is_replaced(void **state)
+{
+    check_replaced(state, HEADER);
+}
+
+static void a_file_without_an_end_is_replaced(void **state)
+{
+    check_replaced(state, CUT_SHORT);
+}
+
+static void a_file_that_nobody_can_decode_is_replaced_when_that_is_found(void **state)
+{
+    struct dataset *dataset = opened(state, INSIDE);
+    struct input_job job = job_of(COUNT, INPUT_FILES);
+    job.augment = false;
+    struct input *input = input_new(dataset, &job);
+    struct given given = room(&job);
+    for (int64_t b = 0; b < 3; b++) {
+        input_next_pictures(input, given.pixels, given.crop, given.label);
+        assert_int_equal(input_report(input).replaced, 2 * b);
+        assert_named(dataset, b ? 2 : 0);
+        for (int32_t i = 0; i < COUNT; i++) {
+            struct sample sample = sampler_at(SEED, COUNT, b * COUNT + i);
+            assert_picture(dataset, &given, i, sample, true);
+            for (int32_t again = 0; damaged(sample.index) && again < 2; again++)
+                input_decode(input, i, given.pixels + (int64_t)i * PLACE, &given.crop[i],
+                             &given.label[i]);
+            if (damaged(sample.index))
+                assert_picture(dataset, &given, i, sound(b * COUNT + i), false);
+        }
+        assert_int_equal(input_report(input).replaced, 2 * b + 2);
+    }
+    assert_named(dataset, 2);
+    input_free(input);
+    release(&given);
+    dataset_close(dataset);
+}
+
+static void damaged_pixels_are_found_where_they_are_decoded_here(void **state)
+{
+    struct dataset *dataset = opened(state, INSIDE);
+    struct input_job job = job_of(COUNT, INPUT_PICTURES);
+    job.augment = false;
+    struct input *input = input_new(dataset, &job);
+    struct given given = room(&job);
+    input_next_pictures(input, given.pixels, given.crop, given.label);
+    for (int64_t i = 0; i < COUNT; i++)
+        assert_picture(dataset, &given, i, sound(i), false);
+    assert_int_equal(input_report(input).replaced, 2);
+    assert_named(dataset, 2);
+    input_free(input);
+    release(&given);
+    dataset_close(dataset);
+}
+
+/* Of each place only what is used is written: what is behind it is the caller's. */
+static void no_more_is_written_than_a_picture_takes(void **state)
+{
+    enum { LOCAL = 5 };
+    struct dataset *dataset = opened(state, NONE);
+    struct input_job job = job_of(LOCAL, INPUT_PICTURES);
+    struct given given = room(&job);
+    for (int32_t form = INPUT_PICTURES; form <= INPUT_FILES; form++) {
+        job.form = (enum input_form)form;
+        struct input *input = input_new(dataset, &job);
+        memset(given.pixels, 0x5a, (size_t)LOCAL * PLACE);
+        input_next_pictures(input, given.pixels, given.crop, given.label);
+        for (int32_t i = 0; i < LOCAL; i++)
+            for (int64_t at = bytes_used(&given.crop[i]); at < PLACE; at++)
+                assert_int_equal(given.pixels[(int64_t)i * PLACE + at], 0x5a);
+        input_free(input);
+    }
+    release(&given);
+    dataset_close(dataset);
+}
+
+int main(void)
+{
+#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
+    const struct CMUnitTest tests[] = {
+        WITH_FOLDER(batches_are_what_stands_in_the_stream_on_any_number_of_threads),
+        WITH_FOLDER(a_file_that_is_decoded_here_is_the_picture),
+        WITH_FOLDER(a_file_without_a_header_is_replaced),
+        WITH_FOLDER(a_file_without_an_end_is_replaced),
+        WITH_FOLDER(a_file_that_nobody_can_decode_is_replaced_when_that_is_found),
+        WITH_FOLDER(damaged_pixels_are_found_where_they_are_decoded_here),
+        WITH_FOLDER(no_more_is_written_than_a_picture_takes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
