@@ -1,0 +1,17 @@
+#pragma once
+
+/** @file
+ * Failures of the CUDA runtime.
+ */
+
+#include <cuda_runtime_api.h>
+
+/** Make @call; where it fails, say so with its place and end the job with exit code 70. */
+#define CUDA_CHECK(call) cuda_check((call), #call, __FILE__, __LINE__)
+
+/** See CUDA_CHECK(). */
+void cuda_check(cudaError_t error, const char *call, const char *file, int line);
+
+/** End as CUDA_CHECK() does if a kernel could not be launched since the last call; @what was
+ * launched. */
+void cuda_check_launches(const char *what);

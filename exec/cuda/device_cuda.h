@@ -1,0 +1,28 @@
+#pragma once
+
+/** @file
+ * A GPU of NVIDIA that trains: convolutions by cuDNN (exec/cuda/conv.h), everything else by own
+ * kernels (exec/cuda/kernels.h), in fp32, fp16 or bf16 with fp32 master weights.
+ *
+ * Activations are NHWC with channels padded to a multiple of 8, and the padding is 0.  Batch norm
+ * is applied with the ReLU and the residual add in one pass, also those of a projection; bit masks
+ * remember the ReLU.  Gradients lie in the order of exec/layout.h, tensor by tensor, but inside a
+ * weight as (out, height, width, in); read() and write() turn them round.
+ *
+ * Everything but pictures on their way (exec/cuda/feed.h) lies in one allocation, made by open.
+ * What changes from iteration to iteration (learning rate, loss scale, images) lies in the memory
+ * of its slot, so an iteration that was captured once per slot can be launched again.
+ */
+
+#include "exec/device.h"
+
+/** The name is "cuda". */
+extern const struct device_ops device_cuda_ops;
+
+/** Bytes of the device's memory for @job, without the workspace of convolutions and nvJPEG's. */
+int64_t device_cuda_bytes(const struct device_job *job);
+
+/** How tensor @tensor of @model lies in the flat arrays of this device: as (@out, @taps, @in) where
+ * torchvision has (@out, @in, @taps). */
+void device_cuda_order(const struct model *model, int32_t tensor, int32_t *out, int32_t *taps,
+                       int32_t *in);

@@ -1,0 +1,279 @@
+#include "exec/cuda/device_cuda_pass.h"
+
+#include <assert.h>
+
+#include "core/base.h"
+
+/* The value of a layer.  One that is not written while training is written in inference, to where
+ * its gradient would lie. */
+static void *value(const struct place *place, bool trains)
+{
+    return place->applied && !trains ? place->given[0] : place->y;
+}
+
+/* What layer @index reads. */
+static const void *source(const struct device_state *state, int32_t index, const void *images,
+                          bool trains)
+{
+    int32_t from = state->graph.node[index].source;
+    return from >= 0 ? value(&state->place[from], trains) : images;
+}
+
+/* Let @call apply the batch norm that layer @index reads, and its ReLU. */
+static void apply_source(const struct device_state *state, int32_t index, struct conv_call *call)
+{
+    int32_t norm = state->graph.node[index].source;
+    call->x = state->place[state->graph.node[norm].source].y;
+    call->factors = state->place[norm].halves;
+}
+
+/* ---- forward ---- */
+
+static void run_convolution(const struct device_state *state, cudaStream_t stream, int32_t index,
+                            const void *images, bool trains)
+{
+    const struct layer *layer = &state->job.model->layer[index];
+    const struct place *place = &state->place[index];
+    enum conv_op op = CONV_FORWARD;
+    if (trains && place->plan[CONV_FORWARD_APPLIED_SUMS])
+        op = CONV_FORWARD_APPLIED_SUMS;
+    else if (trains && place->plan[CONV_FORWARD_SUMS])
+        op = CONV_FORWARD_SUMS;
+    struct conv_call call = {.x = source(state, index, images, trains),
+                             .w = place->working,
+                             .y = place->y,
+                             .sums = conv_sums(op) ? state->scratch.partial : NULL,
+                             .workspace = state->scratch.workspace};
+    if (conv_applies(op))
+        apply_source(state, index, &call);
+    conv_run(place->plan[op], stream, &call);
+    if (layer->bias || layer->relu)
+        kernel_bias(stream, state->type, place->rows, place->channels, place->y, place->vector,
+                    layer->relu, trains ? place->mask : NULL, place->y);
+}
+
+/* Fill the factors of batch norm @index from the statistics of the batch, which move the running
+ * ones. */
+static void find_statistics(const struct device_state *state, cudaStream_t stream, int32_t index,
+                            int32_t micro)
+{
+    const struct scenario *scenario = state->job.scenario;
+    const struct place *place = &state->place[index];
+    const struct place *from = &state->place[state->graph.node[index].source];
+    double share = scenario->training.batch_norm.statistics == BN_STATISTICS_LAST
+                       ? 1
+                       : scenario->training.batch_norm.momentum;
+    struct kernel_running running = {.mean = place->running,
+                                     .variance = place->running + place->channels,
+                                     .keep = (float)(micro == 0 ? 1 - share : 1),
+                                     .take = (float)(share / state->job.micro_batches)};
+    int32_t count = 1; /* the convolution has left them */
+    if (!from->plan[CONV_FORWARD_SUMS] && !from->plan[CONV_FORWARD_APPLIED_SUMS])
+        count = kernel_sums(stream, state->type, place->rows, place->channels, from->y,
+                            state->scratch.partial);
+    kernel_statistics(stream, place->rows, place->channels, scenario->training.batch_norm.epsilon,
+                      count, state->scratch.partial, place->vector, running, place->statistics,
+                      place->factors, place->halves);
+}
+
+/* Batch norm @index; once both are there, with what the residual branch brings and the ReLU. */
+static void normalise(const struct device_state *state, cudaStream_t stream, int32_t index,
+                      int32_t micro)
+{
+    const struct graph_node *node = &state->graph.node[index];
+    const struct place *last = &state->place[index], *place = &state->place[node->finishes];
+    int32_t whose = node->finishes, added = node->residual;
+    bool relu = state->job.model->layer[whose].relu;
+    const void *x = state->place[state->graph.node[whose].source].y, *residual = NULL;
+    if (micro >= 0)
+        find_statistics(state, stream, index, micro);
+    else
+        kernel_inference(stream, last->channels, state->job.scenario->training.batch_norm.epsilon,
+                         last->vector, last->running, last->running + last->channels,
+                         last->factors);
+    if (node->finish != index)
+        return; /* the projection's last layer adds both */
+    if (place->applied && micro >= 0)
+        return; /* the convolution that reads it applies the factors */
+    if (whose != index)
+        residual = state->place[node->source].y;
+    else if (added >= 0)
+        residual = state->place[added].y;
+    kernel_apply(stream, state->type, place->rows, place->channels, x, place->factors, residual,
+                 whose != index ? last->factors : NULL, relu, micro >= 0 ? place->mask : NULL,
+                 value(place, micro >= 0));
+}
+
+void cuda_pass_forward(struct device_state *state, cudaStream_t stream, int32_t index,
+                       const void *images, int32_t micro)
+{
+    const struct layer *layer = &state->job.model->layer[index];
+    const struct place *place = &state->place[index];
+    switch (layer->op) {
+    case LAYER_CONVOLUTION:
+    case LAYER_LINEAR:
+        run_convolution(state, stream, index, images, micro >= 0);
+        break;
+    case LAYER_BATCH_NORM:
+        normalise(state, stream, index, micro);
+        break;
+    case LAYER_MAX_POOL:
+    case LAYER_AVERAGE_POOL:
+        kernel_pool(stream, state->type, layer, state->micro, place->channels,
+                    source(state, index, images, micro >= 0), place->winner, place->y);
+        break;
+    case LAYER_OP_COUNT:
+        assert(!"a kind of layer");
+    }
+}
+
+void cuda_pass_loss(struct device_state *state, cudaStream_t stream, struct slot *slot,
+                    int32_t micro)
+{
+    const struct device_job *job = &state->job;
+    const struct place *last = &state->place[job->model->layer_count - 1];
+    kernel_loss(stream, state->type, state->micro, job->model->classes, last->channels, last->y,
+                slot->label + (int64_t)micro * state->micro,
+                job->scenario->training.label_smoothing, &slot->words->update.loss_scale,
+                1 / (float)job->micro_batches, state->scratch.losses, &slot->words->outcome.loss,
+                last->given[0]);
+}
+
+/* ---- backward ---- */
+
+/* Add what micro-batch @micro brings to the gradient of @tensor; the last one completes it. */
+static void pack(const struct device_state *state, cudaStream_t stream,
+                 const struct kernel_tensor *tensor, enum dtype type, const void *dw, int32_t micro)
+{
+    bool last = micro == state->job.micro_batches - 1;
+    int64_t size = dtype_size(state->gradient_type);
+    char *gradient = (char *)state->gradient + tensor->offset * size;
+    float *sum = state->sum ? state->sum + tensor->offset : NULL;
+    bool wanted = last && (const void *)state->sum != state->gradient;
+    kernel_pack(stream, tensor, type, dw, micro == 0, sum, state->gradient_type,
+                wanted ? gradient : NULL);
+}
+
+/* Two tensors of a batch norm whose channels need no padding are one. */
+static void pack_norm(const struct device_state *state, cudaStream_t stream, int32_t index,
+                      int32_t micro)
+{
+    const struct place *place = &state->place[index];
+    const float *dw = state->scratch.gradient;
+    struct kernel_tensor tensor = state->tensor[place->tensor];
+    if (tensor.in == place->channels) {
+        tensor.in = tensor.padded_in = 2 * place->channels;
+        pack(state, stream, &tensor, DTYPE_FP32, dw, micro);
+        return;
+    }
+    pack(state, stream, &tensor, DTYPE_FP32, dw, micro);
+    pack(state, stream, &state->tensor[place->tensor + 1], DTYPE_FP32, dw + place->channels, micro);
+}
+
+/* The gradient of the value of layer @whose, cut by its ReLU, and batch norm @index behind it. */
+struct norm_gradient {
+    int32_t index;
+    const void *dy, *more;
+    struct kernel_cut cut;
+    void *dz; /* where dy and more are added and cut; NULL: nobody else needs that */
+    void *dx;
+};
+
+static void run_norm(const struct device_state *state, cudaStream_t stream,
+                     const struct norm_gradient *g, int32_t micro)
+{
+    const struct place *place = &state->place[g->index];
+    const void *x = state->place[state->graph.node[g->index].source].y;
+    const struct scratch *scratch = &state->scratch;
+    const struct kernel_cut done = {0};
+    int32_t count =
+        kernel_backward_sums(stream, state->type, place->rows, place->channels, g->dy, g->more,
+                             g->cut, x, place->statistics, g->dz, scratch->partial);
+    kernel_backward_factors(stream, place->rows, place->channels, count, scratch->partial,
+                            place->vector, place->statistics, scratch->gradient, scratch->factors);
+    pack_norm(state, stream, g->index, micro);
+    kernel_backward_apply(stream, state->type, place->rows, place->channels, g->dz ? g->dz : g->dy,
+                          g->dz ? done : g->cut, x, scratch->factors, g->dx);
+}
+
+/* A projection's batch norm and that of its main branch get the same gradient: the main branch's
+ * pass forms it, and the projection's overwrites it. */
+static void run_norms(const struct device_state *state, cudaStream_t stream, int32_t index,
+                      int32_t micro)
+{
+    const struct graph_node *node = &state->graph.node[index];
+    int32_t whose = node->finishes;
+    const struct place *place = &state->place[whose];
+    if (node->finish != index)
+        return; /* done in the projection's last layer */
+    bool shared = place->given[1] || ((whose != index || node->residual >= 0) && place->mask);
+    void *dz = shared ? place->given[0] : NULL;
+    struct norm_gradient first = {
+        .index = whose,
+        .dy = place->given[0],
+        .more = place->given[1],
+        .cut = {.mask = place->mask, .factors = place->applied ? place->factors : NULL},
+        .dz = dz,
+        .dx = place->dx};
+    run_norm(state, stream, &first, micro);
+    if (whose == index)
+        return;
+    struct norm_gradient second = {
+        .index = index, .dy = place->given[0], .dx = state->place[index].dx};
+    run_norm(state, stream, &second, micro);
+}
+
+/* Complete the gradient of the value of layer @index, which is no batch norm. */
+static void settle(const struct device_state *state, cudaStream_t stream, int32_t index)
+{
+    const struct place *place = &state->place[index];
+    if (place->given[1] || place->mask)
+        kernel_mask(stream, state->type, place->rows * place->channels, place->given[0],
+                    place->given[1], place->mask, place->given[0]);
+}
+
+void cuda_pass_backward_data(struct device_state *state, cudaStream_t stream, int32_t index,
+                             int32_t micro)
+{
+    const struct layer *layer = &state->job.model->layer[index];
+    const struct place *place = &state->place[index];
+    if (layer->op == LAYER_BATCH_NORM) {
+        run_norms(state, stream, index, micro);
+        return;
+    }
+    settle(state, stream, index);
+    if (layer->op == LAYER_MAX_POOL || layer->op == LAYER_AVERAGE_POOL) {
+        kernel_pool_backward(stream, state->type, layer, state->micro, place->channels,
+                             place->winner, place->given[0], place->dx);
+        return;
+    }
+    struct conv_call call = {.w = place->working,
+                             .dy = place->given[0],
+                             .dx = place->dx,
+                             .workspace = state->scratch.workspace};
+    conv_run(place->plan[CONV_BACKWARD_DATA], stream, &call);
+}
+
+void cuda_pass_backward_filter(struct device_state *state, cudaStream_t stream, int32_t index,
+                               const void *images, int32_t micro)
+{
+    const struct place *place = &state->place[index];
+    const struct scratch *scratch = &state->scratch;
+    if (state->graph.node[index].source < 0)
+        settle(state, stream, index); /* else its data step has */
+    struct conv_call call = {.x = source(state, index, images, true),
+                             .dy = place->given[0],
+                             .dw = scratch->dw,
+                             .workspace = scratch->workspace};
+    bool applied = place->plan[CONV_BACKWARD_FILTER_APPLIED];
+    if (applied)
+        apply_source(state, index, &call);
+    conv_run(place->plan[applied ? CONV_BACKWARD_FILTER_APPLIED : CONV_BACKWARD_FILTER], stream,
+             &call);
+    pack(state, stream, &state->tensor[place->tensor], state->type, scratch->dw, micro);
+    if (!state->job.model->layer[index].bias)
+        return;
+    kernel_bias_backward(stream, state->type, place->rows, place->channels, place->given[0],
+                         scratch->partial, scratch->gradient);
+    pack(state, stream, &state->tensor[place->tensor + 1], DTYPE_FP32, scratch->gradient, micro);
+}

@@ -1,0 +1,17 @@
+#pragma once
+
+/** @file
+ * Which plan each convolution of a network runs; inside exec/cuda/device_cuda*.c alone.
+ *
+ * A value of batch norm and ReLU that one convolution alone reads need not be written: the
+ * convolution, and backward the gradient of its weights, can apply both to what they read.  Whether
+ * that is faster differs from layer to layer and from device to device, so all ways are timed, and
+ * what was seen is kept beside the plans (exec/cuda/conv.h): who shares a file does the same.
+ */
+
+#include "exec/cuda/device_cuda_state.h"
+
+/** Find the plans of all layers, in struct place; those that are not to be run are NULL.  Before
+ * memory is laid out: where place.applied is then set, the value is never written while training.
+ * @return 0, or -1 (exit code 69): a layer that cuDNN cannot run. */
+int cuda_plans_find(struct device_state *state, struct err *err);

@@ -1,0 +1,379 @@
+#include "exec/cuda/device_cuda_state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/base.h"
+#include "exec/cuda/check.h"
+#include "exec/cuda/device_cuda_plans.h"
+#include "exec/cuda/device_cuda_weights.h"
+#include "exec/cuda/stream_cuda.h"
+
+/* Numbers of different arrays come from different streams of the seed. */
+enum { NOISE_IMAGES = 1, NOISE_LABELS };
+
+/* The one allocation while it is given out; without @base only measured. */
+struct arena {
+    char *base;
+    size_t used;
+};
+
+static void *take(struct arena *arena, int64_t count, int64_t size)
+{
+    void *place = arena->base ? arena->base + arena->used : NULL;
+    arena->used += ((size_t)(count * size) + 255) / 256 * 256;
+    return place;
+}
+
+int32_t cuda_state_pad(int32_t channels)
+{
+    return (channels + KERNEL_CHANNELS - 1) / KERNEL_CHANNELS * KERNEL_CHANNELS;
+}
+
+static int64_t padded_elements(struct shape shape)
+{
+    return (int64_t)cuda_state_pad(shape.channels) * shape.height * shape.width;
+}
+
+static bool has_weights(const struct layer *layer)
+{
+    return layer->op == LAYER_CONVOLUTION || layer->op == LAYER_LINEAR;
+}
+
+static bool has_pictures(const struct device_state *state)
+{
+    return state->job.source.next_pictures;
+}
+
+static bool noise(const struct device_state *state)
+{
+    return !state->job.source.next && !has_pictures(state);
+}
+
+/* Most images that are on the device as fp32 at once: those of score(), or a batch of next(). */
+static int64_t raw_images(const struct device_state *state)
+{
+    return noise(state) || has_pictures(state) ? state->micro : state->job.batch;
+}
+
+/* ---- memory ---- */
+
+static void lay_out_weights(struct device_state *state, struct arena *arena)
+{
+    int64_t count = state->layout.parameters;
+    int32_t tensors = state->job.model->tensor_count, chunks = cuda_state_chunks(state);
+    struct kernel_parameters *p = &state->parameters;
+    bool sums = state->job.micro_batches > 1;
+    *p = (struct kernel_parameters){.tensors = tensors,
+                                    .chunks = chunks,
+                                    .gradient_type = state->gradient_type,
+                                    .working_type = state->type};
+    state->gradient = take(arena, count, dtype_size(state->gradient_type));
+    if (sums && state->gradient_type == DTYPE_FP32)
+        state->sum = state->gradient;
+    else if (sums)
+        state->sum = take(arena, count, sizeof(float));
+    p->gradient = state->gradient;
+    p->parameter = take(arena, count, sizeof(float));
+    p->momentum = take(arena, count, sizeof(float));
+    p->working = take(arena, cuda_state_working_elements(state), dtype_size(state->type));
+    p->tensor = take(arena, tensors, sizeof(*p->tensor));
+    p->chunk = take(arena, chunks, sizeof(*p->chunk));
+    p->first_chunk = take(arena, tensors + 1, sizeof(*p->first_chunk));
+    p->norms = take(arena, 2 * (int64_t)chunks, sizeof(*p->norms));
+    p->rates = take(arena, tensors, sizeof(*p->rates));
+}
+
+/* Biases and batch norm's parameters are read where the masters lie, unless they need padding. */
+static void lay_out_vector(struct device_state *state, struct arena *arena, int32_t index)
+{
+    const struct layer *layer = &state->job.model->layer[index];
+    struct place *place = &state->place[index];
+    bool norm = layer->op == LAYER_BATCH_NORM;
+    if (!norm && !layer->bias) {
+        if (layer->relu)
+            place->vector = take(arena, place->channels, sizeof(float)); /* zeros */
+        return;
+    }
+    int64_t offset = state->tensor[place->tensor + !norm].offset;
+    place->copied = layer->out.channels != place->channels;
+    if (place->copied)
+        place->vector = take(arena, (norm ? 2 : 1) * (int64_t)place->channels, sizeof(float));
+    else if (arena->base)
+        place->vector = state->parameters.parameter + offset;
+}
+
+static void lay_out_place(struct device_state *state, struct arena *arena, int32_t index)
+{
+    const struct layer *layer = &state->job.model->layer[index];
+    struct place *place = &state->place[index];
+    int64_t size = dtype_size(state->type);
+    place->channels = cuda_state_pad(layer->out.channels);
+    place->rows = (int64_t)state->micro * layer->out.height * layer->out.width;
+    int64_t elements = place->rows * place->channels;
+    if (state->graph.node[index].finishes == index && !place->applied)
+        place->y = take(arena, elements, size);
+    if (layer->relu && !place->applied)
+        place->mask = take(arena, (elements + 31) / 32, sizeof(uint32_t));
+    if (layer->op == LAYER_MAX_POOL)
+        place->winner = take(arena, elements, 1);
+    if (layer->op == LAYER_BATCH_NORM) {
+        place->statistics = take(arena, 2 * (int64_t)place->channels, sizeof(float));
+        place->factors = take(arena, 2 * (int64_t)place->channels, sizeof(float));
+        place->running = take(arena, 2 * (int64_t)place->channels, sizeof(float));
+        if (place->applied)
+            place->halves = take(arena, 2 * (int64_t)place->channels, size);
+    }
+    lay_out_vector(state, arena, index);
+    if (has_weights(layer) && arena->base)
+        place->working =
+            (char *)state->parameters.working + state->tensor[place->tensor].padded * size;
+}
+
+/* The plan counts channels without padding: a buffer is as large as the largest that lies in it. */
+static void lay_out_gradients(struct device_state *state, struct arena *arena)
+{
+    const struct backward_plan *plan = &state->plan;
+    int64_t *elements = base_alloc(plan->buffers, sizeof(*elements));
+    void **buffer = base_alloc(plan->buffers, sizeof(*buffer));
+    for (int32_t i = 0; i < state->graph.layer_count; i++) {
+        const struct layer *layer = &state->job.model->layer[i];
+        bool norm = layer->op == LAYER_BATCH_NORM;
+        int64_t out = padded_elements(layer->out), in = norm ? out : padded_elements(layer->in);
+        const int32_t used[] = {plan->place[i].given[0], plan->place[i].given[1],
+                                plan->place[i].dx};
+        for (int32_t k = 0; k < 3; k++) {
+            int64_t needed = k < 2 ? out : in;
+            if (used[k] >= 0 && elements[used[k]] < needed)
+                elements[used[k]] = needed;
+        }
+    }
+    for (int32_t i = 0; i < plan->buffers; i++)
+        buffer[i] = take(arena, state->micro * elements[i], dtype_size(state->type));
+    for (int32_t i = 0; i < state->graph.layer_count; i++) {
+        const struct plan_place *from = &plan->place[i];
+        for (int32_t k = 0; k < 2; k++)
+            state->place[i].given[k] = from->given[k] >= 0 ? buffer[from->given[k]] : NULL;
+        state->place[i].dx = from->dx >= 0 ? buffer[from->dx] : NULL;
+    }
+    free(elements);
+    free(buffer);
+}
+
+/* One batch of noise serves all slots. */
+static void lay_out_input(struct device_state *state, struct arena *arena)
+{
+    const struct device_job *job = &state->job;
+    int64_t size = dtype_size(state->type);
+    int64_t images = job->batch * state->pixels * state->image;
+    int64_t raw = raw_images(state) * shape_elements(job->model->layer[0].in);
+    for (int32_t i = 0; i < job->slots; i++) {
+        struct slot *slot = &state->slot[i];
+        bool shares = noise(state) && i > 0;
+        slot->words = take(arena, 1, sizeof(*slot->words));
+        slot->images = shares ? state->slot[0].images : take(arena, images, size);
+        slot->label = shares ? state->slot[0].label : take(arena, job->batch, sizeof(int32_t));
+    }
+    state->scored = state->slot[0].images;
+    if (noise(state))
+        state->scored = take(arena, state->micro * state->pixels * state->image, size);
+    state->raw = take(arena, raw, sizeof(float));
+}
+
+static void lay_out_scratch(struct device_state *state, struct arena *arena)
+{
+    struct scratch *scratch = &state->scratch;
+    int64_t widest = 0, largest = 0;
+    for (int32_t i = 0; i < state->graph.layer_count; i++)
+        widest = state->place[i].channels > widest ? state->place[i].channels : widest;
+    for (int32_t t = 0; t < state->parameters.tensors; t++) {
+        const struct kernel_tensor *tensor = &state->tensor[t];
+        int64_t padded = (int64_t)cuda_state_pad(tensor->out) * tensor->taps * tensor->padded_in;
+        largest = padded > largest ? padded : largest;
+    }
+    scratch->partial = take(arena, KERNEL_PARTIALS * 2 * widest, sizeof(float));
+    scratch->factors = take(arena, 3 * widest, sizeof(float));
+    scratch->gradient = take(arena, 2 * widest, sizeof(float));
+    scratch->dw = take(arena, largest, dtype_size(state->type));
+    scratch->losses = take(arena, state->micro, sizeof(float));
+    scratch->scores = take(arena, (int64_t)state->micro * state->job.model->classes, sizeof(float));
+    scratch->workspace = take(arena, (int64_t)state->workspace, 1);
+}
+
+static size_t lay_out(struct device_state *state, char *base)
+{
+    struct arena arena = {.base = base};
+    lay_out_weights(state, &arena);
+    for (int32_t i = 0; i < state->graph.layer_count; i++)
+        lay_out_place(state, &arena, i);
+    lay_out_gradients(state, &arena);
+    lay_out_input(state, &arena);
+    lay_out_scratch(state, &arena);
+    return arena.used;
+}
+
+static int refuse_memory(const struct device_state *state, size_t bytes, struct err *err)
+{
+    size_t available = 0, total = 0;
+    char way_out[64] = "one image at once is too many for it";
+    if (state->micro > 1)
+        snprintf(way_out, sizeof(way_out), "use --set training.micro_batch=%d, or a smaller batch",
+                 state->micro / 2);
+    cudaGetLastError(); /* or the next launch would be blamed */
+    CUDA_CHECK(cudaMemGetInfo(&available, &total));
+    return err_add_code(err, 69,
+                        "a batch of %d images, %d at once, takes %.2f GB on the GPU, of whose "
+                        "%.2f GB %.2f GB are free: %s",
+                        state->job.batch, state->micro, 1e-9 * (double)bytes, 1e-9 * (double)total,
+                        1e-9 * (double)available, way_out);
+}
+
+/* Pictures on their way lie outside the one allocation. */
+static size_t feed_bytes(const struct device_state *state)
+{
+    return has_pictures(state) ? feed_memory(&state->job.source, state->job.batch,
+                                             state->job.model->layer[0].in.width)
+                               : 0;
+}
+
+static int allocate(struct device_state *state, struct err *err)
+{
+    size_t bytes = lay_out(state, NULL);
+    cudaStream_t stream = cuda_stream_handle(state->stream);
+    if (cudaMalloc((void **)&state->memory, bytes) != cudaSuccess)
+        return refuse_memory(state, bytes + feed_bytes(state), err);
+    CUDA_CHECK(cudaMemsetAsync(state->memory, 0, bytes, stream));
+    CUDA_CHECK(cudaStreamSynchronize(stream));
+    lay_out(state, state->memory);
+    return 0;
+}
+
+static void pin(struct device_state *state)
+{
+    const struct device_job *job = &state->job;
+    size_t image = (size_t)shape_elements(job->model->layer[0].in) * sizeof(float);
+    size_t images = (size_t)raw_images(state) * image;
+    struct words *words;
+    if (!has_pictures(state))
+        CUDA_CHECK(cudaMallocHost((void **)&state->pinned, images));
+    CUDA_CHECK(cudaMallocHost((void **)&state->pinned_label, (size_t)job->batch * sizeof(int32_t)));
+    CUDA_CHECK(cudaMallocHost((void **)&words, 2 * (size_t)job->slots * sizeof(*words)));
+    for (int32_t i = 0; i < job->slots; i++) {
+        state->slot[i].prepared = &words[2 * i];
+        state->slot[i].result = &words[2 * i + 1];
+        words[2 * i] = words[2 * i + 1] = (struct words){0};
+    }
+}
+
+/* ---- noise ---- */
+
+static void make_labels(struct device_state *state, uint64_t seed)
+{
+    const struct device_job *job = &state->job;
+    for (int32_t i = 0; i < job->batch; i++)
+        state->pinned_label[i] =
+            (int32_t)(base_uniform(seed, NOISE_LABELS, (uint64_t)i, 0) * job->model->classes);
+    cuda_state_upload(state, state->slot[0].label, state->pinned_label,
+                      (size_t)job->batch * sizeof(int32_t));
+}
+
+static void make_noise(struct device_state *state)
+{
+    const struct device_job *job = &state->job;
+    struct shape in = job->model->layer[0].in;
+    uint64_t seed = (uint64_t)job->scenario->seed + (uint64_t)job->rank;
+    int64_t count = state->micro * shape_elements(in);
+    int64_t size = state->micro * state->pixels * state->image * dtype_size(state->type);
+    cudaStream_t stream = cuda_stream_handle(state->stream);
+    for (int32_t micro = 0; micro < job->micro_batches; micro++) {
+#pragma omp parallel for num_threads(job->threads > 0 ? job->threads : 1) schedule(static)
+        for (int64_t i = 0; i < count; i++)
+            state->pinned[i] =
+                (float)base_normal(seed, NOISE_IMAGES, (uint64_t)(micro * count + i), 0);
+        CUDA_CHECK(cudaMemcpyAsync(state->raw, state->pinned, (size_t)count * sizeof(float),
+                                   cudaMemcpyHostToDevice, stream));
+        kernel_images(stream, state->type, state->micro * state->pixels, in.channels, state->raw,
+                      state->image, (char *)state->slot[0].images + micro * size);
+        CUDA_CHECK(cudaStreamSynchronize(stream));
+    }
+    make_labels(state, seed);
+}
+
+/* ---- opening and closing ---- */
+
+static void describe(struct device_state *state, const struct device_job *job)
+{
+    struct shape in = job->model->layer[0].in;
+    *state = (struct device_state){.job = *job,
+                                   .layout = layout_build(job->model),
+                                   .graph = graph_build(job->model),
+                                   .type = (enum dtype)job->scenario->model.compute,
+                                   .gradient_type = (enum dtype)job->scenario->model.gradients,
+                                   .micro = job->batch / job->micro_batches,
+                                   .image = cuda_state_pad(in.channels),
+                                   .pixels = (int64_t)in.height * in.width};
+    state->plan = backward_plan_build(job->model, &state->graph);
+    state->place = base_alloc(job->model->layer_count, sizeof(*state->place));
+    state->slot = base_alloc(job->slots, sizeof(*state->slot));
+    cuda_state_place_tensors(state);
+}
+
+int64_t device_cuda_bytes(const struct device_job *job)
+{
+    struct device_state state;
+    describe(&state, job);
+    size_t bytes = lay_out(&state, NULL) + feed_bytes(&state);
+    cuda_state_release(&state);
+    return (int64_t)bytes;
+}
+
+int cuda_state_init(struct device_state *state, const struct device_job *job, const char *cache,
+                    struct err *err)
+{
+    describe(state, job);
+    state->stream = cuda_stream_new();
+    state->fork = cuda_event_new();
+    for (int32_t i = 0; i < LANE_COUNT; i++)
+        state->join[i] = cuda_event_new();
+    if (conv_open(&state->library, cache, err) || cuda_plans_find(state, err) ||
+        allocate(state, err))
+        return -1;
+    pin(state);
+    cuda_state_upload_tensors(state);
+    if (noise(state))
+        make_noise(state);
+    cuda_check_launches("opening the device");
+    if (has_pictures(state))
+        return feed_open(&state->feed, &job->source, job->batch, job->model->layer[0].in.width,
+                         err);
+    return 0;
+}
+
+static void release_cuda(struct device_state *state)
+{
+    feed_close(state->feed);
+    cuda_stream_free(state->stream);
+    cuda_event_free(state->fork);
+    for (int32_t i = 0; i < LANE_COUNT; i++)
+        cuda_event_free(state->join[i]);
+    conv_close(state->library);
+    for (int32_t i = 0; i < state->job.slots; i++)
+        if (state->slot[i].graph)
+            CUDA_CHECK(cudaGraphExecDestroy(state->slot[i].graph));
+    CUDA_CHECK(cudaFreeHost(state->pinned));
+    CUDA_CHECK(cudaFreeHost(state->pinned_label));
+    CUDA_CHECK(cudaFreeHost(state->slot[0].prepared)); /* the first of all */
+    CUDA_CHECK(cudaFree(state->memory));
+}
+
+void cuda_state_release(struct device_state *state)
+{
+    if (state->stream)
+        release_cuda(state);
+    free(state->place);
+    free(state->slot);
+    free(state->tensor);
+    backward_plan_release(&state->plan);
+    graph_release(&state->graph);
+    layout_release(&state->layout);
+}

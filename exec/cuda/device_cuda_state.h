@@ -1,0 +1,101 @@
+#pragma once
+
+/** @file
+ * A network in the memory of a GPU; inside exec/cuda/device_cuda*.c alone.
+ */
+
+#include "exec/backward_plan.h"
+#include "exec/cuda/conv.h"
+#include "exec/cuda/device_cuda.h"
+#include "exec/cuda/feed.h"
+#include "exec/cuda/kernels.h"
+#include "exec/graph.h"
+
+/** Everything that belongs to one layer, in the device's memory unless said otherwise.  Channels
+ * are those of its value, padded. */
+struct place {
+    int32_t channels;
+    int64_t rows;        /**< of its value: micro-batch * height * width */
+    void *y;             /**< (rows, channels) its value; NULL: not written while training */
+    void *given[2], *dx; /**< as struct backward_plan says */
+    uint32_t *mask;      /**< of its ReLU; NULL: it has none, or its value is applied */
+    uint8_t *winner;     /**< (rows, channels) of a max pool */
+    float *statistics;   /**< (2, channels) of batch norm: mean, 1 / deviation of the batch */
+    float *factors;      /**< (2, channels) of batch norm: what the forward pass applies */
+    void *halves;        /**< (2, channels) the factors as fp16, where its value is applied */
+    float *running;      /**< (2, channels) of batch norm: mean, variance */
+    float *vector;       /**< bias, or scale and shift (2, channels) */
+    bool copied;         /**< vector is a padded copy, not a part of the masters */
+    bool applied;        /**< of batch norm: while training its reader applies it and its ReLU */
+    int32_t tensor;      /**< its first in the model; -1: it has none */
+    void *working;       /**< weights as convolutions read them */
+    const struct conv_plan *plan[CONV_OP_COUNT]; /**< of a convolution or linear layer */
+};
+
+/** What an iteration reads and writes beside images: one copy each way. */
+struct words {
+    struct kernel_update update;
+    struct kernel_outcome outcome;
+};
+
+/** What belongs to one iteration in flight. */
+struct slot {
+    void *images;   /**< (batch, height, width, channels) */
+    int32_t *label; /**< (batch) */
+    struct words *words;
+    struct words *prepared; /**< in the host's memory, pinned; its outcome is 0 */
+    struct words *result;   /**< alike: words as the iteration left them */
+    cudaGraphExec_t graph;  /**< NULL: nothing was captured yet */
+};
+
+/** Gradients of vectors, partial sums and the like; used by one step at a time. */
+struct scratch {
+    float *partial;  /**< (KERNEL_PARTIALS, 2, channels) */
+    float *factors;  /**< (3, channels) of batch norm's backward */
+    float *gradient; /**< (2, channels) of batch norm, or of a bias */
+    void *dw;        /**< padded gradient of a convolution's weights */
+    float *losses;   /**< (micro-batch) */
+    float *scores;   /**< (micro-batch, classes) */
+    void *workspace; /**< of convolutions */
+};
+
+/** See exec/device.h. */
+struct device_state {
+    struct device_job job;
+    struct layout layout;
+    struct graph graph;
+    struct backward_plan plan;
+    struct conv_library *library;
+    enum dtype type, gradient_type;
+    int32_t micro;                /**< images of a micro-batch */
+    int32_t image;                /**< padded channels of images */
+    int64_t pixels;               /**< of an image */
+    size_t workspace;             /**< bytes */
+    char *memory;                 /**< the one allocation */
+    struct place *place;          /**< (layers) */
+    struct slot *slot;            /**< (slots) */
+    void *scored;                 /**< images of score() */
+    struct feed *feed;            /**< pictures of the source; NULL: it has none */
+    float *raw;                   /**< images as the source, or score(), leaves them */
+    float *pinned;                /**< the source's in the host's memory */
+    int32_t *pinned_label;        /**< (batch) */
+    void *gradient;               /**< (layout.parameters) of gradient_type */
+    float *sum;                   /**< (layout.parameters) over micro-batches; NULL: there is one */
+    struct kernel_tensor *tensor; /**< (tensors) in the host's memory */
+    struct kernel_parameters parameters;
+    struct scratch scratch;
+    struct stream *stream;                 /**< for work between iterations */
+    struct event *fork, *join[LANE_COUNT]; /**< of a capture */
+};
+
+/** Padded number of channels. */
+int32_t cuda_state_pad(int32_t channels);
+
+/** Allocate, and find the plans of convolutions, kept in the file @cache (conv_open()).
+ * @return 0, or -1 (exit code 69): a layer that cuDNN cannot run, or too little memory.  Either way
+ * cuda_state_release(). */
+int cuda_state_init(struct device_state *state, const struct device_job *job, const char *cache,
+                    struct err *err);
+
+/** Release; @state is zero, or cuda_state_init() was called. */
+void cuda_state_release(struct device_state *state);

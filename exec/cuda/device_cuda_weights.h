@@ -1,0 +1,36 @@
+#pragma once
+
+/** @file
+ * Weights of the GPU device: how tensors lie, and their way to and from the host; inside
+ * exec/cuda/device_cuda*.c alone.
+ */
+
+#include "exec/cuda/device_cuda_state.h"
+
+/** Where each tensor lies: fill state->tensor. */
+void cuda_state_place_tensors(struct device_state *state);
+
+/** Elements of the buffer of working copies. */
+int64_t cuda_state_working_elements(const struct device_state *state);
+
+/** Chunks of all tensors. */
+int32_t cuda_state_chunks(const struct device_state *state);
+
+/** Copy @size bytes at @from to the device and wait until they are there.  cudaMemcpy() from
+ * pageable memory only waits until they are on their way, and our streams do not wait for its
+ * stream. */
+void cuda_state_upload(const struct device_state *state, const void *to, const void *from,
+                       size_t size);
+
+/** Upload what kernel_optimizer() walks over. */
+void cuda_state_upload_tensors(struct device_state *state);
+
+/** Issue the refreshing of what is derived from the masters: padded copies of biases and of batch
+ * norm's parameters and, with @working, of weights. */
+void cuda_state_refresh(struct device_state *state, cudaStream_t stream, bool working);
+
+/** See device_ops. */
+void cuda_state_read(const struct device_state *state, const struct weights *weights);
+
+/** See device_ops. */
+void cuda_state_write(struct device_state *state, const struct weights *weights);

@@ -1,0 +1,231 @@
+#include "tests/cuda/conv_loops.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base.h"
+#include "exec/half.h"
+
+static int64_t elements_in(const struct conv_shape *s)
+{
+    return (int64_t)s->batch * s->in_height * s->in_width * s->in_channels;
+}
+
+static int64_t elements_out(const struct conv_shape *s)
+{
+    return (int64_t)s->batch * s->out_height * s->out_width * s->out_channels;
+}
+
+static int64_t elements_weight(const struct conv_shape *s)
+{
+    return (int64_t)s->out_channels * s->kernel * s->kernel * s->in_channels;
+}
+
+/* A copy in fp32 of @count numbers; the caller frees it. */
+static float *widened(enum dtype type, int64_t count, const void *from)
+{
+    assert(from && (uintptr_t)from % 16 == 0);
+    float *to = base_alloc(count, sizeof *to);
+    if (type == DTYPE_FP32)
+        memcpy(to, from, (size_t)count * sizeof *to);
+    else
+        half_to_float(type, count, from, to);
+    return to;
+}
+
+/* Round @from to @type in @to, and free it. */
+static void narrow(enum dtype type, int64_t count, float *from, void *to)
+{
+    assert(to && (uintptr_t)to % 16 == 0);
+    if (type == DTYPE_FP32)
+        memcpy(to, from, (size_t)count * sizeof *from);
+    else
+        half_from_float(type, count, from, to);
+    free(from);
+}
+
+/* @x with batch norm's factors and a ReLU applied, rounded. */
+static void apply(const struct conv_shape *s, const void *factors, float *x)
+{
+    float *line = widened(s->type, 2 * (int64_t)s->in_channels, factors);
+    for (int64_t i = 0; i < elements_in(s); i++) {
+        float value = x[i] * line[i % s->in_channels] + line[s->in_channels + i % s->in_channels];
+        x[i] = value > 0 ? value : 0;
+    }
+    if (s->type != DTYPE_FP32)
+        half_round(s->type, elements_in(s), x);
+    free(line);
+}
+
+/* x as the convolution of @op reads it; the caller frees it. */
+static float *read_x(enum conv_op op, const struct conv_shape *s, const struct conv_call *call)
+{
+    float *x = widened(s->type, elements_in(s), call->x);
+    if (conv_applies(op))
+        apply(s, call->factors, x);
+    return x;
+}
+
+/* One pixel of y, one tap of the window, and the pixel of x under it. */
+struct touch {
+    int64_t x, y; /* first element of the pixel */
+    int64_t tap;
+};
+
+/* Call @visit for every pixel of y and every tap that lies inside x, in a fixed order. */
+static void walk(const struct conv_shape *s, void (*visit)(void *context, struct touch touch),
+                 void *context)
+{
+    int64_t pixel = 0;
+    for (int32_t n = 0; n < s->batch; n++)
+        for (int32_t row = 0; row < s->out_height; row++)
+            for (int32_t column = 0; column < s->out_width; column++, pixel++)
+                for (int32_t tap = 0; tap < s->kernel * s->kernel; tap++) {
+                    int32_t h = row * s->stride - s->padding + tap / s->kernel;
+                    int32_t w = column * s->stride - s->padding + tap % s->kernel;
+                    if (h < 0 || h >= s->in_height || w < 0 || w >= s->in_width)
+                        continue;
+                    int64_t from = ((int64_t)n * s->in_height + h) * s->in_width + w;
+                    visit(context,
+                          (struct touch){from * s->in_channels, pixel * s->out_channels, tap});
+                }
+}
+
+struct arrays {
+    const struct conv_shape *shape;
+    float *x, *y;
+    float *w; /* forward: (taps, in, out), else (out, taps, in) */
+};
+
+static void forward_touch(void *context, struct touch touch)
+{
+    struct arrays *a = context;
+    int32_t in = a->shape->in_channels, out = a->shape->out_channels;
+    const float *w = a->w + touch.tap * in * out;
+    float *restrict y = a->y + touch.y;
+    for (int32_t c = 0; c < in; c++) {
+        float x = a->x[touch.x + c];
+        const float *restrict row = w + (int64_t)c * out;
+#pragma omp simd
+        for (int32_t k = 0; k < out; k++)
+            y[k] += x * row[k];
+    }
+}
+
+static void data_touch(void *context, struct touch touch)
+{
+    struct arrays *a = context;
+    int32_t in = a->shape->in_channels, taps = a->shape->kernel * a->shape->kernel;
+    float *restrict dx = a->x + touch.x;
+    for (int32_t k = 0; k < a->shape->out_channels; k++) {
+        float dy = a->y[touch.y + k];
+        const float *restrict row = a->w + (k * taps + touch.tap) * in;
+#pragma omp simd
+        for (int32_t c = 0; c < in; c++)
+            dx[c] += dy * row[c];
+    }
+}
+
+static void filter_touch(void *context, struct touch touch)
+{
+    struct arrays *a = context;
+    int32_t in = a->shape->in_channels, taps = a->shape->kernel * a->shape->kernel;
+    const float *restrict x = a->x + touch.x;
+    for (int32_t k = 0; k < a->shape->out_channels; k++) {
+        float dy = a->y[touch.y + k];
+        float *restrict row = a->w + (k * taps + touch.tap) * in;
+#pragma omp simd
+        for (int32_t c = 0; c < in; c++)
+            row[c] += dy * x[c];
+    }
+}
+
+/* (out, taps, in) to (taps, in, out), so that the innermost loop writes neighbours. */
+static void transpose_weights(const struct conv_shape *s, float **w)
+{
+    int32_t taps = s->kernel * s->kernel;
+    float *to = base_alloc(elements_weight(s), sizeof *to);
+    for (int64_t k = 0; k < s->out_channels; k++)
+        for (int64_t i = 0; i < (int64_t)taps * s->in_channels; i++)
+            to[i * s->out_channels + k] = (*w)[k * taps * s->in_channels + i];
+    free(*w);
+    *w = to;
+}
+
+/* Sums of y as it was written, rounded, as a pass over it would form them. */
+static void sum(const struct conv_shape *s, const void *y, float *sums)
+{
+    assert(sums && (uintptr_t)sums % 16 == 0);
+    float *wide = widened(s->type, elements_out(s), y);
+    double *total = base_alloc(2 * (int64_t)s->out_channels, sizeof *total);
+    for (int64_t i = 0; i < elements_out(s); i++) {
+        total[i % s->out_channels] += (double)wide[i];
+        total[s->out_channels + i % s->out_channels] += (double)wide[i] * (double)wide[i];
+    }
+    for (int32_t c = 0; c < 2 * s->out_channels; c++)
+        sums[c] = (float)total[c];
+    free(total);
+    free(wide);
+}
+
+static void forward(enum conv_op op, const struct conv_shape *s, const struct conv_call *call)
+{
+    struct arrays a = {.shape = s,
+                       .x = read_x(op, s, call),
+                       .y = base_alloc(elements_out(s), sizeof *a.y),
+                       .w = widened(s->type, elements_weight(s), call->w)};
+    transpose_weights(s, &a.w);
+    walk(s, forward_touch, &a);
+    free(a.x);
+    free(a.w);
+    narrow(s->type, elements_out(s), a.y, call->y);
+}
+
+static void backward_data(const struct conv_shape *s, const struct conv_call *call)
+{
+    struct arrays a = {.shape = s,
+                       .x = base_alloc(elements_in(s), sizeof *a.x),
+                       .y = widened(s->type, elements_out(s), call->dy),
+                       .w = widened(s->type, elements_weight(s), call->w)};
+    walk(s, data_touch, &a);
+    free(a.y);
+    free(a.w);
+    narrow(s->type, elements_in(s), a.x, call->dx);
+}
+
+static void backward_filter(enum conv_op op, const struct conv_shape *s,
+                            const struct conv_call *call)
+{
+    struct arrays a = {.shape = s,
+                       .x = read_x(op, s, call),
+                       .y = widened(s->type, elements_out(s), call->dy),
+                       .w = base_alloc(elements_weight(s), sizeof *a.w)};
+    walk(s, filter_touch, &a);
+    free(a.x);
+    free(a.y);
+    narrow(s->type, elements_weight(s), a.w, call->dw);
+}
+
+void conv_loops(enum conv_op op, const struct conv_shape *shape, const struct conv_call *call)
+{
+    switch (op) {
+    case CONV_FORWARD:
+        forward(op, shape, call);
+        break;
+    case CONV_FORWARD_SUMS:
+    case CONV_FORWARD_APPLIED_SUMS:
+        forward(op, shape, call);
+        sum(shape, call->y, call->sums);
+        break;
+    case CONV_BACKWARD_DATA:
+        backward_data(shape, call);
+        break;
+    case CONV_BACKWARD_FILTER:
+    case CONV_BACKWARD_FILTER_APPLIED:
+        backward_filter(op, shape, call);
+        break;
+    case CONV_OP_COUNT:
+        assert(0);
+    }
+}

@@ -1,0 +1,18 @@
+#pragma once
+
+/** @file
+ * What tests may say to, and see of, convolutions in software (tests/cuda/conv_naive.c).
+ */
+
+#include "exec/cuda/conv.h"
+
+/** What a library that is opened does.  $FORETRAIN_TEST_APART sets slow_to_apply.  All plans take 1
+ * us, and so do all passes, of which the first of each kind is timed all the same: what does more
+ * at once is chosen. */
+struct conv_naive {
+    bool slow_to_apply;          /**< ops that apply factors take a second */
+    int64_t runs[CONV_OP_COUNT]; /**< issued so far */
+};
+
+/** The one of the process; written by tests, too. */
+extern struct conv_naive conv_naive;

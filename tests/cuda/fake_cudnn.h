@@ -1,0 +1,46 @@
+#pragma once
+
+/** @file
+ * cuDNN's backend API in software: descriptors are checked and kept, and an execution plan runs
+ * plain loops (tests/cuda/conv_loops.h) on the fake runtime's streams.
+ *
+ * The shape that is computed is read back from the descriptors, so a tensor with the wrong strides
+ * or two operands exchanged give a wrong result or no graph at all.  Descriptors refer to each
+ * other: one that is destroyed before what was made of it shows under the address sanitizer.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/** The engines there are, and what is special about each. */
+enum fake_engine {
+    FAKE_SLOW,       /**< right, and takes long */
+    FAKE_FAST,       /**< right; fast with knob 2 at 3, slow with it at 4 */
+    FAKE_WRONG,      /**< fast; the last element of the result is off */
+    FAKE_UNSTEADY,   /**< fast, right; says of itself that results vary */
+    FAKE_FICKLE,     /**< fast; the last bit of the first element varies, which it does not say */
+    FAKE_HUGE,       /**< fast, right; needs 2 GiB of workspace */
+    FAKE_UNBUILT,    /**< offered, but no plan can be made */
+    FAKE_UNRUN,      /**< a plan can be made, but not run */
+    FAKE_WORKSPACE,  /**< right, takes a while, and writes to all of its workspace */
+    FAKE_UNCAPTURED, /**< fast, right; refuses while its stream is captured */
+    FAKE_ENGINES
+};
+
+enum {
+    FAKE_WORKSPACE_BYTES = 12345 /**< of FAKE_WORKSPACE */
+};
+
+/** What the library does from now on; all zero at first. */
+struct fake_cudnn {
+    bool hidden[FAKE_ENGINES];  /**< not offered */
+    bool unbuilt[FAKE_ENGINES]; /**< no plan can be made */
+    bool unrun[FAKE_ENGINES];   /**< a plan cannot be run */
+    bool no_start;              /**< cudnnCreate() fails */
+    int64_t questions;          /**< lists of engines asked for so far */
+    int64_t runs[FAKE_ENGINES]; /**< so far */
+    int64_t alive;              /**< descriptors and handles */
+};
+
+/** The one library of the process; written by tests, too. */
+extern struct fake_cudnn fake_cudnn;

@@ -1,0 +1,221 @@
+#include "tests/cuda/fake_cudnn_inner.h"
+
+#include <string.h>
+
+/* The sizes of a tensor with channels last, packed, on 16 bytes.  @return whether it is one. */
+static bool read_any_tensor(const struct fake_descriptor *tensor, int32_t size[4], int32_t *type,
+                            int64_t *id)
+{
+    if (!tensor || tensor->type != CUDNN_BACKEND_TENSOR_DESCRIPTOR)
+        return false;
+    for (int32_t i = 0; i < 4; i++)
+        size[i] = (int32_t)fake_integer(tensor, CUDNN_ATTR_TENSOR_DIMENSIONS, i);
+    const int64_t stride[] = {(int64_t)size[1] * size[2] * size[3], 1, (int64_t)size[1] * size[3],
+                              size[1]};
+    for (int32_t i = 0; i < 4; i++)
+        if (size[i] < 1 || fake_integer(tensor, CUDNN_ATTR_TENSOR_STRIDES, i) != stride[i])
+            return false;
+    *type = (int32_t)fake_integer(tensor, CUDNN_ATTR_TENSOR_DATA_TYPE, 0);
+    *id = fake_integer(tensor, CUDNN_ATTR_TENSOR_UNIQUE_ID, 0);
+    return fake_integer(tensor, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, 0) == 16;
+}
+
+/* Whether it is in no memory. */
+static bool is_virtual(const struct fake_descriptor *tensor)
+{
+    return fake_integer(tensor, CUDNN_ATTR_TENSOR_IS_VIRTUAL, 0) == 1;
+}
+
+/* See read_any_tensor(): one that lies in memory. */
+static bool read_tensor(const struct fake_descriptor *tensor, int32_t size[4], int32_t *type,
+                        int64_t *id)
+{
+    return read_any_tensor(tensor, size, type, id) && !is_virtual(tensor);
+}
+
+static bool read_window(const struct fake_descriptor *window, struct conv_shape *shape)
+{
+    if (!window || window->type != CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR ||
+        fake_integer(window, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, 0) != CUDNN_DATA_FLOAT ||
+        fake_integer(window, CUDNN_ATTR_CONVOLUTION_CONV_MODE, 0) != CUDNN_CROSS_CORRELATION ||
+        fake_integer(window, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, 0) != 2)
+        return false;
+    shape->stride = (int32_t)fake_integer(window, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, 0);
+    shape->padding = (int32_t)fake_integer(window, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, 0);
+    for (int32_t i = 0; i < 2; i++)
+        if (fake_integer(window, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, i) != shape->stride ||
+            fake_integer(window, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, i) != shape->padding ||
+            fake_integer(window, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, i) != shape->padding ||
+            fake_integer(window, CUDNN_ATTR_CONVOLUTION_DILATIONS, i) != 1)
+            return false;
+    return true;
+}
+
+/* How each kind of convolution calls its parts. */
+static const struct names {
+    cudnnBackendDescriptorType_t type;
+    enum conv_op op;
+    cudnnBackendAttributeName_t window, x, w, y, alpha, beta;
+} kinds[] = {
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, CONV_FORWARD,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR, CONV_BACKWARD_DATA,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR, CONV_BACKWARD_FILTER,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA},
+};
+
+static float factor(const struct fake_descriptor *operation, cudnnBackendAttributeName_t name)
+{
+    const struct fake_attribute *attribute = fake_find(operation, name);
+    return attribute && attribute->type == CUDNN_TYPE_FLOAT ? *(const float *)attribute->items
+                                                            : -1.0F;
+}
+
+static int32_t outputs(int32_t in, const struct conv_shape *s)
+{
+    return (in + 2 * s->padding - s->kernel) / s->stride + 1;
+}
+
+static bool read_convolution(const struct fake_descriptor *operation, struct fake_reading *reading)
+{
+    const struct names *names = kinds;
+    while (names < kinds + 3 && names->type != operation->type)
+        names++;
+    int32_t x[4], w[4], y[4], type[3];
+    struct conv_shape *s = &reading->shape;
+    if (names == kinds + 3 || !read_window(fake_part(operation, names->window, 0), s) ||
+        !read_any_tensor(fake_part(operation, names->x, 0), x, &type[0], &reading->x) ||
+        !read_tensor(fake_part(operation, names->w, 0), w, &type[1], &reading->w) ||
+        !read_tensor(fake_part(operation, names->y, 0), y, &type[2], &reading->y))
+        return false;
+    reading->op = names->op;
+    reading->reads_memory = !is_virtual(fake_part(operation, names->x, 0));
+    s->type = type[0] == CUDNN_DATA_HALF       ? DTYPE_FP16
+              : type[0] == CUDNN_DATA_BFLOAT16 ? DTYPE_BF16
+                                               : DTYPE_FP32;
+    s->batch = x[0];
+    s->in_channels = x[1];
+    s->in_height = x[2];
+    s->in_width = x[3];
+    s->out_channels = y[1];
+    s->out_height = y[2];
+    s->out_width = y[3];
+    s->kernel = w[2];
+    return type[0] == type[1] && type[0] == type[2] && y[0] == x[0] && w[0] == y[1] &&
+           w[1] == x[1] && w[2] == w[3] && outputs(x[2], s) == y[2] && outputs(x[3], s) == y[3] &&
+           factor(operation, names->alpha) == 1.0F && factor(operation, names->beta) == 0.0F;
+}
+
+/* The op that is @op with factors applied before; CONV_OP_COUNT: there is none. */
+static enum conv_op applied_op(enum conv_op op, bool sums)
+{
+    if (op == CONV_BACKWARD_FILTER)
+        return CONV_BACKWARD_FILTER_APPLIED;
+    return op == CONV_FORWARD && sums ? CONV_FORWARD_APPLIED_SUMS : CONV_OP_COUNT;
+}
+
+/* The ids and types of a pointwise operation's tensors: x, b (per channel, in memory), y (in none),
+ * all of x's shape but b. */
+struct pointwise {
+    int64_t x, b, y;
+    int32_t size[4], x_type, b_type, y_type;
+    bool reads_memory;
+};
+
+static bool read_pointwise(const struct fake_descriptor *operation, cudnnPointwiseMode_t mode,
+                           struct pointwise *p)
+{
+    const struct fake_descriptor *how, *x, *b, *y;
+    int32_t out[4], channels[4];
+    if (!operation || operation->type != CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR)
+        return false;
+    how = fake_part(operation, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, 0);
+    x = fake_part(operation, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, 0);
+    b = fake_part(operation, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, 0);
+    y = fake_part(operation, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, 0);
+    if (!how || fake_integer(how, CUDNN_ATTR_POINTWISE_MODE, 0) != (int64_t)mode ||
+        fake_integer(how, CUDNN_ATTR_POINTWISE_MATH_PREC, 0) != CUDNN_DATA_FLOAT ||
+        (b != NULL) != (mode != CUDNN_POINTWISE_RELU_FWD) ||
+        !read_any_tensor(x, p->size, &p->x_type, &p->x) ||
+        !read_any_tensor(y, out, &p->y_type, &p->y) || !is_virtual(y) ||
+        memcmp(out, p->size, sizeof out) != 0)
+        return false;
+    p->reads_memory = !is_virtual(x);
+    if (!b)
+        return true;
+    return read_tensor(b, channels, &p->b_type, &p->b) && channels[0] == 1 &&
+           channels[1] == p->size[1] && channels[2] == 1 && channels[3] == 1;
+}
+
+/* The three operations before the convolution, whose x theirs becomes. */
+static bool read_applying(const struct fake_descriptor *graph, struct fake_reading *reading)
+{
+    static const cudnnPointwiseMode_t mode[] = {CUDNN_POINTWISE_MUL, CUDNN_POINTWISE_ADD,
+                                                CUDNN_POINTWISE_RELU_FWD};
+    struct pointwise p[3];
+    for (int32_t i = 0; i < 3; i++)
+        if (!read_pointwise(fake_part(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, i), mode[i], &p[i]))
+            return false;
+    const struct conv_shape *s = &reading->shape;
+    const int32_t size[] = {s->batch, s->in_channels, s->in_height, s->in_width};
+    const int32_t half = CUDNN_DATA_HALF, wide = CUDNN_DATA_FLOAT; /* as cuDNN has engines for */
+    bool chained = p[0].reads_memory && !p[1].reads_memory && !p[2].reads_memory &&
+                   p[1].x == p[0].y && p[2].x == p[1].y && p[2].y == reading->x;
+    bool typed = p[0].x_type == half && p[0].b_type == half && p[1].b_type == half &&
+                 p[0].y_type == wide && p[1].y_type == wide && p[2].y_type == half;
+    reading->x = p[0].x;
+    reading->scale = p[0].b;
+    reading->shift = p[1].b;
+    return chained && typed && memcmp(p[0].size, size, sizeof size) == 0;
+}
+
+static bool read_sums(const struct fake_descriptor *operation, struct fake_reading *reading)
+{
+    int32_t y[4], size[4], type;
+    int64_t id;
+    if (operation->type != CUDNN_BACKEND_OPERATION_GEN_STATS_DESCRIPTOR ||
+        fake_integer(operation, CUDNN_ATTR_OPERATION_GENSTATS_MODE, 0) !=
+            CUDNN_GENSTATS_SUM_SQSUM ||
+        fake_integer(operation, CUDNN_ATTR_OPERATION_GENSTATS_MATH_PREC, 0) != CUDNN_DATA_FLOAT ||
+        !read_tensor(fake_part(operation, CUDNN_ATTR_OPERATION_GENSTATS_XDESC, 0), y, &type, &id) ||
+        id != reading->y)
+        return false;
+    bool good = read_tensor(fake_part(operation, CUDNN_ATTR_OPERATION_GENSTATS_SUMDESC, 0), size,
+                            &type, &reading->sum) &&
+                size[1] == y[1] && type == CUDNN_DATA_FLOAT;
+    return good && read_tensor(fake_part(operation, CUDNN_ATTR_OPERATION_GENSTATS_SQSUMDESC, 0),
+                               size, &type, &reading->squares);
+}
+
+bool fake_read_graph(const struct fake_descriptor *graph, struct fake_reading *reading)
+{
+    const struct fake_attribute *operations = fake_find(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS);
+    *reading = (struct fake_reading){0};
+    if (!operations || !fake_find(graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE))
+        return false;
+    bool applies = operations->count > 2;
+    int32_t at = applies ? 3 : 0;
+    bool sums = operations->count == at + 2;
+    if ((operations->count != at + 1 && !sums) ||
+        !read_convolution(fake_part(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, at), reading) ||
+        (sums && (reading->op != CONV_FORWARD ||
+                  !read_sums(fake_part(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, at + 1), reading))))
+        return false;
+    if (reading->reads_memory == applies)
+        return false;
+    if (applies)
+        reading->op = applied_op(reading->op, sums);
+    else if (sums)
+        reading->op = CONV_FORWARD_SUMS;
+    return !applies || (reading->op != CONV_OP_COUNT && read_applying(graph, reading));
+}

@@ -1,0 +1,29 @@
+#pragma once
+
+/** @file
+ * NCCL in software: the calls that exec/cuda/comm_nccl.c makes, under their own names.  Ranks are
+ * processes of one machine, which really exchange their numbers; the control plane (exec/world.h)
+ * introduces them to each other.  Sums are formed in fp64, so means of small whole numbers are
+ * exact where they are whole.
+ *
+ * Every call is written down as text.  What goes on in the background takes a few questions of
+ * ncclCommGetAsyncError(); the use of a communicator before that, of one that was destroyed, two
+ * ranks that disagree, or communicators left over end the process with abort() and a message.
+ */
+
+#include <stddef.h>
+
+#include <nccl.h>
+
+/** What was called so far, one line each; places in memory count from @base.  Valid until the next
+ * call.  Collectives are named with their members, count, type and places. */
+const char *fake_nccl_log(void);
+
+/** Forget what was called, and count places from @base from now on. */
+void fake_nccl_base(const void *base);
+
+/** Communicators all fail with @result from now on, in the background. */
+void fake_nccl_break(ncclResult_t result);
+
+/** Communicators that were not destroyed. */
+int fake_nccl_alive(void);

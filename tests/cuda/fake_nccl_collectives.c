@@ -1,0 +1,271 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base.h"
+#include "exec/half.h"
+#include "tests/cuda/fake_nccl_inner.h"
+#include "tests/cuda/fake_runtime.h"
+
+enum { GROUP_LIMIT = 8 };
+
+enum op { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, REDUCE, BROADCAST };
+
+static const char *const op_names[] = {"all-reduce", "reduce-scatter", "all-gather", "reduce",
+                                       "broadcast"};
+
+/* A collective of one rank; what others must agree on comes first. */
+struct order {
+    int32_t op, type, red_op, root;
+    int64_t count;
+    ncclComm_t comm;
+    const char *from;
+    char *to;
+};
+
+/* What waits for ncclGroupEnd(). */
+static struct {
+    int depth;
+    int32_t count;
+    struct order order[GROUP_LIMIT];
+    cudaStream_t stream[GROUP_LIMIT];
+} group;
+
+static enum dtype dtype_of(int32_t type)
+{
+    switch (type) {
+    case ncclFloat32:
+        return DTYPE_FP32;
+    case ncclFloat16:
+        return DTYPE_FP16;
+    case ncclBfloat16:
+        return DTYPE_BF16;
+    default:
+        fake_nccl_misuse("type %d", type);
+    }
+}
+
+static void to_float(enum dtype type, int64_t count, const void *from, float *to)
+{
+    if (type == DTYPE_FP32)
+        memcpy(to, from, (size_t)count * sizeof(*to));
+    else
+        half_to_float(type, count, from, to);
+}
+
+static void from_float(enum dtype type, int64_t count, const float *from, void *to)
+{
+    if (type == DTYPE_FP32)
+        memcpy(to, from, (size_t)count * sizeof(*from));
+    else
+        half_from_float(type, count, from, to);
+}
+
+/* What a rank gives, in bytes. */
+static size_t given(const struct order *order)
+{
+    int64_t parts = order->op == REDUCE_SCATTER ? order->comm->size : 1;
+    return (size_t)(parts * order->count * dtype_size(dtype_of(order->type)));
+}
+
+static bool agrees(const struct order *a, const struct order *b)
+{
+    return a->op == b->op && a->type == b->type && a->red_op == b->red_op && a->root == b->root &&
+           a->count == b->count;
+}
+
+/* Show the others what this rank has, and find theirs in @part by their places; until
+ * release_table(). */
+static void exchange(const struct order *order, const char **part)
+{
+    const struct ncclComm *comm = order->comm;
+    char *mine = comm->table->slot[comm->place];
+    if (sizeof(*order) + given(order) > FAKE_NCCL_SLOT)
+        fake_nccl_misuse("%s of more than the table holds", op_names[order->op]);
+    memcpy(mine, order, sizeof(*order));
+    memcpy(mine + sizeof(*order), order->from, given(order));
+    pthread_barrier_wait(&comm->table->barrier);
+    for (int32_t i = 0; i < comm->size; i++) {
+        struct order other;
+        memcpy(&other, comm->table->slot[i], sizeof(other));
+        if (!agrees(order, &other))
+            fake_nccl_misuse("ranks %d and %d disagree about a %s", comm->member[comm->place],
+                             comm->member[i], op_names[order->op]);
+        part[i] = comm->table->slot[i] + sizeof(other);
+    }
+}
+
+static void release_table(const struct order *order)
+{
+    pthread_barrier_wait(&order->comm->table->barrier);
+}
+
+/* The mean of @count numbers from number @offset on. */
+static void mean(const struct order *order, const char *const *part, int64_t offset, float *result)
+{
+    enum dtype type = dtype_of(order->type);
+    double *sum = base_alloc(order->count, sizeof(*sum));
+    for (int32_t i = 0; i < order->comm->size; i++) {
+        to_float(type, order->count, part[i] + offset * dtype_size(type), result);
+        for (int64_t k = 0; k < order->count; k++)
+            sum[k] += (double)result[k];
+    }
+    for (int64_t k = 0; k < order->count; k++)
+        result[k] = (float)(sum[k] / order->comm->size);
+    free(sum);
+}
+
+static void write_result(const struct order *order, const char *const *part)
+{
+    enum dtype type = dtype_of(order->type);
+    size_t bytes = (size_t)order->count * (size_t)dtype_size(type);
+    float *result = base_alloc(order->count, sizeof(*result));
+    bool reduces = order->op == ALL_REDUCE || order->op == REDUCE_SCATTER || order->op == REDUCE;
+    if (reduces) {
+        mean(order, part, order->op == REDUCE_SCATTER ? order->comm->place * order->count : 0,
+             result);
+        if (order->op != REDUCE || order->comm->place == order->root)
+            from_float(type, order->count, result, order->to);
+    }
+    for (int32_t i = 0; i < order->comm->size && order->op == ALL_GATHER; i++)
+        memcpy(order->to + (size_t)i * bytes, part[i], bytes);
+    if (order->op == BROADCAST)
+        memcpy(order->to, part[order->root], bytes);
+    free(result);
+}
+
+/* On its stream. */
+static void run_order(void *argument)
+{
+    const struct order *order = argument;
+    const char *part[FAKE_NCCL_RANKS] = {0};
+    exchange(order, part);
+    write_result(order, part);
+    release_table(order);
+}
+
+static void issue(const struct order *order, cudaStream_t stream)
+{
+    fake_enqueue_c(stream, run_order, order, sizeof(*order));
+}
+
+static ncclResult_t take(struct order order, cudaStream_t stream)
+{
+    static const char *const types[] = {"fp32", "fp16", "bf16"};
+    ncclComm_t comm = order.comm;
+    int64_t size = dtype_size(dtype_of(order.type));
+    char root[32] = "";
+    fake_nccl_enter(op_names[order.op], group.depth > 0 ? NULL : comm);
+    if (order.op == REDUCE || order.op == BROADCAST)
+        snprintf(root, sizeof(root), " root %d", order.root);
+    fake_nccl_note("%s%s %s %lld %s @%lld>@%lld%s", group.depth > 0 ? "  " : "", op_names[order.op],
+                   fake_nccl_members(comm), (long long)order.count, types[dtype_of(order.type)],
+                   (long long)(fake_nccl_offset(order.from) / size),
+                   (long long)(fake_nccl_offset(order.to) / size), root);
+    if (!fake_on_device(order.from) || !fake_on_device(order.to))
+        fake_nccl_misuse("%s of memory that is not the device's", op_names[order.op]);
+    if (order.op != ALL_GATHER && order.op != BROADCAST && order.red_op != ncclAvg)
+        fake_nccl_misuse("%s that is no mean", op_names[order.op]);
+    if (group.depth > 0) {
+        if (group.count == GROUP_LIMIT)
+            fake_nccl_misuse("a group of so many");
+        group.order[group.count] = order;
+        group.stream[group.count++] = stream;
+        fake_nccl_leave(NULL);
+        return ncclSuccess;
+    }
+    issue(&order, stream);
+    return fake_nccl_leave(comm);
+}
+
+/* nccl.h declares these two without saying that they take nothing. */
+ncclResult_t ncclGroupStart(void);
+ncclResult_t ncclGroupEnd(void);
+
+ncclResult_t ncclGroupStart(void)
+{
+    fake_nccl_enter(__func__, NULL);
+    fake_nccl_note("group");
+    group.depth++;
+    return fake_nccl_leave(NULL);
+}
+
+ncclResult_t ncclGroupEnd(void)
+{
+    ncclComm_t comm = group.count > 0 ? group.order[0].comm : NULL;
+    fake_nccl_enter(__func__, comm);
+    if (group.depth-- != 1)
+        fake_nccl_misuse("%s without its start", __func__);
+    for (int32_t i = 0; i < group.count; i++) {
+        if (group.order[i].comm != comm)
+            fake_nccl_misuse("a group of several communicators");
+        issue(&group.order[i], group.stream[i]);
+    }
+    group.count = 0;
+    return fake_nccl_leave(comm);
+}
+
+ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataType_t type,
+                           ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
+{
+    struct order order = {.op = ALL_REDUCE,
+                          .red_op = op,
+                          .comm = comm,
+                          .count = (int64_t)count,
+                          .type = type,
+                          .from = from,
+                          .to = to};
+    return take(order, stream);
+}
+
+ncclResult_t ncclReduceScatter(const void *from, void *to, size_t count, ncclDataType_t type,
+                               ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
+{
+    struct order order = {.op = REDUCE_SCATTER,
+                          .red_op = op,
+                          .comm = comm,
+                          .count = (int64_t)count,
+                          .type = type,
+                          .from = from,
+                          .to = to};
+    return take(order, stream);
+}
+
+ncclResult_t ncclAllGather(const void *from, void *to, size_t count, ncclDataType_t type,
+                           ncclComm_t comm, cudaStream_t stream)
+{
+    struct order order = {.op = ALL_GATHER,
+                          .comm = comm,
+                          .count = (int64_t)count,
+                          .type = type,
+                          .from = from,
+                          .to = to};
+    return take(order, stream);
+}
+
+ncclResult_t ncclReduce(const void *from, void *to, size_t count, ncclDataType_t type,
+                        ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream)
+{
+    struct order order = {.op = REDUCE,
+                          .red_op = op,
+                          .root = root,
+                          .comm = comm,
+                          .count = (int64_t)count,
+                          .type = type,
+                          .from = from,
+                          .to = to};
+    return take(order, stream);
+}
+
+ncclResult_t ncclBroadcast(const void *from, void *to, size_t count, ncclDataType_t type, int root,
+                           ncclComm_t comm, cudaStream_t stream)
+{
+    struct order order = {.op = BROADCAST,
+                          .root = root,
+                          .comm = comm,
+                          .count = (int64_t)count,
+                          .type = type,
+                          .from = from,
+                          .to = to};
+    return take(order, stream);
+}

@@ -1,0 +1,324 @@
+/** @file
+ * The transport nccl over NCCL and the CUDA runtime in software; one process per rank.
+ *
+ * Usage: test_comm_nccl calls COLUMNS ROWS ELEMENTS
+ *        test_comm_nccl exact COLUMNS ROWS
+ *        test_comm_nccl broken COLUMNS ROWS
+ *        test_comm_nccl check
+ *
+ * calls: print what each rank calls for an all-reduce of all ranks, and for one on a torus.
+ * exact: means come out exactly, of every type, of sizes that do not divide, also from a graph.
+ * broken: rank 1's communicators fail in the background, and the job ends by itself.
+ * check: which algorithms are taken, and what NCCL is told (one rank).
+ */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base.h"
+#include "core/iteration.h"
+#include "exec/cuda/check.h"
+#include "exec/cuda/comm_nccl.h"
+#include "exec/cuda/stream_cuda.h"
+#include "exec/half.h"
+#include "exec/world.h"
+#include "tests/cuda/fake_nccl.h"
+#include "tests/cuda/fake_runtime.h"
+
+enum { LARGEST = 5000 };
+
+/* All that a rank has. */
+struct rank {
+    struct grid grid;
+    struct comm_state *comm;
+    struct stream *row, *column;
+    struct event *scattered, *reduced;
+    char *data; /* (LARGEST) of any type */
+    enum dtype type;
+};
+
+static int64_t faults;
+
+static void check(bool holds, const char *what, int64_t elements)
+{
+    if (!holds)
+        printf("rank %d: does not hold: %s of %lld\n", world_self().rank, what,
+               (long long)elements);
+    faults += !holds;
+}
+
+static void open_rank(struct rank *rank, int32_t columns, int32_t rows)
+{
+    fake_devices(16);
+    rank->grid = (struct grid){columns, rows};
+    rank->type = DTYPE_FP16;
+    CUDA_CHECK(cudaMalloc((void **)&rank->data, LARGEST * sizeof(float)));
+    fake_nccl_base(rank->data);
+    rank->comm = comm_nccl_ops.open(rank->grid);
+    rank->row = cuda_stream_new();
+    rank->column = cuda_stream_new();
+    rank->scattered = cuda_event_new();
+    rank->reduced = cuda_event_new();
+}
+
+static void close_rank(struct rank *rank)
+{
+    cuda_stream_free(rank->row);
+    cuda_stream_free(rank->column);
+    cuda_event_free(rank->scattered);
+    cuda_event_free(rank->reduced);
+    comm_nccl_ops.close(rank->comm);
+    CUDA_CHECK(cudaFree(rank->data));
+    check(fake_nccl_alive() == 0, "communicators left over", fake_nccl_alive());
+    check(fake_objects() == 0, "CUDA objects left over", fake_objects());
+}
+
+/* ---- collectives ---- */
+
+static void issue(const struct rank *rank, struct stream *stream, enum axis axis,
+                  enum collective_op op, int64_t offset, int64_t elements)
+{
+    struct collective c = {.op = op,
+                           .algorithm = axis == AXIS_WORLD ? ALGORITHM_NCCL : ALGORITHM_RING,
+                           .ranks = grid_axis_size(rank->grid, axis),
+                           .elements = elements};
+    comm_nccl_ops.issue(rank->comm, stream, axis, &c, rank->type,
+                        rank->data + offset * dtype_size(rank->type));
+}
+
+/* As exec/walk.c does it. */
+static void issue_torus(const struct rank *rank, int64_t offset, int64_t elements)
+{
+    int64_t columns = rank->grid.columns, block = elements / columns;
+    int64_t index = grid_axis_index(rank->grid, AXIS_ROW, world_self().rank);
+    int64_t rest = index == columns - 1 ? elements % columns : 0;
+    issue(rank, rank->row, AXIS_ROW, COLLECTIVE_REDUCE_SCATTER, offset, elements);
+    cuda_stream_record(rank->row, rank->scattered);
+    cuda_stream_wait(rank->column, rank->scattered);
+    issue(rank, rank->column, AXIS_COLUMN, COLLECTIVE_ALL_REDUCE, offset + index * block,
+          block + rest);
+    cuda_stream_record(rank->column, rank->reduced);
+    cuda_stream_wait(rank->row, rank->reduced);
+    issue(rank, rank->row, AXIS_ROW, COLLECTIVE_ALL_GATHER, offset, elements);
+}
+
+static void wait_for(const struct rank *rank)
+{
+    cuda_stream_record(rank->row, rank->scattered);
+    cuda_event_synchronize(rank->scattered);
+}
+
+/* ---- numbers ---- */
+
+/* A multiple of the ranks, so that means in rows and then in columns are whole, and so small that
+ * bf16 holds it. */
+static float number(int32_t rank, int32_t ranks, int64_t i)
+{
+    return (float)(ranks * (int32_t)((7 * i + rank) % 5));
+}
+
+static void fill(const struct rank *rank, int64_t elements)
+{
+    float *value = base_alloc(LARGEST, sizeof(*value));
+    struct exec_world self = world_self();
+    for (int64_t i = 0; i < LARGEST; i++)
+        value[i] = i < elements ? number(self.rank, self.ranks, i) : 77;
+    if (rank->type == DTYPE_FP32)
+        memcpy(rank->data, value, LARGEST * sizeof(*value));
+    else
+        half_from_float(rank->type, LARGEST, value, (uint16_t *)(void *)rank->data);
+    free(value);
+}
+
+/* Everywhere the mean, and nothing beyond. */
+static void compare(const struct rank *rank, int64_t elements, const char *what)
+{
+    float *value = base_alloc(LARGEST, sizeof(*value));
+    int32_t ranks = world_self().ranks;
+    int64_t wrong = 0;
+    if (rank->type == DTYPE_FP32)
+        memcpy(value, rank->data, LARGEST * sizeof(*value));
+    else
+        half_to_float(rank->type, LARGEST, (const uint16_t *)(const void *)rank->data, value);
+    for (int64_t i = 0; i < LARGEST; i++) {
+        float sum = 0;
+        for (int32_t r = 0; r < ranks; r++)
+            sum += number(r, ranks, i) / (float)ranks;
+        wrong += value[i] != (i < elements ? sum : 77);
+    }
+    check(wrong == 0, what, elements);
+    free(value);
+}
+
+static void check_size(struct rank *rank, int64_t elements)
+{
+    fill(rank, elements);
+    issue(rank, rank->row, AXIS_WORLD, COLLECTIVE_ALL_REDUCE, 0, elements);
+    wait_for(rank);
+    compare(rank, elements, "the mean over the world");
+    fill(rank, elements);
+    issue_torus(rank, 0, elements);
+    wait_for(rank);
+    compare(rank, elements, "the mean over the torus");
+    fill(rank, elements);
+    issue_torus(rank, 0, elements / 3);
+    issue_torus(rank, elements / 3, elements - elements / 3);
+    wait_for(rank);
+    compare(rank, elements, "the mean in two buckets");
+}
+
+/* ---- a graph ---- */
+
+static cudaGraphExec_t capture(const struct rank *rank, int64_t elements)
+{
+    cudaStream_t stream = cuda_stream_handle(rank->row);
+    cudaGraph_t graph;
+    cudaGraphExec_t whole;
+    CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    for (int32_t bucket = 0; bucket < 2; bucket++) {
+        comm_nccl_ops.note(rank->row, 5, bucket);
+        issue_torus(rank, bucket ? elements / 3 : 0,
+                    bucket ? elements - elements / 3 : elements / 3);
+    }
+    CUDA_CHECK(cudaStreamEndCapture(stream, &graph));
+    CUDA_CHECK(cudaGraphInstantiate(&whole, graph, 0));
+    CUDA_CHECK(cudaGraphDestroy(graph));
+    return whole;
+}
+
+static void check_graph(struct rank *rank, int64_t elements)
+{
+    comm_nccl_ops.attach(rank->comm, rank->data, elements * dtype_size(rank->type));
+    cudaGraphExec_t graph = capture(rank, elements);
+    for (int32_t step = 6; step < 9; step++) {
+        fill(rank, elements);
+        comm_nccl_ops.note(rank->row, step, -1);
+        CUDA_CHECK(cudaGraphLaunch(graph, cuda_stream_handle(rank->row)));
+        wait_for(rank);
+        compare(rank, elements, "the mean from a graph");
+    }
+    for (int32_t i = 0; i < 50 && world_last_progress().step < 8; i++)
+        usleep(20000);
+    check(world_last_progress().step == 8, "the step of a graph", 8);
+    check(world_last_progress().bucket == (world_self().ranks > 1 ? 1 : -1), "its bucket", 1);
+    comm_nccl_ops.attach(rank->comm, NULL, 0);
+    CUDA_CHECK(cudaGraphExecDestroy(graph));
+}
+
+static void check_exact(struct rank *rank)
+{
+    for (enum dtype type = 0; type < DTYPE_COUNT; type++) {
+        rank->type = type;
+        for (int64_t elements = 0; elements < 20; elements++)
+            check_size(rank, elements);
+        check_size(rank, 1000);
+        check_size(rank, 4999);
+    }
+    check_graph(rank, 1001);
+}
+
+/* ---- what is called ---- */
+
+/* Rank 0 prints for all. */
+static void print_calls(void)
+{
+    void *all;
+    char *mine = base_format("rank %d\n%s", world_self().rank, fake_nccl_log());
+    int64_t bytes = world_gather(mine, (int64_t)strlen(mine), &all);
+    if (bytes > 0)
+        fwrite(all, 1, (size_t)bytes, stdout);
+    fflush(stdout);
+    free(all);
+    free(mine);
+}
+
+static void call_all(struct rank *rank, int64_t elements)
+{
+    comm_nccl_ops.attach(rank->comm, rank->data, 2 * elements);
+    issue(rank, rank->row, AXIS_WORLD, COLLECTIVE_ALL_REDUCE, 0, elements);
+    issue_torus(rank, 0, elements);
+    wait_for(rank);
+    check(comm_nccl_ops.messages(rank->comm) == 0, "messages are not counted", 0);
+}
+
+/* ---- failure ---- */
+
+static void break_down(const struct rank *rank)
+{
+    comm_nccl_ops.note(rank->row, 7, 3);
+    issue_torus(rank, 0, 100);
+    wait_for(rank);
+    usleep(300000); /* the thread has seen the place */
+    if (world_self().rank == 1)
+        fake_nccl_break(ncclRemoteError);
+    sleep(20);
+}
+
+/* ---- algorithms ---- */
+
+static void check_algorithm(enum algorithm algorithm, struct grid grid, const char *told)
+{
+    struct err err = {0};
+    unsetenv("NCCL_ALGO");
+    struct schedule *schedule = iteration_build_all_reduce(algorithm, grid, 2, 1024, &err);
+    check(schedule != NULL, "a schedule of algorithm", algorithm);
+    int refused = comm_nccl_ops.check(schedule, &err);
+    const char *found = getenv("NCCL_ALGO");
+    check((refused != 0) == !told, algorithm_names[algorithm], grid.columns);
+    check(!refused || err.exit_code == 69, "the exit code of a refusal", err.exit_code);
+    check(!told || strcmp(found ? found : "", told) == 0, "what NCCL is told", algorithm);
+    if (refused)
+        fputs(err.text, stdout);
+    err_release(&err);
+    schedule_free(schedule);
+}
+
+static void check_algorithms(void)
+{
+    struct grid square = {4, 2};
+    check_algorithm(ALGORITHM_NCCL, square, "");
+    check_algorithm(ALGORITHM_TORUS2D, square, "");
+    check_algorithm(ALGORITHM_RING, square, "Ring");
+    check_algorithm(ALGORITHM_DOUBLE_TREE, square, "Tree");
+    check_algorithm(ALGORITHM_TREE, square, NULL);
+    check_algorithm(ALGORITHM_HALVING_DOUBLING, square, NULL);
+    check_algorithm(ALGORITHM_HIERARCHICAL, square, NULL);
+    check_algorithm(ALGORITHM_MPI, square, NULL);
+    const char *order = getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+    check(order && !strcmp(order, "1"), "rows and columns have an order", 1);
+    check(!getenv("NCCL_HOSTID"), "a GPU for each rank", 1);
+    fake_devices(0);
+    struct err err = {0};
+    struct schedule *schedule = iteration_build_all_reduce(ALGORITHM_NCCL, square, 2, 1024, &err);
+    check(comm_nccl_ops.check(schedule, &err) && err.exit_code == 69, "no GPU is told", 0);
+    fputs(err.text, stdout);
+    err_release(&err);
+    schedule_free(schedule);
+}
+
+int main(int argc, char **argv)
+{
+    struct rank rank = {0};
+    world_start(&argc, &argv);
+    const char *what = argc > 1 ? argv[1] : "";
+    if (argc > 3)
+        open_rank(&rank, atoi(argv[2]), atoi(argv[3]));
+    if (!strcmp(what, "check"))
+        check_algorithms();
+    if (!strcmp(what, "exact"))
+        check_exact(&rank);
+    if (!strcmp(what, "calls"))
+        call_all(&rank, atoi(argv[4]));
+    if (!strcmp(what, "broken"))
+        break_down(&rank);
+    if (argc > 3)
+        close_rank(&rank);
+    if (!strcmp(what, "calls"))
+        print_calls();
+    fake_nccl_base(NULL);
+    world_max(&faults, 1);
+    world_stop();
+    return faults > 0;
+}

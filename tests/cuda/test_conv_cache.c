@@ -1,0 +1,406 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "core/base.h"
+#include "exec/cuda/conv_cache.h"
+#include "exec/file.h"
+
+/* The cache of plans: what is written is read again, faults of the file are left out and told, and
+ * processes that write at the same time lose nothing. */
+
+static const struct conv_shape shape = {DTYPE_FP16, 256, 64, 56, 56, 256, 28, 28, 3, 2, 1};
+static const struct conv_choice choice = {.engine = 65,
+                                          .knobs = 2,
+                                          .knob = {{2, 3}, {13, INT64_C(-10000000000)}},
+                                          .seconds = 0.000123456789,
+                                          .workspace = INT64_C(5000000000),
+                                          .notes = 0x21};
+
+struct place {
+    char folder[32];
+    char *path, *said; /* the cache; what was told on stderr */
+};
+
+static int enter(void **state)
+{
+    struct place *place = base_alloc(1, sizeof *place);
+    strcpy(place->folder, "conv_cache_XXXXXX");
+    assert_non_null(mkdtemp(place->folder));
+    place->path = base_format("%s/deep/plans", place->folder);
+    place->said = base_format("%s/said", place->folder);
+    *state = place;
+    return 0;
+}
+
+static int leave(void **state)
+{
+    struct place *place = *state;
+    static const char *const names[] = {"deep/plans", "deep/plans.lock", "deep/plans.new", "said"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *path = base_format("%s/%s", place->folder, names[i]);
+        unlink(path);
+        free(path);
+    }
+    char *deep = base_format("%s/deep", place->folder);
+    rmdir(deep);
+    free(deep);
+    int failed = rmdir(place->folder);
+    free(place->path);
+    free(place->said);
+    free(place);
+    return failed;
+}
+
+static char *content(const char *path)
+{
+    struct text text = {0};
+    struct err err = {0};
+    assert_int_equal(file_read(path, &text, &err), 0);
+    char *copy = base_format("%.*s", (int)text.length, text.data ? text.data : "");
+    text_release(&text);
+    return copy;
+}
+
+static void write_content(const char *path, const char *text, size_t size)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(text, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* From here to told() stderr goes to a file. */
+static int listen(const struct place *place)
+{
+    fflush(stderr);
+    int kept = dup(2), to = open(place->said, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    assert_true(kept >= 0 && to >= 0);
+    dup2(to, 2);
+    close(to);
+    return kept;
+}
+
+static char *told(const struct place *place, int kept)
+{
+    fflush(stderr);
+    dup2(kept, 2);
+    close(kept);
+    return content(place->said);
+}
+
+static void assert_choice(const struct conv_choice *got, const struct conv_choice *want)
+{
+    assert_non_null(got);
+    assert_int_equal(got->engine, want->engine);
+    assert_int_equal(got->knobs, want->knobs);
+    assert_memory_equal(got->knob, want->knob, (size_t)want->knobs * sizeof *want->knob);
+    assert_true(got->seconds >= want->seconds * 0.99999999);
+    assert_true(got->seconds <= want->seconds * 1.00000001);
+    assert_int_equal(got->workspace, want->workspace);
+    assert_int_equal(got->notes, want->notes);
+}
+
+static void put(const char *path, int64_t version, const char *device, enum conv_op op,
+                int32_t engine)
+{
+    struct conv_cache *cache = conv_cache_open(path, version, device);
+    struct conv_choice other = choice;
+    other.engine = engine;
+    conv_cache_add(cache, op, &shape, &other, false);
+    conv_cache_close(cache);
+}
+
+static void names_a_plan(void **state)
+{
+    (void)state;
+    char *key = conv_cache_key(91900, "NVIDIA H200", "backward-filter", &shape);
+    assert_string_equal(
+        key, "91900 \"NVIDIA H200\" backward-filter fp16 256 64x56x56 256x28x28 k3 s2 p1");
+    free(key);
+}
+
+static void reads_what_it_wrote(void **state)
+{
+    const struct place *place = *state;
+    struct conv_cache *cache = conv_cache_open(place->path, 91900, "NVIDIA H200");
+    assert_null(conv_cache_find(cache, CONV_FORWARD, &shape));
+    conv_cache_add(cache, CONV_FORWARD, &shape, &choice, false);
+    assert_choice(conv_cache_find(cache, CONV_FORWARD, &shape), &choice);
+    struct conv_choice none = {.engine = -1};
+    conv_cache_add(cache, CONV_FORWARD_SUMS, &shape, &none, false);
+    conv_cache_close(cache);
+    char *before = content(place->path);
+
+    cache = conv_cache_open(place->path, 91900, "NVIDIA H200");
+    assert_int_equal(conv_cache_damaged(cache), 0);
+    assert_choice(conv_cache_find(cache, CONV_FORWARD, &shape), &choice);
+    assert_choice(conv_cache_find(cache, CONV_FORWARD_SUMS, &shape), &none);
+    assert_null(conv_cache_find(cache, CONV_BACKWARD_DATA, &shape));
+    struct conv_shape other = shape;
+    other.batch++;
+    assert_null(conv_cache_find(cache, CONV_FORWARD, &other));
+    conv_cache_add(cache, CONV_FORWARD, &shape, &choice, false);
+    conv_cache_close(cache);
+    char *after = content(place->path);
+    assert_string_equal(before, after); /* reading and writing changes no digit */
+    free(before);
+    free(after);
+}
+
+static void keeps_plans_of_other_devices_and_versions(void **state)
+{
+    const struct place *place = *state;
+    put(place->path, 91900, "NVIDIA H200", CONV_FORWARD, 1);
+    put(place->path, 91900, "NVIDIA A100 \"40=\nGB\"", CONV_FORWARD, 2);
+    put(place->path, 92000, "NVIDIA H200", CONV_FORWARD, 3);
+    const struct {
+        int64_t version;
+        const char *device;
+        int32_t engine;
+    } row[] = {{91900, "NVIDIA H200", 1},
+               {91900, "NVIDIA A100 \"40=\nGB\"", 2},
+               {92000, "NVIDIA H200", 3},
+               {92000, "NVIDIA A100", -2}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        struct conv_cache *cache = conv_cache_open(place->path, row[i].version, row[i].device);
+        const struct conv_choice *got = conv_cache_find(cache, CONV_FORWARD, &shape);
+        assert_int_equal(got ? got->engine : -2, row[i].engine);
+        conv_cache_close(cache);
+    }
+}
+
+static void what_the_file_says_counts_unless_it_is_stale(void **state)
+{
+    const struct place *place = *state;
+    struct conv_cache *mine = conv_cache_open(place->path, 91900, "NVIDIA H200");
+    put(place->path, 91900, "NVIDIA H200", CONV_FORWARD, 7); /* another process was first */
+    assert_int_equal(conv_cache_add(mine, CONV_FORWARD, &shape, &choice, false)->engine, 7);
+    assert_int_equal(conv_cache_find(mine, CONV_FORWARD, &shape)->engine, 7);
+    assert_choice(conv_cache_add(mine, CONV_BACKWARD_DATA, &shape, &choice, false), &choice);
+    struct conv_cache *later = conv_cache_open(place->path, 91900, "NVIDIA H200");
+    assert_int_equal(conv_cache_find(later, CONV_FORWARD, &shape)->engine, 7);
+    conv_cache_close(later);
+    assert_choice(conv_cache_add(mine, CONV_FORWARD, &shape, &choice, true), &choice);
+    conv_cache_close(mine);
+    later = conv_cache_open(place->path, 91900, "NVIDIA H200");
+    assert_choice(conv_cache_find(later, CONV_FORWARD, &shape), &choice);
+    conv_cache_close(later);
+}
+
+/* What a pass takes is kept as plans are: by shape, device and version, and who is first counts. */
+static void seconds_of_passes_are_kept_like_plans(void **state)
+{
+    const struct place *place = *state;
+    struct conv_cache *mine = conv_cache_open(place->path, 91900, "NVIDIA H200");
+    struct conv_cache *other = conv_cache_open(place->path, 91900, "NVIDIA H200");
+    assert_true(conv_cache_seconds(mine, CONV_PASS_SUMS, &shape) < 0);
+    assert_true(conv_cache_add_seconds(mine, CONV_PASS_SUMS, &shape, 0.25) == 0.25);
+    assert_true(conv_cache_add_seconds(other, CONV_PASS_SUMS, &shape, 0.5) == 0.25);
+    assert_true(conv_cache_add_seconds(other, CONV_PASS_APPLY, &shape, 0.125) == 0.125);
+    conv_cache_close(mine);
+    conv_cache_close(other);
+    mine = conv_cache_open(place->path, 91900, "NVIDIA H200");
+    other = conv_cache_open(place->path, 91900, "NVIDIA A100");
+    struct conv_shape larger = shape;
+    larger.batch++;
+    assert_true(conv_cache_seconds(mine, CONV_PASS_SUMS, &shape) == 0.25);
+    assert_true(conv_cache_seconds(mine, CONV_PASS_APPLY, &shape) == 0.125);
+    assert_true(conv_cache_seconds(mine, CONV_PASS_APPLY, &larger) < 0);
+    assert_true(conv_cache_seconds(other, CONV_PASS_APPLY, &shape) < 0);
+    for (int32_t op = 0; op < CONV_OP_COUNT; op++)
+        assert_null(conv_cache_find(mine, (enum conv_op)op, &shape));
+    conv_cache_close(mine);
+    conv_cache_close(other);
+}
+
+/* Whatever single byte of the file is changed, no plan comes out that was not put in. */
+static void every_damaged_byte_is_noticed(void **state)
+{
+    const struct place *place = *state;
+    put(place->path, 91900, "NVIDIA H200", CONV_FORWARD, 65);
+    put(place->path, 91900, "NVIDIA H200", CONV_BACKWARD_DATA, 66);
+    char *good = content(place->path);
+    size_t size = strlen(good), head = (size_t)(strchr(good, '\n') - good);
+    int64_t wrong = 0, lost = 0, quiet = 0;
+    for (size_t at = head + 1; at < size; at++)
+        for (int32_t kind = 0; kind < 3; kind++) {
+            char kept = good[at];
+            good[at] = (char)(kind == 0 ? kept ^ 1 : kind == 1 ? '\n' : '\0');
+            write_content(place->path, good, size);
+            bool same = good[at] == kept;
+            good[at] = kept;
+            int ears = listen(place);
+            struct conv_cache *cache = conv_cache_open(place->path, 91900, "NVIDIA H200");
+            char *said = told(place, ears);
+            const struct conv_choice *first = conv_cache_find(cache, CONV_FORWARD, &shape);
+            const struct conv_choice *second = conv_cache_find(cache, CONV_BACKWARD_DATA, &shape);
+            wrong += (first && first->engine != 65) || (second && second->engine != 66);
+            lost += !first && !second && kept != '\n'; /* a joined line takes both along */
+            quiet += !same && (conv_cache_damaged(cache) == 0 || !strstr(said, "damaged"));
+            free(said);
+            conv_cache_close(cache);
+        }
+    free(good);
+    assert_int_equal(wrong, 0);
+    assert_int_equal(lost, 0);
+    assert_int_equal(quiet, 0);
+}
+
+static void a_file_cut_short_keeps_its_whole_lines(void **state)
+{
+    const struct place *place = *state;
+    put(place->path, 91900, "NVIDIA H200", CONV_FORWARD, 65);
+    put(place->path, 91900, "NVIDIA H200", CONV_BACKWARD_DATA, 66);
+    char *good = content(place->path);
+    write_content(place->path, good, strlen(good) - 5);
+    free(good);
+    int ears = listen(place);
+    struct conv_cache *cache = conv_cache_open(place->path, 91900, "NVIDIA H200");
+    char *said = told(place, ears);
+    assert_non_null(strstr(said, "plans:3: damaged plan"));
+    free(said);
+    assert_int_equal(conv_cache_find(cache, CONV_FORWARD, &shape)->engine, 65);
+    assert_null(conv_cache_find(cache, CONV_BACKWARD_DATA, &shape));
+    conv_cache_add(cache, CONV_BACKWARD_DATA, &shape, &choice, false);
+    conv_cache_close(cache);
+    cache = conv_cache_open(place->path, 91900, "NVIDIA H200");
+    assert_int_equal(conv_cache_damaged(cache), 0); /* mended by writing */
+    conv_cache_close(cache);
+}
+
+/* Other files are told and never written to. */
+static void leaves_other_files_alone(void **state)
+{
+    const struct place *place = *state;
+    static const struct {
+        const char *text, *says;
+    } row[] = {{"network: resnet50\n", "is no file of convolution plans"},
+               {"foretrain-convolutions 2\nwhatever\n", "another version of foretrain"}};
+    put(place->path, 91900, "NVIDIA H200", CONV_FORWARD, 65); /* makes the folder */
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        write_content(place->path, row[i].text, strlen(row[i].text));
+        int ears = listen(place);
+        struct conv_cache *cache = conv_cache_open(place->path, 91900, "NVIDIA H200");
+        conv_cache_add(cache, CONV_FORWARD, &shape, &choice, false);
+        char *said = told(place, ears);
+        assert_non_null(strstr(said, row[i].says));
+        free(said);
+        assert_choice(conv_cache_find(cache, CONV_FORWARD, &shape), &choice);
+        conv_cache_close(cache);
+        char *after = content(place->path);
+        assert_string_equal(after, row[i].text);
+        free(after);
+    }
+    write_content(place->path, "", 0);
+    put(place->path, 91900, "NVIDIA H200", CONV_FORWARD, 65);
+    char *after = content(place->path);
+    assert_non_null(strstr(after, " = 65 "));
+    free(after);
+}
+
+static void a_file_that_cannot_be_written_is_told_once(void **state)
+{
+    const struct place *place = *state;
+    put(place->path, 91900, "NVIDIA H200", CONV_FORWARD, 65);
+    char *blocked = base_format("%s.lock", place->path);
+    unlink(blocked);
+    assert_int_equal(mkdir(blocked, 0777), 0); /* refused even to a superuser */
+    int ears = listen(place);
+    struct conv_cache *cache = conv_cache_open(place->path, 91900, "NVIDIA H200");
+    conv_cache_add(cache, CONV_BACKWARD_DATA, &shape, &choice, false);
+    conv_cache_add(cache, CONV_BACKWARD_FILTER, &shape, &choice, false);
+    char *said = told(place, ears), *first = strstr(said, "plans of convolutions are not kept");
+    assert_non_null(first);
+    assert_null(strstr(first + 1, "plans of convolutions"));
+    free(said);
+    assert_choice(conv_cache_find(cache, CONV_BACKWARD_FILTER, &shape), &choice);
+    conv_cache_close(cache);
+    rmdir(blocked);
+    free(blocked);
+}
+
+static void keeps_plans_without_a_file(void **state)
+{
+    (void)state;
+    struct conv_cache *cache = conv_cache_open(NULL, 91900, "NVIDIA H200");
+    conv_cache_add(cache, CONV_FORWARD, &shape, &choice, false);
+    assert_choice(conv_cache_find(cache, CONV_FORWARD, &shape), &choice);
+    conv_cache_close(cache);
+}
+
+enum { WRITERS = 6, PLANS = 12 };
+
+/* Process @writer adds plans of its own, and one that all add.  @return the engine of that. */
+static int32_t write_many(const char *path, int32_t writer)
+{
+    struct conv_cache *cache = conv_cache_open(path, 91900, "NVIDIA H200");
+    struct conv_shape own = shape;
+    struct conv_choice other = choice;
+    other.engine = writer;
+    for (int32_t i = 0; i < PLANS; i++) {
+        own.batch = 1000 + writer * PLANS + i;
+        conv_cache_add(cache, CONV_FORWARD, &own, &other, false);
+    }
+    int32_t engine = conv_cache_add(cache, CONV_FORWARD, &shape, &other, false)->engine;
+    conv_cache_close(cache);
+    return engine;
+}
+
+static void writers_at_the_same_time_lose_nothing_and_agree(void **state)
+{
+    const struct place *place = *state;
+    pid_t child[WRITERS];
+    int status[WRITERS];
+    for (int32_t i = 0; i < WRITERS; i++) {
+        child[i] = fork();
+        assert_true(child[i] >= 0);
+        if (child[i] == 0)
+            _exit(write_many(place->path, i));
+    }
+    for (int32_t i = 0; i < WRITERS; i++) {
+        assert_int_equal(waitpid(child[i], &status[i], 0), child[i]);
+        assert_true(WIFEXITED(status[i]));
+    }
+    struct conv_cache *cache = conv_cache_open(place->path, 91900, "NVIDIA H200");
+    assert_int_equal(conv_cache_damaged(cache), 0);
+    struct conv_shape own = shape;
+    for (int32_t i = 0; i < WRITERS * PLANS; i++) {
+        own.batch = 1000 + i;
+        const struct conv_choice *got = conv_cache_find(cache, CONV_FORWARD, &own);
+        assert_non_null(got);
+        assert_int_equal(got->engine, i / PLANS);
+    }
+    for (int32_t i = 0; i < WRITERS; i++)
+        assert_int_equal(WEXITSTATUS(status[i]),
+                         conv_cache_find(cache, CONV_FORWARD, &shape)->engine);
+    conv_cache_close(cache);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_a_plan),
+        cmocka_unit_test(keeps_plans_without_a_file),
+        cmocka_unit_test_setup_teardown(reads_what_it_wrote, enter, leave),
+        cmocka_unit_test_setup_teardown(keeps_plans_of_other_devices_and_versions, enter, leave),
+        cmocka_unit_test_setup_teardown(what_the_file_says_counts_unless_it_is_stale, enter, leave),
+        cmocka_unit_test_setup_teardown(seconds_of_passes_are_kept_like_plans, enter, leave),
+        cmocka_unit_test_setup_teardown(every_damaged_byte_is_noticed, enter, leave),
+        cmocka_unit_test_setup_teardown(a_file_cut_short_keeps_its_whole_lines, enter, leave),
+        cmocka_unit_test_setup_teardown(leaves_other_files_alone, enter, leave),
+        cmocka_unit_test_setup_teardown(a_file_that_cannot_be_written_is_told_once, enter, leave),
+        cmocka_unit_test_setup_teardown(writers_at_the_same_time_lose_nothing_and_agree, enter,
+                                        leave),
+    };
+    return cmocka_run_group_tests_name("conv_cache", tests, NULL, NULL);
+}

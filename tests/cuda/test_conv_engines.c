@@ -1,0 +1,317 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+
+#include "core/base.h"
+#include "exec/cuda/conv_cudnn_engine.h"
+#include "exec/cuda/conv_cudnn_graph.h"
+#include "models/networks.h"
+
+/* cuDNN itself, without a GPU: it is told what device to answer for, and asked for engines for
+ * every convolution of our networks.  Nothing is run. */
+
+/* What the library itself never gives back is no leak of ours; that all descriptors are released is
+ * tested over a library in software (test_conv_plans.c). */
+const char *__lsan_default_suppressions(void);
+
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:libcudnn\nleak:libcublas\nleak:libnvrtc\n";
+}
+
+/* The values that CUDA reports of a device; Source: NVIDIA's CUDA programming guide, technical
+ * specifications per compute capability, and the data sheets of the two GPUs.  Clocks are boost. */
+static const char described[] =
+    "{\"maxGridSize\": [2147483647, 65535, 65535], \"maxBlockSize\": [1024, 1024, 64], "
+    "\"regsPerBlock\": 65536, \"multiProcessorCount\": %d, \"warpSize\": 32, "
+    "\"maxSharedMemoryPerBlock\": 49152, \"maxSharedMemoryPerBlockOptin\": %d, "
+    "\"reservedSharedMemoryPerBlock\": 1024, \"maxRegistersPerSM\": 65536, \"maxCtasPerSM\": 32, "
+    "\"maxThreadsPerBlock\": 1024, \"maxThreadsPerSM\": 2048, \"pciDeviceId\": 0, "
+    "\"isTccDriver\": 0, \"supportCoopLaunch\": 1, \"totalGlobalMem\": %lld, "
+    "\"smClockRateKHz\": %d, \"memClockRateKHz\": %d, \"l2CacheSize\": %d, \"cudaDeviceId\": 0, "
+    "\"deviceVer\": %d, \"driverVer\": 13000, \"deviceName\": \"%s\"}";
+
+struct described {
+    const char *name;
+    int version, processors, shared, clock, memory_clock, cache;
+    long long memory;
+};
+
+static const struct described h200 = {"NVIDIA H200", 900,     132,      232448,
+                                      1980000,       3201000, 62914560, 151397597184LL};
+static const struct described a100 = {
+    "NVIDIA A100-SXM4-80GB", 800, 108, 166912, 1410000, 1593000, 41943040, 85899345920LL};
+
+static struct conv_target target_of(struct conv_builder *builder, const struct described *device)
+{
+    struct conv_target target = {0};
+    char *text =
+        base_format(described, device->processors, device->shared, device->memory, device->clock,
+                    device->memory_clock, device->cache, device->version, device->name);
+    target.property = conv_builder_new(builder, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+    conv_builder_set(builder, target.property, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION,
+                     CUDNN_TYPE_CHAR, (int64_t)strlen(text), text);
+    conv_builder_finalize(builder, target.property);
+    free(text);
+    return target;
+}
+
+/* Channels as the device pads them. */
+static int32_t padded(int32_t channels)
+{
+    return (channels + 7) / 8 * 8;
+}
+
+/* A linear layer takes the whole image in one window. */
+static struct conv_shape shape_of(const struct layer *layer, enum dtype type, int32_t batch)
+{
+    bool linear = layer->op == LAYER_LINEAR;
+    return (struct conv_shape){.type = type,
+                               .batch = batch,
+                               .in_channels = padded(layer->in.channels),
+                               .in_height = layer->in.height,
+                               .in_width = layer->in.width,
+                               .out_channels = padded(layer->out.channels),
+                               .out_height = layer->out.height,
+                               .out_width = layer->out.width,
+                               .kernel = linear ? layer->in.height : layer->kernel,
+                               .stride = layer->stride,
+                               .padding = linear ? 0 : layer->padding};
+}
+
+/* Make plans for @op on @shape until one is within the limit of workspace.
+ * @return engines that were offered, or 0 where none gives such a plan. */
+static int32_t ask(const struct conv_target *target, enum conv_op op,
+                   const struct conv_shape *shape)
+{
+    struct err err = {0};
+    struct conv_builder builder = {.err = &err};
+    struct conv_candidate *list = NULL;
+    bool found = false;
+    cudnnBackendDescriptor_t graph = conv_graph(&builder, target, op, shape);
+    if (!graph)
+        fail_msg("%s", err.text);
+    int32_t count = conv_candidates(&builder, target, graph, shape->type, &list);
+    for (int32_t i = 0; i < count && !found; i++) {
+        struct conv_builder trial = {0}, again = {0};
+        int64_t workspace = 0, rebuilt = -1;
+        found = conv_make_plan(&trial, target, list[i].config, &workspace) &&
+                workspace <= CONV_WORKSPACE_LIMIT;
+        if (found) { /* the line of a cache file says all there is to know of an engine */
+            cudnnBackendDescriptor_t config = conv_config(&again, target, graph, &list[i].choice);
+            assert_non_null(conv_make_plan(&again, target, config, &rebuilt));
+            assert_int_equal(rebuilt, workspace);
+        }
+        conv_builder_release(&again);
+        conv_builder_release(&trial);
+    }
+    free(list);
+    conv_builder_release(&builder);
+    return found ? count : 0;
+}
+
+/* What a network's convolutions and linear layers, without repetitions, were offered. */
+struct cover {
+    int32_t shapes, fewest;        /* fewest engines for the ops that training needs */
+    int32_t having[CONV_OP_COUNT]; /* shapes that have engines */
+};
+
+/* Every one of them must have a plan for the three ops that training needs. */
+static struct cover cover(const struct described *device, const char *network, int32_t image,
+                          enum dtype type, int32_t batch)
+{
+    struct conv_builder owner = {0};
+    struct conv_target target = target_of(&owner, device);
+    struct err err = {0};
+    struct model *model = network_build(network, image, image > 64 ? 1000 : 10, &err);
+    struct cover cover = {.fewest = INT32_MAX};
+    assert_false(owner.failed);
+    assert_non_null(model);
+    struct conv_shape *seen = base_alloc(model->layer_count, sizeof *seen);
+    for (int32_t i = 0; i < model->layer_count; i++) {
+        const struct layer *layer = &model->layer[i];
+        struct conv_shape shape = shape_of(layer, type, batch);
+        bool fresh = layer->op == LAYER_CONVOLUTION || layer->op == LAYER_LINEAR;
+        for (int32_t j = 0; fresh && j < cover.shapes; j++)
+            fresh = memcmp(&seen[j], &shape, sizeof shape) != 0;
+        if (!fresh)
+            continue;
+        seen[cover.shapes++] = shape;
+        for (int32_t op = 0; op < CONV_OP_COUNT; op++) {
+            bool optional = conv_optional((enum conv_op)op);
+            if (optional && type != DTYPE_FP16)
+                continue;
+            int32_t engines = ask(&target, (enum conv_op)op, &shape);
+            cover.having[op] += engines > 0;
+            if (optional)
+                continue;
+            cover.fewest = engines < cover.fewest ? engines : cover.fewest;
+            if (!engines)
+                fail_msg("%s, %s: no engine for %s of %s in %s", device->name, network,
+                         conv_op_names[op], layer->name, dtype_names[type]);
+        }
+    }
+    print_message("%s, %s, %s: %d shapes, at least %d engines each, %d with sums, %d and %d with "
+                  "factors\n",
+                  device->name, network, dtype_names[type], cover.shapes, cover.fewest,
+                  cover.having[CONV_FORWARD_SUMS], cover.having[CONV_FORWARD_APPLIED_SUMS],
+                  cover.having[CONV_BACKWARD_FILTER_APPLIED]);
+    free(seen);
+    model_free(model);
+    conv_builder_release(&owner);
+    return cover;
+}
+
+/* In fp16 every convolution but the stem's, and the classifier, can leave batch norm's sums, and
+ * apply what the batch norm before it would. */
+static void cover_resnet50(const struct described *device)
+{
+    for (int32_t type = 0; type < DTYPE_COUNT; type++) {
+        struct cover got = cover(device, "resnet50", 224, (enum dtype)type, 256);
+        assert_int_equal(got.shapes, 24); /* 23 convolutions and the classifier */
+        for (int32_t op = 0; op < CONV_OP_COUNT; op++)
+            if (conv_optional((enum conv_op)op))
+                assert_true(type == DTYPE_FP16 ? got.having[op] >= 23 : got.having[op] == 0);
+    }
+}
+
+static void every_layer_of_resnet50_has_engines_on_h200(void **state)
+{
+    (void)state;
+    cover_resnet50(&h200);
+}
+
+static void every_layer_of_resnet50_has_engines_on_a100(void **state)
+{
+    (void)state;
+    cover_resnet50(&a100);
+}
+
+/* Why conv_plan() does not ask for them in other types. */
+static void sums_and_factors_come_with_fp16_alone(void **state)
+{
+    (void)state;
+    static const enum conv_op op[] = {CONV_FORWARD_SUMS, CONV_FORWARD_APPLIED_SUMS,
+                                      CONV_BACKWARD_FILTER_APPLIED};
+    static const enum dtype other[] = {DTYPE_FP32, DTYPE_BF16};
+    static const struct described *const device[] = {&h200, &a100};
+    struct conv_shape shape = {DTYPE_FP16, 256, 64, 56, 56, 64, 56, 56, 3, 1, 1};
+    for (size_t d = 0; d < sizeof device / sizeof *device; d++) {
+        struct conv_builder owner = {0};
+        struct conv_target target = target_of(&owner, device[d]);
+        for (size_t k = 0; k < sizeof op / sizeof *op; k++) {
+            shape.type = DTYPE_FP16;
+            assert_int_not_equal(ask(&target, op[k], &shape), 0);
+            for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
+                shape.type = other[i];
+                assert_int_equal(ask(&target, op[k], &shape), 0);
+            }
+        }
+        conv_builder_release(&owner);
+    }
+}
+
+/* Among them is a window of 7 x 7 over 512 channels. */
+static void every_layer_of_vgg16_has_engines(void **state)
+{
+    (void)state;
+    for (int32_t type = 0; type < DTYPE_COUNT; type++)
+        cover(&h200, "vgg16", 224, (enum dtype)type, 64);
+}
+
+static void networks_for_small_images_have_engines(void **state)
+{
+    (void)state;
+    for (int32_t type = 0; type < DTYPE_COUNT; type++) {
+        cover(&h200, "resnet20", 32, (enum dtype)type, 128); /* as all of its family, deep or not */
+        cover(&h200, "toy", 32, (enum dtype)type, 7);
+    }
+}
+
+/* Nothing that rounds on the way, or sums in an order of its own each time, is let through. */
+static void unfit_engines_are_left_out(void **state)
+{
+    (void)state;
+    static const struct conv_shape shape = {DTYPE_FP32, 256, 64, 56, 56, 64, 56, 56, 3, 1, 1};
+    const uint32_t never = UINT32_C(1) << CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC |
+                           UINT32_C(1) << CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION;
+    const uint32_t rounds = UINT32_C(1) << CUDNN_NUMERICAL_NOTE_TENSOR_CORE |
+                            UINT32_C(1) << CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS;
+    for (int32_t type = 0; type < DTYPE_COUNT; type++) {
+        struct conv_builder builder = {0};
+        struct conv_target target = target_of(&builder, &h200);
+        struct conv_shape typed = shape;
+        struct conv_candidate *list;
+        typed.type = (enum dtype)type;
+        cudnnBackendDescriptor_t graph =
+            conv_graph(&builder, &target, CONV_BACKWARD_FILTER, &typed);
+        int32_t cores = 0, count = conv_candidates(&builder, &target, graph, typed.type, &list);
+        assert_true(count > 0);
+        for (int32_t i = 0; i < count; i++) {
+            assert_int_equal(list[i].choice.notes & never, 0);
+            assert_true(typed.type != DTYPE_FP32 || (list[i].choice.notes & rounds) == 0);
+            cores += (list[i].choice.notes & rounds) != 0;
+            for (int32_t j = 0; j < i; j++)
+                assert_false(list[i].choice.engine == list[j].choice.engine &&
+                             list[i].choice.knobs == list[j].choice.knobs &&
+                             memcmp(list[i].choice.knob, list[j].choice.knob,
+                                    sizeof list[i].choice.knob) == 0);
+        }
+        assert_true(typed.type == DTYPE_FP32 || cores > 0);
+        free(list);
+        conv_builder_release(&builder);
+    }
+}
+
+/* What the library says of a shape that does not fit reaches the user. */
+static void faults_are_told_in_the_librarys_words(void **state)
+{
+    (void)state;
+    static const struct conv_shape shape = {DTYPE_FP16, 256, 64, 56, 56, 64, 57, 56, 3, 1, 1};
+    struct err err = {0};
+    struct conv_builder builder = {.err = &err};
+    struct conv_target target = target_of(&builder, &h200);
+    assert_null(conv_graph(&builder, &target, CONV_FORWARD, &shape));
+    assert_int_equal(err.count, 1);
+    assert_int_equal(err.exit_code, 69);
+    assert_non_null(strstr(err.text, "cuDNN cannot"));
+    assert_non_null(strstr(err.text, "CUDNN_STATUS_"));
+    err_release(&err);
+    conv_builder_release(&builder);
+}
+
+static void says_that_there_is_no_gpu(void **state)
+{
+    (void)state;
+    struct conv_library *library = NULL;
+    struct err err = {0};
+    int devices = 0;
+    if (cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0)
+        skip();
+    assert_int_equal(conv_open(&library, NULL, &err), -1);
+    assert_null(library);
+    assert_int_equal(err.exit_code, 69);
+    assert_non_null(strstr(err.text, "no NVIDIA GPU can be used for convolutions"));
+    err_release(&err);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_layer_of_resnet50_has_engines_on_h200),
+        cmocka_unit_test(every_layer_of_resnet50_has_engines_on_a100),
+        cmocka_unit_test(sums_and_factors_come_with_fp16_alone),
+        cmocka_unit_test(every_layer_of_vgg16_has_engines),
+        cmocka_unit_test(networks_for_small_images_have_engines),
+        cmocka_unit_test(unfit_engines_are_left_out),
+        cmocka_unit_test(faults_are_told_in_the_librarys_words),
+        cmocka_unit_test(says_that_there_is_no_gpu),
+    };
+    conv_keep_compiler();
+    return cmocka_run_group_tests_name("conv_engines", tests, NULL, NULL);
+}

@@ -1,0 +1,223 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base.h"
+#include "exec/cuda/conv_check.h"
+#include "exec/half.h"
+#include "tests/cuda/conv_loops.h"
+
+/* Convolutions on the GPU that is here: every element of small ones against plain loops, samples of
+ * large ones; issued, and captured and launched; as found, and as the cache file has them.  Without
+ * a GPU: exit status 77. */
+
+static const struct conv_shape shapes[] = {
+    {DTYPE_FP32, 3, 8, 9, 9, 16, 9, 9, 3, 1, 1},
+    {DTYPE_FP32, 2, 16, 8, 8, 8, 4, 4, 1, 2, 0},
+    {DTYPE_FP32, 4, 64, 14, 14, 64, 7, 7, 3, 2, 1},
+    {DTYPE_FP32, 8, 64, 1, 1, 16, 1, 1, 1, 1, 0},
+    {DTYPE_FP32, 32, 8, 224, 224, 64, 112, 112, 7, 2, 3},
+    {DTYPE_FP32, 32, 64, 56, 56, 256, 56, 56, 1, 1, 0},
+    {DTYPE_FP32, 32, 512, 7, 7, 512, 7, 7, 3, 1, 1},
+};
+enum { SHAPES = sizeof shapes / sizeof *shapes, SMALL = 4 };
+
+static const char cache[] = "conv_gpu_cache";
+
+static void must(cudaError_t error, const char *what)
+{
+    if (error == cudaSuccess)
+        return;
+    printf("%s: %s\n", what, cudaGetErrorString(error));
+    exit(1);
+}
+
+/* Operands of one run, on the GPU; and their bytes on the host. */
+struct operands {
+    int64_t bytes[CONV_ARRAY_COUNT];
+    void *gpu[CONV_ARRAY_COUNT], *host[CONV_ARRAY_COUNT];
+    float *sums, *host_sums;
+    void *workspace;
+};
+
+static struct operands operands_of(const struct conv_shape *s, size_t workspace)
+{
+    struct operands o = {0};
+    for (int32_t a = 0; a < CONV_ARRAY_COUNT; a++) {
+        int64_t count = conv_elements(s, (enum conv_array)a);
+        float *pattern = conv_pattern(s->type, (enum conv_array)a);
+        o.bytes[a] = count * dtype_size(s->type);
+        o.host[a] = aligned_alloc(16, (size_t)(o.bytes[a] + 15) / 16 * 16);
+        for (int64_t i = 0, n; i < count; i += n) {
+            n = count - i < CONV_PATTERN ? count - i : CONV_PATTERN;
+            if (s->type == DTYPE_FP32)
+                memcpy((float *)o.host[a] + i, pattern, (size_t)n * sizeof *pattern);
+            else
+                half_from_float(s->type, n, pattern, (uint16_t *)o.host[a] + i);
+        }
+        free(pattern);
+        must(cudaMalloc(&o.gpu[a], (size_t)o.bytes[a]), "memory");
+        must(cudaMemcpy(o.gpu[a], o.host[a], (size_t)o.bytes[a], cudaMemcpyHostToDevice), "copy");
+    }
+    size_t sums = 2 * (size_t)s->out_channels * sizeof *o.sums;
+    o.host_sums = aligned_alloc(16, (sums + 15) / 16 * 16);
+    must(cudaMalloc((void **)&o.sums, sums), "memory");
+    must(cudaMalloc(&o.workspace, workspace + 16), "memory");
+    return o;
+}
+
+static void release(struct operands *o)
+{
+    for (int32_t a = 0; a < CONV_ARRAY_COUNT; a++) {
+        cudaFree(o->gpu[a]);
+        free(o->host[a]);
+    }
+    cudaFree(o->sums);
+    cudaFree(o->workspace);
+    free(o->host_sums);
+}
+
+static struct conv_call call_of(void *const array[CONV_ARRAY_COUNT], float *sums, void *workspace)
+{
+    return (struct conv_call){.x = array[CONV_ARRAY_X],
+                              .w = array[CONV_ARRAY_W],
+                              .dy = array[CONV_ARRAY_Y],
+                              .factors = array[CONV_ARRAY_FACTORS],
+                              .y = array[CONV_ARRAY_Y],
+                              .dx = array[CONV_ARRAY_X],
+                              .dw = array[CONV_ARRAY_W],
+                              .sums = sums,
+                              .workspace = workspace};
+}
+
+static double element(enum dtype type, const void *array, int64_t index)
+{
+    float wide;
+    if (type == DTYPE_FP32)
+        return (double)((const float *)array)[index];
+    half_to_float(type, 1, (const uint16_t *)array + index, &wide);
+    return (double)wide;
+}
+
+/* How many elements of @got are off: all of a small shape against the loops (both may be off by
+ * what is granted), samples of a large one. */
+static int64_t faults(enum conv_op op, const struct conv_shape *s, struct operands *o,
+                      const void *got, bool small)
+{
+    enum conv_array written = conv_written(op);
+    struct conv_sample sample[CONV_SAMPLES];
+    int64_t wrong = 0;
+    conv_samples(op, s, sample);
+    for (int32_t i = 0; i < CONV_SAMPLES; i++)
+        wrong += !conv_is_right(s->type, &sample[i], element(s->type, got, sample[i].index));
+    if (!small)
+        return wrong;
+    struct conv_call call = call_of(o->host, o->host_sums, NULL);
+    conv_loops(op, s, &call);
+    double size = 0, slack = 0; /* of the largest sample: elements are alike */
+    for (int32_t i = 0; i < CONV_SAMPLES; i++) {
+        size = sample[i].size > size ? sample[i].size : size;
+        slack = sample[i].slack > slack ? sample[i].slack : slack;
+    }
+    for (int64_t i = 0; i < conv_elements(s, written); i++) {
+        struct conv_sample twice = {
+            .want = element(s->type, o->host[written], i), .size = 2 * size, .slack = 2 * slack};
+        double value = element(s->type, got, i);
+        /* Two roundings: of the loops' result and of the engine's. */
+        wrong += !conv_is_right(s->type, &twice, (value + twice.want) / 2);
+    }
+    return wrong;
+}
+
+/* Run @plan on the stream, or captured and launched; the result to @got. */
+static void run(const struct conv_plan *plan, enum conv_op op, const struct operands *o,
+                bool capture, void *got)
+{
+    enum conv_array written = conv_written(op);
+    struct conv_call call = call_of(o->gpu, o->sums, o->workspace);
+    cudaStream_t stream;
+    cudaGraph_t graph;
+    cudaGraphExec_t ready;
+    must(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
+    must(cudaMemset(o->gpu[written], 0xff, (size_t)o->bytes[written]), "clear");
+    must(cudaDeviceSynchronize(), "clear");
+    if (capture)
+        must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture");
+    conv_run(plan, stream, &call);
+    if (capture) {
+        must(cudaStreamEndCapture(stream, &graph), "end of capture");
+        must(cudaGraphInstantiate(&ready, graph, 0), "graph");
+        must(cudaGraphLaunch(ready, stream), "launch");
+    }
+    must(cudaStreamSynchronize(stream), "run");
+    if (capture) {
+        cudaGraphExecDestroy(ready);
+        cudaGraphDestroy(graph);
+    }
+    must(cudaMemcpy(got, o->gpu[written], (size_t)o->bytes[written], cudaMemcpyDeviceToHost),
+         "result");
+    cudaStreamDestroy(stream);
+}
+
+/* @return faults of one op on one shape. */
+static int64_t check(struct conv_library *library, enum conv_op op, const struct conv_shape *s,
+                     bool small, bool told)
+{
+    struct err err = {0};
+    const struct conv_plan *plan = conv_plan(library, op, s, &err);
+    if (!plan) {
+        bool fine = !err.count && conv_optional(op);
+        printf("%-23s %s k%d: no engine%s%s\n", conv_op_names[op], dtype_names[s->type], s->kernel,
+               err.count ? ": " : "", err.count ? err.text : "");
+        err_release(&err);
+        return !fine;
+    }
+    struct operands o = operands_of(s, conv_workspace(plan));
+    size_t size = (size_t)o.bytes[conv_written(op)];
+    void *got = malloc(size), *again = malloc(size);
+    run(plan, op, &o, false, got);
+    run(plan, op, &o, true, again);
+    int64_t wrong = faults(op, s, &o, got, small) + (memcmp(got, again, size) != 0);
+    if (told || wrong)
+        printf("%-23s %s %dx%dx%dx%d k%d s%d: %s, %.1f us, %zu bytes of workspace, %lld wrong\n",
+               conv_op_names[op], dtype_names[s->type], s->batch, s->in_channels, s->in_height,
+               s->in_width, s->kernel, s->stride, conv_engine(plan), 1e6 * conv_seconds(plan),
+               conv_workspace(plan), (long long)wrong);
+    free(got);
+    free(again);
+    release(&o);
+    return wrong;
+}
+
+int main(void)
+{
+    int devices = 0;
+    if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
+        puts("skipped: there is no GPU here");
+        return 77;
+    }
+    int64_t wrong = 0;
+    unlink(cache);
+    for (int32_t round = 0; round < 2; round++) { /* the second from the file */
+        struct conv_library *library = NULL;
+        struct err err = {0};
+        if (conv_open(&library, cache, &err)) {
+            fputs(err.text, stdout);
+            return 1;
+        }
+        for (int32_t i = 0; i < SHAPES; i++)
+            for (int32_t type = 0; type < DTYPE_COUNT; type++)
+                for (int32_t op = 0; op < CONV_OP_COUNT; op++) {
+                    struct conv_shape s = shapes[i];
+                    s.type = (enum dtype)type;
+                    if (!conv_optional((enum conv_op)op) || s.type == DTYPE_FP16)
+                        wrong += check(library, (enum conv_op)op, &s, i < SMALL, round == 0);
+                }
+        conv_close(library);
+    }
+    unlink(cache);
+    unlink("conv_gpu_cache.lock");
+    printf("%lld faults\n", (long long)wrong);
+    return wrong != 0;
+}

@@ -1,0 +1,238 @@
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "core/base.h"
+#include "exec/cpu/device_naive.h"
+#include "exec/cuda/device_cuda.h"
+#include "models/networks.h"
+#include "tests/cuda/cuda_run.h"
+#include "tests/exec/random_network.h"
+
+/* The CUDA device against the naive one. */
+
+enum { NETWORKS = 24 };
+
+/* |a - b| / |b| */
+static double relative(const float *a, const float *b, int64_t count)
+{
+    double difference = 0, square = 0;
+    for (int64_t i = 0; i < count; i++) {
+        difference += pow((double)a[i] - (double)b[i], 2);
+        square += pow((double)b[i], 2);
+    }
+    return sqrt(difference / fmax(square, 1e-30));
+}
+
+/* What two steps may differ in, relatively. */
+struct difference {
+    double loss, norm;
+    double gradient, tensor; /* the whole gradient, and the worst of its tensors */
+    double parameter, statistic, score;
+};
+
+static void widen(double *difference, double other)
+{
+    if (!(other <= *difference)) /* also NaN */
+        *difference = other;
+}
+
+static void compare_gradients(struct device_run *a, struct device_run *b, struct difference *d)
+{
+    float *mine = cuda_run_gradients(a), *naive = cuda_run_gradients(b);
+    double whole = 0;
+    for (int64_t i = 0; i < a->layout.parameters; i++)
+        whole += pow((double)naive[i], 2);
+    widen(&d->gradient, relative(mine, naive, a->layout.parameters));
+    for (int32_t t = 0; t < a->job.model->tensor_count; t++) {
+        struct parameter p = a->layout.parameter[t];
+        double square = 0;
+        for (int64_t i = p.offset; i < p.offset + p.elements; i++)
+            square += pow((double)naive[i], 2);
+        if (square < 1e-8 * whole)
+            continue; /* a bias before batch norm has no effect: what is left is rounding */
+        widen(&d->tensor, relative(mine + p.offset, naive + p.offset, p.elements));
+    }
+    free(mine);
+    free(naive);
+}
+
+static double score_difference(struct device_run *a, struct device_run *b)
+{
+    int64_t count = (int64_t)a->job.batch / a->job.micro_batches * a->job.model->classes;
+    float *mine = base_alloc(count, sizeof(float)), *other = base_alloc(count, sizeof(float));
+    device_run_score(a, mine);
+    device_run_score(b, other);
+    double difference = relative(mine, other, count);
+    free(mine);
+    free(other);
+    return difference;
+}
+
+static void compare_states(struct device_run *a, struct device_run *b, struct difference *d)
+{
+    a->job.ops->read(a->state, &a->weights);
+    b->job.ops->read(b->state, &b->weights);
+    widen(&d->parameter,
+          relative(a->weights.parameter, b->weights.parameter, a->layout.parameters));
+    widen(&d->statistic,
+          relative(a->weights.statistics, b->weights.statistics, a->layout.statistic_count));
+    widen(&d->score, score_difference(a, b));
+}
+
+/* Two steps in @job's types, each followed by inference, against fp32 on the naive device. */
+static struct difference compare(struct device_run_job job)
+{
+    struct device_run mine, naive;
+    struct difference d = {0};
+    cuda_run_open(&mine, job, &device_cuda_ops);
+    job.compute = job.gradients = DTYPE_FP32;
+    cuda_run_open(&naive, job, &device_naive_ops);
+    for (int32_t i = 0; i < 2; i++) {
+        struct outcome outcome = device_run_step(&mine), expected = device_run_step(&naive);
+        assert_false(outcome.overflow);
+        widen(&d.loss, fabs(outcome.loss - expected.loss) / expected.loss);
+        widen(&d.norm, fabs(outcome.norm - expected.norm) / expected.norm);
+        compare_gradients(&mine, &naive, &d);
+        compare_states(&mine, &naive, &d);
+    }
+    cuda_run_close(&mine);
+    cuda_run_close(&naive);
+    return d;
+}
+
+static void assert_close(const struct device_run_job *job, struct difference d,
+                         struct difference limit)
+{
+    bool close = d.loss <= limit.loss && d.norm <= limit.norm && d.gradient <= limit.gradient &&
+                 d.tensor <= limit.tensor && d.parameter <= limit.parameter &&
+                 d.statistic <= limit.statistic && d.score <= limit.score;
+    if (!close)
+        fail_msg("%s, seed %d, %s: relative differences: loss %.2g, norm %.2g, gradient %.2g, of a "
+                 "tensor %.2g, parameters %.2g, statistics %.2g, scores %.2g",
+                 job->model->name, (int)job->seed, dtype_names[job->compute], d.loss, d.norm,
+                 d.gradient, d.tensor, d.parameter, d.statistic, d.score);
+}
+
+/* Sums in another order are rounded otherwise.  Where that moves a value across a ReLU's corner or
+ * makes another element of a window its maximum, a gradient jumps by what one pixel brings, so
+ * other data are tried then: a fault would show in all. */
+static void assert_trains(struct device_run_job job, struct difference limit)
+{
+    enum { TRIES = 4 };
+    struct difference d = {.gradient = INFINITY};
+    uint64_t seed = job.seed;
+    for (uint64_t i = 0; i < TRIES && !(d.gradient <= limit.gradient && d.tensor <= limit.tensor);
+         i++) {
+        job.seed = seed + 1000 * i;
+        d = compare(job);
+    }
+    assert_close(&job, d, limit);
+}
+
+/* Rounding of fp32 alone; a tensor whose gradient nearly cancels suffers most. */
+static const struct difference fp32_limit = {.loss = 1e-6,
+                                             .norm = 2e-6,
+                                             .gradient = 1e-5,
+                                             .tensor = 1e-4,
+                                             .parameter = 1e-7,
+                                             .statistic = 1e-6,
+                                             .score = 1e-5};
+
+static void random_networks_train_as_on_the_naive_device(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= (uint64_t)cuda_run_networks(NETWORKS); seed++) {
+        struct model *model = random_network(seed);
+        const struct device_run_job job = {.model = model,
+                                           .batch = 8,
+                                           .micro_batches = seed % 4 == 0 ? 2 : 1,
+                                           .threads = 1,
+                                           .learning_rate = 0.01,
+                                           .seed = seed};
+        assert_trains(job, fp32_limit);
+        model_free(model);
+    }
+}
+
+static void known_networks_train_as_on_the_naive_device(void **state)
+{
+    (void)state;
+    static const char *const name[] = {"toy", "resnet8"};
+    for (size_t i = 0; i < sizeof(name) / sizeof(*name); i++) {
+        struct err err = {0};
+        struct model *model = network_build(name[i], 32, 10, &err);
+        const struct device_run_job job = {.model = model,
+                                           .batch = 4,
+                                           .micro_batches = 1,
+                                           .threads = 1,
+                                           .learning_rate = 0.01,
+                                           .seed = i};
+        assert_trains(job, fp32_limit);
+        model_free(model);
+    }
+}
+
+/* Every value is rounded to 11 or 8 bits, relatively 2^-12 or 2^-9 on average, some twenty times on
+ * the way there and back; where that moves a value across a ReLU's corner more changes than
+ * rounding, so batch norm's shifts keep most away from it.  Tensors whose gradient nearly cancels
+ * say little then, so the whole gradient counts. */
+static void check_narrow(enum dtype type, double loss_scale, struct difference limit)
+{
+    for (uint64_t seed = 1; seed <= (uint64_t)cuda_run_networks(NETWORKS / 2); seed++) {
+        struct model *model = random_network(seed);
+        const struct device_run_job job = {.model = model,
+                                           .batch = 8,
+                                           .micro_batches = seed % 4 == 0 ? 2 : 1,
+                                           .threads = 1,
+                                           .learning_rate = 0.01,
+                                           .shift = 1.5,
+                                           .compute = type,
+                                           .gradients = seed % 3 == 0 ? DTYPE_FP32 : type,
+                                           .loss_scale = loss_scale,
+                                           .seed = seed};
+        assert_trains(job, limit);
+        model_free(model);
+    }
+}
+
+static void random_networks_train_in_fp16(void **state)
+{
+    (void)state;
+    const struct difference limit = {.loss = 2e-3,
+                                     .norm = 5e-3,
+                                     .gradient = 0.02,
+                                     .tensor = INFINITY,
+                                     .parameter = 1e-3,
+                                     .statistic = 1e-3,
+                                     .score = 0.01};
+    check_narrow(DTYPE_FP16, 256, limit);
+}
+
+static void random_networks_train_in_bf16(void **state)
+{
+    (void)state;
+    const struct difference limit = {.loss = 0.01,
+                                     .norm = 0.03,
+                                     .gradient = 0.1,
+                                     .tensor = INFINITY,
+                                     .parameter = 5e-3,
+                                     .statistic = 0.01,
+                                     .score = 0.04};
+    check_narrow(DTYPE_BF16, 1, limit);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_networks_train_as_on_the_naive_device),
+        cmocka_unit_test(known_networks_train_as_on_the_naive_device),
+        cmocka_unit_test(random_networks_train_in_fp16),
+        cmocka_unit_test(random_networks_train_in_bf16),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

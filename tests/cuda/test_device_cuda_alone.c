@@ -1,0 +1,428 @@
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/base.h"
+#include "core/iteration.h"
+#include "core/memory.h"
+#include "exec/cuda/check.h"
+#include "exec/cuda/device_cuda.h"
+#include "exec/walk.h"
+#include "models/networks.h"
+#include "tests/cuda/cuda_run.h"
+#include "tests/cuda/fake_runtime.h"
+#include "tests/exec/random_network.h"
+
+/* What the CUDA device does that needs no other to compare with. */
+
+enum { NETWORKS = 24 };
+
+static struct model *toy(void)
+{
+    struct err err = {0};
+    struct model *model = network_build("toy", 16, 4, &err);
+    assert_non_null(model);
+    return model;
+}
+
+static struct device_run_job toy_job(const struct model *model)
+{
+    return (struct device_run_job){.model = model,
+                                   .batch = 4,
+                                   .micro_batches = 2,
+                                   .threads = 1,
+                                   .learning_rate = 0.05,
+                                   .compute = DTYPE_FP16,
+                                   .gradients = DTYPE_FP16,
+                                   .seed = 5};
+}
+
+static size_t parameter_size(const struct device_run *run)
+{
+    return (size_t)run->layout.parameters * sizeof(float);
+}
+
+static size_t statistic_size(const struct device_run *run)
+{
+    return (size_t)run->layout.statistic_count * sizeof(float);
+}
+
+/* Copies of what @run has trained; the caller frees them. */
+static struct weights read_all(const struct device_run *run)
+{
+    struct weights weights = {.parameter = base_alloc(run->layout.parameters, sizeof(float)),
+                              .momentum = base_alloc(run->layout.parameters, sizeof(float)),
+                              .statistics = base_alloc(run->layout.statistic_count, sizeof(float))};
+    run->job.ops->read(run->state, &weights);
+    return weights;
+}
+
+static void free_weights(struct weights *weights)
+{
+    free(weights->parameter);
+    free(weights->momentum);
+    free(weights->statistics);
+}
+
+static void assert_same_bits(const struct device_run *run, const struct weights *a,
+                             const struct weights *b)
+{
+    assert_memory_equal(a->parameter, b->parameter, parameter_size(run));
+    assert_memory_equal(a->momentum, b->momentum, parameter_size(run));
+    assert_memory_equal(a->statistics, b->statistics, statistic_size(run));
+}
+
+static void what_is_written_is_read_again(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= (uint64_t)cuda_run_networks(NETWORKS); seed++) {
+        struct model *model = random_network(seed);
+        struct device_run run;
+        struct device_run_job job = toy_job(model);
+        cuda_run_open(&run, job, &device_cuda_ops);
+        for (int64_t i = 0; i < run.layout.parameters; i++)
+            run.weights.momentum[i] = (float)i;
+        device_cuda_ops.write(run.state, &run.weights);
+        struct weights weights = read_all(&run);
+        assert_same_bits(&run, &weights, &run.weights);
+        free_weights(&weights);
+        cuda_run_close(&run);
+        model_free(model);
+    }
+}
+
+static void a_step_that_overflows_changes_no_weights(void **state)
+{
+    (void)state;
+    struct model *model = toy();
+    struct device_run run;
+    cuda_run_open(&run, toy_job(model), &device_cuda_ops);
+    assert_false(device_run_step(&run).overflow);
+    struct weights before = read_all(&run);
+    run.job.loss_scale = 1e12;
+    struct outcome outcome = device_run_step(&run);
+    struct weights after = read_all(&run);
+    assert_true(outcome.overflow && !isfinite(outcome.norm) && isfinite(outcome.loss));
+    assert_memory_equal(before.parameter, after.parameter, parameter_size(&run));
+    assert_memory_equal(before.momentum, after.momentum, parameter_size(&run));
+    run.job.loss_scale = 4;
+    outcome = device_run_step(&run);
+    assert_true(!outcome.overflow && isfinite(outcome.norm));
+    free_weights(&before);
+    free_weights(&after);
+    cuda_run_close(&run);
+    model_free(model);
+}
+
+/* The loss along the gradient g, from w - h * g to w + h * g, rises by 2 * h * |g|^2. */
+static void the_loss_rises_along_the_gradient_as_it_should(void **state)
+{
+    (void)state;
+    struct model *model = toy();
+    struct device_run run;
+    struct device_run_job job = toy_job(model);
+    job.compute = job.gradients = DTYPE_FP32;
+    job.learning_rate = 0;
+    cuda_run_open(&run, job, &device_cuda_ops);
+    device_run_step(&run);
+    float *gradient = cuda_run_gradients(&run);
+    float *moved = base_alloc(run.layout.parameters, sizeof(float));
+    double square = 0, loss[2], passes = 4.0 * job.micro_batches; /* 4: the loss scale */
+    for (int64_t i = 0; i < run.layout.parameters; i++)
+        square += pow((double)gradient[i] / passes, 2);
+    double h = 0.005 / square;
+    for (int32_t side = 0; side < 2; side++) {
+        for (int64_t i = 0; i < run.layout.parameters; i++)
+            moved[i] = (float)((double)run.weights.parameter[i] +
+                               (side ? h : -h) * (double)gradient[i] / passes);
+        device_cuda_ops.write(run.state, &(struct weights){.parameter = moved});
+        loss[side] = device_run_step(&run).loss;
+    }
+    double ratio = (loss[1] - loss[0]) / (2 * h * square);
+    if (!(fabs(ratio - 1) <= 2e-3))
+        fail_msg("the loss rises %.6g times as fast as the gradient says", ratio);
+    free(gradient);
+    free(moved);
+    cuda_run_close(&run);
+    model_free(model);
+}
+
+/* ---- iterations launched whole ---- */
+
+enum { WALKED = 7 };
+
+/* Walk a real schedule for WALKED iterations, each on other images and with another learning rate;
+ * steps are issued one by one in the first @single of them. */
+static struct weights walk(const struct model *model, int32_t single, double loss[WALKED])
+{
+    struct device_run run;
+    struct device_run_job job = toy_job(model);
+    job.batches = WALKED;
+    cuda_run_open(&run, job, &device_cuda_ops);
+    run.scenario.training.micro_batch = job.batch / job.micro_batches;
+    struct iteration iteration = {.model = model,
+                                  .scenario = &run.scenario,
+                                  .grid = {1, 1},
+                                  .devices_per_node = 1,
+                                  .batch = job.batch};
+    struct schedule *schedule = iteration_build(&iteration);
+    struct walk walk = {.schedule = schedule,
+                        .device_ops = &device_cuda_ops,
+                        .device = run.state,
+                        .single = single};
+    struct walker *walker = walker_new(&walk);
+    int32_t depth = walk_depth(schedule);
+    assert_int_equal(depth, 2); /* slots of device_run_open() */
+    for (int32_t i = 0; i < WALKED + depth; i++) {
+        if (i >= depth) {
+            walker_finish(walker, i - depth, NULL);
+            loss[i - depth] = device_cuda_ops.outcome(run.state, i - depth).loss;
+        }
+        if (i >= WALKED)
+            continue;
+        struct update update = {.learning_rate = 0.01 * (i + 1), .loss_scale = 1 << i};
+        device_cuda_ops.prepare(run.state, i, &update);
+        walker_issue(walker, i, i);
+    }
+    struct weights weights = read_all(&run);
+    walker_free(walker);
+    schedule_free(schedule);
+    cuda_run_close(&run);
+    return weights;
+}
+
+static void iterations_launched_whole_give_the_same_bits(void **state)
+{
+    (void)state;
+    struct model *model = toy();
+    struct device_run sizes = {.layout = layout_build(model)};
+    double expected[WALKED], loss[WALKED];
+    struct weights one_by_one = walk(model, WALKED, expected);
+    for (int32_t lazy = 0; lazy < 2; lazy++) {
+        int64_t launched = fake_launches();
+        fake_lazy(lazy);
+        struct weights whole = walk(model, 2, loss);
+        struct weights again = walk(model, lazy ? WALKED : 0, loss);
+        fake_lazy(false);
+        assert_int_equal(fake_launches() - launched, WALKED - 2 + (lazy ? 0 : WALKED));
+        assert_memory_equal(loss, expected, sizeof(loss));
+        assert_same_bits(&sizes, &whole, &one_by_one);
+        assert_same_bits(&sizes, &again, &one_by_one);
+        free_weights(&whole);
+        free_weights(&again);
+    }
+    assert_true(expected[0] != expected[1]);
+    free_weights(&one_by_one);
+    layout_release(&sizes.layout);
+    model_free(model);
+}
+
+/* ---- noise, memory, failures ---- */
+
+/* Two steps on noise, with or without inference between them. */
+static double train_on_noise(const struct model *model, uint64_t rank, bool scores)
+{
+    struct device_run run;
+    float score[2 * 4];
+    cuda_run_open(&run, toy_job(model), &device_cuda_ops);
+    struct device_job job = {.model = model,
+                             .scenario = &run.scenario,
+                             .batch = 4,
+                             .micro_batches = 2,
+                             .slots = 2,
+                             .ranks = 1,
+                             .rank = (int32_t)rank};
+    struct err err = {0};
+    device_cuda_ops.close(run.state);
+    assert_int_equal(device_cuda_ops.open(&run.state, &job, &err), 0);
+    device_cuda_ops.write(run.state, &run.weights);
+    double first = device_run_step(&run).loss;
+    if (scores)
+        device_run_score(&run, score);
+    double second = device_run_step(&run).loss;
+    device_run_step(&run);
+    assert_true(device_run_step(&run).loss < first); /* it learns it by heart */
+    cuda_run_close(&run);
+    return second;
+}
+
+static void without_a_source_it_trains_on_its_own_noise(void **state)
+{
+    (void)state;
+    struct model *model = toy();
+    double loss = train_on_noise(model, 0, false);
+    assert_true(train_on_noise(model, 0, true) == loss);
+    assert_true(train_on_noise(model, 1, false) != loss);
+    model_free(model);
+}
+
+static void too_little_memory_is_told_with_a_way_out(void **state)
+{
+    (void)state;
+    struct model *model = toy();
+    struct device_run run;
+    struct err err = {0};
+    struct device_run_job job = toy_job(model);
+    job.ops = &device_cuda_ops;
+    fake_capacity(1 << 16);
+    assert_int_equal(device_run_open(&run, &job, &err), -1);
+    fake_capacity((size_t)1 << 30);
+    assert_int_equal(err.exit_code, 69);
+    assert_non_null(strstr(err.text, "--set training.micro_batch=1"));
+    cuda_run_close(&run);
+    err_release(&err);
+    model_free(model);
+}
+
+static void a_machine_without_a_gpu_is_told_with_a_way_out(void **state)
+{
+    (void)state;
+    struct model *model = toy();
+    struct device_run run;
+    struct err err = {0};
+    struct device_run_job job = toy_job(model);
+    job.ops = &device_cuda_ops;
+    fake_devices(0);
+    assert_int_equal(device_run_open(&run, &job, &err), -1);
+    fake_devices(1);
+    assert_int_equal(err.exit_code, 69);
+    assert_non_null(strstr(err.text, "no NVIDIA driver"));
+    assert_non_null(strstr(err.text, "--device cpu"));
+    cuda_run_close(&run);
+    err_release(&err);
+    model_free(model);
+}
+
+/* The plan of core/memory.h knows neither bit masks (6 % of activations) nor what images take while
+ * they are converted and padded from 3 to 8 channels; but it counts the values of projections'
+ * batch norms, which the device never writes. */
+static void never_asked(void *context, uint8_t *pixels, struct crop *crop, int32_t *label)
+{
+    (void)context, (void)pixels, (void)crop, (void)label;
+    abort();
+}
+
+static void it_takes_the_memory_that_was_planned(void **state)
+{
+    (void)state;
+    static const char *const name[] = {"resnet20", "resnet18", "resnet50", "vgg16"};
+    static const struct {
+        enum dataset_source data;
+        enum decode decode;
+        struct device_source source;
+    } given[] = {
+        {SOURCE_SYNTHETIC, DECODE_CPU, {0}},
+        {SOURCE_PACK, DECODE_CPU, {.next_pictures = never_asked}},
+        {SOURCE_IMAGEFOLDER, DECODE_DEVICE, {.next_pictures = never_asked, .files = true}},
+    };
+    for (size_t i = 0; i < 3 * sizeof(name) / sizeof(*name); i++) {
+        struct err err = {0};
+        struct scenario scenario = {.model.compute = DTYPE_FP16, .model.gradients = DTYPE_FP16};
+        scenario.training.data.source = given[i % 3].data;
+        scenario.training.data.decode = given[i % 3].decode;
+        struct model *model = network_build(name[i / 3], i / 3 ? 224 : 32, 1000, &err);
+        struct device_job job = {.model = model,
+                                 .scenario = &scenario,
+                                 .source = given[i % 3].source,
+                                 .batch = 256,
+                                 .micro_batches = 1,
+                                 .slots = 2,
+                                 .ranks = 1};
+        struct memory_plan plan = memory_plan(model, &scenario, job.batch, job.batch);
+        double ratio = (double)device_cuda_bytes(&job) / (double)memory_total(&plan);
+        if (!(ratio > 0.95 && ratio < 1.15))
+            fail_msg("%s takes %.3f of the memory that was planned for case %zu", name[i / 3],
+                     ratio, i % 3);
+        model_free(model);
+    }
+}
+
+enum { LATE_MS = 30 };
+
+/* The whole of a picture, after a while. */
+static void give_late(void *context, uint8_t *pixels, struct crop *crop, int32_t *label)
+{
+    const struct device_run_job *job = context;
+    int32_t side = job->model->layer[0].in.width;
+    struct crop_span all = {.length = (float)side, .end = side};
+    nanosleep(&(struct timespec){.tv_nsec = LATE_MS * 1000000}, NULL);
+    memset(pixels, 100, (size_t)(job->batch * crop_place(side)));
+    for (int32_t i = 0; i < job->batch; i++) {
+        crop[i] = (struct crop){.height = side, .width = side, .x = all, .y = all};
+        label[i] = i;
+    }
+}
+
+static void waiting_for_pictures_is_time_of_the_input_step(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct model *model = toy();
+    struct device_run_job run = toy_job(model);
+    struct scenario scenario = {.model.compute = DTYPE_FP16, .model.gradients = DTYPE_FP16};
+    struct device_job job = {
+        .model = model,
+        .scenario = &scenario,
+        .source = {.next_pictures = give_late, .tint = {.scale = {1, 1, 1}}, .context = &run},
+        .batch = run.batch,
+        .micro_batches = 1,
+        .slots = 2,
+        .ranks = 1};
+    const struct step input = {.kind = STEP_INPUT, .lane = LANE_INPUT};
+    struct device_state *device;
+    assert_int_equal(device_cuda_ops.open(&device, &job, &err), 0);
+    struct stream *stream = device_cuda_ops.stream_new();
+    struct event *begin = device_cuda_ops.event_new(), *end = device_cuda_ops.event_new();
+    double seconds = 0; /* where others have the processor, some waits are shorter */
+    for (int32_t i = 0; i < 50 && seconds < 0.5e-3 * LATE_MS; i++) {
+        device_cuda_ops.record(stream, begin);
+        device_cuda_ops.issue(device, stream, &input, i);
+        device_cuda_ops.record(stream, end);
+        device_cuda_ops.synchronize(end);
+        seconds = device_cuda_ops.seconds(begin, end);
+    }
+    assert_true(seconds >= 0.5e-3 * LATE_MS);
+    device_cuda_ops.event_free(begin);
+    device_cuda_ops.event_free(end);
+    device_cuda_ops.stream_free(stream);
+    device_cuda_ops.close(device);
+    assert_int_equal(fake_objects(), 0);
+    model_free(model);
+}
+
+static void a_failure_of_cuda_ends_the_process(void **state)
+{
+    (void)state;
+    int status;
+    pid_t child = fork();
+    if (child == 0)
+        cuda_check(cudaErrorMemoryAllocation, "a call", "a file", 1);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 70);
+    cuda_check(cudaSuccess, "a call", "a file", 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_written_is_read_again),
+        cmocka_unit_test(a_step_that_overflows_changes_no_weights),
+        cmocka_unit_test(the_loss_rises_along_the_gradient_as_it_should),
+        cmocka_unit_test(iterations_launched_whole_give_the_same_bits),
+        cmocka_unit_test(without_a_source_it_trains_on_its_own_noise),
+        cmocka_unit_test(too_little_memory_is_told_with_a_way_out),
+        cmocka_unit_test(a_machine_without_a_gpu_is_told_with_a_way_out),
+        cmocka_unit_test(waiting_for_pictures_is_time_of_the_input_step),
+        cmocka_unit_test(a_failure_of_cuda_ends_the_process),
+        cmocka_unit_test(it_takes_the_memory_that_was_planned),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,334 @@
+#include "exec/cuda/feed.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "exec/cuda/check.h"
+#include "exec/input/jpeg.h"
+#include "tests/cuda/fake_nvjpeg.h"
+#include "tests/cuda/fake_runtime.h"
+#include "tests/input/fixture.h"
+
+/* Batches on their way to the device: each once, in order, whole. */
+
+enum {
+    SIZE = 16,
+    BATCH = 5,
+    KINDS = 7,          /* of pictures; each has another width */
+    REFUSED = 3,        /* the kind that the device's decoder refuses */
+    CHANNELS = 8,       /* of an image */
+    STAND_IN = 1000000, /* added to the label of what the CPU decoded */
+    IMAGES = BATCH * SIZE * SIZE * CHANNELS,
+    ROUNDS = 24
+};
+
+/* A picture, as a file and decoded. */
+struct sample {
+    int32_t width;
+    uint8_t *file;
+    int64_t size;
+    uint8_t *pixels; /* (SIZE, width, 3) */
+};
+
+/* Where batches come from; checks how it is asked. */
+struct well {
+    struct sample sample[KINDS];
+    bool files;
+    atomic_int given, decoded;
+    atomic_bool open;
+    int32_t slow_ms;
+    pthread_t asker;
+};
+
+static void sleep_ms(int32_t ms)
+{
+    nanosleep(&(struct timespec){.tv_nsec = ms * 1000000L}, NULL);
+}
+
+static const struct sample *sample_of(const struct well *well, int32_t batch, int32_t place)
+{
+    return &well->sample[(batch * BATCH + place) % KINDS];
+}
+
+/* The left part of the picture, pixel by pixel. */
+static struct crop crop_of(const struct sample *sample)
+{
+    return (struct crop){
+        .height = SIZE, .width = sample->width, .x = {0, SIZE, 0, SIZE}, .y = {0, SIZE, 0, SIZE}};
+}
+
+static void check_asker(struct well *well)
+{
+    if (well->given == 0)
+        well->asker = pthread_self();
+    if (!well->open || !pthread_equal(well->asker, pthread_self()))
+        abort();
+}
+
+static void give(void *context, uint8_t *pixels, struct crop *crop, int32_t *label)
+{
+    struct well *well = context;
+    check_asker(well);
+    if (well->slow_ms)
+        sleep_ms(well->slow_ms);
+    check_asker(well);
+    memset(pixels, 0xEE, (size_t)(BATCH * crop_place(SIZE)));
+    for (int32_t i = 0; i < BATCH; i++) {
+        const struct sample *sample = sample_of(well, well->given, i);
+        bool file = well->files && i % 4 != 3; /* some batches hold both */
+        uint8_t *place = pixels + i * crop_place(SIZE);
+        crop[i] = crop_of(sample);
+        crop[i].file = file ? (int32_t)sample->size : 0;
+        memcpy(place, file ? sample->file : sample->pixels,
+               file ? (size_t)sample->size : (size_t)(3 * SIZE * sample->width));
+        label[i] = well->given * BATCH + i;
+    }
+    well->given++;
+}
+
+static void decode(void *context, int32_t place, uint8_t *pixels, struct crop *crop, int32_t *label)
+{
+    struct well *well = context;
+    check_asker(well);
+    const struct sample *sample = sample_of(well, well->given - 1, place);
+    *crop = crop_of(sample);
+    *label += STAND_IN;
+    memcpy(pixels, sample->pixels, (size_t)(3 * SIZE * sample->width));
+    well->decoded++;
+}
+
+static void decode_whole(struct sample *sample)
+{
+    struct err err = {0};
+    struct decoder *decoder = decoder_new();
+    struct buffer pixels = {0};
+    struct picture picture;
+    int32_t width, height;
+    struct box box = {.width = sample->width, .height = SIZE};
+    sample->pixels = base_alloc(3 * SIZE * sample->width, 1);
+    assert_int_equal(
+        decoder_open(decoder, "file", sample->file, sample->size, &width, &height, &err), 0);
+    assert_int_equal(decoder_read(decoder, box, 1, &pixels, &picture, &err), 0);
+    for (int64_t y = 0; y < SIZE; y++)
+        memcpy(sample->pixels + y * 3 * width, picture.pixel + y * picture.stride,
+               (size_t)(3 * width));
+    buffer_release(&pixels);
+    decoder_free(decoder);
+}
+
+static void open_well(struct well *well, bool files, int32_t slow_ms)
+{
+    *well = (struct well){.files = files, .slow_ms = slow_ms, .open = true};
+    for (int32_t i = 0; i < KINDS; i++) {
+        struct sample *sample = &well->sample[i];
+        struct form form = {.width = SIZE + i,
+                            .height = SIZE,
+                            .components = 3,
+                            .subsampling = 1,
+                            .quality = 90,
+                            .progressive = i == 1,
+                            .seed = (uint32_t)i};
+        sample->width = form.width;
+        sample->file = fixture_jpeg(&form, &sample->size);
+        assert_true(sample->size <= crop_place(SIZE));
+        decode_whole(sample);
+    }
+}
+
+static void close_well(struct well *well)
+{
+    well->open = false;
+    for (int32_t i = 0; i < KINDS; i++) {
+        free(well->sample[i].file);
+        free(well->sample[i].pixels);
+    }
+}
+
+/* A feed, and where an iteration has its images. */
+struct bench {
+    struct well well;
+    struct feed *feed;
+    cudaStream_t stream;
+    float *images[2]; /* on the device */
+    int32_t *label[2];
+    int32_t taken;
+};
+
+static void open_bench(struct bench *bench, bool files, int32_t slow_ms)
+{
+    struct err err = {0};
+    memset(bench, 0, sizeof(*bench));
+    open_well(&bench->well, files, slow_ms);
+    struct device_source source = {.next_pictures = give,
+                                   .files = files,
+                                   .decode = decode,
+                                   .tint = {.scale = {1, 2, 3}, .shift = {0, 10, 20}},
+                                   .context = &bench->well};
+    if (feed_open(&bench->feed, &source, BATCH, SIZE, &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(fake_in_use(), feed_memory(&source, BATCH, SIZE));
+    CUDA_CHECK(cudaStreamCreateWithFlags(&bench->stream, cudaStreamNonBlocking));
+    for (int32_t i = 0; i < 2; i++) {
+        CUDA_CHECK(cudaMalloc((void **)&bench->images[i], IMAGES * sizeof(float)));
+        CUDA_CHECK(cudaMalloc((void **)&bench->label[i], BATCH * sizeof(int32_t)));
+    }
+}
+
+/* Nobody asks the source any more. */
+static void close_bench(struct bench *bench)
+{
+    CUDA_CHECK(cudaStreamDestroy(bench->stream));
+    feed_close(bench->feed);
+    close_well(&bench->well);
+    for (int32_t i = 0; i < 2; i++) {
+        CUDA_CHECK(cudaFree(bench->images[i]));
+        CUDA_CHECK(cudaFree(bench->label[i]));
+    }
+    assert_int_equal(fake_objects(), 0);
+    assert_int_equal(fake_nvjpeg()->alive, 0);
+}
+
+/* Issue the next crop. */
+static void issue(struct bench *bench)
+{
+    int32_t slot = bench->taken++ % 2;
+    feed_crop(bench->feed, bench->stream, DTYPE_FP32, CHANNELS, bench->images[slot],
+              bench->label[slot]);
+}
+
+static bool decoded_by_cpu(const struct bench *bench, int32_t batch, int32_t place)
+{
+    return bench->well.files && place % 4 != 3 &&
+           sample_of(&bench->well, batch, place) == &bench->well.sample[REFUSED] &&
+           fake_nvjpeg()->refused;
+}
+
+static void expect_batch(const struct bench *bench, int32_t batch)
+{
+    float *images = base_alloc(IMAGES, sizeof(float));
+    int32_t label[BATCH];
+    CUDA_CHECK(cudaMemcpy(images, bench->images[batch % 2], IMAGES * sizeof(float),
+                          cudaMemcpyDeviceToHost));
+    CUDA_CHECK(cudaMemcpy(label, bench->label[batch % 2], sizeof(label), cudaMemcpyDeviceToHost));
+    for (int32_t i = 0; i < BATCH; i++) {
+        const struct sample *sample = sample_of(&bench->well, batch, i);
+        int32_t replaced = decoded_by_cpu(bench, batch, i) ? STAND_IN : 0;
+        assert_int_equal(label[i], batch * BATCH + i + replaced);
+        for (int32_t k = 0; k < SIZE * SIZE * 3; k++) {
+            int32_t c = k % 3, x = k / 3 % SIZE, y = k / 3 / SIZE;
+            float byte = sample->pixels[(y * sample->width + x) * 3 + c];
+            float found = images[((i * SIZE + y) * SIZE + x) * CHANNELS + c];
+            if (found != byte * (float)(1 + c) + (float)(10 * c))
+                fail_msg("batch %d, picture %d, (%d, %d, %d): %g", batch, i, x, y, c,
+                         (double)found);
+        }
+    }
+    free(images);
+}
+
+/* Take @rounds pairs of batches. */
+static void take(struct bench *bench, int32_t rounds, int32_t slow_ms)
+{
+    for (int32_t i = 0; i < rounds; i++) {
+        issue(bench);
+        issue(bench);
+        if (slow_ms)
+            sleep_ms(slow_ms);
+        CUDA_CHECK(cudaStreamSynchronize(bench->stream));
+        expect_batch(bench, bench->taken - 2);
+        expect_batch(bench, bench->taken - 1);
+    }
+}
+
+static void batches_come_once_and_in_order(void **state)
+{
+    (void)state;
+    for (int32_t how = 0; how < 6; how++) {
+        struct bench bench;
+        *fake_nvjpeg() = (struct fake_nvjpeg){.refused = SIZE + REFUSED};
+        open_bench(&bench, how % 2, how / 2 == 1 ? 2 : 0);
+        take(&bench, ROUNDS / 2, how / 2 == 2 ? 2 : 0);
+        close_bench(&bench);
+        if (how % 2)
+            assert_true(bench.well.decoded > 0);
+    }
+}
+
+static void no_more_than_two_batches_are_read_ahead(void **state)
+{
+    (void)state;
+    struct bench bench;
+    *fake_nvjpeg() = (struct fake_nvjpeg){0};
+    open_bench(&bench, true, 0);
+    for (int32_t i = 0; i < 4; i++) {
+        for (int32_t waited = 0; bench.well.given < i + FEED_AHEAD && waited < 5000; waited++)
+            sleep_ms(1);
+        sleep_ms(10);
+        assert_int_equal(bench.well.given, i + FEED_AHEAD);
+        issue(&bench);
+    }
+    close_bench(&bench);
+}
+
+static void it_ends_at_any_time(void **state)
+{
+    (void)state;
+    for (int32_t how = 0; how < 16; how++) {
+        struct bench bench;
+        *fake_nvjpeg() = (struct fake_nvjpeg){0};
+        open_bench(&bench, how % 2, how / 2 % 2 * 5);
+        for (int32_t i = 0; i < how / 4; i++)
+            issue(&bench);
+        close_bench(&bench);
+        assert_true(bench.well.given <= how / 4 + FEED_AHEAD);
+    }
+}
+
+static void without_a_decoder_the_cpu_decodes(void **state)
+{
+    (void)state;
+    struct bench bench;
+    *fake_nvjpeg() = (struct fake_nvjpeg){.no_start = true};
+    open_bench(&bench, true, 0);
+    for (int32_t batch = 0; batch < 3; batch++) {
+        int32_t label[BATCH];
+        issue(&bench);
+        CUDA_CHECK(cudaStreamSynchronize(bench.stream));
+        CUDA_CHECK(
+            cudaMemcpy(label, bench.label[batch % 2], sizeof(label), cudaMemcpyDeviceToHost));
+        for (int32_t i = 0; i < BATCH; i++)
+            assert_int_equal(label[i], batch * BATCH + i + (i % 4 != 3 ? STAND_IN : 0));
+    }
+    close_bench(&bench);
+}
+
+static void too_little_memory_is_a_message(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct feed *feed = NULL;
+    struct device_source source = {.next_pictures = give};
+    fake_capacity(feed_memory(&source, BATCH, SIZE) - 1);
+    assert_int_equal(feed_open(&feed, &source, BATCH, SIZE, &err), -1);
+    assert_message(&err, 69, "which are not free: use a smaller batch");
+    assert_null(feed);
+    assert_int_equal(fake_objects(), 0);
+    fake_capacity((size_t)1 << 30);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(batches_come_once_and_in_order),
+        cmocka_unit_test(no_more_than_two_batches_are_read_ahead),
+        cmocka_unit_test(it_ends_at_any_time),
+        cmocka_unit_test(without_a_decoder_the_cpu_decodes),
+        cmocka_unit_test(too_little_memory_is_a_message),
+    };
+    int failed = cmocka_run_group_tests_name("at once", tests, NULL, NULL);
+    fake_lazy(true);
+    return failed + cmocka_run_group_tests_name("as late as possible", tests, NULL, NULL);
+}

@@ -1,0 +1,309 @@
+/* Kernels of gradients and weights: packing, and the optimizer against exec/optimizer.h. */
+#include "exec/cuda/kernels.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/base.h"
+#include "exec/half.h"
+#include "exec/optimizer.h"
+#include "tests/cuda/array.h"
+#include "tests/cuda/emulate_order.h"
+
+/* ---- packing ---- */
+
+static void check_pack(struct kernel_tensor tensor, enum dtype from, enum dtype type)
+{
+    int64_t count = (int64_t)tensor.out * tensor.taps * tensor.in;
+    struct array dw =
+        array_random(from, (int64_t)tensor.out * tensor.taps * tensor.padded_in, 1, 0, 1);
+    struct array sum = array_blank(DTYPE_FP32, count), gradient = array_blank(type, count);
+    struct array alone = array_blank(type, count);
+    kernel_pack(NULL, &tensor, from, dw.data, 1, sum.data, type, NULL);
+    kernel_pack(NULL, &tensor, from, dw.data, 0, sum.data, type, gradient.data);
+    kernel_pack(NULL, &tensor, from, dw.data, 1, NULL, type, alone.data);
+    array_widen(&sum);
+    array_widen(&gradient);
+    array_widen(&alone);
+    for (int64_t i = 0; i < count; i++) {
+        double want = (double)dw.value[i / tensor.in * tensor.padded_in + i % tensor.in];
+        array_expect("sum", i, DTYPE_FP32, sum.value[i], 2 * want, 0);
+        array_expect("gradient", i, type, gradient.value[i], 2 * want, 0);
+        array_expect("gradient alone", i, type, alone.value[i], want, 0);
+    }
+    array_free(&dw);
+    array_free(&sum);
+    array_free(&gradient);
+    array_free(&alone);
+}
+
+static void gradients_lose_their_padding(void **state)
+{
+    (void)state;
+    static const struct kernel_tensor tensors[] = {
+        {.out = 64, .taps = 9, .in = 24, .padded_in = 24},
+        {.out = 5, .taps = 49, .in = 3, .padded_in = 8},
+        {.out = 7, .taps = 1, .in = 20, .padded_in = 24},
+        {.out = 1, .taps = 1, .in = 10, .padded_in = 16},
+        {.out = 1, .taps = 1, .in = 1, .padded_in = 8},
+    };
+    for (size_t i = 0; i < sizeof(tensors) / sizeof(*tensors); i++)
+        for (int32_t pair = 0; pair < DTYPE_COUNT * DTYPE_COUNT; pair++)
+            check_pack(tensors[i], (enum dtype)(pair % DTYPE_COUNT),
+                       (enum dtype)(pair / DTYPE_COUNT));
+}
+
+/* ---- optimizer ---- */
+
+/* Tensors in the order of the model; in memory they lie the other way round.  Some
+ * begin where four elements may be moved at once, some do not; the large one has several chunks. */
+enum { TENSORS = 6 };
+
+static const struct kernel_tensor shapes[TENSORS] = {
+    {.out = 20, .taps = 49, .in = 3, .padded_in = 8, .decays = 1, .works = 1},
+    {.out = 1, .taps = 1, .in = 22, .padded_in = 24},
+    {.out = 61, .taps = 9, .in = 28, .padded_in = 32, .decays = 1, .works = 1},
+    {.out = 64, .taps = 9, .in = 72, .padded_in = 72, .decays = 1, .works = 1},
+    {.out = 10, .taps = 1, .in = 13, .padded_in = 16, .decays = 1, .works = 1},
+    {.out = 1, .taps = 1, .in = 10, .padded_in = 16},
+};
+
+static int64_t elements_of(const struct kernel_tensor *tensor)
+{
+    return (int64_t)tensor->out * tensor->taps * tensor->in;
+}
+
+/* One optimizer, ours and the one of the CPU, and what they work on. */
+struct setup {
+    struct kernel_tensor tensor[TENSORS];
+    int32_t first_chunk[TENSORS + 1];
+    struct kernel_chunk *chunk;
+    struct kernel_parameters parameters;
+    struct array gradient, momentum, weight, working; /* ours */
+    struct model model;
+    struct parameter parameter[TENSORS];
+    struct layout layout;
+    struct scenario scenario;
+    float *cpu_momentum, *cpu_weight;
+    int64_t total, padded;
+};
+
+static void lay_out(struct setup *s)
+{
+    for (int32_t t = TENSORS - 1; t >= 0; t--) {
+        s->tensor[t] = shapes[t];
+        s->tensor[t].offset = s->total;
+        s->tensor[t].padded = s->padded;
+        s->parameter[t] =
+            (struct parameter){.offset = s->total,
+                               .elements = elements_of(&shapes[t]),
+                               .kind = shapes[t].decays ? PARAMETER_WEIGHT : PARAMETER_SHIFT};
+        s->total += elements_of(&shapes[t]);
+        if (shapes[t].works) /* rows of `out` are padded, too */
+            s->padded += (shapes[t].out + 7) / 8 * 8 * shapes[t].taps * shapes[t].padded_in;
+    }
+    s->layout =
+        (struct layout){.model = &s->model, .parameter = s->parameter, .parameters = s->total};
+    s->model.tensor_count = TENSORS;
+}
+
+static void cut_chunks(struct setup *s)
+{
+    int32_t count = 0;
+    s->chunk = base_alloc(s->total / KERNEL_CHUNK + TENSORS, sizeof(*s->chunk));
+    for (int32_t t = 0; t < TENSORS; t++) {
+        int64_t all = elements_of(&shapes[t]);
+        s->first_chunk[t] = count;
+        for (int64_t done = 0; done < all; done += KERNEL_CHUNK) {
+            int64_t left = all - done;
+            s->chunk[count++] = (struct kernel_chunk){
+                .tensor = t,
+                .elements = (int32_t)(left < KERNEL_CHUNK ? left : KERNEL_CHUNK),
+                .offset = s->tensor[t].offset + done};
+        }
+    }
+    s->first_chunk[TENSORS] = count;
+}
+
+static void set_up(struct setup *s, enum dtype gradient, enum dtype working)
+{
+    *s = (struct setup){0};
+    lay_out(s);
+    cut_chunks(s);
+    int32_t chunks = s->first_chunk[TENSORS];
+    s->gradient = array_random(gradient, s->total, 1, 0, 20);
+    s->momentum = array_random(DTYPE_FP32, s->total, 2, 0, 1);
+    s->weight = array_random(DTYPE_FP32, s->total, 3, 0, 1);
+    s->working = array_random(working, s->padded, 4, 0, 0);
+    s->cpu_momentum = base_alloc(s->total, sizeof(float));
+    s->cpu_weight = base_alloc(s->total, sizeof(float));
+    memcpy(s->cpu_momentum, s->momentum.data, (size_t)s->total * sizeof(float));
+    memcpy(s->cpu_weight, s->weight.data, (size_t)s->total * sizeof(float));
+    s->parameters = (struct kernel_parameters){
+        .tensor = s->tensor,
+        .chunk = s->chunk,
+        .first_chunk = s->first_chunk,
+        .tensors = TENSORS,
+        .chunks = chunks,
+        .gradient_type = gradient,
+        .working_type = working,
+        .gradient = s->gradient.data,
+        .parameter = s->weight.data,
+        .momentum = s->momentum.data,
+        .working = s->working.data,
+        .norms = base_alloc(2 * chunks, sizeof(double)),
+        .rates = base_alloc(TENSORS, sizeof(float)),
+    };
+}
+
+static void tear_down(struct setup *s)
+{
+    array_free(&s->gradient);
+    array_free(&s->momentum);
+    array_free(&s->weight);
+    array_free(&s->working);
+    free(s->chunk);
+    free(s->cpu_momentum);
+    free(s->cpu_weight);
+    free(s->parameters.norms);
+    free(s->parameters.rates);
+}
+
+/* Every master's rounded copy is in its place, and everything else is 0. */
+static void expect_working(struct setup *s)
+{
+    float *want = base_alloc(s->padded, sizeof(*want));
+    for (int32_t t = 0; t < TENSORS; t++) {
+        const struct kernel_tensor *tensor = &s->tensor[t];
+        for (int64_t i = 0; tensor->works && i < elements_of(tensor); i++)
+            want[tensor->padded + i / tensor->in * tensor->padded_in + i % tensor->in] =
+                s->weight.value[tensor->offset + i];
+    }
+    if (s->working.type != DTYPE_FP32)
+        half_round(s->working.type, s->padded, want);
+    array_widen(&s->working);
+    assert_memory_equal(want, s->working.value, (size_t)s->padded * sizeof(*want));
+    free(want);
+}
+
+/* Three steps of both. */
+static void check_steps(enum dtype gradient, enum dtype working, struct kernel_rule rule)
+{
+    struct setup s;
+    const struct update update = {.learning_rate = 0.1, .weight_decay = 1e-2, .loss_scale = 128};
+    const double scale = 1.0 / (4 * 128);
+    set_up(&s, gradient, working);
+    s.scenario.training.optimizer = rule.lars ? OPTIMIZER_LARS : OPTIMIZER_SGD;
+    s.scenario.training.momentum = (double)rule.momentum;
+    s.scenario.training.trust = (double)rule.trust;
+    s.scenario.training.nesterov = rule.nesterov;
+    struct optimizer *optimizer = optimizer_new(&s.layout, &s.scenario);
+    const struct kernel_update ours = {0.1F, 1e-2F, 128, (float)scale};
+    struct kernel_outcome got = {.loss = 5};
+    for (int32_t step = 0; step < 3; step++) {
+        struct outcome want = optimizer_step(optimizer, &update, scale, s.gradient.value,
+                                             s.cpu_momentum, s.cpu_weight);
+        kernel_optimizer(NULL, &s.parameters, rule, &ours, &got);
+        array_expect("norm", step, DTYPE_FP32, got.norm, want.norm, 0);
+        assert_int_equal(got.overflow, 0);
+        assert_true(got.loss == 5);
+    }
+    array_widen(&s.momentum);
+    array_widen(&s.weight);
+    for (int64_t i = 0; i < s.total; i++) {
+        array_expect("momentum", i, DTYPE_FP32, s.momentum.value[i], (double)s.cpu_momentum[i],
+                     1e-6);
+        array_expect("weight", i, DTYPE_FP32, s.weight.value[i], (double)s.cpu_weight[i], 1e-6);
+    }
+    expect_working(&s);
+    optimizer_free(optimizer);
+    tear_down(&s);
+}
+
+static void steps_as_on_the_cpu(void **state)
+{
+    (void)state;
+    static const struct kernel_rule rules[] = {
+        {0, 0, 0.9F, 0}, {0, 1, 0.9F, 0}, {1, 0, 0.9F, 0.02F}, {1, 1, 0.8F, 0.5F}};
+    for (size_t i = 0; i < sizeof(rules) / sizeof(*rules); i++) {
+        check_steps(DTYPE_FP32, DTYPE_FP32, rules[i]);
+        check_steps(DTYPE_FP16, DTYPE_FP16, rules[i]);
+        check_steps(DTYPE_FP16, DTYPE_FP32, rules[i]);
+        check_steps(DTYPE_BF16, DTYPE_BF16, rules[i]);
+    }
+}
+
+/* A tensor that is 0 must start to move, or it stays so for ever. */
+static void a_tensor_of_zeros_steps_as_in_sgd(void **state)
+{
+    (void)state;
+    struct setup s;
+    const struct kernel_update update = {0.5F, 1e-2F, 1, 1};
+    struct kernel_outcome outcome;
+    set_up(&s, DTYPE_FP32, DTYPE_FP16);
+    float *weight = s.weight.data, *momentum = s.momentum.data;
+    int64_t first = s.tensor[0].offset, count = elements_of(&shapes[0]);
+    memset(weight + first, 0, (size_t)count * sizeof(float));
+    memset(momentum + first, 0, (size_t)count * sizeof(float));
+    kernel_optimizer(NULL, &s.parameters, (struct kernel_rule){1, 0, 0.9F, 0.001F}, &update,
+                     &outcome);
+    for (int64_t i = first; i < first + count; i++)
+        assert_true(weight[i] == -0.5F * s.gradient.value[i]);
+    tear_down(&s);
+}
+
+static void an_overflow_changes_nothing(void **state)
+{
+    (void)state;
+    static const float bad[] = {INFINITY, -INFINITY, NAN};
+    const struct kernel_update update = {0.5F, 1e-2F, 1, 1};
+    for (int32_t k = 0; k < 3; k++) {
+        struct setup s;
+        struct kernel_outcome outcome = {.loss = 5};
+        set_up(&s, DTYPE_FP16, DTYPE_FP16);
+        struct array weight = array_copy(&s.weight), momentum = array_copy(&s.momentum);
+        half_from_float(DTYPE_FP16, 1, &bad[k], (uint16_t *)s.gradient.data + s.total - 1);
+        kernel_optimizer(NULL, &s.parameters, (struct kernel_rule){1, 0, 0.9F, 0.001F}, &update,
+                         &outcome);
+        assert_int_equal(outcome.overflow, 1);
+        assert_false(isfinite(outcome.norm));
+        assert_true(outcome.loss == 5);
+        assert_memory_equal(weight.data, s.weight.data, (size_t)s.total * sizeof(float));
+        assert_memory_equal(momentum.data, s.momentum.data, (size_t)s.total * sizeof(float));
+        array_free(&weight);
+        array_free(&momentum);
+        tear_down(&s);
+    }
+}
+
+static void working_copies_are_filled_from_masters(void **state)
+{
+    (void)state;
+    for (int32_t type = 0; type < DTYPE_COUNT; type++) {
+        struct setup s;
+        set_up(&s, DTYPE_FP32, (enum dtype)type);
+        kernel_working(NULL, &s.parameters);
+        expect_working(&s);
+        tear_down(&s);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradients_lose_their_padding),
+        cmocka_unit_test(steps_as_on_the_cpu),
+        cmocka_unit_test(a_tensor_of_zeros_steps_as_in_sgd),
+        cmocka_unit_test(an_overflow_changes_nothing),
+        cmocka_unit_test(working_copies_are_filled_from_masters),
+    };
+    int failed = cmocka_run_group_tests_name("threads in order", tests, NULL, NULL);
+    emulate_backwards(true);
+    return failed + cmocka_run_group_tests_name("threads in reverse", tests, NULL, NULL);
+}

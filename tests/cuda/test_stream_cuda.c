@@ -1,0 +1,78 @@
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "exec/cuda/stream_cuda.h"
+#include "tests/cuda/fake_runtime.h"
+
+/* Four hours in steps of seven seconds.  From where times are counted, the two ends of the last
+ * millisecond are as far apart as they are from each other. */
+static void times_stay_exact_for_hours(void **state)
+{
+    (void)state;
+    enum { STEPS = 2058, STEP_S = 7 };
+    struct stream *stream = cuda_stream_new();
+    struct event *origin = cuda_event_new(), *begin = cuda_event_new(), *end = cuda_event_new();
+    cuda_stream_record(stream, origin);
+    for (int i = 0; i < STEPS; i++) {
+        fake_pass(STEP_S);
+        cuda_stream_record(stream, begin);
+        fake_pass(1e-3);
+        cuda_stream_record(stream, end);
+        double between = cuda_event_seconds(begin, end);
+        double counted = cuda_event_seconds(origin, end) - cuda_event_seconds(origin, begin);
+        assert_true(between >= 1e-3 && fabs(counted - between) <= 5e-6);
+    }
+    double all = cuda_event_seconds(origin, end);
+    assert_true(all >= STEPS * STEP_S && all <= STEPS * STEP_S + 60); /* and what it really took */
+    cuda_stream_record(stream, origin);
+    assert_true(cuda_event_seconds(begin, origin) < 60);
+    cuda_stream_record(stream, end);
+    assert_true(cuda_event_seconds(origin, end) < 60); /* it began anew */
+    cuda_event_free(origin);
+    cuda_event_free(begin);
+    cuda_event_free(end);
+    cuda_stream_free(stream);
+    assert_int_equal(fake_objects(), 0);
+}
+
+/* A stream that waits for an event runs what was issued on it later after what was recorded. */
+static void streams_wait_for_events(void **state)
+{
+    (void)state;
+    float *memory, pinned[2];
+    struct stream *first = cuda_stream_new(), *second = cuda_stream_new();
+    struct event *written = cuda_event_new(), *read = cuda_event_new();
+    assert_int_equal(cudaMalloc((void **)&memory, sizeof(*memory)), cudaSuccess);
+    pinned[0] = 3;
+    fake_lazy(true);
+    cudaMemcpyAsync(memory, &pinned[0], sizeof(float), cudaMemcpyHostToDevice,
+                    cuda_stream_handle(first));
+    cuda_stream_record(first, written);
+    cuda_stream_wait(second, written);
+    cuda_stream_wait(second, read); /* never recorded: holds nothing up */
+    cudaMemcpyAsync(&pinned[1], memory, sizeof(float), cudaMemcpyDeviceToHost,
+                    cuda_stream_handle(second));
+    cuda_stream_record(second, read);
+    cuda_event_synchronize(read);
+    assert_true(pinned[1] == 3.0F);
+    cuda_event_free(written);
+    cuda_event_free(read);
+    cuda_stream_free(first);
+    cuda_stream_free(second);
+    fake_lazy(false);
+    cudaFree(memory);
+    assert_int_equal(fake_objects(), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(times_stay_exact_for_hours),
+        cmocka_unit_test(streams_wait_for_events),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,172 @@
+/** @file
+ * Train on GPUs in software: the device cuda, the transport nccl and the loop that joins them, with
+ * everything below in software.  Steps from the third on are launched as graphs.
+ *
+ * Usage: train_cuda COLUMNS ROWS ALGORITHM TYPE [OPTIMIZER | FOLDER HOW], on COLUMNS * ROWS ranks;
+ * TYPE is that of what is computed and of gradients, OPTIMIZER sgd (unless said) or lars.  FOLDER
+ * holds JPEG files, as tests/cuda/make_pictures.c writes them; HOW is what the device takes of
+ * them: images, pictures (which it crops), or files (which it decodes); augmentation ends in the
+ * middle of an epoch.  Rank 0 prints the loss of each step.
+ */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/iteration.h"
+#include "exec/cuda/comm_nccl.h"
+#include "exec/cuda/device_cuda.h"
+#include "exec/train.h"
+#include "exec/world.h"
+#include "models/networks.h"
+#include "tests/cuda/fake_nccl.h"
+#include "tests/cuda/fake_nvjpeg.h"
+#include "tests/cuda/fake_runtime.h"
+
+enum { GLOBAL = 24, STEPS = 12, CLASSES = 4 };
+
+static bool failed;
+
+static void check(bool holds, const char *what)
+{
+    if (!holds)
+        printf("rank %d: does not hold: %s\n", world_self().rank, what);
+    failed |= !holds;
+}
+
+/* What is trained on. */
+struct data {
+    const char *folder; /* NULL: made up */
+    const char *how;
+};
+
+/* A job with all it borrows. */
+struct fixture {
+    struct device_ops ops;
+    struct scenario scenario;
+    struct model *model;
+    struct plan plan;
+    struct schedule *schedule;
+    struct train_job job;
+};
+
+static char *dataset_text(struct data data)
+{
+    if (!data.folder)
+        return base_format("{source: procedural, train_images: 96, validation_images: 10}");
+    return base_format("{source: imagefolder, path: %s, validation_path: %s, train_images: 96, "
+                       "validation_images: 96, decode: %s}",
+                       data.folder, data.folder, strcmp(data.how, "files") ? "cpu" : "device");
+}
+
+static void open_fixture(struct fixture *fixture, struct grid grid, const char *algorithm,
+                         const char *type, const char *optimizer, struct data data)
+{
+    struct err err = {0};
+    char *dataset = dataset_text(data);
+    char *text = base_format(
+        "version: 1\n"
+        "model: {network: toy, image: 16, classes: 4, precision: {compute: %s, gradients: %s}}\n"
+        "cluster: {platform: none, nodes: 1, devices_per_node: 1}\n"
+        "training:\n"
+        "  dataset: %s\n"
+        "  phases: [{epochs: 3, global_batch: %d}]\n"
+        "  micro_batch: 2\n"
+        "  evaluate_every: 3\n"
+        "  learning_rate: {base: 0.02}\n"
+        "  optimizer: {%s}\n"
+        "%s"
+        "allreduce: {algorithm: %s, bucket: 20 kB, overlap: backward}\n",
+        type, type, dataset, GLOBAL,
+        strcmp(optimizer, "lars") ? "name: sgd" : "name: lars, trust: 0.05",
+        data.folder ? "  collapse: {epochs: 1.6, learning_rate: 0.02}\n" : "", algorithm);
+    check(!scenario_read_text(&fixture->scenario, "train_cuda", text, &err), "the job is right");
+    fputs(err.text ? err.text : "", stdout);
+    fixture->model = network_build("toy", 16, CLASSES, &err);
+    fixture->plan = plan_build(&fixture->scenario, grid_ranks(grid));
+    struct iteration iteration = {.model = fixture->model,
+                                  .scenario = &fixture->scenario,
+                                  .grid = grid,
+                                  .devices_per_node = 1,
+                                  .batch = GLOBAL / grid_ranks(grid)};
+    fixture->schedule = iteration_build(&iteration);
+    fixture->ops = device_cuda_ops;
+    if (data.folder && !strcmp(data.how, "images"))
+        fixture->ops.crops = false;
+    fixture->job = (struct train_job){
+        .scenario = &fixture->scenario,
+        .model = fixture->model,
+        .plan = &fixture->plan,
+        .schedule = (const struct schedule *const *)&fixture->schedule,
+        .device_ops = &fixture->ops,
+        .comm_ops = &comm_nccl_ops,
+        .threads = 1,
+    };
+    free(dataset);
+    free(text);
+    err_release(&err);
+}
+
+static void close_fixture(struct fixture *fixture)
+{
+    schedule_free(fixture->schedule);
+    plan_release(&fixture->plan);
+    model_free(fixture->model);
+    scenario_release(&fixture->scenario);
+}
+
+static void train(const struct train_job *job, double loss[STEPS])
+{
+    struct err err = {0};
+    struct train_result result = {0};
+    int64_t launches = fake_launches();
+    check(!train_run(job, &result, &err), err.text ? err.text : "the job runs");
+    check(result.steps == STEPS && result.finished, "all steps were done");
+    check(result.progress.top1 >= 0, "it was evaluated");
+    check(fake_launches() - launches == STEPS - 2, "steps from the third on were graphs");
+    for (int32_t i = 0; i < STEPS && i < result.steps; i++)
+        loss[i] = result.loss[i];
+    train_result_release(&result);
+    err_release(&err);
+    check(fake_nccl_alive() == 0, "communicators are gone");
+    check(fake_objects() == 0, "device memory, streams and events are gone");
+}
+
+/* Files went to the decoder where they should, if there is one. */
+static void check_decoder(struct data data)
+{
+    const struct fake_nvjpeg *library = fake_nvjpeg();
+    if (!library)
+        return;
+    bool files = data.folder && !strcmp(data.how, "files");
+    check((library->in_batches > 0) == files, "files are decoded together");
+    check((library->alone > 0) == files, "and those alone that must be");
+    check(library->alive == 0, "the decoder is gone");
+}
+
+int main(int argc, char **argv)
+{
+    double loss[STEPS] = {0}, again[STEPS] = {0};
+    struct fixture fixture = {0};
+    world_start(&argc, &argv);
+    if (argc < 5 || argc > 7)
+        world_abort(64);
+    struct data data = {argc == 7 ? argv[5] : NULL, argc == 7 ? argv[6] : NULL};
+    fake_devices(16);
+    open_fixture(&fixture, (struct grid){atoi(argv[1]), atoi(argv[2])}, argv[3], argv[4],
+                 argc == 6 ? argv[5] : "sgd", data);
+    train(&fixture.job, loss);
+    train(&fixture.job, again);
+    for (int32_t i = 0; i < STEPS; i++) {
+        check(loss[i] == again[i], "the same seed gives the same bits");
+        if (world_self().rank == 0)
+            printf("%.9g\n", loss[i]);
+    }
+    check_decoder(data);
+    close_fixture(&fixture);
+    fake_nccl_base(NULL);
+    int64_t any = failed;
+    world_max(&any, 1);
+    world_stop();
+    return any != 0;
+}

@@ -1,0 +1,252 @@
+#!/usr/bin/python3
+"""ResNet-50 trained by PyTorch as fast as it can, in windows that are asked for.
+
+Usage: pytorch_server.py [--device cuda] [--image 224] [--batches 256,512] [--network resnet50]
+
+Compiles one training step (forward, loss, backward, SGD with momentum) per batch and variant:
+channels_last, automatic mixed precision in fp16 (static loss scale) or bf16, by torch.compile or
+not; on a GPU each becomes one CUDA graph.  Images are random and lie on the device.
+
+Words on standard input, one answer of one JSON line each:
+
+  capture BATCH         tune and capture all variants of that batch and drop those of another one
+  window VARIANT STEPS  seconds of each of so many steps, by the device's clock
+  rates                 what the device reaches: copies [byte/s], matrix products in fp16 [FLOP/s]
+
+While nothing is asked, variants are compiled, one after the other; each is told with a line
+"compiled ..." on standard error.  What fails is left out, and said in the answer of capture.
+"""
+import argparse
+import json
+import os
+import queue
+import statistics
+import sys
+import threading
+import time
+
+import torch
+import torchvision
+
+TYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
+LOSS_SCALE = 128.0  # fp16: static, as in the job it is compared with
+
+
+class Variant:
+    """One way to train on one batch size."""
+
+    def __init__(self, name, batch, options):
+        how, self.type = name.split("-")
+        self.name, self.batch, self.device = name, batch, options.device
+        self.on_gpu = options.device == "cuda"
+        network = getattr(torchvision.models, options.network)()
+        self.network = network.to(options.device, memory_format=torch.channels_last)
+        self.images = torch.randn(batch, 3, options.image, options.image, device=options.device)
+        self.images = self.images.to(memory_format=torch.channels_last)
+        self.labels = torch.randint(0, 1000, (batch,), device=options.device)
+        fused = {"fused": True} if self.on_gpu else {}
+        self.scale = LOSS_SCALE if self.type == "fp16" else 1.0
+        # The loss scale is taken out of the rate, which costs nothing.
+        self.optimizer = torch.optim.SGD(self.network.parameters(), lr=1e-3 / self.scale,
+                                         momentum=0.9, weight_decay=1e-4, **fused)
+        self.forward = torch.compile(self.loss, dynamic=False) if how == "compiled" else self.loss
+        self.graph = None
+
+    def loss(self):
+        """Of one batch, scaled for the backward pass."""
+        with torch.autocast(self.device, dtype=TYPES[self.type]):
+            loss = torch.nn.functional.cross_entropy(self.network(self.images), self.labels,
+                                                     label_smoothing=0.1)
+        return loss * self.scale
+
+    def step(self):
+        """One training step."""
+        self.optimizer.zero_grad(set_to_none=True)
+        self.forward().backward()
+        self.optimizer.step()
+
+    def warm(self, steps):
+        """Run some steps, outside the default stream as capture demands."""
+        if not self.on_gpu:
+            for _ in range(steps):
+                self.step()
+            return
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(steps):
+                self.step()
+        torch.cuda.current_stream().wait_stream(stream)
+        torch.cuda.synchronize()
+
+    def rest(self):
+        """Keep what was compiled, let go of memory."""
+        self.graph = None
+        self.optimizer.zero_grad(set_to_none=True)
+        if self.on_gpu:
+            torch.cuda.synchronize()
+            torch.cuda.empty_cache()
+
+    def capture(self, pool):
+        """Let cuDNN try its algorithms on the idle device, then note a step as a graph."""
+        torch.backends.cudnn.benchmark = True
+        self.warm(3)
+        if self.on_gpu:
+            self.optimizer.zero_grad(set_to_none=True)
+            self.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph, pool=pool):
+                self.step()
+            self.graph.replay()
+            torch.cuda.synchronize()
+
+    def window(self, steps):
+        """Seconds of each of @steps."""
+        if not self.on_gpu:
+            times = []
+            for _ in range(steps):
+                begin = time.perf_counter()
+                self.step()
+                times.append(time.perf_counter() - begin)
+            return times
+        events = [torch.cuda.Event(enable_timing=True) for _ in range(steps + 1)]
+        self.graph.replay()
+        events[0].record()
+        for event in events[1:]:
+            self.graph.replay()
+            event.record()
+        torch.cuda.synchronize()
+        return [a.elapsed_time(b) * 1e-3 for a, b in zip(events, events[1:])]
+
+
+def median_seconds(work, repeats):
+    """Of @work on the GPU."""
+    times = []
+    for _ in range(repeats + 2):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        work()
+        end.record()
+        torch.cuda.synchronize()
+        times.append(begin.elapsed_time(end) * 1e-3)
+    return statistics.median(times[2:])
+
+
+def rates():
+    """Bytes per second, read and written, of a copy of 4 GB; FLOP/s of products of 8192 x 8192, on
+    random numbers."""
+    if not torch.cuda.is_available():
+        return {}
+    source = torch.randint(0, 2 ** 31, (2 ** 30,), dtype=torch.int32, device="cuda")
+    target = torch.empty_like(source)
+    copy = median_seconds(lambda: target.copy_(source), 10)
+    size = source.numel() * 8
+    del source, target
+    a, b = (torch.randn(8192, 8192, device="cuda", dtype=torch.float16) for _ in range(2))
+    product = median_seconds(lambda: a @ b, 10)
+    return {"bytes_per_s": size / copy, "flops": 2 * 8192 ** 3 / product}
+
+
+class Server:
+    """Compiles when idle, answers when asked."""
+
+    def __init__(self, options):
+        self.options = options
+        self.wanted = [(batch, name) for batch in options.batches for name in self.names()]
+        self.variants, self.failed = {}, {}
+        self.captured = None
+        self.words = queue.Queue()
+        # What libraries print must not be taken for answers.
+        self.answers = os.fdopen(os.dup(1), "w")
+        os.dup2(2, 1)
+        threading.Thread(target=self.listen, daemon=True).start()
+
+    def names(self):
+        """All variants, the likely winners first."""
+        how = ["compiled"] if hasattr(torch, "compile") else []
+        types = ["bf16"] if self.options.device == "cpu" else ["fp16", "bf16"]
+        return [f"{way}-{kind}" for way in [*how, "eager"] for kind in types]
+
+    def listen(self):
+        """Lines of standard input; the end of it ends the server."""
+        for line in sys.stdin:
+            self.words.put(line.split())
+        self.words.put(["quit"])
+
+    def make(self, batch, name):
+        """Compile one variant."""
+        begin = time.perf_counter()
+        try:
+            variant = Variant(name, batch, self.options)
+            if name.startswith("compiled"):
+                variant.warm(2)
+            variant.rest()
+            self.variants[batch, name] = variant
+            what = "compiled"
+        except Exception as error:  # pylint: disable=broad-except  # the other variants go on
+            self.failed[batch, name] = f"{type(error).__name__}: {error}"[:300]
+            what = "failed"
+        print(f"{what} {name} {batch} in {time.perf_counter() - begin:.1f} s", file=sys.stderr,
+              flush=True)
+
+    def capture(self, batch):
+        """All variants of a batch, compiled now where they are not yet."""
+        batch = int(batch)
+        for variant in self.variants.values():
+            variant.rest()
+        for key in [key for key in self.wanted if key[0] == batch]:
+            self.wanted.remove(key)
+            self.make(*key)
+        pool = torch.cuda.graph_pool_handle() if self.options.device == "cuda" else None
+        ready = []
+        for (size, name), variant in list(self.variants.items()):
+            if size != batch:
+                continue
+            try:
+                variant.capture(pool)
+                ready.append(name)
+            except Exception as error:  # pylint: disable=broad-except
+                self.failed[size, name] = f"{type(error).__name__}: {error}"[:300]
+        self.captured = batch
+        return {"batch": batch, "variants": ready,
+                "failed": {f"{name} {size}": why for (size, name), why in self.failed.items()}}
+
+    def answer(self, words):
+        """To one line."""
+        if words[0] == "capture":
+            return self.capture(words[1])
+        if words[0] == "window":
+            return {"seconds": self.variants[self.captured, words[1]].window(int(words[2]))}
+        if words[0] == "rates":
+            return rates()
+        return {"error": f"no word is {words[0]}"}
+
+    def serve(self):
+        """Until the end of input."""
+        while True:
+            try:
+                words = self.words.get(block=not self.wanted)
+            except queue.Empty:
+                self.make(*self.wanted.pop(0))
+                continue
+            if words == ["quit"]:
+                return
+            try:
+                reply = self.answer(words)
+            except Exception as error:  # pylint: disable=broad-except  # told, not lost
+                reply = {"error": f"{type(error).__name__}: {error}"[:300]}
+            print(json.dumps(reply), file=self.answers, flush=True)
+
+
+def main():
+    """Serve."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--network", default="resnet50")
+    parser.add_argument("--image", type=int, default=224)
+    parser.add_argument("--batches", default="256,512",
+                        type=lambda text: [int(word) for word in text.split(",")])
+    Server(parser.parse_args()).serve()
+
+
+if __name__ == "__main__":
+    main()
