@@ -8,14 +8,26 @@
  * on another.  The semantics are CUDA's: a wait means the latest record issued before the wait was
  * issued, and an event never recorded does not hold anything up.
  *
+ * Running statistics of batch norm move once per iteration, towards the mean of its micro-batches'
+ * statistics (with BN_STATISTICS_LAST: they become it); variances are unbiased.  So k micro-batches
+ * on one rank and one on each of k ranks whose statistics are then averaged come to the same.
+ *
+ * Where a source has no next(), a device that makes_noise trains on one batch of noise for ever.
+ *
  * A failure of the machine ends the process; nothing here returns an error but open.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "core/backend.h"
 #include "core/err.h"
 #include "core/model.h"
+#include "core/scenario.h"
 #include "core/schedule.h"
+#include "exec/crop.h"
+#include "exec/layout.h"
+#include "exec/optimizer.h"
 
 /** Work in order; each device defines its own. */
 struct stream;
@@ -27,23 +39,62 @@ struct event;
  */
 struct device_state;
 
-/** What a device is opened for.  The model is borrowed until close. */
+/** Where batches come from. */
+struct device_source {
+    /** Fill @images (batch, height, width, channels), fp32 and normalised, and @label (batch) with
+     * the local batch of the next iteration; blocks until it is there.  Called once per iteration,
+     * in order, on the thread of the input lane. */
+    void (*next)(void *context, float *images, int32_t *label);
+    void *context;
+    /** The same local batch before it is cropped, resized, flipped and normalised by `tint`: fill
+     * @pixels (batch, crop_place()), @crop (batch) and @label (batch).  Used instead of next() by
+     * devices that crop, from open() to close(), on any one thread and ahead of the iterations as
+     * they like.  NULL: the source has no pictures. */
+    void (*next_pictures)(void *context, uint8_t *pixels, struct crop *crop, int32_t *label);
+    /** Whether next_pictures() may leave files to be decoded. */
+    bool files;
+    /** The file at @place of the batch that next_pictures() gave last cannot be decoded by the
+     * device: fill @pixels (crop_place()), @crop and @label with its pixels, or with those of the
+     * image that stands in for it.  Called on the thread of next_pictures(). */
+    void (*decode)(void *context, int32_t place, uint8_t *pixels, struct crop *crop,
+                   int32_t *label);
+    struct tint tint;
+};
+
+/** What a device is opened for.  Pointers are borrowed until close. */
 struct device_job {
     const struct model *model;
-    int32_t batch;      /**< images */
-    int32_t slots;      /**< input batches held at once: iteration i uses slot i % slots */
-    int32_t iterations; /**< whose losses are kept */
-    int32_t ranks;      /**< that gradients are summed over; the optimizer divides by it */
-    uint64_t seed;      /**< of the weights: equal on all ranks */
-    uint64_t data_seed; /**< of the synthetic images and labels */
-    double learning_rate, momentum, weight_decay, label_smoothing;
+    const struct scenario *scenario; /**< types, label smoothing, batch norm, optimizer */
+    struct device_source source;
+    int32_t batch; /**< images of one iteration: micro_batches passes of batch / micro_batches */
+    int32_t micro_batches;
+    int32_t slots;   /**< iterations in flight: iteration i uses slot i % slots */
+    int32_t ranks;   /**< that gradients are summed over; 1: they are averaged on the way */
+    int32_t rank;    /**< this one of them */
+    int32_t threads; /**< to compute with */
+    /** For a device that rehearses: whose predicted seconds its steps take; its fabric is not
+     * looked at. */
+    const struct run *run;
+    double time_scale; /**< factor on them */
 };
 
 /** One kind of device. */
 struct device_ops {
     const char *name; /**< "cpu-naive" */
+    /** Steps take the time of job.run, and nothing is computed: there are no weights, source is not
+     * asked for images, and losses and scores are 0. */
+    bool rehearses;
+    /** gradients() are numbers of the type in which they travel (scenario model.gradients); else
+     * fp32. */
+    bool exchanges_payload;
+    /** Makes batches of noise itself when its source has no next(); so for synthetic data nothing
+     * is read. */
+    bool makes_noise;
+    /** Takes pictures where the source has them, and decodes their files. */
+    bool crops;
 
-    /** Allocate and initialise.  @return 0, or -1: a network the device cannot run. */
+    /** Allocate; the weights are those of the last write().
+     * @return 0, or -1 (exit code 69): a network or type the device cannot run. */
     int (*open)(struct device_state **state, const struct device_job *job, struct err *err);
     /** Release; accepts NULL.  Nothing may be running. */
     void (*close)(struct device_state *state);
@@ -64,13 +115,44 @@ struct device_ops {
     void (*synchronize)(struct event *event);
     /** Seconds from @from to @to, both of which have happened. */
     double (*seconds)(struct event *from, struct event *to);
+    /** Of them, seconds that the stream which recorded both had a processor: less where others had
+     * it meanwhile.  NULL where nobody else can have the device. */
+    double (*busy)(struct event *from, struct event *to);
+    /** Seconds in which its computing thread copies @bytes (at least 1) from one place of the
+     * device's memory to another, both of them touched before; the quickest of several.  NULL: it
+     * cannot tell. */
+    double (*copy)(int64_t bytes);
 
+    /** Say what the optimizer of @iteration does; before its steps are issued. */
+    void (*prepare)(struct device_state *state, int32_t iteration, const struct update *update);
     /** Issue a compute or input step of @iteration. */
     void (*issue)(struct device_state *state, struct stream *stream, const struct step *step,
                   int32_t iteration);
-    /** The gradients of all parameters in the device's memory, packed as buckets are: layers from
-     * last to first, in each the tensors in order.  Borrowed. */
-    float *(*gradients)(struct device_state *state);
-    /** Mean loss of the local batch in a finished @iteration. */
-    double (*loss)(const struct device_state *state, int32_t iteration);
+    /** The gradients of all parameters in the device's memory, packed as exec/layout.h says; after
+     * the last micro-batch the sum over the local batch's micro-batches of their mean's gradient.
+     * Borrowed. */
+    void *(*gradients)(struct device_state *state);
+    /** Issue all steps of @iteration but its input on @compute at once, as capture() has noted them
+     * for its slot.  @return false when nothing was noted yet.  These three may be NULL. */
+    bool (*launch)(struct device_state *state, struct stream *compute, int32_t iteration);
+    /** From now on note what is issued, recorded and waited for on the streams @lane (LANE_COUNT),
+     * instead of doing it, until capture_end(); for iterations with the slot of @iteration.  Only
+     * events recorded meanwhile may be waited for, and the input lane is left out. */
+    void (*capture)(struct device_state *state, struct stream *const *lane, int32_t iteration);
+    /** See capture(). */
+    void (*capture_end)(struct device_state *state, struct stream *const *lane, int32_t iteration);
+    /** What came of a finished @iteration, one of the last `slots`. */
+    struct outcome (*outcome)(const struct device_state *state, int32_t iteration);
+
+    /** Issue the forward pass in inference (running statistics) of @count images (at most batch /
+     * micro_batches) into @scores (count, classes), before softmax; both must live until it is
+     * done.  Nothing else may be in flight. */
+    void (*score)(struct device_state *state, struct stream *stream, const float *images,
+                  int32_t count, float *scores);
+    /** Copy what training has changed out of the device, into arrays of the caller; members that
+     * are NULL, and rank_statistics, are left out.  Nothing may be running. */
+    void (*read)(const struct device_state *state, const struct weights *weights);
+    /** Copy it into the device; members that are NULL are left as they are.  Nothing may be
+     * running. */
+    void (*write)(struct device_state *state, const struct weights *weights);
 };

@@ -1,10 +1,11 @@
 #pragma once
 
 /** @file
- * Collectives over MPI point-to-point messages, round by round as core/collective says.
+ * Collectives over MPI: point-to-point messages, round by round as core/collective says, or the
+ * library's own for ALGORITHM_MPI (whose messages nobody counts).
  *
- * Works with the streams of exec/cpu/stream.h and needs MPI_THREAD_SERIALIZED: the lanes take
- * turns calling MPI, and none of these calls blocks.
+ * Works with the streams of exec/cpu/stream.h.  The lanes take turns calling MPI (exec/world.h),
+ * and none of these calls blocks but open and close.
  */
 
 #include "exec/comm.h"

@@ -1,9 +1,8 @@
 #pragma once
 
 /** @file
- * A CPU that trains with the reference kernels, in fp32, on one fixed synthetic batch per rank.
- *
- * Runs networks whose layers form a chain, with SGD.
+ * A CPU that trains with the reference kernels (exec/cpu/ops_naive.h), in fp32 on one thread: slow,
+ * plain, and what every other device is checked against.
  */
 
 #include "exec/device.h"

@@ -25,11 +25,12 @@ void naive_backward_data(const struct layer *layer, int32_t batch, const float *
 void naive_backward_filter(const struct layer *layer, int32_t batch, const float *x,
                            const float *dy, float *dw);
 
-/** Batch norm in training, with the batch's own mean and biased variance.
+/** Batch norm in training, with the batch's own mean and biased variance, to which @epsilon is
+ * added.
  * @param w scale (channels), then shift (channels).
  * @param statistics written: mean (channels), then 1 / deviation (channels). */
-void naive_batch_norm(const struct layer *layer, int32_t batch, const float *x, const float *w,
-                      float *statistics, float *y);
+void naive_batch_norm(const struct layer *layer, int32_t batch, double epsilon, const float *x,
+                      const float *w, float *statistics, float *y);
 
 /** dx and dw of batch norm; @statistics as the forward pass left them. */
 void naive_batch_norm_backward(const struct layer *layer, int32_t batch, const float *x,
@@ -55,12 +56,5 @@ void naive_relu_backward(int64_t count, const float *y, float *dy);
 double naive_loss(int32_t batch, int32_t classes, const float *x, const int32_t *label,
                   double smoothing, float *dx);
 
-/** One step of stochastic gradient descent. */
-struct sgd {
-    double learning_rate, momentum, weight_decay;
-    double scale; /**< of the gradient: 1 / ranks after a sum */
-};
-
-/** velocity = momentum * velocity + scale * gradient + decay * w; w -= rate * velocity. */
-void naive_sgd(const struct sgd *sgd, int64_t count, const float *gradient, float *velocity,
-               float *w);
+/** y += x on @count values. */
+void naive_add(int64_t count, const float *x, float *y);

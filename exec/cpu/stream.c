@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "core/base.h"
+#include "exec/world.h"
 
 struct command {
     struct command *next;
@@ -21,6 +22,7 @@ struct stream {
     pthread_cond_t filled;
     struct command *first, **last;
     bool closing;
+    double released; /* used on its own thread only */
 };
 
 /* Records are counted, so that a wait means the records issued before it and no later ones. */
@@ -29,11 +31,14 @@ struct event {
     pthread_cond_t happened;
     int64_t issued, completed;
     double time;
+    double busy; /* what the recording thread had computed until then */
+    const struct stream *recorder;
 };
 
 /* What a stream does with an event. */
 struct point {
     struct event *event;
+    struct stream *stream; /* that does it; NULL: any other thread */
     int64_t number;
 };
 
@@ -114,10 +119,10 @@ void cpu_event_free(struct event *event)
     free(event);
 }
 
-static double now(void)
+static double read_clock(clockid_t clock)
 {
     struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
+    clock_gettime(clock, &time);
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
@@ -126,50 +131,66 @@ static void happen(void *argument)
     const struct point *point = argument;
     struct event *event = point->event;
     pthread_mutex_lock(&event->lock);
-    event->time = now();
+    event->time = read_clock(CLOCK_MONOTONIC);
+    event->busy = read_clock(CLOCK_THREAD_CPUTIME_ID);
+    event->recorder = point->stream;
     event->completed = point->number;
     pthread_cond_broadcast(&event->happened);
     pthread_mutex_unlock(&event->lock);
+    world_progress("step"); /* a long step of the schedule is many of these */
 }
 
 static void await(void *argument)
 {
     const struct point *point = argument;
     struct event *event = point->event;
+    struct stream *stream = point->stream;
     pthread_mutex_lock(&event->lock);
     while (event->completed < point->number)
         pthread_cond_wait(&event->happened, &event->lock);
+    if (stream && event->recorder != stream && stream->released < event->time)
+        stream->released = event->time;
     pthread_mutex_unlock(&event->lock);
 }
 
-static struct point latest(struct event *event, bool another)
+static struct point latest(struct event *event, struct stream *stream, bool another)
 {
     pthread_mutex_lock(&event->lock);
     event->issued += another;
-    struct point point = {event, event->issued};
+    struct point point = {event, stream, event->issued};
     pthread_mutex_unlock(&event->lock);
     return point;
 }
 
 void cpu_stream_record(struct stream *stream, struct event *event)
 {
-    struct point point = latest(event, true);
+    struct point point = latest(event, stream, true);
     cpu_stream_issue(stream, happen, &point, sizeof(point));
 }
 
 void cpu_stream_wait(struct stream *stream, struct event *event)
 {
-    struct point point = latest(event, false);
+    struct point point = latest(event, stream, false);
     cpu_stream_issue(stream, await, &point, sizeof(point));
 }
 
 void cpu_event_synchronize(struct event *event)
 {
-    struct point point = latest(event, false);
+    struct point point = latest(event, NULL, false);
     await(&point);
 }
 
 double cpu_event_seconds(struct event *from, struct event *to)
 {
     return to->time - from->time;
+}
+
+double cpu_event_busy(struct event *from, struct event *to)
+{
+    return to->busy - from->busy;
+}
+
+double cpu_stream_released(const struct stream *stream)
+{
+    return stream->released;
 }

@@ -38,3 +38,10 @@ void cpu_event_synchronize(struct event *event);
 
 /** Seconds between two events, by the monotonic clock. */
 double cpu_event_seconds(struct event *from, struct event *to);
+
+/** Seconds that the thread of the stream which recorded two events had a processor between them. */
+double cpu_event_busy(struct event *from, struct event *to);
+
+/** When the latest event happened that @stream waited for and another stream had recorded, by the
+ * monotonic clock [s]; 0: there was none.  From a call that @stream runs. */
+double cpu_stream_released(const struct stream *stream);

@@ -12,7 +12,5 @@ os.environ.update({
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     "OMPI_MCA_mpi_yield_when_idle": "1",
-    # Open MPI leaks, from plugins that are gone when the sanitizer looks for their names.
-    "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0",
 })
 os.execvp("mpirun", ["mpirun", "--oversubscribe", "--bind-to", "none", "-n", *sys.argv[1:]])

@@ -12,18 +12,20 @@ import unittest
 PROGRAM = ""
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOY = os.path.join(HERE, "toy.yaml")
-ONE = ["--set", "cluster.nodes=1", "--set", "allreduce.grid={columns: 1, rows: 1}"]
+NAIVE = ["--device", "cpu-naive"]
+ONE = ["--set", "allreduce.grid={columns: 1, rows: 1}", "--set", "cluster.nodes=1",
+       "--set", "training.micro_batch=4"]
 
 
 def launch(ranks, *arguments):
     launcher = [sys.executable, os.path.join(HERE, "mpirun.py"), str(ranks)] if ranks else []
     return subprocess.run([*launcher, PROGRAM, *arguments], capture_output=True, encoding="utf-8",
-                          timeout=60, check=False)
+                          timeout=100, check=False)
 
 
 class ForetrainExec(unittest.TestCase):
     def answer(self, ranks, *arguments):
-        done = launch(ranks, *arguments)
+        done = launch(ranks, "train", *arguments, *NAIVE, "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)
 
@@ -34,66 +36,108 @@ class ForetrainExec(unittest.TestCase):
         return done.stderr
 
     def test_runs_alone_without_mpirun(self):
-        answer = self.answer(0, TOY, *ONE, "--iterations", "5")
-        self.assertEqual((answer["ranks"], answer["iterations"], answer["messages"]), (1, 5, 0))
-        self.assertEqual(len(answer["steps"]), 5)
-        self.assertEqual(answer["steps"][-1]["loss"], answer["loss_last"])
+        answer = self.answer(0, TOY, *ONE, "--steps", "5")
+        self.assertEqual((answer["ranks"], answer["steps"], answer["finished"]), (1, 5, False))
+        self.assertEqual(len(answer["step"]), 5)
+        self.assertEqual(answer["step"][-1]["loss"], answer["loss_last"])
 
     def test_learns_on_four_ranks(self):
-        answer = self.answer(4, TOY, "--iterations", "20")
-        self.assertEqual((answer["ranks"], answer["grain"]), (4, "real"))
-        self.assertLess(answer["loss_last"], 0.5 * answer["loss_first"])
-        self.assertGreater(answer["step_time_s"], 0)
+        answer = self.answer(4, TOY)
+        self.assertEqual((answer["schema"], answer["ranks"]), ("foretrain/training/1", 4))
+        self.assertLess(answer["loss_last"], answer["loss_first"])
+        self.assertGreater(answer["images_per_s"], 0)
+        self.assertTrue(0 <= answer["top1"] <= answer["top5"] <= 1)
 
-    def test_equal_data_give_the_losses_of_one_rank(self):
-        four = self.answer(4, TOY, "--same-data")
-        one = self.answer(1, TOY, *ONE, "--same-data")
-        self.assertEqual([step["loss"] for step in four["steps"]],
-                         [step["loss"] for step in one["steps"]])
+    def test_four_ranks_follow_the_curve_of_one(self):
+        four = self.answer(4, TOY, "--steps", "8")
+        one = self.answer(0, TOY, *ONE, "--steps", "8")
+        self.assertEqual(len(four["step"]), 8)
+        for a, b in zip(four["step"], one["step"]):
+            self.assertAlmostEqual(a["loss"], b["loss"], delta=2e-3)
+        self.assertAlmostEqual(four["loss_first"], one["loss_first"], delta=1e-6)
 
     def test_runs_the_schedule_that_is_predicted(self):
         with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "trace")
-            answer = self.answer(4, TOY, "--iterations", "3", "--trace-out", path)
+            path, trace = os.path.join(folder, "spans"), os.path.join(folder, "trace.json")
+            answer = self.answer(4, TOY, "--steps", "6", "--spans", path, "--traced-steps", "3",
+                                 "--trace", trace)
             with open(path, encoding="utf-8") as file:
                 lines = file.read().splitlines()
+            with open(trace, encoding="utf-8") as file:
+                events = json.load(file)["traceEvents"]
         self.assertEqual(lines[:3], ["foretrain-trace 1", "backend exec", "grain real"])
         self.assertIn(f"schedule_hash {int(answer['schedule_hash'], 16)}", lines)
         spans = [tuple(map(int, line.split()[:3])) for line in lines if line[0].isdigit()]
         steps = max(step for _, _, step in spans) + 1
         self.assertEqual(sorted(spans), [(i, r, s) for i in range(3) for r in range(4)
                                          for s in range(steps)])
+        self.assertTrue(any("all_gather" in event["name"] for event in events))
         predicted = subprocess.run([os.environ["FORETRAIN"], "predict", TOY, "--backend",
                                     "analytic", "--json"],
                                    capture_output=True, encoding="utf-8", check=True)
         self.assertEqual(json.loads(predicted.stdout)["schedule_hash"], answer["schedule_hash"])
 
+    def test_evaluation_counts_every_image_once_on_any_number_of_ranks(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run = os.path.join(folder, "run")
+            trained = self.answer(4, TOY, "--out", run)
+            answers = []
+            for ranks in (0, 3, 4):
+                done = launch(ranks, "evaluate", trained["checkpoint"], *NAIVE, "--json")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                answers.append(json.loads(done.stdout))
+            done = launch(2, "evaluate", trained["checkpoint"], trained["checkpoint"], *NAIVE,
+                          "--json")
+            twice = json.loads(done.stdout)
+        for answer in answers:
+            self.assertEqual(answer["images"], 30)
+            self.assertEqual(answer["top1_images"], answers[0]["top1_images"])
+            self.assertAlmostEqual(answer["loss"], answers[0]["loss"], delta=1e-6)
+        self.assertAlmostEqual(trained["top1"], answers[0]["top1"])
+        self.assertEqual(twice["top5_images"], answers[0]["top5_images"])
+        self.assertEqual(twice["checkpoints"], 2)
+
+    def test_sixteen_bit_gradients_learn_as_well(self):
+        plain = self.answer(4, TOY)
+        for word in ("fp16", "bf16"):
+            half = self.answer(4, TOY, "--set", "model.precision.gradients=" + word, "--set",
+                               "training.loss_scale={initial: 128, dynamic: true}")
+            self.assertAlmostEqual(half["loss_last"], plain["loss_last"], delta=0.05)
+            self.assertNotEqual(half["loss_last"], plain["loss_last"])
+
     def test_refuses_a_wrong_number_of_ranks_once(self):
-        message = self.refusal(64, 3, TOY)
-        self.assertEqual(message.count("needs 4 ranks, but 3 were started"), 1)
+        message = self.refusal(64, 3, "train", TOY, *NAIVE)
+        self.assertEqual(message.count("needs 4 ranks, not 3"), 1)
 
     def test_refuses_what_the_device_cannot_do(self):
-        self.assertIn("model.precision.gradients=fp32",
-                      self.refusal(69, 0, TOY, "--set", "model.precision.gradients=fp16"))
+        self.assertIn("model.precision.compute=fp32",
+                      self.refusal(69, 0, "train", TOY, *ONE, *NAIVE, "--set",
+                                   "model.precision.compute=fp16", "--set",
+                                   "cluster.platform=abci", "--set",
+                                   "cluster.devices_per_node=1"))
         self.assertIn("algorithm nccl is a model",
-                      self.refusal(69, 0, TOY, *ONE, "--set", "cluster.platform=abci",
-                                   "--set", "cluster.devices_per_node=1",
-                                   "--set", "allreduce={algorithm: nccl}"))
-        self.assertIn("branches at", self.refusal(69, 0, TOY, *ONE, "--set",
-                                                  "model.network=resnet18", "--set",
-                                                  "model.image=32"))
+                      self.refusal(69, 0, "train", TOY, *ONE, *NAIVE, "--set",
+                                   "cluster.platform=abci", "--set",
+                                   "cluster.devices_per_node=1", "--set",
+                                   "allreduce={algorithm: nccl}"))
+        self.assertIn("each rank normalises alone",
+                      self.refusal(69, 0, "train", TOY, *ONE, *NAIVE, "--set",
+                                   "cluster.platform=dgx-1", "--set",
+                                   "cluster.devices_per_node=2", "--set", "allreduce="
+                                   "{algorithm: ring}", "--set", "training.batch_norm.group=2"))
 
     def test_refuses_bad_words(self):
         self.refusal(64, 0)
-        self.refusal(64, 0, TOY, "--iterations", "0")
-        self.refusal(64, 0, TOY, "--interations", "3")
-        self.refusal(64, 0, TOY, "--learning-rate", "fast")
-        self.refusal(66, 0, "there-is-no-such-file.yaml")
+        self.refusal(64, 0, "train")
+        self.refusal(64, 0, "trian", TOY)
+        self.refusal(64, 0, "train", TOY, "--stepps", "3")
+        self.refusal(66, 0, "train", "there-is-no-such-file.yaml")
+        self.refusal(66, 0, "train", TOY, *ONE, *NAIVE, "--resume", "there-is-no-such-directory")
 
     def test_helps(self):
-        done = launch(0, "--help")
+        done = launch(0, "train", "--help")
         self.assertEqual(done.returncode, 0)
-        self.assertIn("--trace-out", done.stdout)
+        self.assertIn("--resume", done.stdout)
 
 
 if __name__ == "__main__":
@@ -104,7 +148,5 @@ if __name__ == "__main__":
     os.environ.update({
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        # As in mpirun.py: Open MPI leaks.
-        "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0",
     })
     unittest.main(verbosity=2)

@@ -1,114 +1,100 @@
 /** @file
- * Really trains the toy network and checks what must hold on any number of ranks: the loss falls,
- * it is the loss of one rank when all ranks see the same data, its first step is the one the
- * gradient promises, and the trace obeys the schedule.
+ * Really trains and checks what must hold on any number of ranks: the losses are those of one rank
+ * with as many micro-batches, a second run gives the same bits, the loss falls, the gradient is the
+ * one that finite differences promise, and the trace obeys the schedule.
  *
- * Usage: train_check COLUMNS ROWS, on COLUMNS * ROWS ranks.
+ * Usage: train_check COLUMNS ROWS [NETWORK], on COLUMNS * ROWS ranks.
  */
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/iteration.h"
+#include "exec/cpu/comm_mpi.h"
 #include "exec/cpu/device_naive.h"
-#include "exec/exec.h"
+#include "exec/input/input.h"
+#include "exec/train.h"
 #include "exec/walk.h"
+#include "exec/world.h"
 #include "models/networks.h"
 
-enum { BATCH = 4, ITERATIONS = 12, IMAGE = 12, CLASSES = 10, BUCKET = 20000 };
+enum { GLOBAL = 24, ITERATIONS = 12, TRACED = ITERATIONS - 2, CLASSES = 4 };
 
 static bool failed;
 
 static void check(bool holds, const char *what)
 {
     if (!holds)
-        printf("does not hold: %s\n", what);
+        printf("rank %d: does not hold: %s\n", world_self().rank, what);
     failed |= !holds;
 }
 
-static struct schedule *build_schedule(const struct model *model, struct grid grid)
-{
-    struct scenario scenario = {
-        .allreduce = {.algorithm = ALGORITHM_TORUS2D,
-                      .bucket = BUCKET,
-                      .overlap = OVERLAP_BACKWARD},
-        .input = {.prefetch = 2},
-    };
-    struct iteration iteration = {
-        .model = model, .scenario = &scenario, .grid = grid, .devices_per_node = 1, .batch = BATCH};
-    return iteration_build(&iteration);
-}
+/* A job with all it borrows. */
+struct fixture {
+    struct scenario scenario;
+    struct model *model;
+    struct plan plan;
+    struct schedule *schedule;
+    struct train_job job;
+};
 
-static struct exec_job describe(const struct model *model, const struct schedule *schedule)
-{
-    return (struct exec_job){.model = model,
-                             .schedule = schedule,
-                             .batch = BATCH,
-                             .iterations = ITERATIONS,
-                             .seed = 42,
-                             .learning_rate = 0.05,
-                             .momentum = 0.9,
-                             .weight_decay = 1e-4};
-}
+static const char *const text =
+    "version: 1\n"
+    "model: {network: toy, image: 16, classes: 4}\n"
+    "cluster: {platform: none, nodes: 1, devices_per_node: 1}\n"
+    "training:\n"
+    "  dataset: {source: procedural, train_images: 96, validation_images: 10}\n"
+    "  phases: [{epochs: 3, global_batch: 24}]\n"
+    "  micro_batch: 2\n"
+    "  evaluate_every: 3\n"
+    "  learning_rate: {base: 0.02}\n"
+    "allreduce: {algorithm: torus2d, bucket: 20 kB, overlap: backward}\n";
 
-/* Train this rank alone, without communication. */
-static void train_alone(const struct exec_job *job, double *loss, double *gradient_square)
+static void open_fixture(struct fixture *fixture, const char *network, struct grid grid)
 {
     struct err err = {0};
-    struct trace trace = {0};
-    struct schedule *schedule = build_schedule(job->model, (struct grid){1, 1});
-    struct device_job device_job = {.model = job->model,
-                                    .batch = job->batch,
-                                    .slots = walk_depth(schedule),
-                                    .iterations = job->iterations,
-                                    .ranks = 1,
-                                    .seed = job->seed,
-                                    .data_seed = base_hash(job->seed, NULL, 0),
-                                    .learning_rate = job->learning_rate,
-                                    .momentum = job->momentum,
-                                    .weight_decay = job->weight_decay};
-    struct walk walk = {
-        .schedule = schedule, .iterations = job->iterations, .device_ops = &device_naive_ops};
-    check(!walk.device_ops->open(&walk.device, &device_job, &err), "the device runs the toy");
-    walk_run(&walk, &trace);
-    for (int32_t i = 0; i < job->iterations; i++)
-        loss[i] = walk.device_ops->loss(walk.device, i);
-    const float *gradient = walk.device_ops->gradients(walk.device);
-    *gradient_square = 0;
-    for (int64_t i = 0; i < model_parameters(job->model); i++)
-        *gradient_square += (double)gradient[i] * (double)gradient[i];
-    walk.device_ops->close(walk.device);
-    schedule_free(schedule);
-    trace_release(&trace);
+    check(!scenario_read_text(&fixture->scenario, "train_check", text, &err), "the job is right");
+    fixture->model = network_build(network, strcmp(network, "toy") ? 32 : 16, CLASSES, &err);
+    fixture->scenario.model.image = fixture->model->image;
+    fixture->plan = plan_build(&fixture->scenario, grid_ranks(grid));
+    struct iteration iteration = {.model = fixture->model,
+                                  .scenario = &fixture->scenario,
+                                  .grid = grid,
+                                  .devices_per_node = 1,
+                                  .batch = GLOBAL / grid_ranks(grid)};
+    fixture->schedule = iteration_build(&iteration);
+    fixture->job = (struct train_job){
+        .scenario = &fixture->scenario,
+        .model = fixture->model,
+        .plan = &fixture->plan,
+        .schedule = (const struct schedule *const *)&fixture->schedule,
+        .device_ops = &device_naive_ops,
+        .comm_ops = &comm_mpi_ops,
+        .threads = 1,
+        .traced = ITERATIONS,
+    };
+    err_release(&err);
 }
 
-/* Plain descent by a small rate r lowers the loss by r |g|^2, up to the curvature: 1 %. */
-static void check_gradient(const struct exec_job *like)
+static void close_fixture(struct fixture *fixture)
 {
-    double before[2], after[2], square, ignored;
-    struct exec_job job = *like;
-    job.learning_rate = 1e-5;
-    job.momentum = job.weight_decay = 0;
-    job.iterations = 1;
-    train_alone(&job, before, &square);
-    job.iterations = 2;
-    train_alone(&job, after, &ignored);
-    double ratio = (after[0] - after[1]) / (job.learning_rate * square);
-    check(before[0] == after[0], "the same seed gives the same loss");
-    check(fabs(ratio - 1) < 0.01, "the first step lowers the loss as the gradient says");
+    schedule_free(fixture->schedule);
+    plan_release(&fixture->plan);
+    model_free(fixture->model);
+    scenario_release(&fixture->scenario);
 }
 
 /* Where the spans of a rank and iteration begin, the spans being sorted by nobody. */
 static const struct span **find_spans(const struct schedule *schedule, const struct trace *trace)
 {
-    int64_t count = (int64_t)ITERATIONS * trace->ranks * schedule->step_count;
+    int64_t count = (int64_t)TRACED * trace->ranks * schedule->step_count;
     const struct span **found = base_alloc(count, sizeof(struct span *));
     check(trace->span_count == count, "as many spans as steps, iterations and ranks");
     for (int64_t i = 0; i < trace->span_count; i++) {
         const struct span *s = &trace->span[i];
-        int64_t at =
-            ((int64_t)s->rank * ITERATIONS + s->iteration) * schedule->step_count + s->step;
+        int64_t at = ((int64_t)s->rank * TRACED + s->iteration) * schedule->step_count + s->step;
         check(!found[at], "a step runs once per iteration and rank");
         found[at] = s;
     }
@@ -122,7 +108,7 @@ static void check_order(const struct schedule *schedule, const struct trace *tra
     for (int64_t i = 0; i < trace->span_count; i++) {
         const struct span *s = &trace->span[i];
         const struct step *step = &schedule->step[s->step];
-        const struct span **mine = &found[(int64_t)s->rank * ITERATIONS * steps];
+        const struct span **mine = &found[(int64_t)s->rank * TRACED * steps];
         check(s->begin <= s->end, "a step ends after it begins");
         for (int32_t d = step->dep_begin; d < step->dep_end; d++) {
             int32_t iteration = s->iteration - schedule->dep[d].distance;
@@ -142,82 +128,142 @@ static void check_trace(const struct schedule *schedule, const struct trace *tra
 {
     check(trace->schedule_hash == schedule_hash(schedule), "the trace names its schedule");
     check(trace->ranks == ranks && trace->entities == ranks, "all ranks were walked");
-    check(trace->iterations == ITERATIONS && trace_step_time(trace) > 0, "all iterations ended");
+    check(trace->iterations == TRACED && trace_step_time(trace) > 0, "all iterations ended");
     check((trace->messages > 0) == (ranks > 1), "messages were counted");
     check_order(schedule, trace);
 }
 
-static void train_together(struct exec_job job, struct exec_world world, double loss[ITERATIONS],
-                           bool with_trace)
+/* Train; the losses of all ranks are the same numbers. */
+static void train(const struct train_job *job, double loss[ITERATIONS], bool with_trace)
 {
     struct err err = {0};
-    struct trace trace = {0};
-    struct exec_result result = {0};
-    check(!exec_run(&job, &trace, &result, &err), "the job runs");
-    for (int32_t i = 0; world.rank == 0 && i < ITERATIONS; i++)
+    struct train_result result = {0};
+    check(!train_run(job, &result, &err), err.text ? err.text : "the job runs");
+    check(result.steps == ITERATIONS && result.finished, "all steps were done");
+    check(result.progress.top1 >= 0, "it was evaluated");
+    for (int32_t i = 0; i < ITERATIONS && i < result.steps; i++)
         loss[i] = result.loss[i];
-    if (world.rank == 0 && with_trace)
-        check_trace(job.schedule, &trace, world.ranks);
-    trace_release(&trace);
-    exec_result_release(&result);
+    if (world_self().rank == 0 && with_trace)
+        check_trace(job->schedule[0], &result.trace, world_self().ranks);
+    train_result_release(&result);
+    err_release(&err);
 }
 
-/* Sums of 2 or 4 equal numbers are exact in fp32, so there the curves must be equal; thirds are
- * rounded, and training amplifies that. */
-static void check_training(const struct exec_job *job, struct exec_world world)
+/* All ranks' images pass through one device here, micro-batch by micro-batch, without MPI. */
+static void next_images(void *context, float *images, int32_t *label)
 {
-    double together[ITERATIONS], alone[ITERATIONS], square;
-    bool exact = (world.ranks & (world.ranks - 1)) == 0;
-    struct exec_job same = *job;
-    same.same_data = true;
-    train_together(*job, world, together, true);
-    if (world.rank == 0)
-        check(together[ITERATIONS - 1] < 0.5 * together[0],
-              "different data: the loss falls by half");
-    train_alone(job, alone, &square);
-    if (world.rank == 0 && world.ranks > 1)
-        check(together[0] != alone[0], "ranks have different data");
-    train_together(same, world, together, false);
-    for (int32_t i = 0; world.rank == 0 && i < ITERATIONS; i++)
-        check(fabs(together[i] - alone[i]) <= (exact ? 0 : 1e-3),
-              "equal data: the loss is that of one rank");
+    input_next(context, images, label);
 }
 
-static void check_refusals(const struct exec_job *job)
+static void open_alone(struct fixture *alone, struct device_state **device, struct input *input)
 {
     struct err err = {0};
-    struct trace trace = {0};
-    struct exec_result result = {0};
-    struct exec_job wrong = *job;
-    struct schedule *larger = build_schedule(job->model, (struct grid){7, 1});
-    wrong.schedule = larger;
-    check(exec_run(&wrong, &trace, &result, &err) && err.exit_code == 64,
+    struct device_job device_job = {.model = alone->model,
+                                    .scenario = &alone->scenario,
+                                    .source = {next_images, input},
+                                    .batch = GLOBAL,
+                                    .micro_batches = GLOBAL / 2,
+                                    .slots = walk_depth(alone->schedule),
+                                    .ranks = 1,
+                                    .threads = 1};
+    struct layout layout = layout_build(alone->model);
+    struct weights weights = {.parameter = base_alloc(layout.parameters, sizeof(float)),
+                              .momentum = base_alloc(layout.parameters, sizeof(float)),
+                              .statistics = base_alloc(layout.statistic_count, sizeof(float))};
+    layout_initialise(&layout, (uint64_t)alone->scenario.seed, true, weights.parameter,
+                      weights.statistics);
+    check(!device_naive_ops.open(device, &device_job, &err), "the device runs the network");
+    device_naive_ops.write(*device, &weights);
+    free(weights.parameter);
+    free(weights.momentum);
+    free(weights.statistics);
+    layout_release(&layout);
+}
+
+/* The losses of one rank with @steps steps at @rate, and the squared norm of the last gradient. */
+static void train_alone(const char *network, int32_t steps, double rate, double *loss,
+                        double *square)
+{
+    struct fixture alone = {0};
+    struct err err = {0};
+    struct device_state *device = NULL;
+    open_fixture(&alone, network, (struct grid){1, 1});
+    struct dataset_spec spec = {.source = SOURCE_PROCEDURAL,
+                                .image = alone.model->image,
+                                .classes = CLASSES,
+                                .seed = (uint64_t)alone.scenario.seed,
+                                .train_images = 96,
+                                .validation_images = 10};
+    struct dataset *dataset = dataset_open(&spec, SPLIT_TRAIN, &err);
+    struct input_job input_job = {.ranks = 1,
+                                  .local = GLOBAL,
+                                  .threads = 1,
+                                  .prefetch = 2,
+                                  .seed = (uint64_t)alone.scenario.seed,
+                                  .augment = true};
+    struct input *input = input_new(dataset, &input_job);
+    open_alone(&alone, &device, input);
+    struct walk walk = {
+        .schedule = alone.schedule, .device_ops = &device_naive_ops, .device = device};
+    struct walker *walker = walker_new(&walk);
+    for (int32_t i = 0; i < steps; i++) {
+        struct update update = {.learning_rate = rate, .weight_decay = 5e-5, .loss_scale = 1};
+        device_naive_ops.prepare(device, i, &update);
+        walker_issue(walker, i, i);
+        walker_finish(walker, i, NULL);
+        loss[i] = device_naive_ops.outcome(device, i).loss;
+        *square = device_naive_ops.outcome(device, i).norm;
+        *square *= *square;
+    }
+    walker_free(walker);
+    input_free(input);
+    device_naive_ops.close(device);
+    dataset_close(dataset);
+    close_fixture(&alone);
+}
+
+/* Sums are taken in another order, and training amplifies the difference. */
+static void check_curves(const double *together, const double *alone, const double *again)
+{
+    for (int32_t i = 0; i < ITERATIONS; i++) {
+        check(together[i] == again[i], "the same seed gives the same bits");
+        check(fabs(together[i] - alone[i]) <= (i == 0 ? 1e-6 : 2e-3),
+              "the losses are those of one rank");
+    }
+    check(together[ITERATIONS - 1] < together[0], "the loss falls");
+}
+
+static void check_refusal(struct fixture *fixture, const char *network)
+{
+    struct err err = {0};
+    struct train_result result = {0};
+    struct fixture larger = {0};
+    open_fixture(&larger, network, (struct grid){12, 1});
+    struct train_job job = fixture->job;
+    job.schedule = (const struct schedule *const *)&larger.schedule;
+    check(train_run(&job, &result, &err) && err.exit_code == 64,
           "a grid of another size is refused");
+    train_result_release(&result);
     err_release(&err);
-    wrong.schedule = job->schedule;
-    struct model *branched = network_build("resnet18", 32, CLASSES, &err);
-    wrong.model = branched;
-    check(exec_run(&wrong, &trace, &result, &err) && err.exit_code == 69,
-          "a network with branches is refused");
-    err_release(&err);
-    model_free(branched);
-    schedule_free(larger);
+    close_fixture(&larger);
 }
 
 int main(int argc, char **argv)
 {
-    struct exec_world world = exec_start(&argc, &argv);
-    struct err err = {0};
+    double together[ITERATIONS] = {0}, again[ITERATIONS] = {0}, alone[ITERATIONS] = {0}, square;
+    world_start(&argc, &argv);
     struct grid grid = {argc > 1 ? atoi(argv[1]) : 1, argc > 2 ? atoi(argv[2]) : 1};
-    struct model *model = network_build("toy", IMAGE, CLASSES, &err);
-    struct schedule *schedule = build_schedule(model, grid);
-    struct exec_job job = describe(model, schedule);
-    check_gradient(&job);
-    check_training(&job, world);
-    check_refusals(&job);
-    schedule_free(schedule);
-    model_free(model);
-    int32_t first = exec_first_failure(failed);
-    exec_stop();
-    return first >= 0;
+    const char *network = argc > 3 ? argv[3] : "toy";
+    struct fixture fixture = {0};
+    open_fixture(&fixture, network, grid);
+    train(&fixture.job, together, true);
+    train(&fixture.job, again, false);
+    train_alone(network, ITERATIONS, 0.02, alone, &square);
+    check_curves(together, alone, again);
+    check_refusal(&fixture, network);
+    close_fixture(&fixture);
+    int64_t any = failed;
+    world_max(&any, 1);
+    world_stop();
+    return any != 0;
 }

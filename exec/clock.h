@@ -1,0 +1,16 @@
+#pragma once
+
+/** @file
+ * One clock for all ranks, so that their traces stand side by side.
+ */
+
+/** How this process's monotonic clock relates to that of rank 0. */
+struct clock_offset {
+    double seconds; /**< to be added to world_now() for the time of rank 0 */
+    double error;   /**< at most: half the shortest round trip, 0 on rank 0 [seconds] */
+};
+
+/** Compare clocks with rank 0 by a few round trips; all ranks together, in the thread that trains.
+ * Source: Cristian 1989, "Probabilistic clock synchronization": of several, the shortest round trip
+ * counts. */
+struct clock_offset clock_compare(void);

@@ -1,0 +1,29 @@
+#pragma once
+
+/** @file
+ * All-reduce as the MPI library does it; inside exec/cpu/comm_mpi*.c alone.
+ */
+
+#include <mpi.h>
+#include <stdint.h>
+
+#include "core/model.h"
+
+/** Memory and operations that calls use one after the other.  Start from {0}. */
+struct library_memory {
+    uint16_t *wire;
+    int64_t capacity; /**< of wire */
+    MPI_Op sum[DTYPE_COUNT];
+};
+
+/** Make the operations; under the lock. */
+void library_init(struct library_memory *memory);
+
+/** Release; under the lock. */
+void library_release(struct library_memory *memory);
+
+/** Replace @count numbers of @data by their sums over the ranks of @comm, with MPI_Iallreduce();
+ * blocks until this rank is done.  With a @payload of 16 bits the library sees such numbers, so
+ * each of its partial sums is rounded. */
+void library_all_reduce(struct library_memory *memory, MPI_Comm comm, int64_t count,
+                        enum dtype payload, float *data);

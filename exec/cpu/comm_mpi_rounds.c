@@ -1,0 +1,369 @@
+#include "exec/cpu/comm_mpi_rounds.h"
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "core/base.h"
+#include "exec/half.h"
+#include "exec/world.h"
+#include "exec/world_mpi.h"
+
+static int32_t piece_bytes = ROUNDS_PIECE;
+
+/* A part of a message. */
+struct piece {
+    int32_t round;
+    struct message part; /* peer -1: there is none */
+};
+
+/* All messages of one direction, in order. */
+struct flow {
+    struct piece next;                  /* to be posted */
+    struct piece posted[ROUNDS_WINDOW]; /* a ring of them, with their requests */
+    MPI_Request request[ROUNDS_WINDOW];
+    int64_t posts, ends; /* how many were posted, and of these ended */
+    int32_t window;      /* at most so many at once */
+    bool arrived;        /* the oldest, but it has not been taken in */
+};
+
+/* A collective on its way. */
+struct run {
+    struct rounds_memory *memory;
+    MPI_Comm comm;
+    enum dtype payload;
+    float *data;
+    int32_t rounds;
+    int64_t piece; /* elements */
+    struct flow in, out;
+    struct gate *gate; /* (gates) one per rank that this one sends to */
+    int32_t gates;
+};
+
+enum { TAG_DATA, TAG_ENTERED };
+
+static const struct message *message_of(const struct run *run, const struct flow *flow,
+                                        int32_t round)
+{
+    const struct exchange *exchange = &run->memory->exchange[round];
+    return flow == &run->in ? &exchange->receive : &exchange->send;
+}
+
+/* The first piece at or after element @offset of the message of @round. */
+static struct piece piece_from(const struct run *run, const struct flow *flow, int32_t round,
+                               int64_t offset)
+{
+    for (; round < run->rounds; round++, offset = 0) {
+        struct message part = *message_of(run, flow, round);
+        if (part.peer < 0 || offset >= part.count)
+            continue;
+        part.offset += offset;
+        part.count = part.count - offset < run->piece ? part.count - offset : run->piece;
+        return (struct piece){round, part};
+    }
+    return (struct piece){round, {.peer = -1}};
+}
+
+static struct piece piece_after(const struct run *run, const struct flow *flow,
+                                const struct piece *piece)
+{
+    const struct message *whole = message_of(run, flow, piece->round);
+    return piece_from(run, flow, piece->round,
+                      piece->part.offset + piece->part.count - whole->offset);
+}
+
+static const struct piece *oldest(const struct flow *flow)
+{
+    return flow->posts > flow->ends ? &flow->posted[flow->ends % ROUNDS_WINDOW] : &flow->next;
+}
+
+/* Whether @flow has still to move elements of @part in a round up to @last. */
+static bool is_pending(const struct run *run, const struct flow *flow, const struct message *part,
+                       int32_t last)
+{
+    const struct piece *first = oldest(flow);
+    for (int32_t round = first->round; round <= last && round < run->rounds; round++) {
+        const struct message *message = message_of(run, flow, round);
+        int64_t begin = round == first->round ? first->part.offset : message->offset;
+        int64_t end = message->offset + message->count;
+        if (message->peer >= 0 && begin < part->offset + part->count && part->offset < end)
+            return true;
+    }
+    return false;
+}
+
+/* Whether a piece can be received where it belongs. */
+static bool lands_in_place(const struct run *run, const struct message *part)
+{
+    return run->payload == DTYPE_FP32 && !part->reduce;
+}
+
+static bool may_receive(const struct run *run)
+{
+    const struct flow *in = &run->in;
+    const struct piece *next = &in->next;
+    if (next->part.peer < 0 || in->posts - in->ends == in->window)
+        return false;
+    return !lands_in_place(run, &next->part) ||
+           (!is_pending(run, in, &next->part, next->round - 1) &&
+            !is_pending(run, &run->out, &next->part, next->round));
+}
+
+/* NULL: there is none. */
+static struct gate *gate_of(const struct run *run, int32_t peer)
+{
+    for (int32_t i = 0; i < run->gates; i++)
+        if (run->gate[i].peer == peer)
+            return &run->gate[i];
+    return NULL;
+}
+
+static bool may_send(const struct run *run)
+{
+    const struct flow *out = &run->out;
+    return out->next.part.peer >= 0 && gate_of(run, out->next.part.peer)->open &&
+           out->posts - out->ends < out->window &&
+           !is_pending(run, &run->in, &out->next.part, out->next.round - 1);
+}
+
+static bool may_take_in(const struct run *run)
+{
+    const struct piece *piece = oldest(&run->in);
+    return run->in.arrived && (lands_in_place(run, &piece->part) ||
+                               !is_pending(run, &run->out, &piece->part, piece->round));
+}
+
+static void *slot(char *memory, int64_t number, int32_t window)
+{
+    return memory + number % window * ROUNDS_PIECE;
+}
+
+static MPI_Datatype wire_type(const struct run *run)
+{
+    return run->payload == DTYPE_FP32 ? MPI_FLOAT : MPI_UINT16_T;
+}
+
+static MPI_Request *note_posted(const struct run *run, struct flow *flow)
+{
+    int64_t at = flow->posts++ % ROUNDS_WINDOW;
+    flow->posted[at] = flow->next;
+    flow->next = piece_after(run, flow, &flow->posted[at]);
+    return &flow->request[at];
+}
+
+static void receive_next(struct run *run)
+{
+    struct message part = run->in.next.part;
+    void *to = lands_in_place(run, &part)
+                   ? (void *)(run->data + part.offset)
+                   : slot(run->memory->landing, run->in.posts, run->in.window);
+    MPI_Request *request = note_posted(run, &run->in);
+    world_lock();
+    MPI_Irecv(to, (int)part.count, wire_type(run), part.peer, TAG_DATA, run->comm, request);
+    world_unlock();
+}
+
+/* A finished sum is rounded here as well: this rank keeps what the others get. */
+static const void *wire_data(struct run *run, const struct message *part)
+{
+    float *from = run->data + part->offset;
+    if (run->payload == DTYPE_FP32)
+        return from;
+    uint16_t *to = slot(run->memory->leaving, run->out.posts, run->out.window);
+    half_from_float(run->payload, part->count, from, to);
+    if (!part->reduce)
+        half_to_float(run->payload, part->count, to, from);
+    return to;
+}
+
+static void send_next(struct run *run)
+{
+    struct message part = run->out.next.part;
+    const void *from = wire_data(run, &part);
+    MPI_Request *request = note_posted(run, &run->out);
+    world_lock();
+    MPI_Isend(from, (int)part.count, wire_type(run), part.peer, TAG_DATA, run->comm, request);
+    world_unlock();
+}
+
+static void take_in(struct run *run)
+{
+    struct message part = oldest(&run->in)->part;
+    void *from = slot(run->memory->landing, run->in.ends, run->in.window);
+    float *to = run->data + part.offset;
+    if (run->payload == DTYPE_FP32 && part.reduce)
+        half_add_float(part.count, from, to);
+    else if (part.reduce)
+        half_add(run->payload, part.count, from, to);
+    else if (run->payload != DTYPE_FP32)
+        half_to_float(run->payload, part.count, from, to);
+    run->in.ends++;
+    run->in.arrived = false;
+}
+
+static bool has_ended(struct flow *flow)
+{
+    int done = 0;
+    if (flow->posts > flow->ends)
+        MPI_Test(&flow->request[flow->ends % ROUNDS_WINDOW], &done, MPI_STATUS_IGNORE);
+    return done;
+}
+
+/* Whether the gate that the next piece waits for has opened; with the lock held. */
+static bool has_opened(const struct run *run)
+{
+    int done = 0;
+    if (run->out.next.part.peer < 0)
+        return false;
+    struct gate *gate = gate_of(run, run->out.next.part.peer);
+    if (gate->open)
+        return false;
+    MPI_Test(&gate->request, &done, MPI_STATUS_IGNORE);
+    gate->open = done;
+    return done;
+}
+
+/* @return whether something has happened. */
+static bool poll(struct run *run)
+{
+    int64_t before = run->out.ends;
+    world_lock();
+    bool opened = has_opened(run);
+    bool arrived = !run->in.arrived && has_ended(&run->in);
+    while (has_ended(&run->out))
+        run->out.ends++;
+    world_unlock();
+    run->in.arrived |= arrived;
+    return opened || arrived || run->out.ends > before;
+}
+
+/* @return whether something could be done. */
+static bool advance(struct run *run)
+{
+    bool moved = false;
+    for (; may_send(run); moved = true)
+        send_next(run);
+    for (; may_receive(run); moved = true)
+        receive_next(run);
+    moved |= poll(run);
+    if (may_take_in(run)) {
+        take_in(run);
+        moved = true;
+    }
+    return moved;
+}
+
+static bool is_done(const struct run *run)
+{
+    return run->in.next.part.peer < 0 && run->out.next.part.peer < 0 &&
+           run->in.posts == run->in.ends && run->out.posts == run->out.ends;
+}
+
+static void complete(struct run *run, const char *what)
+{
+    struct patience patience = {0};
+    while (!is_done(run)) {
+        bool moved = advance(run), waited = patience.polls > 0;
+        if (moved == waited) /* a wait ends or begins */
+            world_waiting(waited ? -1 : 1);
+        if (!moved) {
+            world_pause(&patience);
+            continue;
+        }
+        patience = (struct patience){0};
+        world_progress(what);
+    }
+}
+
+static void prepare(struct rounds_memory *memory, const struct collective *collective,
+                    int32_t place, int32_t rounds)
+{
+    if (!memory->landing) {
+        memory->landing = base_alloc(ROUNDS_IN_WINDOW, ROUNDS_PIECE);
+        memory->leaving = base_alloc(ROUNDS_LEAVING_WINDOW, ROUNDS_PIECE);
+    }
+    memory->exchange =
+        base_grow(memory->exchange, rounds, &memory->capacity, sizeof(*memory->exchange));
+    for (int32_t round = 0; round < rounds; round++)
+        memory->exchange[round] = collective_exchange(collective, place, round);
+}
+
+/* Empty messages are never sent. */
+static int32_t peer_of(const struct message *message)
+{
+    return message->count > 0 ? message->peer : -1;
+}
+
+/* Tell those that will send to this rank that it is here, once each. */
+static void enter(struct run *run)
+{
+    struct rounds_memory *memory = run->memory;
+    for (int32_t round = 0; round < run->rounds; round++) {
+        int32_t from = peer_of(&memory->exchange[round].receive), earlier = 0;
+        while (earlier < round && peer_of(&memory->exchange[earlier].receive) != from)
+            earlier++;
+        if (from < 0 || earlier < round)
+            continue;
+        MPI_Request request;
+        world_lock();
+        MPI_Isend(NULL, 0, MPI_BYTE, from, TAG_ENTERED, run->comm, &request);
+        MPI_Request_free(&request);
+        world_unlock();
+    }
+}
+
+static void watch_gates(struct run *run)
+{
+    struct rounds_memory *memory = run->memory;
+    for (int32_t round = 0; round < run->rounds; round++) {
+        int32_t to = peer_of(&memory->exchange[round].send);
+        if (to < 0 || gate_of(run, to))
+            continue;
+        memory->gate =
+            base_grow(memory->gate, run->gates + 1, &memory->gate_capacity, sizeof(*memory->gate));
+        run->gate = memory->gate;
+        struct gate *gate = &run->gate[run->gates++];
+        *gate = (struct gate){.peer = to};
+        world_lock();
+        MPI_Irecv(NULL, 0, MPI_BYTE, to, TAG_ENTERED, run->comm, &gate->request);
+        world_unlock();
+    }
+}
+
+int64_t rounds_run(struct rounds_memory *memory, MPI_Comm comm, int32_t place,
+                   const struct collective *collective, enum dtype payload, float *data)
+{
+    int64_t messages = 0;
+    struct run run = {.memory = memory,
+                      .comm = comm,
+                      .payload = payload,
+                      .data = data,
+                      .rounds = collective_rounds(collective),
+                      .piece = piece_bytes / dtype_size(payload)};
+    run.in.window = ROUNDS_IN_WINDOW;
+    run.out.window = payload == DTYPE_FP32 ? ROUNDS_WINDOW : ROUNDS_LEAVING_WINDOW;
+    prepare(memory, collective, place, run.rounds);
+    for (int32_t round = 0; round < run.rounds; round++)
+        messages += memory->exchange[round].send.peer >= 0;
+    run.in.next = piece_from(&run, &run.in, 0, 0);
+    run.out.next = piece_from(&run, &run.out, 0, 0);
+    watch_gates(&run);
+    enter(&run);
+    complete(&run, collective_op_name(collective->op));
+    return messages;
+}
+
+void rounds_set_piece(int32_t bytes)
+{
+    assert(bytes >= (int32_t)sizeof(float) && bytes <= ROUNDS_PIECE);
+    piece_bytes = bytes;
+}
+
+void rounds_release(struct rounds_memory *memory)
+{
+    free(memory->landing);
+    free(memory->leaving);
+    free(memory->exchange);
+    free(memory->gate);
+    *memory = (struct rounds_memory){0};
+}

@@ -1,0 +1,61 @@
+#pragma once
+
+/** @file
+ * A network in the memory of the oneDNN device; inside exec/cpu/device_dnnl*.c alone.
+ */
+
+#include "exec/backward_plan.h"
+#include "exec/cpu/device_dnnl_call.h"
+#include "exec/cpu/kernels.h"
+#include "exec/device.h"
+#include "exec/graph.h"
+
+/** Everything that belongs to one layer. */
+struct place {
+    float *y;             /**< (micro-batch, out) its value; NULL when it is never written */
+    float *given[2], *dx; /**< as struct backward_plan says */
+    struct norm norm;     /**< of batch norm */
+    struct matrix matrix; /**< of a convolution or linear layer */
+    struct pool pool;     /**< of a max pool */
+};
+
+/** What belongs to one iteration in flight. */
+struct slot {
+    float *images;  /**< (batch, in) as the first layer reads them */
+    int32_t *label; /**< (batch) */
+    struct update update;
+    struct outcome outcome;
+};
+
+/** See exec/device.h. */
+struct device_state {
+    struct device_job job;
+    struct layout layout;
+    struct graph graph;
+    struct backward_plan plan;
+    struct optimizer *optimizer;
+    struct engine engine;
+    struct call_layout kind;                /**< of activations */
+    float *parameter, *gradient, *momentum; /**< (layout.parameters) */
+    float *statistics;                      /**< (layout.statistic_count) running */
+    struct place *place;                    /**< (layers) */
+    struct slot *slot;                      /**< (slots) */
+    float *raw;                             /**< (batch, height, width, channels) as read */
+    float *scratch;                         /**< of sums */
+    float *bias;                            /**< gradient of one layer's biases */
+    int64_t version;                        /**< of the weights */
+    int32_t micro;                          /**< images of a micro-batch */
+};
+
+/** Shape and blocks of the value of layer @index, for a micro-batch. */
+struct blocked state_shape(const struct device_state *state, int32_t index);
+
+/** Floats that the largest value of @model takes as bf16, for @micro images. */
+int64_t state_narrow(const struct model *model, int64_t micro);
+
+/** Allocate and make all primitives, for the number of threads that is set.
+ * @return 0, or -1 (exit code 69): oneDNN cannot run a layer.  Either way state_release(). */
+int state_init(struct device_state *state, const struct device_job *job, struct err *err);
+
+/** Release. */
+void state_release(struct device_state *state);

@@ -1,0 +1,86 @@
+#pragma once
+
+/** @file
+ * Kernels for what lies between convolutions: batch norm with the add and the ReLU behind it, the
+ * average pool, the layout of images.
+ *
+ * Activations are fp32 in blocked layout: element (n, c, p) of image n, channel c and pixel p (of
+ * height * width) stands at ((n * channels / block + c / block) * pixels + p) * block + c % block.
+ * A block of 16 is oneDNN's nChw16c, a block of all channels is NHWC.
+ *
+ * All use the OpenMP threads of the caller.  Sums are cut into parts that depend on the shape
+ * alone and are added in a fixed order, so results have the same bits on any number of threads.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/model.h"
+
+/** Shape of activations; block divides channels. */
+struct blocked {
+    int64_t images, channels, pixels, block;
+};
+
+/** One batch norm at work; arrays are of (channels) unless said otherwise. */
+struct norm {
+    const float *x;         /**< (shape) its input */
+    float *mean, *variance; /**< of the batch, biased; or running ones */
+    float *scale, *shift;   /**< its output is x * scale + shift */
+    float *inverse;         /**< 1 / sqrt(variance + epsilon) */
+    float *slope, *offset;  /**< the gradient is g * scale + x * slope + offset */
+    double *sum, *product;  /**< of g, and of g * (x - mean), over images and pixels */
+    float *dx;              /**< (shape) where the gradient with respect to x goes */
+};
+
+/** The gradient that reaches one batch norm, or the two whose outputs are added. */
+struct norm_gradient {
+    const float *first, *second; /**< (shape) what two readers give; second may be NULL */
+    bool relu;                   /**< a ReLU stood behind */
+    const float *value;          /**< (shape) its output, or NULL: recompute it from norm[0] */
+    float *gradient;             /**< (shape) where g, the masked sum, goes (may be first), or NULL:
+                                    nowhere; then there is no second gradient and no second norm */
+    struct norm *norm[2];        /**< the second may be NULL */
+};
+
+/** Floats of scratch space that sums over @shape need. */
+int64_t norm_scratch(const struct blocked *shape);
+
+/** Fill mean and variance of @norm from its x.  @scratch: norm_scratch(). */
+void norm_statistics(const struct blocked *shape, struct norm *norm, float *scratch);
+
+/** Fill inverse, scale and shift of @norm from its mean and variance and @weight: scale
+ * (channels), then shift (channels). */
+void norm_fold(int64_t channels, double epsilon, const float *weight, struct norm *norm);
+
+/** y = the outputs of @norm and @other (or NULL) and @added (shape, or NULL) together, through a
+ * ReLU with @relu. */
+void norm_apply(const struct blocked *shape, const struct norm *norm, const struct norm *other,
+                const float *added, bool relu, float *y);
+
+/** Write g, and sum and product of each norm. @scratch: norm_scratch(). */
+void norm_backward_sums(const struct blocked *shape, const struct norm_gradient *gradient,
+                        float *scratch);
+
+/** After norm_backward_sums(): fill slope and offset and write dx of each norm, which may be the
+ * place of the first gradient or of g. */
+void norm_backward(const struct blocked *shape, const struct norm_gradient *gradient);
+
+/** y += x on @count values. */
+void kernel_add(int64_t count, const float *x, float *y);
+
+/** dy = 0 where the output @y of a ReLU is 0. */
+void kernel_cut(int64_t count, const float *y, float *dy);
+
+/** Average pool of @layer on @images images in blocks of @block channels: output i of n along a
+ * side of m covers inputs floor(i m / n) ... ceil((i + 1) m / n) - 1, as torch's adaptive pool. */
+void kernel_average(const struct layer *layer, int64_t images, int64_t block, const float *x,
+                    float *y);
+
+/** Its dx. */
+void kernel_average_backward(const struct layer *layer, int64_t images, int64_t block,
+                             const float *dy, float *dx);
+
+/** (count, pixels, channels) to (count, channels, pixels). */
+void kernel_transpose(int64_t count, int64_t pixels, int64_t channels, const float *from,
+                      float *to);

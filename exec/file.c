@@ -1,0 +1,160 @@
+#include "exec/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int file_make_directory(const char *path, struct err *err)
+{
+    char *part = base_copy(path);
+    int failed = 0;
+    for (char *c = part; !failed && *c; c++) {
+        if (*c != '/' || c == part)
+            continue;
+        *c = '\0';
+        failed = mkdir(part, 0777) != 0 && errno != EEXIST;
+        *c = '/';
+    }
+    struct stat found;
+    failed = failed || (mkdir(part, 0777) != 0 && errno != EEXIST);
+    int reason = errno;
+    if (!failed && stat(path, &found) == 0 && !S_ISDIR(found.st_mode)) {
+        failed = 1;
+        reason = ENOTDIR;
+    }
+    free(part);
+    if (failed)
+        return err_add_code(err, 73, "%s: cannot make this directory: %s", path, strerror(reason));
+    return 0;
+}
+
+/* Up to @size bytes; fewer at the end of the file.  @return how many, or -1 with errno. */
+static int64_t read_all(int fd, char *data, int64_t size)
+{
+    int64_t done = 0;
+    while (done < size) {
+        ssize_t part = read(fd, data + done, (size_t)(size - done));
+        if (part < 0 && errno == EINTR)
+            continue;
+        if (part < 0)
+            return -1;
+        if (part == 0)
+            break;
+        done += part;
+    }
+    return done;
+}
+
+static int refuse_missing(const char *path, const char *reason, struct err *err)
+{
+    return err_add_code(err, 66, "%s: %s", path, reason);
+}
+
+int file_read(const char *path, struct text *content, struct err *err)
+{
+    struct stat found;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not hold us up */
+    if (fd < 0)
+        return refuse_missing(path, strerror(errno), err);
+    if (fstat(fd, &found) != 0 || !S_ISREG(found.st_mode)) {
+        close(fd);
+        return refuse_missing(path, "not a regular file", err);
+    }
+    struct text text = {.data = base_alloc(found.st_size + 1, 1), .capacity = found.st_size + 1};
+    text.length = read_all(fd, text.data, found.st_size);
+    int reason = errno;
+    close(fd);
+    if (text.length < 0) {
+        text_release(&text);
+        return err_add_code(err, 74, "%s: cannot be read: %s", path, strerror(reason));
+    }
+    text.data[text.length] = '\0';
+    *content = text;
+    return 0;
+}
+
+struct file_sink file_sink_open(const char *directory, const char *name, enum checksum_kind kind)
+{
+    struct file_sink sink = {.path = base_format("%s/%s", directory, name),
+                             .checksum = checksum_new(kind)};
+    sink.fd = open(sink.path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    sink.error = sink.fd < 0 ? errno : 0;
+    return sink;
+}
+
+void file_sink_put(struct file_sink *sink, const void *data, int64_t size)
+{
+    const char *byte = data;
+    checksum_add(sink->checksum, data, (size_t)size);
+    for (int64_t done = 0; !sink->error && done < size;) {
+        ssize_t part = write(sink->fd, byte + done, (size_t)(size - done));
+        if (part >= 0)
+            done += part;
+        else if (errno != EINTR)
+            sink->error = errno;
+    }
+    sink->bytes += size;
+}
+
+int file_sink_close(struct file_sink *sink, char *digits, struct err *err)
+{
+    checksum_finish(sink->checksum, digits);
+    if (!sink->error && fsync(sink->fd) != 0)
+        sink->error = errno;
+    if (sink->fd >= 0 && close(sink->fd) != 0 && !sink->error)
+        sink->error = errno;
+    int failed = sink->error ? err_add_code(err, 74, "%s: cannot be written: %s", sink->path,
+                                            strerror(sink->error))
+                             : 0;
+    free(sink->path);
+    *sink = (struct file_sink){.fd = -1};
+    return failed;
+}
+
+int file_sync_directory(const char *path, struct err *err)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int failed = fd < 0 || (fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP);
+    int reason = errno;
+    if (fd >= 0)
+        close(fd);
+    if (failed)
+        return err_add_code(err, 74, "%s: cannot be brought to the disk: %s", path,
+                            strerror(reason));
+    return 0;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+int64_t file_list(const char *path, bool (*wanted)(const char *name), char ***names)
+{
+    int64_t count = 0, capacity = 0;
+    char **found = NULL;
+    DIR *directory = opendir(path);
+    for (struct dirent *entry; directory && (entry = readdir(directory));) {
+        if (!wanted(entry->d_name))
+            continue;
+        found = base_grow(found, count + 1, &capacity, sizeof(*found));
+        found[count++] = base_copy(entry->d_name);
+    }
+    if (directory)
+        closedir(directory);
+    if (count > 0)
+        qsort(found, (size_t)count, sizeof(*found), compare_names);
+    *names = found;
+    return count;
+}
+
+void file_list_free(char **names, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        free(names[i]);
+    free(names);
+}

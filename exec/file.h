@@ -1,0 +1,52 @@
+#pragma once
+
+/** @file
+ * Files and directories of a run: read whole, written so that they survive a crash.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base.h"
+#include "core/err.h"
+#include "exec/checksum.h"
+
+/** Make @path and what is missing above it.
+ * @return 0, or -1 (exit code 73) with the system's reason. */
+int file_make_directory(const char *path, struct err *err);
+
+/** Read the regular file @path to the empty @content.
+ * @return 0, or -1: not there or not a regular file (exit code 66), unreadable (74). */
+int file_read(const char *path, struct text *content, struct err *err);
+
+/** A file being written, with its checksum.  Read freely. */
+struct file_sink {
+    char *path;                /**< owned */
+    int fd;                    /**< open, or -1 */
+    struct checksum *checksum; /**< of what was written */
+    int64_t bytes;             /**< written */
+    int error;                 /**< errno of the first fault, or 0; what follows it is ignored */
+};
+
+/** Start a new file @directory/@name; end it with file_sink_close(). */
+struct file_sink file_sink_open(const char *directory, const char *name, enum checksum_kind kind);
+
+/** Write @size bytes. */
+void file_sink_put(struct file_sink *sink, const void *data, int64_t size);
+
+/** Bring the file to the disk, close it and release the sink; the checksum goes to @digits
+ * (CHECKSUM_DIGITS + 1).
+ * @return 0, or -1 (exit code 74) with the system's reason for the first fault of all. */
+int file_sink_close(struct file_sink *sink, char *digits, struct err *err);
+
+/** Bring the entries of directory @path to the disk.  File systems that cannot do so are forgiven.
+ * @return 0, or -1 (exit code 74). */
+int file_sync_directory(const char *path, struct err *err);
+
+/** The names in directory @path for which @wanted is true, in the order of bytes.
+ * @return how many; 0 when there is no such directory.  The caller frees each name and the array.
+ */
+int64_t file_list(const char *path, bool (*wanted)(const char *name), char ***names);
+
+/** Release what file_list() returned. */
+void file_list_free(char **names, int64_t count);

@@ -1,0 +1,40 @@
+#pragma once
+
+/** @file
+ * Who feeds whom in a network: the list of layers (core/model.h) as a graph.
+ *
+ * A layer's value is its output after the residual add and the ReLU that it carries.  In a residual
+ * block with a projection, the projection's layers stand behind the main branch in the list, so the
+ * add and the ReLU of the main branch's last batch norm can only happen in the projection's last
+ * step: that step finishes the value (graph_node.finish), forward; backward, which walks the list
+ * the other way round, it starts it.
+ *
+ * Backward, each value's gradient is the sum of what its readers give it.  At most two readers
+ * exist: the first layer of a block and its residual branch.
+ */
+
+#include <stdint.h>
+
+#include "core/model.h"
+
+/** One layer's place in the graph; indices are those of the model's list. */
+struct graph_node {
+    int32_t source;   /**< whose value it reads; -1: the images */
+    int32_t residual; /**< a layer with `residual`: whose value is added before the ReLU; else -1 */
+    int32_t finish;   /**< in whose forward step its value is complete: mostly its own */
+    int32_t finishes; /**< whose value this layer's forward step completes: mostly its own */
+    int32_t readers;  /**< how many layers read its value, residual adds included */
+};
+
+/** The graph of a network.  Read freely. */
+struct graph {
+    struct graph_node *node; /**< (layer_count) */
+    int32_t layer_count;
+};
+
+/** Find the sources of @model.
+ * @return the graph, to be released with graph_release(); asserts a list that is a network. */
+struct graph graph_build(const struct model *model);
+
+/** Release. */
+void graph_release(struct graph *graph);

@@ -1,0 +1,44 @@
+#pragma once
+
+/** @file
+ * Numbers of 16 bits, as messages and checkpoints carry them: fp16 (IEEE 754 binary16) and bf16
+ * (the upper half of an fp32).
+ *
+ * Rounding is to the nearest, ties to even; what is too large becomes infinity, subnormals are kept
+ * and a NaN stays a NaN (made quiet, sign and upper bits of its payload kept).  Every set of
+ * instructions gives the same bits.  @dtype is DTYPE_FP16 or DTYPE_BF16 throughout; arrays of one
+ * call do not overlap.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/model.h"
+
+/** Sets of instructions that there are kernels for; a later one is faster. */
+enum half_isa { HALF_PORTABLE, HALF_AVX2, HALF_AVX512, HALF_ISA_COUNT };
+
+/** "portable", "avx2", "avx512", in the order of enum half_isa. */
+extern const char *const half_isa_names[];
+
+/** Whether this machine and this build have @isa (AVX2 with F16C, AVX-512F). */
+bool half_isa_supported(enum half_isa isa);
+
+/** Use @isa from now on, which must be supported; without this call the best one is used.  For
+ * tests; nothing else here may be running. */
+void half_use(enum half_isa isa);
+
+/** Round @count numbers of @from to @dtype. */
+void half_from_float(enum dtype dtype, int64_t count, const float *from, uint16_t *to);
+
+/** Widen @count numbers of @from, exactly. */
+void half_to_float(enum dtype dtype, int64_t count, const uint16_t *from, float *to);
+
+/** Add @count numbers of @from to @accumulator; the sums are in fp32. */
+void half_add(enum dtype dtype, int64_t count, const uint16_t *from, float *accumulator);
+
+/** Round @count numbers of @values to what @dtype can hold, in place. */
+void half_round(enum dtype dtype, int64_t count, float *values);
+
+/** Add @count fp32 numbers of @from to @accumulator. */
+void half_add_float(int64_t count, const float *from, float *accumulator);

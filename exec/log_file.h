@@ -1,0 +1,50 @@
+#pragma once
+
+/** @file
+ * Inner side of log.h: a file that grows while a run goes on.
+ *
+ * A fault does not stop the run: the first one is said on stderr at once, what follows is dropped,
+ * and closing reports it.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "core/base.h"
+#include "core/err.h"
+
+/** One file. */
+struct log_file {
+    char *path;   /**< owned */
+    FILE *stream; /**< appends, buffered */
+    int error;    /**< errno of the first fault, or 0 */
+};
+
+/** Open @directory/@name for appending; it is made when missing.
+ * @return 0, or -1 (exit code 73) with the system's reason. */
+int log_file_open(struct log_file *file, const char *directory, const char *name, struct err *err);
+
+/** Whether nothing stands in it. */
+bool log_file_is_empty(const struct log_file *file);
+
+/** Move what stands in it to NAME.old, replacing that, and start anew. */
+void log_file_restart(struct log_file *file);
+
+/** Cut the file before its first line that is not whole or that @is_lost (with @step) says was
+ * lost. */
+void log_file_cut(struct log_file *file, bool (*is_lost)(const char *line, int64_t step),
+                  int64_t step);
+
+/** Append @size bytes. */
+void log_file_put(struct log_file *file, const void *data, int64_t size);
+
+/** Append @text and empty it. */
+void log_file_take(struct log_file *file, struct text *text);
+
+/** Hand what is buffered to the system. */
+void log_file_flush(struct log_file *file);
+
+/** Flush, close and release; accepts a zeroed struct.  @return 0, or -1 (exit code 74): what could
+ * not be written since it was opened. */
+int log_file_close(struct log_file *file, struct err *err);

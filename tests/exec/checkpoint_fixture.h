@@ -1,0 +1,165 @@
+#pragma once
+
+/** @file
+ * What the tests of checkpoints share: a scratch directory, a network with weights, and looks at
+ * what was written.
+ */
+
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "exec/checkpoint.h"
+#include "models/networks.h"
+
+enum { FIXTURE_RANKS = 4 };
+
+/** A scratch directory, a network and weights. */
+struct fixture {
+    char directory[64];
+    struct model *model;
+    struct layout layout;
+    struct weights weights;
+    struct progress progress;
+};
+
+/** Remove the directory @path with all that is in it. */
+static inline void remove_tree(const char *path)
+{
+    char *command = base_format("rm -rf '%s'", path);
+    assert_int_equal(system(command), 0);
+    free(command);
+}
+
+/** Weights that are all different, shifted by @seed. */
+static inline void fill_weights(struct fixture *f, int32_t seed)
+{
+    for (int64_t i = 0; i < f->layout.parameters; i++) {
+        f->weights.parameter[i] = (float)(i % 8191) / 64 - (float)seed;
+        f->weights.momentum[i] = (float)(i % 127) * (float)(seed + 1);
+    }
+    for (int64_t i = 0; i < f->layout.statistic_count; i++)
+        f->weights.statistics[i] = (float)i + (float)seed;
+    for (int64_t i = 0; i < FIXTURE_RANKS * f->layout.statistic_count; i++)
+        f->weights.rank_statistics[i] = (float)i * 0.5F - (float)seed;
+}
+
+/** Arrays for the weights of @layout, zero. */
+static inline struct weights new_weights(const struct layout *layout)
+{
+    return (struct weights){.parameter = base_alloc(layout->parameters, sizeof(float)),
+                            .momentum = base_alloc(layout->parameters, sizeof(float)),
+                            .statistics = base_alloc(layout->statistic_count, sizeof(float)),
+                            .rank_statistics =
+                                base_alloc(FIXTURE_RANKS * layout->statistic_count, sizeof(float))};
+}
+
+/** Release them. */
+static inline void free_weights(struct weights *weights)
+{
+    free(weights->parameter);
+    free(weights->momentum);
+    free(weights->statistics);
+    free(weights->rank_statistics);
+}
+
+/** A fixture for @network in a new directory below $TMPDIR or /tmp. */
+static inline struct fixture *fixture_new(const char *network, int32_t image, int32_t classes)
+{
+    struct err err = {0};
+    struct fixture *f = base_alloc(1, sizeof(*f));
+    const char *place = getenv("TMPDIR");
+    snprintf(f->directory, sizeof(f->directory), "%s/checkpoint-XXXXXX", place ? place : "/tmp");
+    assert_non_null(mkdtemp(f->directory));
+    f->model = network_build(network, image, classes, &err);
+    assert_non_null(f->model);
+    f->layout = layout_build(f->model);
+    f->weights = new_weights(&f->layout);
+    fill_weights(f, 0);
+    f->progress = (struct progress){.step = 123,
+                                    .position = 123 * 256,
+                                    .epoch = 0.1,
+                                    .loss_scale = 1024,
+                                    .good_steps = 17,
+                                    .skipped_steps = 2,
+                                    .seed = -5,
+                                    .ranks = FIXTURE_RANKS,
+                                    .image = image,
+                                    .classes = classes,
+                                    .loss = 1.0 / 3,
+                                    .top1 = -1,
+                                    .top5 = -1,
+                                    .scenario_sha256 = "abc"};
+    snprintf(f->progress.network, sizeof(f->progress.network), "%s", f->model->name);
+    return f;
+}
+
+/** Release, and remove the directory. */
+static inline void fixture_free(struct fixture *f)
+{
+    remove_tree(f->directory);
+    layout_release(&f->layout);
+    model_free(f->model);
+    free_weights(&f->weights);
+    free(f);
+}
+
+/** Write checkpoint @name. */
+static inline int write_named(const struct fixture *f, const char *name, int32_t keep,
+                              struct err *err)
+{
+    return checkpoint_write(f->directory, name, keep, &f->layout, &f->progress, &f->weights, err);
+}
+
+/** Whether checkpoint @name can be read and holds the weights of @seed. */
+static inline bool holds(const struct fixture *f, const char *name, int32_t seed)
+{
+    struct err err = {0};
+    struct progress progress;
+    struct weights read = new_weights(&f->layout);
+    struct fixture wanted = {.layout = f->layout, .weights = new_weights(&f->layout)};
+    char *path = base_format("%s/%s", f->directory, name);
+    fill_weights(&wanted, seed);
+    size_t bytes = (size_t)f->layout.parameters * sizeof(float);
+    bool same = checkpoint_read(path, &f->layout, &progress, &read, &err) == 0 &&
+                memcmp(read.parameter, wanted.weights.parameter, bytes) == 0 &&
+                memcmp(read.momentum, wanted.weights.momentum, bytes) == 0 &&
+                memcmp(read.statistics, wanted.weights.statistics,
+                       (size_t)f->layout.statistic_count * sizeof(float)) == 0 &&
+                memcmp(read.rank_statistics, wanted.weights.rank_statistics,
+                       FIXTURE_RANKS * (size_t)f->layout.statistic_count * sizeof(float)) == 0;
+    if (err.text)
+        print_message("%s", err.text);
+    err_release(&err);
+    free_weights(&read);
+    free_weights(&wanted.weights);
+    free(path);
+    return same;
+}
+
+/** How many entries @directory has. */
+static inline int32_t count_entries(const char *directory)
+{
+    int32_t count = 0;
+    DIR *open = opendir(directory);
+    assert_non_null(open);
+    for (struct dirent *entry; (entry = readdir(open));)
+        count += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+    closedir(open);
+    return count;
+}
+
+/** Whether @name lies in the fixture's directory. */
+static inline bool is_there(const struct fixture *f, const char *name)
+{
+    char *path = base_format("%s/%s", f->directory, name);
+    bool there = access(path, F_OK) == 0;
+    free(path);
+    return there;
+}

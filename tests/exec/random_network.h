@@ -1,0 +1,12 @@
+#pragma once
+
+/** @file
+ * Small networks of every shape that devices must run, for tests.
+ */
+
+#include "core/model.h"
+
+/** A network that follows from @seed: plain convolutions, residual blocks with and without a
+ * projection, pools, a linear layer or two; every third in odd numbers of channels, which no block
+ * of 16 fits.  Released with model_free(). */
+struct model *random_network(uint64_t seed);

@@ -1,0 +1,64 @@
+#!/usr/bin/python3
+"""Whole training jobs on files that `calibrate` wrote: test_calibrated.py FORETRAIN.
+
+The jobs of jobs.py on 1 and 2 ranks, and on 4 where there are as many cores: the step time by the
+clock must be within 10 % of what was predicted.  More ranks than cores are no prediction: they are
+refused.  What others on the machine disturb is repeated within a bound, and else reported, never
+judged.
+"""
+import os
+import sys
+import unittest
+
+import jobs
+import this_machine
+
+FORETRAIN = ""
+CORES = len(os.sched_getaffinity(0))
+FEW_CORES = "four ranks on fewer cores would take turns"
+
+
+@unittest.skipIf(CORES < 2, "one core: no two ranks compute at once")
+class Calibrated(unittest.TestCase):
+    """One calibration, several jobs."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.calibration = jobs.Calibration(FORETRAIN)
+        cls.addClassCleanup(cls.calibration.folder.cleanup)
+
+    def setUp(self):
+        if self.calibration.reason():
+            self.skipTest(self.calibration.reason())
+
+    def check(self, ranks):
+        """Jobs on that many ranks."""
+        disturbed = []
+        for network, batch in this_machine.PREDICTED:
+            record = self.calibration.job(network, batch, ranks)
+            if record["verdict"] == "disturbed":
+                disturbed.append(f"{record['name']}: {record['reason']}")
+            else:
+                this_machine.judge(self, record["name"], record["error"])
+        if disturbed:
+            self.skipTest("; ".join(disturbed))
+
+    def test_one_rank(self):
+        self.check(1)
+
+    def test_two_ranks(self):
+        self.check(2)
+
+    @unittest.skipIf(CORES < 4, FEW_CORES)
+    def test_four_ranks(self):
+        self.check(4)
+
+    def test_more_ranks_than_cores_are_no_prediction(self):
+        done = self.calibration.validate(*this_machine.PREDICTED[0], 2 * CORES)
+        self.assertNotIn(done.returncode, (0, 1, jobs.DISTURBED), done.stdout)
+        self.assertEqual(done.stdout, "")
+
+
+if __name__ == "__main__":
+    FORETRAIN = sys.argv[1]
+    this_machine.main(sys.argv[2:], expected=[FEW_CORES])

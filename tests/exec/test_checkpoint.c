@@ -1,0 +1,363 @@
+#include <fcntl.h>
+#include <math.h>
+#include <sys/stat.h>
+
+#include "tests/exec/checkpoint_fixture.h"
+
+#include "exec/checkpoint_parts.h"
+#include "exec/file.h"
+
+static const char *const files[] = {"model.safetensors", "optim.safetensors", "ranks.safetensors",
+                                    "state.json", "MANIFEST"};
+enum { FILE_COUNT = sizeof(files) / sizeof(*files) };
+
+static int setup(void **state)
+{
+    *state = fixture_new("toy", 8, 3);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    fixture_free(*state);
+    return 0;
+}
+
+static char *file_in(const struct fixture *f, const char *checkpoint, const char *file)
+{
+    return base_format("%s/%s/%s", f->directory, checkpoint, file);
+}
+
+/* Reading "ckpt-000001" must fail with @code and a message that names @file. */
+static void refuses(const struct fixture *f, const char *file, int32_t code)
+{
+    struct err err = {0};
+    struct progress progress = {.step = -7};
+    struct weights read = new_weights(&f->layout);
+    char *path = base_format("%s/ckpt-000001", f->directory);
+    assert_int_equal(checkpoint_read(path, &f->layout, &progress, &read, &err), -1);
+    assert_int_equal(err.exit_code, code);
+    if (!strstr(err.text, file))
+        fail_msg("'%s' is not named in: %s", file, err.text);
+    assert_int_equal(progress.step, -7); /* nothing filled */
+    for (int64_t i = 0; i < f->layout.parameters; i++)
+        assert_true(read.parameter[i] == 0 && read.momentum[i] == 0);
+    free_weights(&read);
+    free(path);
+    err_release(&err);
+}
+
+static void is_read_back_with_every_bit(void **state)
+{
+    struct fixture *f = *state;
+    struct err err = {0};
+    struct progress progress;
+    f->weights.parameter[3] = -0.0F;
+    f->weights.parameter[4] = 1e-45F;
+    assert_int_equal(write_named(f, "ckpt-000001", 0, &err), 0);
+    char *path = base_format("%s/ckpt-000001", f->directory);
+    struct weights read = new_weights(&f->layout);
+    assert_int_equal(checkpoint_read(path, &f->layout, &progress, &read, &err), 0);
+    assert_memory_equal(read.parameter, f->weights.parameter, (size_t)f->layout.parameters * 4);
+    assert_memory_equal(read.momentum, f->weights.momentum, (size_t)f->layout.parameters * 4);
+    assert_memory_equal(read.statistics, f->weights.statistics,
+                        (size_t)f->layout.statistic_count * 4);
+    assert_memory_equal(read.rank_statistics, f->weights.rank_statistics,
+                        (size_t)f->layout.statistic_count * 4 * FIXTURE_RANKS);
+    const struct progress *p = &f->progress;
+    assert_true(progress.step == p->step && progress.position == p->position &&
+                progress.epoch == p->epoch && progress.loss_scale == p->loss_scale &&
+                progress.good_steps == p->good_steps &&
+                progress.skipped_steps == p->skipped_steps && progress.seed == p->seed &&
+                progress.ranks == p->ranks && progress.image == p->image &&
+                progress.classes == p->classes && progress.loss == p->loss &&
+                progress.top1 == p->top1 && progress.top5 == p->top5);
+    assert_string_equal(progress.network, "toy");
+    assert_string_equal(progress.scenario_sha256, "abc");
+    free_weights(&read);
+    free(path);
+}
+
+static void a_loss_that_is_not_finite_is_read_as_not_a_number(void **state)
+{
+    struct fixture *f = *state;
+    struct err err = {0};
+    struct progress progress;
+    f->progress.loss = INFINITY;
+    assert_int_equal(write_named(f, "ckpt-000001", 0, &err), 0);
+    char *path = base_format("%s/ckpt-000001", f->directory);
+    assert_int_equal(checkpoint_read_progress(path, &progress, &err), 0);
+    assert_true(isnan(progress.loss));
+    free(path);
+}
+
+static void momentum_and_statistics_of_ranks_may_be_left_out(void **state)
+{
+    struct fixture *f = *state;
+    struct err err = {0};
+    struct progress progress;
+    struct weights without = f->weights;
+    without.momentum = without.rank_statistics = NULL;
+    assert_int_equal(
+        checkpoint_write(f->directory, "ckpt-000001", 0, &f->layout, &f->progress, &without, &err),
+        0);
+    assert_false(is_there(f, "ckpt-000001/optim.safetensors"));
+    assert_false(is_there(f, "ckpt-000001/ranks.safetensors"));
+    char *path = base_format("%s/ckpt-000001", f->directory);
+    struct weights read = new_weights(&f->layout);
+    read.momentum[0] = read.rank_statistics[0] = 5;
+    assert_int_equal(checkpoint_read(path, &f->layout, &progress, &read, &err), 0);
+    assert_true(read.momentum[0] == 5 && read.rank_statistics[0] == 5);
+    assert_memory_equal(read.parameter, f->weights.parameter, (size_t)f->layout.parameters * 4);
+    free_weights(&read);
+    free(path);
+}
+
+static void resnet50_has_the_320_tensors_of_torchvision(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct fixture *f = fixture_new("resnet50", 224, 1000);
+    assert_int_equal(write_named(f, "ckpt-000001", 0, &err), 0);
+    struct text content = {0};
+    struct safetensors header;
+    char *path = file_in(f, "ckpt-000001", "model.safetensors");
+    assert_int_equal(file_read(path, &content, &err), 0);
+    assert_int_equal(safetensors_read_header(&header, path, content.data, content.length, &err), 0);
+    assert_int_equal(header.count, 320);
+    static const struct {
+        const char *name;
+        enum safetensors_type type;
+        int32_t rank;
+        int64_t shape[4];
+    } known[] = {
+        {"conv1.weight", SAFETENSORS_F32, 4, {64, 3, 7, 7}},
+        {"bn1.running_var", SAFETENSORS_F32, 1, {64}},
+        {"bn1.num_batches_tracked", SAFETENSORS_I64, 0, {0}},
+        {"layer2.0.conv2.weight", SAFETENSORS_F32, 4, {128, 128, 3, 3}},
+        {"layer4.0.downsample.0.weight", SAFETENSORS_F32, 4, {2048, 1024, 1, 1}},
+        {"layer4.0.downsample.1.bias", SAFETENSORS_F32, 1, {2048}},
+        {"fc.weight", SAFETENSORS_F32, 2, {1000, 2048}},
+        {"fc.bias", SAFETENSORS_F32, 1, {1000}},
+    };
+    for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
+        const struct safetensors_tensor *tensor = safetensors_find(&header, known[i].name);
+        assert_non_null(tensor);
+        assert_int_equal(tensor->type, known[i].type);
+        assert_int_equal(tensor->rank, known[i].rank);
+        for (int32_t d = 0; d < tensor->rank; d++)
+            assert_int_equal(tensor->shape[d], known[i].shape[d]);
+        assert_int_equal((header.data + tensor->begin) % (tensor->type == SAFETENSORS_I64 ? 8 : 4),
+                         0);
+    }
+    safetensors_release(&header);
+    text_release(&content);
+    free(path);
+    fixture_free(f);
+}
+
+static void flip(const char *path, int64_t at)
+{
+    unsigned char byte;
+    int fd = open(path, O_RDWR);
+    assert_true(fd >= 0 && pread(fd, &byte, 1, at) == 1);
+    byte ^= 1;
+    assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+    close(fd);
+}
+
+static void names_the_file_with_a_flipped_bit(void **state)
+{
+    struct fixture *f = *state;
+    struct err err = {0};
+    assert_int_equal(write_named(f, "ckpt-000001", 0, &err), 0);
+    for (int32_t i = 0; i < FILE_COUNT; i++) {
+        struct stat found;
+        char *path = file_in(f, "ckpt-000001", files[i]);
+        assert_int_equal(stat(path, &found), 0);
+        int64_t stride = i == FILE_COUNT - 1 ? 1 : found.st_size / 23 + 1;
+        for (int64_t at = 0; at < found.st_size; at += stride) {
+            flip(path, at);
+            refuses(f, files[i], 65);
+            flip(path, at);
+        }
+        free(path);
+    }
+    assert_true(holds(f, "ckpt-000001", 0));
+}
+
+static void names_the_file_that_was_cut(void **state)
+{
+    struct fixture *f = *state;
+    for (int32_t i = 0; i < FILE_COUNT; i++)
+        for (int32_t part = 0; part < 5; part++) {
+            struct stat found;
+            struct err err = {0};
+            assert_int_equal(write_named(f, "ckpt-000001", 0, &err), 0);
+            char *path = file_in(f, "ckpt-000001", files[i]);
+            assert_int_equal(stat(path, &found), 0);
+            int64_t length = part == 4 ? found.st_size - 1 : found.st_size * part / 4;
+            assert_int_equal(truncate(path, length), 0);
+            refuses(f, files[i], 65);
+            free(path);
+        }
+}
+
+static void names_the_file_that_is_missing(void **state)
+{
+    struct fixture *f = *state;
+    for (int32_t i = 0; i < FILE_COUNT; i++) {
+        struct err err = {0};
+        assert_int_equal(write_named(f, "ckpt-000001", 0, &err), 0);
+        char *path = file_in(f, "ckpt-000001", files[i]);
+        assert_int_equal(unlink(path), 0);
+        refuses(f, files[i], 66);
+        free(path);
+    }
+    remove_tree(f->directory);
+    refuses(f, "ckpt-000001", 66);
+}
+
+static void refuses_the_weights_of_another_network(void **state)
+{
+    struct fixture *f = *state, *other = fixture_new("toy", 8, 4);
+    struct err err = {0};
+    struct progress progress;
+    assert_int_equal(write_named(f, "ckpt-000001", 0, &err), 0);
+    char *path = base_format("%s/ckpt-000001", f->directory);
+    assert_int_equal(checkpoint_read(path, &other->layout, &progress, &other->weights, &err), -1);
+    assert_non_null(strstr(err.text, "has shape [3,"));
+    err_release(&err);
+    struct model *deep = network_build("resnet18", 32, 3, &err);
+    struct layout layout = layout_build(deep);
+    assert_int_equal(checkpoint_read(path, &layout, &progress, &(struct weights){0}, &err), -1);
+    assert_non_null(strstr(err.text, "of network 'toy', but 'resnet18'"));
+    err_release(&err);
+    layout_release(&layout);
+    model_free(deep);
+    free(path);
+    fixture_free(other);
+}
+
+/* A model file of @type with the tensors of @f, every element 1.5; @skip leaves one out, @extra
+ * adds one. */
+static char *foreign_model(const struct fixture *f, enum safetensors_type type, const char *skip,
+                           const char *extra)
+{
+    static const unsigned char one_and_a_half[3][4] = {{0, 0, 0xc0, 0x3f}, {0, 0x3e}, {0xc0, 0x3f}};
+    struct err err = {0};
+    struct safetensors header, copy = {0};
+    struct text content = {0}, out = {0};
+    char *path = file_in(f, "ckpt-000001", "model.safetensors");
+    assert_int_equal(write_named(f, "ckpt-000001", 0, &err), 0);
+    assert_int_equal(file_read(path, &content, &err), 0);
+    assert_int_equal(safetensors_read_header(&header, path, content.data, content.length, &err), 0);
+    for (int64_t i = 0; i < header.count; i++) {
+        const struct safetensors_tensor *tensor = &header.tensor[i];
+        if (tensor->type != SAFETENSORS_I64 && (!skip || strcmp(tensor->name, skip) != 0))
+            safetensors_add(&copy, tensor->name, type, tensor->rank, tensor->shape);
+    }
+    if (extra)
+        safetensors_add(&copy, extra, type, 0, NULL);
+    safetensors_print_header(&out, &copy);
+    for (int64_t done = 0, size = type == SAFETENSORS_F32 ? 4 : 2; done < copy.bytes; done += size)
+        text_append(&out, (const char *)one_and_a_half[type], size);
+    free(path);
+    path = base_format("%s/foreign.safetensors", f->directory);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(out.data, 1, (size_t)out.length, file), out.length);
+    fclose(file);
+    text_release(&content);
+    text_release(&out);
+    safetensors_release(&header);
+    safetensors_release(&copy);
+    return path;
+}
+
+static void reads_models_of_others_in_16_bits(void **state)
+{
+    struct fixture *f = *state;
+    for (enum safetensors_type type = SAFETENSORS_F32; type <= SAFETENSORS_BF16; type++) {
+        struct err err = {0};
+        struct weights read = new_weights(&f->layout);
+        char *path = foreign_model(f, type, NULL, NULL);
+        assert_int_equal(checkpoint_read_model(path, &f->layout, &read, &err), 0);
+        for (int64_t i = 0; i < f->layout.parameters; i++)
+            assert_true(read.parameter[i] == 1.5F && read.momentum[i] == 0);
+        for (int64_t i = 0; i < f->layout.statistic_count; i++)
+            assert_true(read.statistics[i] == 1.5F);
+        free(path);
+        free_weights(&read);
+    }
+}
+
+static void names_the_tensor_that_is_missing_or_unknown(void **state)
+{
+    struct fixture *f = *state;
+    struct err err = {0};
+    char *path = foreign_model(f, SAFETENSORS_F16, "fc.bias", "head.scale");
+    assert_int_equal(checkpoint_read_model(path, &f->layout, &f->weights, &err), -1);
+    assert_int_equal(err.count, 2);
+    assert_non_null(strstr(err.text, "tensor 'fc.bias' is missing"));
+    assert_non_null(strstr(err.text, "tensor 'head.scale' is none of the network's"));
+    err_release(&err);
+    free(path);
+}
+
+static void refuses_states_that_cannot_be(void **state)
+{
+    static const struct {
+        const char *from, *to, *because;
+    } cases[] = {
+        {"\"step\": 123", "\"step\": -1", "'step' must be a whole number from 0"},
+        {"\"step\": 123", "\"step\": 1.5", "'step' must be a whole number"},
+        {"\"step\": 123", "\"stop\": 123", "does not know"},
+        {"\"ranks\": 4", "\"ranks\": 2000000000", "'ranks' must be a whole number from 1"},
+        {"\"image\": 8", "\"image\": 2147483647", "'image' must be a whole number from 1 to 4096"},
+        {"\"network\": \"toy\"", "\"network\": \"\\u001b[2J\"", "'network' must be a text"},
+        {"\"network\": \"toy\"", "\"network\": 5", "'network' must be a text"},
+        {"\"loss_scale\": 1024.0", "\"loss_scale\": null", "'loss_scale' must be a number"},
+        {"checkpoint/1", "checkpoint/2", "'schema' must be"},
+        {"{", "[", "not valid JSON"},
+    };
+    struct fixture *f = *state;
+    struct text text = {0};
+    state_print(&text, &f->progress);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct err err = {0};
+        struct progress progress;
+        struct text bad = {0};
+        const char *place = strstr(text.data, cases[i].from);
+        assert_non_null(place);
+        text_append(&bad, text.data, place - text.data);
+        text_add(&bad, "%s%s", cases[i].to, place + strlen(cases[i].from));
+        assert_int_equal(state_read_text(&progress, "state.json", bad.data, bad.length, &err), -1);
+        if (!strstr(err.text, cases[i].because))
+            fail_msg("expected '%s' in: %s", cases[i].because, err.text);
+        err_release(&err);
+        text_release(&bad);
+    }
+    text_release(&text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(is_read_back_with_every_bit, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_loss_that_is_not_finite_is_read_as_not_a_number, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(momentum_and_statistics_of_ranks_may_be_left_out, setup,
+                                        teardown),
+        cmocka_unit_test(resnet50_has_the_320_tensors_of_torchvision),
+        cmocka_unit_test_setup_teardown(names_the_file_with_a_flipped_bit, setup, teardown),
+        cmocka_unit_test_setup_teardown(names_the_file_that_was_cut, setup, teardown),
+        cmocka_unit_test_setup_teardown(names_the_file_that_is_missing, setup, teardown),
+        cmocka_unit_test_setup_teardown(refuses_the_weights_of_another_network, setup, teardown),
+        cmocka_unit_test_setup_teardown(refuses_states_that_cannot_be, setup, teardown),
+        cmocka_unit_test_setup_teardown(reads_models_of_others_in_16_bits, setup, teardown),
+        cmocka_unit_test_setup_teardown(names_the_tensor_that_is_missing_or_unknown, setup,
+                                        teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,297 @@
+#include <errno.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "tests/exec/checkpoint_fixture.h"
+
+static int setup(void **state)
+{
+    *state = fixture_new("toy", 8, 3);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    fixture_free(*state);
+    return 0;
+}
+
+static void write_seeded(struct fixture *f, const char *name, int32_t keep, int32_t seed)
+{
+    struct err err = {0};
+    fill_weights(f, seed);
+    assert_int_equal(write_named(f, name, keep, &err), 0);
+}
+
+/* A file in the fixture's directory. */
+static void touch(const struct fixture *f, const char *name)
+{
+    char *path = base_format("%s/%s", f->directory, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fclose(file);
+    free(path);
+}
+
+static void make(const struct fixture *f, const char *name)
+{
+    char *path = base_format("%s/%s", f->directory, name);
+    assert_int_equal(mkdir(path, 0777), 0);
+    free(path);
+}
+
+static void makes_directories_that_are_missing(void **state)
+{
+    struct fixture *f = *state;
+    struct err err = {0};
+    char *deep = base_format("%s/a/b//c/", f->directory);
+    assert_int_equal(
+        checkpoint_write(deep, "ckpt-000001", 0, &f->layout, &f->progress, &f->weights, &err), 0);
+    assert_true(holds(f, "a/b/c/ckpt-000001", 0));
+    free(deep);
+}
+
+static void refuses_a_directory_that_cannot_be_made(void **state)
+{
+    struct fixture *f = *state;
+    struct err err = {0};
+    touch(f, "file");
+    char *path = base_format("%s/file/runs", f->directory);
+    assert_int_equal(
+        checkpoint_write(path, "ckpt-1", 0, &f->layout, &f->progress, &f->weights, &err), -1);
+    assert_int_equal(err.exit_code, 73);
+    assert_non_null(strstr(err.text, path));
+    err_release(&err);
+    free(path);
+}
+
+static void keeps_the_newest_and_what_is_not_numbered(void **state)
+{
+    struct fixture *f = *state;
+    write_seeded(f, "snapshot-1", 2, 9);
+    make(f, "ckpt-old");
+    for (int32_t i = 8; i <= 12; i++) { /* 10 is newer than 9, though its letters are not */
+        char name[24];
+        snprintf(name, sizeof(name), "ckpt-%d", i);
+        write_seeded(f, name, 2, i);
+    }
+    assert_true(holds(f, "ckpt-12", 12));
+    assert_true(holds(f, "ckpt-11", 11));
+    assert_true(holds(f, "snapshot-1", 9));
+    assert_true(is_there(f, "ckpt-old"));
+    assert_int_equal(count_entries(f->directory), 4);
+    write_seeded(f, "ckpt-5", 2, 5); /* went on from an older one: stays, whatever its number */
+    assert_true(holds(f, "ckpt-5", 5));
+    assert_true(holds(f, "ckpt-12", 12));
+    assert_false(is_there(f, "ckpt-11"));
+    for (int32_t i = 13; i <= 16; i++) {
+        char name[24];
+        snprintf(name, sizeof(name), "ckpt-%d", i);
+        write_seeded(f, name, 0, i);
+    }
+    assert_int_equal(count_entries(f->directory), 8);
+}
+
+static void leaves_a_checkpoint_with_other_files_alone(void **state)
+{
+    struct fixture *f = *state;
+    write_seeded(f, "ckpt-1", 1, 1);
+    touch(f, "ckpt-1/notes.txt");
+    write_seeded(f, "ckpt-2", 1, 2);
+    write_seeded(f, "ckpt-3", 1, 3);
+    assert_true(holds(f, "ckpt-1", 1));
+    assert_true(is_there(f, "ckpt-1/notes.txt"));
+    assert_false(is_there(f, "ckpt-2"));
+}
+
+static void replaces_one_of_the_same_name(void **state)
+{
+    struct fixture *f = *state;
+    write_seeded(f, "ckpt-1", 0, 1);
+    write_seeded(f, "ckpt-1", 0, 2);
+    assert_true(holds(f, "ckpt-1", 2));
+    assert_int_equal(count_entries(f->directory), 1);
+}
+
+static void leftovers_are_passed_over_and_removed_by_the_next_write(void **state)
+{
+    struct fixture *f = *state;
+    struct text notes = {0};
+    write_seeded(f, "ckpt-1", 0, 1);
+    make(f, ".tmp-ckpt-2");
+    touch(f, ".tmp-ckpt-2/model.safetensors");
+    make(f, ".tmp-mine");
+    touch(f, ".tmp-mine/other");
+    char *path = checkpoint_latest(f->directory, &notes);
+    assert_non_null(path);
+    assert_string_equal(path + strlen(path) - 7, "/ckpt-1");
+    assert_non_null(strstr(notes.data, ".tmp-ckpt-2 was not finished"));
+    write_seeded(f, "ckpt-3", 0, 3);
+    assert_false(is_there(f, ".tmp-ckpt-2"));
+    assert_true(is_there(f, ".tmp-mine/other")); /* not one of ours */
+    free(path);
+    text_release(&notes);
+}
+
+static void the_latest_is_the_newest_that_is_whole(void **state)
+{
+    struct fixture *f = *state;
+    struct text notes = {0};
+    assert_null(checkpoint_latest(f->directory, &notes));
+    assert_null(notes.data);
+    write_seeded(f, "ckpt-99", 0, 1);
+    write_seeded(f, "ckpt-100", 0, 2);
+    write_seeded(f, "ckpt-101", 0, 3);
+    char *path = base_format("%s/ckpt-101/optim.safetensors", f->directory);
+    assert_int_equal(truncate(path, 100), 0);
+    free(path);
+    path = checkpoint_latest(f->directory, &notes);
+    assert_string_equal(path + strlen(path) - 9, "/ckpt-100");
+    assert_non_null(strstr(notes.data, "ckpt-101 is not whole"));
+    assert_non_null(strstr(notes.data, "optim.safetensors"));
+    free(path);
+    text_release(&notes);
+}
+
+static void a_limit_on_files_harms_nothing(void **state)
+{
+    struct fixture *f = *state;
+    struct rlimit old, low;
+    write_seeded(f, "ckpt-1", 0, 1);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    signal(SIGXFSZ, SIG_IGN);
+    static const rlim_t limits[] = {0, 1, 8, 100, 1000, 4096};
+    for (size_t i = 0; i < sizeof(limits) / sizeof(*limits); i++) {
+        low = (struct rlimit){limits[i], old.rlim_max};
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
+        struct err err = {0};
+        int failed = write_named(f, "ckpt-2", 1, &err);
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+        assert_int_equal(failed, -1);
+        assert_int_equal(err.exit_code, 74);
+        assert_non_null(strstr(err.text, "model.safetensors: cannot be written: File too large"));
+        assert_int_equal(count_entries(f->directory), 1);
+        err_release(&err);
+    }
+    assert_true(holds(f, "ckpt-1", 1));
+}
+
+/* A disk of every size from too small for anything to large enough: model, momentum, state and
+ * MANIFEST each meet its end. */
+static void a_full_disk_harms_nothing(void **state)
+{
+    struct fixture *f = *state;
+    int32_t failures = 0;
+    bool written = false;
+    for (int32_t pages = 8; !written && pages < 200; pages++) {
+        char options[32];
+        snprintf(options, sizeof(options), "size=%dk", 4 * pages);
+        if (mount("none", f->directory, "tmpfs", 0, options) != 0) {
+            print_message("a tmpfs cannot be mounted here: %s\n", strerror(errno));
+            skip();
+        }
+        struct err err = {0};
+        fill_weights(f, 1);
+        if (write_named(f, "ckpt-1", 0, &err)) {
+            assert_int_equal(count_entries(f->directory), 0);
+        } else if (fill_weights(f, 2), write_named(f, "ckpt-2", 1, &err)) {
+            failures++;
+            assert_int_equal(err.exit_code, 74);
+            assert_non_null(strstr(err.text, "No space left on device"));
+            assert_int_equal(count_entries(f->directory), 1);
+            assert_true(holds(f, "ckpt-1", 1));
+        } else {
+            assert_true(holds(f, "ckpt-2", 2));
+            written = true;
+        }
+        err_release(&err);
+        assert_int_equal(umount(f->directory), 0);
+    }
+    assert_true(written);
+    assert_true(failures > 4);
+}
+
+static void a_directory_of_others_is_not_written_to(void **state)
+{
+    struct fixture *f = *state;
+    write_seeded(f, "ckpt-1", 0, 1);
+    touch(f, ".tmp-ckpt-2"); /* a file where the directory should be made */
+    struct err err = {0};
+    assert_int_equal(write_named(f, "ckpt-2", 1, &err), -1);
+    assert_int_equal(err.exit_code, 73);
+    err_release(&err);
+    assert_true(holds(f, "ckpt-1", 1));
+}
+
+static _Noreturn void write_for_ever(struct fixture *f, int ready)
+{
+    for (int32_t i = 1;; i++) {
+        char name[24];
+        struct err err = {0};
+        snprintf(name, sizeof(name), "ckpt-%06d", i);
+        f->progress.step = i;
+        if (write_named(f, name, 2, &err))
+            _exit(1);
+        if (i == 1 && write(ready, "", 1) != 1)
+            _exit(1);
+    }
+}
+
+static void killed_at_any_moment_leaves_one_to_go_on_from(void **state)
+{
+    struct fixture *f = *state;
+    int32_t unfinished = 0;
+    for (int32_t round = 0; round < 40; round++) {
+        int ready[2], status;
+        char byte;
+        assert_int_equal(pipe(ready), 0);
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0)
+            write_for_ever(f, ready[1]);
+        close(ready[1]);
+        assert_int_equal(read(ready[0], &byte, 1), 1);
+        close(ready[0]);
+        struct timespec nap = {.tv_nsec = 100000 * (1 + round * 7 % 40)};
+        nanosleep(&nap, NULL);
+        kill(child, SIGKILL);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFSIGNALED(status));
+        struct text notes = {0};
+        char *path = checkpoint_latest(f->directory, &notes);
+        assert_non_null(path);
+        unfinished += notes.data != NULL;
+        assert_true(holds(f, path + strlen(f->directory) + 1, 0));
+        if (notes.data) /* never a numbered one that is not whole */
+            assert_null(strstr(notes.data, "is not whole"));
+        free(path);
+        text_release(&notes);
+    }
+    print_message("%d of 40 kills hit a checkpoint in the making\n", unfinished);
+    assert_true(unfinished > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(makes_directories_that_are_missing, setup, teardown),
+        cmocka_unit_test_setup_teardown(refuses_a_directory_that_cannot_be_made, setup, teardown),
+        cmocka_unit_test_setup_teardown(keeps_the_newest_and_what_is_not_numbered, setup, teardown),
+        cmocka_unit_test_setup_teardown(leaves_a_checkpoint_with_other_files_alone, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(replaces_one_of_the_same_name, setup, teardown),
+        cmocka_unit_test_setup_teardown(leftovers_are_passed_over_and_removed_by_the_next_write,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(the_latest_is_the_newest_that_is_whole, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_limit_on_files_harms_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_full_disk_harms_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_directory_of_others_is_not_written_to, setup, teardown),
+        cmocka_unit_test_setup_teardown(killed_at_any_moment_leaves_one_to_go_on_from, setup,
+                                        teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

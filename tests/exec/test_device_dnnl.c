@@ -1,0 +1,260 @@
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/base.h"
+#include "exec/cpu/device_dnnl.h"
+#include "exec/cpu/device_naive.h"
+#include "models/networks.h"
+#include "tests/exec/device_run.h"
+#include "tests/exec/random_network.h"
+
+enum { NETWORKS = 48 };
+
+/* ---- comparisons ---- */
+
+static void open_run(struct device_run *run, struct device_run_job job,
+                     const struct device_ops *ops)
+{
+    struct err err = {0};
+    job.ops = ops;
+    int status = device_run_open(run, &job, &err);
+    if (status)
+        fail_msg("%s", err.text);
+}
+
+/* |a - b| / |b| */
+static double relative(const float *a, const float *b, int64_t count)
+{
+    double difference = 0, square = 0;
+    for (int64_t i = 0; i < count; i++) {
+        difference += pow((double)a[i] - (double)b[i], 2);
+        square += pow((double)b[i], 2);
+    }
+    return sqrt(difference / fmax(square, 1e-30));
+}
+
+/* The largest relative difference of one tensor's gradient. */
+static double gradient_difference(struct device_run *a, struct device_run *b)
+{
+    const float *mine = a->job.ops->gradients(a->state), *naive = b->job.ops->gradients(b->state);
+    double worst = 0, whole = 0;
+    for (int64_t i = 0; i < a->layout.parameters; i++)
+        whole += pow((double)naive[i], 2);
+    for (int32_t t = 0; t < a->job.model->tensor_count; t++) {
+        struct parameter p = a->layout.parameter[t];
+        double square = 0;
+        for (int64_t i = p.offset; i < p.offset + p.elements; i++)
+            square += pow((double)naive[i], 2);
+        if (square < 1e-8 * whole)
+            continue; /* a bias before batch norm has no effect: what is left is rounding */
+        worst = fmax(worst, relative(mine + p.offset, naive + p.offset, p.elements));
+    }
+    return worst;
+}
+
+static void assert_same_state(struct device_run *a, struct device_run *b, double tolerance)
+{
+    struct weights *mine = &a->weights, *other = &b->weights;
+    a->job.ops->read(a->state, mine);
+    b->job.ops->read(b->state, other);
+    assert_true(relative(mine->parameter, other->parameter, a->layout.parameters) <= tolerance);
+    assert_true(relative(mine->statistics, other->statistics, a->layout.statistic_count) <=
+                tolerance);
+}
+
+static void assert_same_scores(struct device_run *a, struct device_run *b, double tolerance)
+{
+    int64_t count = (int64_t)a->job.batch / a->job.micro_batches * a->job.model->classes;
+    float *mine = base_alloc(count, sizeof(float)), *other = base_alloc(count, sizeof(float));
+    device_run_score(a, mine);
+    device_run_score(b, other);
+    double difference = relative(mine, other, count);
+    if (!(difference <= tolerance))
+        fail_msg("seed %d: scores differ by %g", (int)a->job.seed, difference);
+    free(mine);
+    free(other);
+}
+
+/* One step, inference with what it left, another step.
+ * @return the largest difference of a gradient. */
+static double compare(const struct model *model, int32_t batch, int32_t micro_batches,
+                      uint64_t seed)
+{
+    const struct device_run_job job = {.model = model,
+                                       .batch = batch,
+                                       .micro_batches = micro_batches,
+                                       .threads = 1 + (int32_t)(seed % 2),
+                                       .learning_rate = 0.01,
+                                       .seed = seed};
+    struct device_run mine, naive;
+    double worst = 0;
+    open_run(&mine, job, &device_dnnl_ops);
+    open_run(&naive, job, &device_naive_ops);
+    for (int32_t i = 0; i < 2; i++) {
+        double loss = device_run_step(&mine).loss, expected = device_run_step(&naive).loss;
+        if (!(fabs(loss - expected) <= 1e-4 * expected))
+            fail_msg("seed %d: loss %.9g, not %.9g", (int)seed, loss, expected);
+        worst = fmax(worst, gradient_difference(&mine, &naive));
+        assert_same_state(&mine, &naive, 1e-4);
+        assert_same_scores(&mine, &naive, 1e-3);
+    }
+    device_run_close(&mine);
+    device_run_close(&naive);
+    return worst;
+}
+
+/* Sums in another order are rounded otherwise.  Where that moves a value across a ReLU's corner or
+ * makes another element of a window its maximum, a gradient jumps by what one pixel brings, so
+ * other data are tried then: a fault would show in all. */
+static double compare_without_jump(const struct model *model, int32_t micro_batches, uint64_t seed)
+{
+    enum { TRIES = 4 };
+    double least = INFINITY;
+    for (uint64_t i = 0; i < TRIES && least > 1e-3; i++)
+        least = fmin(least, compare(model, 8, micro_batches, seed + 1000 * i));
+    return least;
+}
+
+static void random_networks_train_as_on_the_naive_device(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= NETWORKS; seed++) {
+        struct model *model = random_network(seed);
+        double difference = compare_without_jump(model, seed % 4 == 0 ? 2 : 1, seed);
+        if (difference > 1e-3)
+            fail_msg("seed %d: a gradient differs by %g", (int)seed, difference);
+        model_free(model);
+    }
+}
+
+static void known_networks_train_as_on_the_naive_device(void **state)
+{
+    (void)state;
+    static const char *const name[] = {"toy", "resnet8"};
+    for (size_t i = 0; i < sizeof(name) / sizeof(*name); i++) {
+        struct err err = {0};
+        struct model *model = network_build(name[i], 32, 10, &err);
+        assert_true(compare_without_jump(model, 1, i) <= 1e-3);
+        model_free(model);
+    }
+}
+
+static bool runs_bf16(void)
+{
+    struct err err = {0};
+    struct device_run run;
+    struct model *model = network_build("toy", 16, 4, &err);
+    const struct device_run_job job = {.ops = &device_dnnl_ops,
+                                       .model = model,
+                                       .batch = 1,
+                                       .micro_batches = 1,
+                                       .threads = 1,
+                                       .compute = DTYPE_BF16};
+    bool runs = device_run_open(&run, &job, &err) == 0;
+    device_run_close(&run);
+    err_release(&err);
+    model_free(model);
+    return runs;
+}
+
+/* Of the whole gradient: |a - b| / |b| */
+static double bf16_difference(const struct model *model, uint64_t seed)
+{
+    struct device_run mine, naive;
+    const struct device_run_job job = {
+        .model = model, .batch = 8, .micro_batches = 1, .threads = 2, .shift = 1, .seed = seed};
+    struct device_run_job narrow = job;
+    narrow.compute = DTYPE_BF16;
+    open_run(&mine, narrow, &device_dnnl_ops);
+    open_run(&naive, job, &device_naive_ops);
+    double loss = device_run_step(&mine).loss, expected = device_run_step(&naive).loss;
+    if (!(fabs(loss - expected) <= 0.02 * expected))
+        fail_msg("seed %d: loss %.9g, not %.9g", (int)seed, loss, expected);
+    double difference = relative(device_dnnl_ops.gradients(mine.state),
+                                 device_naive_ops.gradients(naive.state), mine.layout.parameters);
+    device_run_close(&mine);
+    device_run_close(&naive);
+    return difference;
+}
+
+/* Rounding to 8 bits changes each factor by up to 0.2 %; a wrong operand changes the gradient by as
+ * much as it is.  That it does change shows that bf16 is used at all. */
+static void bf16_is_fp32_up_to_rounding(void **state)
+{
+    (void)state;
+    if (!runs_bf16()) {
+        print_message("this CPU has no instructions for bf16\n");
+        skip();
+    }
+    for (uint64_t seed = 1; seed <= NETWORKS / 3; seed++) {
+        enum { TRIES = 4 }; /* as in compare_without_jump() */
+        struct model *model = random_network(seed);
+        double difference = INFINITY;
+        for (uint64_t i = 0; i < TRIES && difference > 0.03; i++)
+            difference = fmin(difference, bf16_difference(model, seed + 1000 * i));
+        if (!(difference > 1e-4 && difference <= 0.03))
+            fail_msg("seed %d: the gradient differs by %g", (int)seed, difference);
+        model_free(model);
+    }
+}
+
+/* Gradients, weights and statistics after two steps, bit for bit. */
+static void the_same_threads_give_the_same_bits(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct model *model = network_build("resnet8", 32, 10, &err);
+    const struct device_run_job job = {
+        .model = model, .batch = 8, .micro_batches = 2, .threads = 2, .learning_rate = 0.1};
+    struct device_run run[2];
+    for (int32_t i = 0; i < 2; i++) {
+        open_run(&run[i], job, &device_dnnl_ops);
+        device_run_step(&run[i]);
+        device_run_step(&run[i]);
+        device_dnnl_ops.read(run[i].state, &run[i].weights);
+    }
+    size_t size = (size_t)run[0].layout.parameters * sizeof(float);
+    assert_memory_equal(device_dnnl_ops.gradients(run[0].state),
+                        device_dnnl_ops.gradients(run[1].state), size);
+    assert_memory_equal(run[0].weights.parameter, run[1].weights.parameter, size);
+    assert_memory_equal(run[0].weights.statistics, run[1].weights.statistics,
+                        (size_t)run[0].layout.statistic_count * sizeof(float));
+    device_run_close(&run[0]);
+    device_run_close(&run[1]);
+    model_free(model);
+}
+
+static void half_precision_is_refused_with_a_way_out(void **state)
+{
+    (void)state;
+    for (int32_t i = 0; i < 2; i++) {
+        struct err err = {0};
+        struct scenario scenario = {.model.compute = i == 0 ? DTYPE_FP16 : DTYPE_BF16,
+                                    .model.master = i == 0 ? DTYPE_FP32 : DTYPE_BF16};
+        struct device_job job = {.scenario = &scenario};
+        struct device_state *opened;
+        assert_int_equal(device_dnnl_ops.open(&opened, &job, &err), -1);
+        assert_int_equal(err.exit_code, 69);
+        assert_non_null(strstr(err.text, "--set model.precision.compute=fp32"));
+        err_release(&err);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_networks_train_as_on_the_naive_device),
+        cmocka_unit_test(known_networks_train_as_on_the_naive_device),
+        cmocka_unit_test(bf16_is_fp32_up_to_rounding),
+        cmocka_unit_test(the_same_threads_give_the_same_bits),
+        cmocka_unit_test(half_precision_is_refused_with_a_way_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

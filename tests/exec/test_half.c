@@ -1,0 +1,315 @@
+#include "exec/half.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/base.h"
+
+enum { ALL = 1 << 16, RANDOM = 400000 };
+
+static const enum dtype types[] = {DTYPE_FP16, DTYPE_BF16};
+
+static uint32_t bits_of(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    return bits;
+}
+
+static float float_of(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+/* Every third: any bits; a number near what fp16 can hold; exactly between two numbers of 16 bits.
+ */
+static float random_float(uint64_t i)
+{
+    uint32_t bits = (uint32_t)(base_uniform(1, i, 0, 0) * 4294967296.0);
+    switch (i % 3) {
+    case 0:
+        return float_of(bits);
+    case 1:
+        return ldexpf(float_of((bits & 0x807fffff) | 0x3f800000), (int)(bits % 48) - 28);
+    default:
+        return float_of((bits & 0xbffff000) | (bits & 1 ? 0x8000 : 0x1000));
+    }
+}
+
+static float *random_floats(int64_t count)
+{
+    float *array = base_alloc(count, sizeof(*array));
+    for (int64_t i = 0; i < count; i++)
+        array[i] = random_float((uint64_t)i);
+    return array;
+}
+
+static uint16_t *all_halves(void)
+{
+    uint16_t *array = base_alloc(ALL, sizeof(*array));
+    for (int32_t i = 0; i < ALL; i++)
+        array[i] = (uint16_t)i;
+    return array;
+}
+
+static uint16_t half_of(enum dtype dtype, float value)
+{
+    uint16_t half;
+    half_from_float(dtype, 1, &value, &half);
+    return half;
+}
+
+static float widened(enum dtype dtype, uint16_t half)
+{
+    float value;
+    half_to_float(dtype, 1, &half, &value);
+    return value;
+}
+
+/* By the definitions of the formats, without bits. */
+static double defined(enum dtype dtype, uint16_t half)
+{
+    int fraction_bits = dtype == DTYPE_FP16 ? 10 : 7, bias = dtype == DTYPE_FP16 ? 15 : 127;
+    int exponent = (half & 0x7fff) >> fraction_bits, last = 2 * bias + 1;
+    int fraction = half & ((1 << fraction_bits) - 1);
+    double sign = half & 0x8000 ? -1 : 1;
+    if (exponent == last)
+        return fraction ? NAN : sign * INFINITY;
+    double magnitude = exponent ? fraction + (1 << fraction_bits) : fraction;
+    return sign * ldexp(magnitude, (exponent ? exponent : 1) - bias - fraction_bits);
+}
+
+static void widens_every_value_as_the_format_defines_it(void **state)
+{
+    (void)state;
+    for (size_t t = 0; t < 2; t++)
+        for (int32_t i = 0; i < ALL; i++) {
+            double expected = defined(types[t], (uint16_t)i);
+            double value = widened(types[t], (uint16_t)i);
+            assert_true(isnan(expected) ? isnan(value) : value == expected);
+        }
+}
+
+static void gives_every_value_back(void **state)
+{
+    (void)state;
+    for (size_t t = 0; t < 2; t++)
+        for (int32_t i = 0; i < ALL; i++) {
+            float value = widened(types[t], (uint16_t)i);
+            uint16_t half = half_of(types[t], value);
+            if (!isnan(value))
+                assert_int_equal(half, i);
+            else
+                assert_true(isnan(widened(types[t], half)) && (half & 0x8000) == (i & 0x8000));
+        }
+}
+
+/* The neighbours of a half are one bit pattern away; past the largest one stands infinity, which
+ * rounding takes for the next power of two. */
+static double as_neighbour(enum dtype dtype, uint16_t half)
+{
+    double value = defined(dtype, half);
+    return isinf(value) ? copysign(ldexp(1, dtype == DTYPE_FP16 ? 16 : 128), value) : value;
+}
+
+static void check_nearest(enum dtype dtype, float value)
+{
+    uint16_t half = half_of(dtype, value);
+    if (isnan(value)) {
+        assert_true(isnan(defined(dtype, half)));
+        return;
+    }
+    double largest = as_neighbour(dtype, (uint16_t)(dtype == DTYPE_FP16 ? 0x7c00 : 0x7f80));
+    if (fabs((double)value) >= largest) {
+        assert_true(isinf(defined(dtype, half)));
+        return;
+    }
+    assert_int_equal(half >> 15, signbit(value) != 0);
+    double error = fabs(as_neighbour(dtype, half) - (double)value);
+    for (int32_t step = -1; step <= 1; step += 2) {
+        uint16_t magnitude = half & 0x7fff;
+        if (magnitude == 0 && step < 0)
+            continue;
+        uint16_t other = (uint16_t)(half + step);
+        if (isnan(defined(dtype, other)))
+            continue;
+        double others = fabs(as_neighbour(dtype, other) - (double)value);
+        assert_true(error < others || (error == others && half % 2 == 0));
+    }
+}
+
+static void rounds_to_the_nearest_and_ties_to_even(void **state)
+{
+    (void)state;
+    for (size_t t = 0; t < 2; t++)
+        for (uint64_t i = 0; i < RANDOM; i++)
+            check_nearest(types[t], random_float(i));
+}
+
+static void turns_what_is_too_large_into_infinity(void **state)
+{
+    (void)state;
+    assert_int_equal(half_of(DTYPE_FP16, 65504), 0x7bff);
+    assert_int_equal(half_of(DTYPE_FP16, nextafterf(65520, 0)), 0x7bff);
+    assert_int_equal(half_of(DTYPE_FP16, 65520), 0x7c00);
+    assert_int_equal(half_of(DTYPE_FP16, -INFINITY), 0xfc00);
+    assert_int_equal(half_of(DTYPE_BF16, 0x1.fffffep127F), 0x7f80);
+}
+
+static void keeps_subnormals_and_the_sign_of_zero(void **state)
+{
+    (void)state;
+    assert_int_equal(half_of(DTYPE_FP16, 0x1p-24F), 1);
+    assert_int_equal(half_of(DTYPE_FP16, 0x1p-25F), 0);
+    assert_int_equal(half_of(DTYPE_FP16, 0x1.8p-24F), 2);
+    assert_int_equal(half_of(DTYPE_FP16, -0.0F), 0x8000);
+    assert_int_equal(half_of(DTYPE_BF16, 0x1p-133F), 1);
+}
+
+/* All results of one set of instructions on the same numbers. */
+struct results {
+    uint16_t *half;
+    float *wide, *sum, *rounded, *plain_sum;
+};
+
+static struct results compute(enum half_isa isa, enum dtype dtype, const float *values,
+                              const uint16_t *halves)
+{
+    struct results r = {
+        .half = base_alloc(RANDOM, sizeof(uint16_t)),
+        .wide = base_alloc(ALL, sizeof(float)),
+        .sum = base_alloc(ALL, sizeof(float)),
+        .rounded = base_alloc(RANDOM, sizeof(float)),
+        .plain_sum = base_alloc(RANDOM, sizeof(float)),
+    };
+    half_use(isa);
+    half_from_float(dtype, RANDOM, values, r.half);
+    half_to_float(dtype, ALL, halves, r.wide);
+    for (int32_t i = 0; i < ALL; i++)
+        r.sum[i] = (float)(i % 1000);
+    half_add(dtype, ALL, halves, r.sum);
+    memcpy(r.rounded, values, RANDOM * sizeof(float));
+    half_round(dtype, RANDOM, r.rounded);
+    for (int32_t i = 0; i < RANDOM; i++)
+        r.plain_sum[i] = (float)i;
+    half_add_float(RANDOM, values, r.plain_sum);
+    return r;
+}
+
+static void release(struct results *r)
+{
+    free(r->half);
+    free(r->wide);
+    free(r->sum);
+    free(r->rounded);
+    free(r->plain_sum);
+}
+
+static void gives_the_same_bits_with_all_instructions(void **state)
+{
+    (void)state;
+    float *values = random_floats(RANDOM);
+    uint16_t *halves = all_halves();
+    for (size_t t = 0; t < 2; t++)
+        for (enum half_isa isa = 1; isa < HALF_ISA_COUNT; isa++) {
+            if (!half_isa_supported(isa)) {
+                print_message("this machine does not have %s\n", half_isa_names[isa]);
+                continue;
+            }
+            struct results plain = compute(HALF_PORTABLE, types[t], values, halves);
+            struct results fast = compute(isa, types[t], values, halves);
+            assert_memory_equal(plain.half, fast.half, RANDOM * sizeof(uint16_t));
+            assert_memory_equal(plain.wide, fast.wide, ALL * sizeof(float));
+            assert_memory_equal(plain.sum, fast.sum, ALL * sizeof(float));
+            assert_memory_equal(plain.rounded, fast.rounded, RANDOM * sizeof(float));
+            assert_memory_equal(plain.plain_sum, fast.plain_sum, RANDOM * sizeof(float));
+            release(&plain);
+            release(&fast);
+        }
+    free(values);
+    free(halves);
+}
+
+/* The blocks of vectors have any length: nothing beside them may change. */
+static void check_length(enum dtype dtype, int64_t count)
+{
+    enum { ROOM = 48 };
+    float value[ROOM], wide[ROOM], sum[ROOM];
+    uint16_t half[ROOM];
+    for (int32_t i = 0; i < ROOM; i++) {
+        value[i] = (float)(i - 7);
+        wide[i] = sum[i] = -1;
+        half[i] = 0xabcd;
+    }
+    half_from_float(dtype, count, value, half);
+    half_to_float(dtype, count, half, wide);
+    half_add(dtype, count, half, sum);
+    half_add_float(count, value, sum);
+    for (int32_t i = 0; i < ROOM; i++) {
+        bool inside = i < count;
+        assert_true(inside ? half[i] == half_of(dtype, value[i]) : half[i] == 0xabcd);
+        assert_true(wide[i] == (inside ? value[i] : -1));
+        assert_true(sum[i] == (inside ? 2 * value[i] - 1 : -1));
+    }
+    half_round(dtype, count, value);
+    for (int32_t i = 0; i < ROOM; i++)
+        assert_true(value[i] == (float)(i - 7));
+}
+
+static void touches_only_what_it_is_given(void **state)
+{
+    (void)state;
+    for (enum half_isa isa = 0; isa < HALF_ISA_COUNT; isa++) {
+        if (!half_isa_supported(isa))
+            continue;
+        half_use(isa);
+        for (size_t t = 0; t < 2; t++)
+            for (int64_t count = 0; count <= 40; count++)
+                check_length(types[t], count);
+    }
+}
+
+static void rounding_is_there_and_back(void **state)
+{
+    (void)state;
+    for (size_t t = 0; t < 2; t++)
+        for (uint64_t i = 0; i < RANDOM; i++) {
+            float value = random_float(i), rounded = value;
+            half_round(types[t], 1, &rounded);
+            uint32_t expected = bits_of(widened(types[t], half_of(types[t], value)));
+            assert_int_equal(bits_of(rounded), expected);
+        }
+}
+
+static int start_portable(void **state)
+{
+    (void)state;
+    half_use(HALF_PORTABLE);
+    return 0;
+}
+
+#define PORTABLE(test) cmocka_unit_test_setup(test, start_portable)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        PORTABLE(widens_every_value_as_the_format_defines_it),
+        PORTABLE(gives_every_value_back),
+        PORTABLE(rounds_to_the_nearest_and_ties_to_even),
+        PORTABLE(turns_what_is_too_large_into_infinity),
+        PORTABLE(keeps_subnormals_and_the_sign_of_zero),
+        PORTABLE(gives_the_same_bits_with_all_instructions),
+        PORTABLE(touches_only_what_it_is_given),
+        PORTABLE(rounding_is_there_and_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

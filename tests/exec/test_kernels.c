@@ -1,0 +1,162 @@
+#include "exec/cpu/kernels.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/base.h"
+
+static float *random_floats(int64_t count, uint64_t seed)
+{
+    float *array = base_alloc(count, sizeof(*array));
+    for (int64_t i = 0; i < count; i++)
+        array[i] = (float)base_normal(seed, 0, (uint64_t)i, 0);
+    return array;
+}
+
+static int64_t place(struct blocked s, int64_t n, int64_t c, int64_t p)
+{
+    return ((n * s.channels / s.block + c / s.block) * s.pixels + p) * s.block + c % s.block;
+}
+
+static int64_t count_of(struct blocked s)
+{
+    return s.images * s.channels * s.pixels;
+}
+
+/* Blocks of 16, NHWC of whole vectors, of a part of one, and of both. */
+static const struct blocked shapes[] = {
+    {3, 32, 10, 16}, {2, 48, 1000, 16}, {2, 32, 49, 32}, {4, 5, 7, 5}, {1, 37, 600, 37},
+};
+enum { SHAPES = sizeof(shapes) / sizeof(*shapes) };
+
+/* In fp32 the square of the mean alone would leave nothing of a variance of 1. */
+static void statistics_keep_their_digits_far_from_zero(void **state)
+{
+    (void)state;
+    for (int32_t k = 0; k < SHAPES; k++) {
+        struct blocked s = shapes[k];
+        float *x = random_floats(count_of(s), 1), *mean = random_floats(2 * s.channels, 2);
+        float *scratch = base_alloc(norm_scratch(&s), sizeof(float));
+        struct norm norm = {.x = x, .mean = mean, .variance = mean + s.channels};
+        for (int64_t i = 0; i < count_of(s); i++)
+            x[i] += 10000;
+        norm_statistics(&s, &norm, scratch);
+        for (int64_t c = 0; c < s.channels; c++) {
+            double sum = 0, square = 0, count = (double)(s.images * s.pixels);
+            for (int64_t i = 0; i < s.images * s.pixels; i++) {
+                double d = (double)x[place(s, i / s.pixels, c, i % s.pixels)] - 10000;
+                sum += d;
+                square += d * d;
+            }
+            double variance = square / count - sum / count * sum / count;
+            assert_true(fabs((double)norm.mean[c] - 10000 - sum / count) < 1e-3); /* one ulp */
+            assert_true(fabs((double)norm.variance[c] - variance) < 1e-5 * variance);
+        }
+        free(x);
+        free(mean);
+        free(scratch);
+    }
+}
+
+static void two_norms_and_a_residual_are_added_before_the_relu(void **state)
+{
+    (void)state;
+    for (int32_t k = 0; k < SHAPES; k++) {
+        struct blocked s = shapes[k];
+        float *a = random_floats(count_of(s), 1), *b = random_floats(count_of(s), 2);
+        float *added = random_floats(count_of(s), 3), *y = random_floats(count_of(s), 4);
+        float *line = random_floats(4 * s.channels, 5);
+        struct norm first = {.x = a, .scale = line, .shift = line + s.channels};
+        struct norm second = {
+            .x = b, .scale = line + 2 * s.channels, .shift = line + 3 * s.channels};
+        norm_apply(&s, &first, &second, added, true, y);
+        for (int64_t n = 0; n < s.images; n++)
+            for (int64_t c = 0; c < s.channels; c++)
+                for (int64_t p = 0; p < s.pixels; p++) {
+                    int64_t i = place(s, n, c, p);
+                    double sum = (double)a[i] * (double)first.scale[c] + (double)first.shift[c] +
+                                 (double)b[i] * (double)second.scale[c] + (double)second.shift[c] +
+                                 (double)added[i];
+                    assert_true(fabs((double)y[i] - fmax(sum, 0)) < 1e-5);
+                }
+        free(a);
+        free(b);
+        free(added);
+        free(y);
+        free(line);
+    }
+}
+
+/* Output i of n along a side of m covers floor(i m / n) ... ceil((i + 1) m / n) - 1. */
+static void an_average_pool_adapts_its_windows(void **state)
+{
+    (void)state;
+    const struct layer layer = {
+        .op = LAYER_AVERAGE_POOL, .in = {16, 5, 1}, .out = {16, 3, 2}, .kernel = 1, .stride = 1};
+    static const int32_t first[] = {0, 1, 3}, end[] = {2, 4, 5};
+    float *x = random_floats(16 * 5, 1), *y = random_floats(16 * 6, 2), *dx = random_floats(80, 3);
+    kernel_average(&layer, 1, 16, x, y);
+    for (int32_t i = 0; i < 6; i++)
+        for (int32_t c = 0; c < 16; c++) {
+            double sum = 0;
+            for (int32_t h = first[i / 2]; h < end[i / 2]; h++)
+                sum += (double)x[h * 16 + c];
+            double mean = sum / (end[i / 2] - first[i / 2]);
+            assert_true(fabs((double)y[i * 16 + c] - mean) < 1e-6);
+        }
+    kernel_average_backward(&layer, 1, 16, y, dx);
+    double forward = 0, backward = 0; /* the transpose: y . y = x . dx */
+    for (int32_t i = 0; i < 16 * 6; i++)
+        forward += (double)y[i] * (double)y[i];
+    for (int32_t i = 0; i < 16 * 5; i++)
+        backward += (double)x[i] * (double)dx[i];
+    assert_true(fabs(forward - backward) < 1e-5 * forward);
+    free(x);
+    free(y);
+    free(dx);
+}
+
+static void images_become_planes(void **state)
+{
+    (void)state;
+    const float from[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+    const float expected[] = {1, 4, 2, 5, 3, 6, 7, 10, 8, 11, 9, 12};
+    float to[12];
+    kernel_transpose(2, 2, 3, from, to);
+    assert_memory_equal(to, expected, sizeof(to));
+}
+
+static void a_count_need_not_fill_vectors(void **state)
+{
+    (void)state;
+    float y[19], dy[19], x[19];
+    for (int32_t i = 0; i < 19; i++) {
+        y[i] = (float)(i % 3 - 1);
+        x[i] = dy[i] = 1;
+    }
+    kernel_cut(18, y, dy);
+    kernel_add(18, y, x);
+    for (int32_t i = 0; i < 18; i++) {
+        assert_true(dy[i] == (float)(i % 3 == 2));
+        assert_true(x[i] == 1 + y[i]);
+    }
+    assert_true(dy[18] == 1 && x[18] == 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(statistics_keep_their_digits_far_from_zero),
+        cmocka_unit_test(two_norms_and_a_residual_are_added_before_the_relu),
+        cmocka_unit_test(an_average_pool_adapts_its_windows),
+        cmocka_unit_test(images_become_planes),
+        cmocka_unit_test(a_count_need_not_fill_vectors),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

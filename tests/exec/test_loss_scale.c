@@ -1,0 +1,110 @@
+#include "exec/loss_scale.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+static struct scenario scenario_of(double initial, bool dynamic, int64_t interval)
+{
+    struct scenario scenario = {0};
+    scenario.training.loss_scale.initial = initial;
+    scenario.training.loss_scale.dynamic = dynamic;
+    scenario.training.loss_scale.interval = interval;
+    return scenario;
+}
+
+static void a_static_scale_stays(void **state)
+{
+    (void)state;
+    struct scenario scenario = scenario_of(128, false, 2);
+    struct loss_scale scale = loss_scale_init(&scenario);
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(loss_scale_update(&scale, i == 4, &scenario), 0);
+        assert_true(scale.value == 128);
+    }
+    assert_int_equal(scale.skipped, 1);
+    assert_int_equal(scale.good_steps, 5);
+}
+
+/* Source: Micikevicius et al. 2018, section 3.2, with an interval of 3. */
+static void a_dynamic_scale_halves_and_doubles(void **state)
+{
+    (void)state;
+    static const struct {
+        bool overflow;
+        double value;
+    } course[] = {{true, 512},  {true, 256},  {false, 256}, {false, 256}, {false, 512},
+                  {false, 512}, {false, 512}, {true, 256},  {false, 256}, {false, 256},
+                  {false, 512}, {false, 512}, {false, 512}, {false, 1024}};
+    struct scenario scenario = scenario_of(1024, true, 3);
+    struct loss_scale scale = loss_scale_init(&scenario);
+    for (size_t i = 0; i < sizeof(course) / sizeof(*course); i++) {
+        loss_scale_update(&scale, course[i].overflow, &scenario);
+        assert_true(scale.value == course[i].value);
+    }
+    assert_int_equal(scale.skipped, 3);
+    assert_int_equal(scale.good_steps, 0);
+}
+
+static void a_dynamic_scale_has_bounds(void **state)
+{
+    (void)state;
+    struct scenario scenario = scenario_of(1, true, 1);
+    struct loss_scale scale = loss_scale_init(&scenario);
+    for (int i = 0; i < 1000; i++)
+        loss_scale_update(&scale, false, &scenario);
+    assert_true(scale.value == 0x1p40);
+    for (int i = 0; i < 1000; i++)
+        loss_scale_update(&scale, true, &scenario);
+    assert_true(scale.value == 1e-9);
+}
+
+static void gives_up_after_a_hundred_skipped_steps_in_a_row(void **state)
+{
+    (void)state;
+    for (int dynamic = 0; dynamic < 2; dynamic++) {
+        struct scenario scenario = scenario_of(1, dynamic, 1);
+        struct loss_scale scale = loss_scale_init(&scenario);
+        for (int i = 0; i < 99; i++)
+            assert_int_equal(loss_scale_update(&scale, true, &scenario), 0);
+        assert_int_equal(loss_scale_update(&scale, false, &scenario), 0);
+        for (int i = 0; i < 99; i++)
+            assert_int_equal(loss_scale_update(&scale, true, &scenario), 0);
+        assert_int_equal(loss_scale_update(&scale, true, &scenario), -1);
+        assert_int_equal(loss_scale_update(&scale, true, &scenario), -1);
+        assert_int_equal(scale.skipped, 200);
+        assert_int_equal(loss_scale_update(&scale, false, &scenario), 0);
+    }
+}
+
+static void goes_on_where_it_was(void **state)
+{
+    (void)state;
+    struct scenario scenario = scenario_of(1024, true, 5);
+    struct loss_scale whole = loss_scale_init(&scenario), resumed;
+    for (int i = 0; i < 20; i++) {
+        if (i == 13)
+            resumed = (struct loss_scale){
+                .value = whole.value, .good_steps = whole.good_steps, .skipped = whole.skipped};
+        loss_scale_update(&whole, i % 7 == 0, &scenario);
+        if (i >= 13)
+            loss_scale_update(&resumed, i % 7 == 0, &scenario);
+    }
+    assert_true(whole.value == resumed.value);
+    assert_int_equal(whole.good_steps, resumed.good_steps);
+    assert_int_equal(whole.skipped, resumed.skipped);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_static_scale_stays),
+        cmocka_unit_test(a_dynamic_scale_halves_and_doubles),
+        cmocka_unit_test(a_dynamic_scale_has_bounds),
+        cmocka_unit_test(gives_up_after_a_hundred_skipped_steps_in_a_row),
+        cmocka_unit_test(goes_on_where_it_was),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

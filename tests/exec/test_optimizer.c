@@ -1,0 +1,324 @@
+#include "exec/optimizer.h"
+
+#include <math.h>
+#include <omp.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/base.h"
+
+/* A network of four tensors of awkward sizes, the largest of several blocks, not in the order in
+ * which they lie in memory. */
+enum { TENSORS = 4, TOTAL = 70000 + 37 + 5 + 20011 };
+
+static const int64_t sizes[TENSORS] = {70000, 37, 5, 20011};
+static const enum parameter_kind kinds[TENSORS] = {PARAMETER_WEIGHT, PARAMETER_SCALE,
+                                                   PARAMETER_BIAS, PARAMETER_WEIGHT};
+
+/* One optimizer and what it works on. */
+struct setup {
+    struct model model;
+    struct parameter parameter[TENSORS];
+    struct layout layout;
+    struct scenario scenario;
+    struct update update;
+    double scale;
+    float *gradient, *momentum, *weight;
+};
+
+static float *random_numbers(uint64_t seed, double size)
+{
+    float *array = base_alloc(TOTAL, sizeof(*array));
+    for (int64_t i = 0; i < TOTAL; i++)
+        array[i] = (float)((base_uniform(seed, 0, (uint64_t)i, 0) - 0.5) * size);
+    return array;
+}
+
+static void set_up(struct setup *s, enum optimizer_kind kind, bool nesterov)
+{
+    *s = (struct setup){
+        .model.tensor_count = TENSORS, .update = {0.1, 1e-3, 128}, .scale = 1.0 / (4 * 128)};
+    s->scenario.training.optimizer = kind;
+    s->scenario.training.momentum = 0.9;
+    s->scenario.training.trust = 0.02;
+    s->scenario.training.nesterov = nesterov;
+    int64_t end = TOTAL;
+    for (int32_t t = 0; t < TENSORS; t++) {
+        end -= sizes[t];
+        s->parameter[t] = (struct parameter){.offset = end, .elements = sizes[t], .kind = kinds[t]};
+    }
+    s->layout = (struct layout){.model = &s->model, .parameter = s->parameter, .parameters = TOTAL};
+    s->gradient = random_numbers(1, 100);
+    s->momentum = random_numbers(2, 1);
+    s->weight = random_numbers(3, 1);
+}
+
+static void tear_down(struct setup *s)
+{
+    free(s->gradient);
+    free(s->momentum);
+    free(s->weight);
+}
+
+static struct outcome step(struct setup *s, struct optimizer *optimizer)
+{
+    return optimizer_step(optimizer, &s->update, s->scale, s->gradient, s->momentum, s->weight);
+}
+
+static double norm_of(const float *x, int64_t count)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        sum += (double)x[i] * (double)x[i];
+    return sqrt(sum);
+}
+
+static void assert_near(double value, double expected, double tolerance)
+{
+    if (!(fabs(value - expected) <= tolerance))
+        fail_msg("%.9g is not within %g of %.9g", value, tolerance, expected);
+}
+
+/* One step of one tensor, as the header defines it, in fp64. */
+static void refer(const struct setup *s, int32_t tensor, double *v, double *w)
+{
+    struct parameter p = s->parameter[tensor];
+    bool weight = p.kind == PARAMETER_WEIGHT;
+    double decay = weight ? s->update.weight_decay : 0, trust = 1;
+    if (weight && s->scenario.training.optimizer == OPTIMIZER_LARS) {
+        double w_norm = 0, g_norm = s->scale * norm_of(s->gradient + p.offset, p.elements);
+        for (int64_t i = p.offset; i < p.offset + p.elements; i++)
+            w_norm += w[i] * w[i];
+        w_norm = sqrt(w_norm);
+        trust = s->scenario.training.trust * w_norm / (g_norm + decay * w_norm);
+    }
+    for (int64_t i = p.offset; i < p.offset + p.elements; i++) {
+        double d = trust * (s->scale * (double)s->gradient[i] + decay * w[i]);
+        v[i] = s->scenario.training.momentum * v[i] + d;
+        double along =
+            s->scenario.training.nesterov ? d + s->scenario.training.momentum * v[i] : v[i];
+        w[i] -= s->update.learning_rate * along;
+    }
+}
+
+static double *widen(const float *x)
+{
+    double *wide = base_alloc(TOTAL, sizeof(*wide));
+    for (int64_t i = 0; i < TOTAL; i++)
+        wide[i] = (double)x[i];
+    return wide;
+}
+
+/* Five steps with other gradients and rates, beside the reference. */
+static void compare(enum optimizer_kind kind, bool nesterov)
+{
+    struct setup s;
+    set_up(&s, kind, nesterov);
+    struct optimizer *optimizer = optimizer_new(&s.layout, &s.scenario);
+    double *v = widen(s.momentum), *w = widen(s.weight);
+    for (int32_t i = 0; i < 5; i++) {
+        free(s.gradient);
+        s.gradient = random_numbers(10 + (uint64_t)i, 1000.0 / (i + 1));
+        s.update.learning_rate = 0.1 * (i + 1);
+        for (int32_t t = 0; t < TENSORS; t++)
+            refer(&s, t, v, w);
+        struct outcome outcome = step(&s, optimizer);
+        assert_false(outcome.overflow);
+        double norm = s.scale * norm_of(s.gradient, TOTAL);
+        assert_near(outcome.norm, norm, 1e-12 * norm);
+    }
+    for (int64_t i = 0; i < TOTAL; i++) {
+        assert_near((double)s.momentum[i], v[i], 2e-6); /* of about 1: a few roundings of fp32 */
+        assert_near((double)s.weight[i], w[i], 2e-6);
+    }
+    free(v);
+    free(w);
+    optimizer_free(optimizer);
+    tear_down(&s);
+}
+
+static void steps_as_the_reference_does(void **state)
+{
+    (void)state;
+    compare(OPTIMIZER_SGD, false);
+    compare(OPTIMIZER_SGD, true);
+    compare(OPTIMIZER_LARS, false);
+    compare(OPTIMIZER_LARS, true);
+}
+
+/* Source: torch.optim.SGD(lr=0.1, momentum=0.9, weight_decay=0.01) of one weight 2 with gradient 3
+ * twice, worked out by hand: d = 3.02, v = 3.02, w = 1.698; d = 3.01698, v = 5.73498, w = 1.124502.
+ * With Nesterov: w = 2 - 0.1 * (3.02 + 2.718) = 1.4262. */
+static void steps_as_worked_out_by_hand(void **state)
+{
+    (void)state;
+    struct setup s;
+    for (int nesterov = 0; nesterov < 2; nesterov++) {
+        set_up(&s, OPTIMIZER_SGD, nesterov);
+        s.update = (struct update){0.1, 0.01, 1};
+        s.scale = 0.5;
+        int64_t first = s.parameter[0].offset;
+        s.weight[first] = 2;
+        s.momentum[first] = 0;
+        s.gradient[first] = 6;
+        struct optimizer *optimizer = optimizer_new(&s.layout, &s.scenario);
+        step(&s, optimizer);
+        assert_near((double)s.weight[first], nesterov ? 1.4262 : 1.698, 1e-6);
+        step(&s, optimizer);
+        if (!nesterov)
+            assert_near((double)s.weight[first], 1.124502, 1e-6);
+        optimizer_free(optimizer);
+        tear_down(&s);
+    }
+}
+
+static void decays_weights_alone(void **state)
+{
+    (void)state;
+    for (enum optimizer_kind kind = 0; kind < OPTIMIZER_COUNT; kind++) {
+        struct setup s;
+        set_up(&s, kind, false);
+        memset(s.gradient, 0, TOTAL * sizeof(*s.gradient));
+        memset(s.momentum, 0, TOTAL * sizeof(*s.momentum));
+        struct optimizer *optimizer = optimizer_new(&s.layout, &s.scenario);
+        float *before = random_numbers(3, 1);
+        step(&s, optimizer);
+        for (int32_t t = 0; t < TENSORS; t++)
+            for (int64_t i = s.parameter[t].offset; i < s.parameter[t].offset + sizes[t]; i++)
+                if (kinds[t] == PARAMETER_WEIGHT)
+                    assert_near((double)s.weight[i], (double)before[i] * (1 - 1e-4), 1e-7);
+                else
+                    assert_true(s.weight[i] == before[i]);
+        free(before);
+        optimizer_free(optimizer);
+        tear_down(&s);
+    }
+}
+
+/* LARS looks at directions: a weight's step does not depend on how large its gradient is, a bias's
+ * step does. */
+static void lars_ignores_the_size_of_gradients(void **state)
+{
+    (void)state;
+    struct setup s[2];
+    for (int i = 0; i < 2; i++) {
+        set_up(&s[i], OPTIMIZER_LARS, false);
+        memset(s[i].momentum, 0, TOTAL * sizeof(*s[i].momentum));
+        s[i].update.weight_decay = 0;
+        s[i].scale = i == 0 ? 1 : 1024;
+        struct optimizer *optimizer = optimizer_new(&s[i].layout, &s[i].scenario);
+        step(&s[i], optimizer);
+        optimizer_free(optimizer);
+    }
+    double size = norm_of(s[0].momentum + s[0].parameter[0].offset, sizes[0]);
+    float *before = random_numbers(3, 1);
+    double weight = norm_of(before + s[0].parameter[0].offset, sizes[0]);
+    assert_near(size, 0.02 * weight, 1e-6 * size);
+    int64_t first = s[0].parameter[0].offset, bias = s[0].parameter[2].offset;
+    assert_memory_equal(s[0].weight + first, s[1].weight + first, sizeof(float) * sizes[0]);
+    assert_true(s[1].momentum[bias] == 1024 * s[0].momentum[bias]);
+    free(before);
+    tear_down(&s[0]);
+    tear_down(&s[1]);
+}
+
+static void lars_moves_a_tensor_of_zeros(void **state)
+{
+    (void)state;
+    struct setup s;
+    set_up(&s, OPTIMIZER_LARS, false);
+    memset(s.weight, 0, TOTAL * sizeof(*s.weight));
+    memset(s.momentum, 0, TOTAL * sizeof(*s.momentum));
+    struct optimizer *optimizer = optimizer_new(&s.layout, &s.scenario);
+    step(&s, optimizer);
+    for (int64_t i = 0; i < TOTAL; i++)
+        assert_near((double)s.weight[i], -0.1 * s.scale * (double)s.gradient[i], 1e-8);
+    optimizer_free(optimizer);
+    tear_down(&s);
+}
+
+/* One bad number anywhere: nothing is touched; and the next good step goes on as if it had not
+ * been. */
+static void an_overflow_changes_nothing(void **state)
+{
+    (void)state;
+    static const int64_t places[] = {0, 15, 20011, 20012, TOTAL / 2, TOTAL - 1};
+    const float bad[] = {INFINITY, -INFINITY, NAN};
+    for (enum optimizer_kind kind = 0; kind < OPTIMIZER_COUNT; kind++)
+        for (size_t i = 0; i < 3 * sizeof(places) / sizeof(*places); i++) {
+            struct setup s, untouched;
+            set_up(&s, kind, false);
+            set_up(&untouched, kind, false);
+            s.gradient[places[i / 3]] = bad[i % 3];
+            struct optimizer *optimizer = optimizer_new(&s.layout, &s.scenario);
+            assert_true(step(&s, optimizer).overflow);
+            assert_memory_equal(s.weight, untouched.weight, TOTAL * sizeof(*s.weight));
+            assert_memory_equal(s.momentum, untouched.momentum, TOTAL * sizeof(*s.momentum));
+            s.gradient[places[i / 3]] = untouched.gradient[places[i / 3]];
+            assert_false(step(&s, optimizer).overflow);
+            assert_false(step(&untouched, optimizer).overflow);
+            assert_memory_equal(s.weight, untouched.weight, TOTAL * sizeof(*s.weight));
+            optimizer_free(optimizer);
+            tear_down(&s);
+            tear_down(&untouched);
+        }
+}
+
+static void the_largest_gradients_are_no_overflow(void **state)
+{
+    (void)state;
+    struct setup s;
+    set_up(&s, OPTIMIZER_SGD, false);
+    for (int64_t i = 0; i < TOTAL; i++)
+        s.gradient[i] = 3e38F;
+    s.scale = 1e-30;
+    struct optimizer *optimizer = optimizer_new(&s.layout, &s.scenario);
+    struct outcome outcome = step(&s, optimizer);
+    assert_false(outcome.overflow);
+    assert_near(outcome.norm, 3e8 * sqrt(TOTAL), 1e4);
+    optimizer_free(optimizer);
+    tear_down(&s);
+}
+
+static void any_number_of_threads_gives_the_same_bits(void **state)
+{
+    (void)state;
+    for (enum optimizer_kind kind = 0; kind < OPTIMIZER_COUNT; kind++) {
+        struct setup one;
+        set_up(&one, kind, true);
+        struct optimizer *optimizer = optimizer_new(&one.layout, &one.scenario);
+        omp_set_num_threads(1);
+        double norm = step(&one, optimizer).norm;
+        for (int threads = 2; threads <= 4; threads++) {
+            struct setup more;
+            set_up(&more, kind, true);
+            omp_set_num_threads(threads);
+            assert_true(step(&more, optimizer).norm == norm);
+            assert_memory_equal(more.weight, one.weight, TOTAL * sizeof(*one.weight));
+            assert_memory_equal(more.momentum, one.momentum, TOTAL * sizeof(*one.momentum));
+            tear_down(&more);
+        }
+        optimizer_free(optimizer);
+        tear_down(&one);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steps_as_the_reference_does),
+        cmocka_unit_test(steps_as_worked_out_by_hand),
+        cmocka_unit_test(decays_weights_alone),
+        cmocka_unit_test(lars_ignores_the_size_of_gradients),
+        cmocka_unit_test(lars_moves_a_tensor_of_zeros),
+        cmocka_unit_test(an_overflow_changes_nothing),
+        cmocka_unit_test(the_largest_gradients_are_no_overflow),
+        cmocka_unit_test(any_number_of_threads_gives_the_same_bits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,60 @@
+#!/usr/bin/python3
+"""ResNet-50 at full size on 1, 2 and 4 ranks: test_resnet50.py FORETRAIN.
+
+A global batch of 8 in micro-batches of 2, so that batch norm sees the same images however many ranks
+share them: what is left is rounding.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+import unittest
+
+FORETRAIN = ""
+JOB = """version: 1
+model:      {network: resnet50, image: 224, classes: 10}
+cluster:    {platform: two-core, nodes: 2}
+training:
+  dataset: {source: procedural, train_images: 24, validation_images: 8}
+  phases: [{epochs: 1, global_batch: 8}]
+  micro_batch: 2
+  warmup_epochs: 0
+  learning_rate: {base: 0.01}
+  evaluate_every: 0
+allreduce:  {algorithm: torus2d, bucket: 8 MiB, overlap: backward}
+"""
+RANKS = (1, 2, 4)  # on grids of 1 x 1, 2 x 1 and 2 x 2
+
+
+def answer(ranks):
+    """What three steps come to, one thread a rank."""
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as job:
+        job.write(JOB)
+        job.flush()
+        done = subprocess.run(
+            [FORETRAIN, "train", job.name, "-n", str(ranks), "--threads", "1", "--steps", "3",
+             "--json"],
+            capture_output=True, encoding="utf-8", timeout=900, check=False)
+    if done.returncode == 69:
+        raise unittest.SkipTest("the fast device is not part of this build")
+    if done.returncode:
+        raise AssertionError(done.stderr)
+    return json.loads(done.stdout)
+
+
+class ResNet50(unittest.TestCase):
+    def test_ranks_on_a_torus_have_the_losses_of_one(self):
+        one, *others = (answer(ranks) for ranks in RANKS)
+        losses = [step["loss"] for step in one["step"]]
+        self.assertEqual(len(losses), 3)
+        self.assertNotAlmostEqual(losses[0], losses[2], delta=1e-3)  # it does train
+        for ranks, other in zip(RANKS[1:], others):
+            self.assertEqual(other["ranks"], ranks)
+            for mine, alone in zip(other["step"], losses):
+                self.assertAlmostEqual(mine["loss"], alone, delta=1e-3 * alone, msg=f"{ranks} ranks")
+
+
+if __name__ == "__main__":
+    FORETRAIN = sys.argv.pop(1)
+    unittest.main(verbosity=2)
