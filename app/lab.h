@@ -1,0 +1,71 @@
+#pragma once
+
+/** @file
+ * The lab: the network of a cluster platform, built for real out of network namespaces of this
+ * machine, with a command that runs in it.
+ *
+ * Each network card of each node is a host of its own (h0, h1, ...; h0n0, h0n1, ... where nodes
+ * have several cards), since a device uses one card: a network namespace with a veth pair to the
+ * switch of its group, a bridge.  Groups hang on the switches above by one veth pair that carries
+ * what all their uplinks together do.  A token bucket (tbf) at both ends of every such pair makes
+ * its rate; the hosts of one node reach each other over a bridge without limits.  MPI's own
+ * messages (start-up, control) take a second network without limits, so that the shaped one carries
+ * data alone.
+ *
+ * Everything lives in user, network, mount, process and host-name namespaces of one child, which
+ * dies with its parent: when that is gone, however it went, so are all interfaces, processes and
+ * files.  No privilege is needed where user namespaces are allowed.
+ */
+
+#include <stdint.h>
+
+#include "core/err.h"
+#include "core/network.h"
+
+/** A frame on the lab's wires.
+ * Source: IPv4 (RFC 791) has 20 bytes, TCP (RFC 9293) 20 and its timestamps (RFC 7323) 12, Ethernet
+ * 14 without the checksum; tbf counts those 14. */
+enum { LAB_MTU = 9000, LAB_PAYLOAD = LAB_MTU - 20 - 20 - 12, LAB_FRAME = LAB_MTU + 14 };
+
+enum {
+    LAB_HOST_LIMIT = 64,     /**< hosts of one lab, at most: what two cores can serve */
+    LAB_BURST = 20000,       /**< of a token bucket [bytes]: two frames and a bit, or it could not
+                                  keep its rate between two timer ticks */
+    LAB_NAME_LIMIT = 32,     /**< characters of a host's name, with the NUL */
+    LAB_MESSAGE_LIMIT = 2048 /**< characters of a fault, with the NUL */
+};
+
+/** What came of a command. */
+struct lab_result {
+    int32_t exit_code;   /**< the command's; 128 + N when signal N ended it */
+    int64_t drops;       /**< packets thrown away by the shaped links */
+    int64_t overlimits;  /**< packets that had to wait for a token */
+    int64_t retransmits; /**< TCP segments sent again by the hosts */
+    double ceiling;      /**< what this machine carries between two hosts unshaped [bytes/s] */
+};
+
+/** How many hosts there are: cards of all nodes. */
+int32_t lab_hosts(const struct network *network);
+
+/** The name of host @host, at most LAB_NAME_LIMIT characters with the NUL. */
+void lab_host_name(const struct network *network, int32_t host, char *name);
+
+/** The devices that use card @nic of a node; they stand side by side after lab_check(). */
+int32_t lab_slots(const struct network *network, int32_t nic);
+
+/** Whether the lab can build @network as it is described.
+ * @return 0, or -1 with exit code 69 and a message for each thing it would have to pretend:
+ * latency, an efficiency that is not its frames' (LAB_PAYLOAD / LAB_FRAME), cables inside a node
+ * that might decide, cards that are not used by devices side by side, too many hosts. */
+int lab_check(const struct network *network, struct err *err);
+
+/** Build @network, run @command (NULL-terminated) in it with standard input, output and error of
+ * this process, or with its standard output to @output unless that is -1, and take all down.  The
+ * command finds mpirun set up, with a slot per device; the program `on HOST COMMAND...` in its
+ * path; and in FORETRAIN_LAB the name of the platform.  SIGINT, SIGTERM, SIGHUP and SIGQUIT end the
+ * network and then this process.
+ * @return 0 with @result filled, or -1: a message of lab_check(), namespaces that this machine does
+ * not allow, programs that are missing, rates beyond its ceiling (exit code 69), the network could
+ * not be built (exit code 70). */
+int lab_run(const struct network *network, char *const *command, int output,
+            struct lab_result *result, struct err *err);

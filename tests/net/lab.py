@@ -1,0 +1,117 @@
+"""What the tests of the lab share: the program, its platforms, what is left behind, what is missing, who
+disturbs."""
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAM = os.environ.get("FORETRAIN", str(ROOT / "build" / "foretrain"))
+# What foretrain says when this machine, not the platform, is the reason for exit code 69.
+MISSING = ("this machine does not allow", "a lab needs the program", "this machine does not let")
+
+
+def platform(name):
+    """The file of a platform for the lab."""
+    return str(ROOT / "platforms" / "lab" / (name + ".yaml"))
+
+
+def run(*words, timeout=170):
+    """Run foretrain; the result has returncode, stdout and stderr."""
+    return subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True,
+                          stdin=subprocess.DEVNULL, timeout=timeout, check=False)
+
+
+def skip(reason):
+    """End as a test that cannot run."""
+    print(reason)
+    sys.exit(77)
+
+
+def need_lab():
+    """Skip the whole program where no lab can be built."""
+    done = run("lab", platform("flat-4"), "--", "true")
+    if done.returncode == 69 and any(reason in done.stderr for reason in MISSING):
+        skip(done.stderr.strip().splitlines()[-1])
+
+
+def need_mpi():
+    """Skip the whole program without MPI."""
+    if not shutil.which("mpirun"):
+        skip("mpirun (package openmpi-bin) is not installed")
+    if not (pathlib.Path(PROGRAM).parent / "foretrain-exec").exists():
+        skip("this build has no foretrain-exec")
+
+
+def busy_share(seconds=1.5):
+    """The part of the processors' time that is not idle."""
+    def read():
+        with open("/proc/stat", encoding="ascii") as lines:
+            time_of = [int(word) for word in lines.readline().split()[1:9]]
+        return sum(time_of), time_of[3] + time_of[4]
+    before = read()
+    time.sleep(seconds)
+    after = read()
+    return 1.0 - (after[1] - before[1]) / max(1, after[0] - before[0])
+
+
+def need_quiet(limit=0.2):
+    """Skip the whole program where others have more than @limit of the processors."""
+    busy = busy_share()
+    if busy > limit:
+        skip(f"disturbed: other processes have {100 * busy:.0f} % of this machine's processors")
+
+
+def end(result):
+    """End as a test whose unittest gave @result: skipped when anything was."""
+    if not result.wasSuccessful():
+        sys.exit(1)
+    if result.skipped:
+        skip(result.skipped[0][1])
+
+
+def namespaces():
+    """The network namespaces that processes of this machine live in."""
+    found = set()
+    for process in pathlib.Path("/proc").glob("[0-9]*/ns/net"):
+        try:
+            found.add(os.readlink(process))
+        except OSError:
+            pass
+    return found
+
+
+def processes_of(mark):
+    """The processes whose environment or command line holds @mark."""
+    found = []
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            text = (folder / "cmdline").read_bytes() + (folder / "environ").read_bytes()
+        except OSError:
+            continue
+        if mark.encode() in text and int(folder.name) != os.getpid():
+            found.append(int(folder.name))
+    return found
+
+
+def interfaces():
+    """The network interfaces of this machine outside of labs."""
+    return set(os.listdir("/sys/class/net"))
+
+
+def mounts():
+    """What this machine has mounted outside of labs."""
+    return pathlib.Path("/proc/self/mounts").read_text(encoding="utf-8")
+
+
+def wait_until(condition, seconds=10.0):
+    """Whether @condition comes true in time: the kernel takes networks down after their last
+    process, not with it."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return condition()

@@ -1,0 +1,86 @@
+#!/usr/bin/python3
+"""`validate --lab`: a rehearsal in the network of a platform, compared with its prediction."""
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+import uuid
+
+import lab
+
+# A network small enough that four steps take seconds, and buckets large enough that the wires
+# decide: 270000 parameters.
+JOB = """\
+version: 1
+model:      {network: resnet20, image: 32, classes: 10}
+cluster:    {platform: t1-torus, nodes: 4}
+training:
+  dataset: {source: procedural, train_images: 50000, validation_images: 1000}
+  phases:
+    - {epochs: 1, global_batch: 64}
+allreduce:  {algorithm: torus2d, grid: {columns: 2, rows: 2}, bucket: 4 MiB, overlap: none}
+"""
+
+
+class ValidateLab(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.job = folder.name + "/job.yaml"
+        with open(self.job, "w", encoding="utf-8") as file:
+            file.write(JOB)
+
+    def test_the_labs_platform_is_the_predictions(self):
+        done = lab.run("validate", self.job, "--lab", lab.platform("flat-4"), "--device=replay",
+                       "--steps=4", "--json", "--timeout=120")
+        self.assertIn(done.returncode, (0, 1, 75), done.stderr)
+        result = json.loads(done.stdout)
+        self.assertEqual((result["platform"], result["lab"], result["ranks"], result["device"]),
+                         ("flat-4", True, 4, "replay"))
+        rows = {row["name"]: row for row in result["rows"]}
+        column = rows["bucket 0 column all-reduce"]
+        print(f"step: predicted {rows['step']['predicted_s']:.4f} s, measured "
+              f"{rows['step']['measured_s']:.4f} s; column: {column['predicted_s']:.4f} s, "
+              f"{column['measured_s']:.4f} s")
+        # 1.08 MB by 4 of 4 ranks over 100 Mb/s: 2 * 3/4 of them leave each card.
+        self.assertAlmostEqual(rows["step"]["predicted_s"], 1.5 * 8.64e6 / 99.268e6, delta=0.02)
+        # The wires cannot be faster, whatever else runs.
+        self.assertGreater(rows["step"]["measured_s"], 0.95 * rows["step"]["predicted_s"])
+        self.assertGreater(column["measured_s"], 0.95 * column["predicted_s"])
+
+    def test_more_ranks_than_the_lab_has_are_refused(self):
+        done = lab.run("validate", self.job, "--lab", lab.platform("flat-4"), "--device=replay",
+                       "-n8", "--set=allreduce.grid={columns: 4, rows: 2}")
+        self.assertEqual((done.returncode, done.stdout), (65, ""), done.stderr)
+        self.assertIn("flat-4", done.stderr)
+
+    def test_nothing_is_left_however_it_ends(self):
+        for number in (signal.SIGINT, signal.SIGKILL):
+            mark, place = f"LAB_TEST={uuid.uuid4()}", tempfile.mkdtemp(dir=self.folder)
+            process = subprocess.Popen(
+                ["env", mark, f"TMPDIR={place}", lab.PROGRAM, "validate", self.job, "--lab",
+                 lab.platform("flat-4"), "--device=replay", "--steps=700"],
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+            # Four ranks, their daemons and mpirun.
+            self.assertTrue(lab.wait_until(lambda: len(lab.processes_of(mark)) > 10, 60))
+            os.kill(process.pid, number)
+            self.assertEqual(process.wait(20), -number)
+            self.assertTrue(lab.wait_until(lambda: not lab.processes_of(mark)))
+            self.assertEqual(os.listdir(place), [])
+
+    def test_a_failure_in_the_lab_is_told(self):
+        done = lab.run("validate", self.job, "--lab", lab.platform("flat-4"), "--device=cpu-naive",
+                       "--set=training.dataset={source: imagefolder, path: /no/such/folder, "
+                       "train_images: 50000, validation_images: 1000}")
+        self.assertEqual((done.returncode, done.stdout), (66, ""), done.stderr)
+        self.assertIn("/no/such/folder", done.stderr)
+
+
+if __name__ == "__main__":
+    lab.need_mpi()
+    lab.need_lab()
+    unittest.main(verbosity=2, argv=sys.argv[:1])
