@@ -136,6 +136,7 @@ static void add_compute(struct fit_row *row, const struct model *model, const st
     struct device ideal = *device;
     ideal.math_efficiency.value = ideal.memory_efficiency.value = 1;
     ideal.kernel_overhead.value = 0;
+    ideal.classes.count = ideal.measured.steps.count = 0;
     struct schedule *schedule = iteration_build(&iteration);
     for (int32_t i = 0; i < schedule->step_count; i++) {
         const struct step *step = &schedule->step[i];
@@ -211,6 +212,13 @@ static int32_t add_group(struct work *work, const char *device, const char *soft
     return c->groups++;
 }
 
+static void keep_excess(struct calibration *c, const struct published_row *row,
+                        const char *software)
+{
+    if (!isnan(row->first_s))
+        c->excess[c->excesses++] = (struct calibration_excess){software, row->first_s};
+}
+
 static int describe_all(struct work *work, const struct published *table, const char *without,
                         struct err *err)
 {
@@ -225,6 +233,7 @@ static int describe_all(struct work *work, const struct published *table, const 
         const char *software = c->software[find_name(c->software, c->softwares, named)];
         free(found);
         free(named);
+        keep_excess(c, origin, software);
         bool left_out = without && !strcasecmp(origin->family, without);
         struct fit_row *row = left_out ? &work->left[c->checks] : &work->row[c->rows];
         if (describe(work, row, origin, device, software, err))
@@ -371,6 +380,7 @@ int calibration_make(struct calibration *c, const struct published *table, const
     collect(c, table);
     c->group = base_alloc(table->count, sizeof(*c->group));
     c->check = base_alloc(table->count, sizeof(*c->check));
+    c->excess = base_alloc(table->count, sizeof(*c->excess));
     struct model *model = network_build("resnet50", 224, 1000, err);
     struct work work = {
         .result = c,
@@ -402,6 +412,7 @@ void calibration_release(struct calibration *c)
     free(c->software);
     free(c->group);
     free(c->check);
+    free(c->excess);
     free(c->file);
     *c = (struct calibration){0};
 }

@@ -34,6 +34,12 @@ struct calibration_check {
     double predicted, measured;      /**< one step [s] */
 };
 
+/** What a run took beyond its epochs and evaluations. */
+struct calibration_excess {
+    const char *software; /**< borrowed from calibration.software */
+    double seconds;       /**< measured; below 0 where the first epoch was the fastest */
+};
+
 /** Kinds of software that share an overhead: see struct calibration_pool. */
 enum launch { LAUNCH_SINGLE, LAUNCH_GRAPH, LAUNCH_COUNT };
 
@@ -46,11 +52,12 @@ struct calibration_pool {
 
 /** The answer.  Start from {0}; release with calibration_release(). */
 struct calibration {
-    struct calibration_group *group; /**< (groups) by software, then device */
-    struct calibration_check *check; /**< (checks) */
+    struct calibration_group *group;   /**< (groups) by software, then device */
+    struct calibration_check *check;   /**< (checks) */
+    struct calibration_excess *excess; /**< (excesses) of the runs that state it */
     struct calibration_pool pool;
     char **device, **software; /**< names, sorted; owned */
-    int32_t groups, checks, devices, softwares;
+    int32_t groups, checks, devices, softwares, excesses;
     int32_t rows;        /**< fitted */
     int32_t several;     /**< left out: more than one node */
     int32_t unknown;     /**< left out: no device of that family is known, no step time, or trust
@@ -68,6 +75,19 @@ int calibration_make(struct calibration *calibration, const struct published *ta
 
 /** Release; the struct may be used again. */
 void calibration_release(struct calibration *calibration);
+
+/** What runs of MLPerf take on one node before the first step runs at full speed. */
+struct calibration_startup {
+    double seconds;     /**< the median, at least 0 */
+    int32_t runs;       /**< behind it */
+    const char *whence; /**< which runs: "under it", "of its era", "of all rounds"; static */
+};
+
+/** The start-up of @software, a round of MLPerf: the median excess of its runs; without any, of
+ * those of its era (launching kernels the same way), else of all.
+ * @return whether there is one: false for other software, whose runs have another clock. */
+bool calibration_startup(const struct calibration *calibration, const char *software,
+                         struct calibration_startup *startup);
 
 /** Append the profile of @software as a file of platforms/software.  Devices without a run under it
  * get the fit of the nearest round, less sure. */

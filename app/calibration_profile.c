@@ -95,6 +95,20 @@ static void add_fallback(struct text *out, const struct calibration *c,
     free(source);
 }
 
+static void add_startup(struct text *out, const struct calibration *c, const char *software)
+{
+    struct calibration_startup startup;
+    if (!calibration_startup(c, software, &startup))
+        return;
+    char *value = base_format("%.4g s", startup.seconds);
+    char *source = base_format("foretrain calibrate device: %s, median of %d run%s %s on one node: "
+                               "all but epochs and evaluations",
+                               c->file, startup.runs, startup.runs == 1 ? "" : "s", startup.whence);
+    add_quantity(out, "startup", value, source);
+    free(value);
+    free(source);
+}
+
 void calibration_profile(struct text *out, const struct calibration *c, const char *software)
 {
     const struct software_era *era = software_era(software);
@@ -108,6 +122,7 @@ void calibration_profile(struct text *out, const struct calibration *c, const ch
     add_quantity(out, "jitter", value,
                  "NVIDIA DeepLearningExamples, MXNet ResNet-50: one device against eight, V100 and "
                  "A100");
+    add_startup(out, c, software);
     add_fallback(out, c, era);
     text_add(out, "\nfits:\n");
     for (int32_t i = 0; i < c->devices; i++) {

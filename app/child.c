@@ -76,6 +76,9 @@ static _Noreturn void become(const struct child *child, const char *program, pid
         argv[i + 1] = child->argument[i];
     dup2(child->answer, STDOUT_FILENO);
     dup2(child->talk, STDERR_FILENO);
+    /* SimGrid makes and frees small blocks by the million: glibc then keeps them at hand.  Whoever
+     * has set it means something. */
+    setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=65535", 0);
     execv(program, argv);
     fprintf(stderr, "cannot start %s: %s\n", program, strerror(errno));
     _exit(EXIT_CANNOT_START);

@@ -1,88 +1,193 @@
-#include <math.h>
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/collective_table.h"
 #include "app/command.h"
 #include "app/task.h"
-#include "core/json.h"
+#include "config.h"
+#include "core/iteration.h"
 
-enum { SIZE_LIMIT = 1000 /**< of one command: a mistyped factor must not run for hours */ };
+/* Words of --backend here: those that predict, then the one that measures. */
+enum { MEASURE = BACKEND_CHOICE_COUNT, WAYS };
 
-/* What --bytes asks for. */
-struct sizes {
-    int64_t *item; /* (count) [bytes] */
+static const char *const way_names[] = {"analytic", "sim", "exec", NULL};
+static_assert(sizeof(way_names) / sizeof(*way_names) == WAYS + 1, "one name per way");
+
+/* What the user asked for, read. */
+struct order {
+    const struct request *request;
+    const char *name; /* of the platform, or NULL */
+    struct platform *platform;
+    struct network network; /* of a lab */
+    struct sizes sizes;
+    enum backend_choice backend[WAYS]; /* (count); MEASURE among them */
     int32_t count;
-    int64_t capacity;
+    bool measures;
 };
 
-static int add_size(struct sizes *sizes, double bytes, struct err *err)
+/* The answers of one back end. */
+struct answers {
+    struct task *task;         /* (sizes) */
+    struct measured *measured; /* (sizes), of MEASURE */
+};
+
+/* --- what is asked for --- */
+
+static int add_way(struct order *order, const char *word, struct err *err)
 {
-    if (bytes < 1.0 || bytes >= 9e18)
-        return err_add_code(err, 64, "--bytes: at least 1 B and less than 9 EB");
-    if (sizes->count == SIZE_LIMIT)
-        return err_add_code(err, 64, "--bytes: more than %d sizes", SIZE_LIMIT);
-    sizes->item = base_grow(sizes->item, sizes->count + 1, &sizes->capacity, sizeof(*sizes->item));
-    sizes->item[sizes->count++] = llround(bytes);
-    return 0;
+    for (int32_t i = 0; i < WAYS; i++) {
+        if (strcmp(word, way_names[i]) != 0)
+            continue;
+        for (int32_t k = 0; k < order->count; k++)
+            if ((int32_t)order->backend[k] == i)
+                return err_add_code(err, 64, "--backend: %s is there twice", word);
+        order->backend[order->count++] = (enum backend_choice)i;
+        order->measures |= i == MEASURE;
+        return 0;
+    }
+    return option_unknown(err, "back end", word, way_names);
 }
 
-/* "1MB..64MB:x2"; @dots points at the two dots. */
-static int add_range(struct sizes *sizes, char *text, char *dots, struct err *err)
+static int read_ways(struct order *order, struct err *err)
 {
-    double first, last, factor;
-    char *colon = strstr(dots, ":x");
-    char *end = NULL;
-    factor = colon ? strtod(colon + 2, &end) : 0.0;
-    if (!colon || *end || !(factor > 1.0))
-        return err_add_code(err, 64, "--bytes: expected a range as in 1MB..64MB:x2, got '%s'",
-                            text);
-    *dots = *colon = '\0';
-    if (unit_parse(UNIT_BYTES, text, &first, err) || unit_parse(UNIT_BYTES, dots + 2, &last, err))
-        return -1;
+    const char *given = order->request->backends;
+    if (!given && !order->request->lab) {
+        char *warning;
+        order->backend[order->count++] = task_backend(order->request, &warning);
+        if (warning)
+            fprintf(stderr, "warning: %s\n", warning);
+        free(warning);
+        return 0;
+    }
+    char *copy = base_copy(given ? given : "sim,exec"), *rest = copy;
     int failed = 0;
-    for (double bytes = first; bytes <= last && !failed; bytes *= factor)
-        failed = add_size(sizes, bytes, err);
+    for (char *word; !failed && (word = strsep(&rest, ","));)
+        failed = add_way(order, word, err);
+    free(copy);
     return failed;
 }
 
-static int read_sizes(struct sizes *sizes, const char *text, struct err *err)
+static bool built_with_mpi(void)
 {
-    char *copy = base_copy(text);
-    int failed = 0;
-    char *rest = copy;
-    for (char *word; !failed && (word = strsep(&rest, ","));) {
-        char *dots = strstr(word, "..");
-        double bytes;
-        if (dots)
-            failed = add_range(sizes, word, dots, err);
-        else
-            failed = unit_parse(UNIT_BYTES, word, &bytes, err) || add_size(sizes, bytes, err);
-    }
-    if (failed)
-        err->exit_code = 64; /* the unit was found wrong, but on the command line */
-    free(copy);
-    return failed ? -1 : 0;
+#ifdef HAVE_MPI
+    return true;
+#else
+    return false;
+#endif
 }
 
-static int make_task(struct task *task, const struct request *request,
-                     const struct platform *platform, int64_t bytes, struct err *err)
+static int read_platform(struct order *order, struct err *err)
 {
-    struct placement placement = {.nodes = request->nodes};
+    const struct request *request = order->request;
+    bool predicts = order->count > order->measures;
+    order->name = request->lab ? request->lab : request->platform;
+    if (request->lab && request->platform && strcmp(request->lab, request->platform) != 0)
+        return err_add_code(err, 64, "--lab is the platform; leave --platform out");
+    if (request->lab && !order->measures)
+        return err_add_code(err, 64, "--lab has no effect without exec in --backend");
+    if (order->measures && !built_with_mpi())
+        return err_add_code(
+            err, 69,
+            "back end exec: ranks exchange over MPI, without which this foretrain was "
+            "built (libopenmpi-dev)");
+    if (!order->name && predicts)
+        return err_add_code(err, 64, "--platform is needed; 'foretrain env' says where they are");
+    if (!order->name && request->order != RANK_ORDER_ROW)
+        return err_add_code(err, 64, "--order has no effect without a platform");
+    if (!order->name)
+        return 0;
+    order->platform = platform_read(order->name, err);
+    if (!order->platform)
+        return -1;
+    if (!request->lab)
+        return 0;
+    return platform_network(order->platform, &order->network, err) ||
+                   lab_check(&order->network, err)
+               ? -1
+               : 0;
+}
+
+static int read_order(struct order *order, struct err *err)
+{
+    const struct request *request = order->request;
+    if (sizes_read(&order->sizes, request->bytes ? request->bytes : "100MB", err) ||
+        read_ways(order, err))
+        return -1;
+    if (order->measures && request->algorithm == ALGORITHM_NCCL)
+        return err_add_code(err, 64,
+                            "algorithm nccl is a model of NCCL and cannot be measured "
+                            "here; use ring or another");
+    if (!order->measures && request->gradients)
+        return err_add_code(err, 64, "--gradients has no effect without exec in --backend");
+    if (order->measures && request->repeats < 1)
+        return err_add_code(err, 64, "--repeats: expected at least 1");
+    return read_platform(order, err);
+}
+
+/* --- one back end --- */
+
+static int make_task(struct task *task, const struct order *order, int64_t bytes, struct err *err)
+{
+    const struct request *request = order->request;
+    struct placement placement = {.nodes = request->nodes,
+                                  .order = (enum rank_order)request->order};
     if (request->grid && grid_parse(request->grid, &placement.grid, err))
         return -1;
-    if (point_collective(&task->point, platform, placement, (enum algorithm)request->algorithm,
-                         bytes, err))
+    if (point_collective(&task->point, order->platform, placement,
+                         (enum algorithm)request->algorithm, bytes, err))
         return -1;
+    task->point.run.iterations = 1;
     task->child.what = base_format("an all-reduce of %lld B", (long long)bytes);
     child_add(&task->child, "--collective=%lldB", (long long)bytes);
-    child_add(&task->child, "--platform=%s", request->platform);
+    child_add(&task->child, "--platform=%s", order->name);
     child_add(&task->child, "--algorithm=%s", algorithm_names[request->algorithm]);
     if (request->grid)
         child_add(&task->child, "--grid=%s", request->grid);
     if (request->nodes)
         child_add(&task->child, "--nodes=%d", request->nodes);
+    if (request->order != RANK_ORDER_ROW)
+        child_add(&task->child, "--order=%s", rank_order_names[request->order]);
     return 0;
 }
+
+/* Without a platform: as many ranks as the grid has, on this machine. */
+static int make_local_task(struct task *task, const struct order *order, int64_t bytes,
+                           struct err *err)
+{
+    const struct request *request = order->request;
+    struct point *point = &task->point;
+    if (!request->grid)
+        return err_add_code(err, 64, "how many ranks? give --grid CxR");
+    if (grid_parse(request->grid, &point->grid, err))
+        return -1;
+    point->nodes = 1;
+    point->devices_per_node = grid_ranks(point->grid);
+    point->schedule = iteration_build_all_reduce((enum algorithm)request->algorithm, point->grid,
+                                                 point->devices_per_node, bytes, err);
+    return point->schedule ? 0 : -1;
+}
+
+static int answer(const struct order *order, int32_t way, struct answers *answers, struct err *err)
+{
+    int32_t count = order->sizes.count;
+    int failed = 0;
+    answers->task = base_alloc(count, sizeof(*answers->task));
+    for (int32_t i = 0; i < count && !failed; i++)
+        failed = order->platform
+                     ? make_task(&answers->task[i], order, order->sizes.item[i], err)
+                     : make_local_task(&answers->task[i], order, order->sizes.item[i], err);
+    if (failed)
+        return -1;
+    if ((int32_t)order->backend[way] != MEASURE)
+        return task_run_all(answers->task, count, order->backend[way], order->request, err);
+    answers->measured = base_alloc(count, sizeof(*answers->measured));
+    return measure_collective(order->request, &answers->task->point,
+                              order->request->lab ? &order->network : NULL, &order->sizes,
+                              answers->measured, err);
+}
+
+/* --- the table --- */
 
 static int32_t count_rounds(const struct schedule *schedule)
 {
@@ -105,124 +210,124 @@ static char *choice(const struct task *task, int64_t bytes)
                        nccl_protocol_name(chosen.protocol));
 }
 
-/* Source: nccl-tests, doc/PERFORMANCE.md: busbw = algbw * 2 (n - 1) / n for all-reduce. */
-static double bus_factor(const struct task *task)
+static struct table_row make_row(const struct order *order, int32_t way, int32_t size,
+                                 const struct answers *answers)
 {
-    double ranks = grid_ranks(task->point.grid);
-    return 2.0 * (ranks - 1.0) / ranks;
+    const struct task *task = &answers->task[size];
+    int64_t bytes = order->sizes.item[size];
+    struct table_row row = {
+        .backend = way_names[order->backend[way]],
+        .bytes = bytes,
+        .steps = count_rounds(task->point.schedule),
+        .choice = choice(task, bytes),
+    };
+    if (answers->measured) {
+        row.measured = &answers->measured[size];
+        row.grain = order->request->lab ? "lab" : "this machine";
+        row.time_s = row.measured->time_s;
+    } else {
+        row.grain = task->trace->grain;
+        row.time_s = trace_step_time(task->trace);
+    }
+    return row;
 }
 
-static void print_text(struct text *out, const struct task *task, const struct sizes *sizes,
-                       const struct request *request)
+static void fill_table(struct table *table, const struct order *order,
+                       const struct answers *answers)
 {
-    struct grid grid = task->point.grid;
-    text_add(out, "# all-reduce, %s, %s: %d ranks as %d x %d; %s, %s\n",
-             algorithm_names[request->algorithm], request->platform, grid_ranks(grid), grid.columns,
-             grid.rows, task->trace->backend, task->trace->grain);
-    text_add(out, "# algbw = bytes / time, busbw = algbw * 2(n-1)/n\n");
-    text_add(out, "#%12s %14s %12s %12s %7s\n", "bytes", "time", "algbw", "busbw", "steps");
-    text_add(out, "#%12s %14s %12s %12s %7s\n", "(B)", "(us)", "(GB/s)", "(GB/s)", "");
-    for (int32_t i = 0; i < sizes->count; i++) {
-        double time = trace_step_time(task[i].trace);
-        double algbw = time > 0.0 ? (double)sizes->item[i] / time : 0.0;
-        char *chosen = choice(&task[i], sizes->item[i]);
-        text_add(out, "%13lld %14.3f %12.4f %12.4f %7d%s%s\n", (long long)sizes->item[i],
-                 1e6 * time, 1e-9 * algbw, 1e-9 * algbw * bus_factor(task),
-                 count_rounds(task[i].point.schedule), chosen ? "  " : "", chosen ? chosen : "");
-        free(chosen);
+    const struct request *request = order->request;
+    *table = (struct table){
+        .platform = order->name,
+        .algorithm = algorithm_names[request->algorithm],
+        .gradients = order->measures ? dtype_names[request->gradients] : NULL,
+        .converts = order->measures && request->gradients,
+        .judged = request->lab,
+        .grid = answers[0].task->point.grid,
+        .order = (enum rank_order)request->order,
+        .row = base_alloc((int64_t)order->count * order->sizes.count, sizeof(*table->row)),
+    };
+    for (int32_t size = 0; size < order->sizes.count; size++)
+        for (int32_t way = 0; way < order->count; way++)
+            table->row[table->count++] = make_row(order, way, size, &answers[way]);
+    table_compare(table);
+}
+
+static int report(const struct table *table, const struct request *request, struct text *out,
+                  struct err *err)
+{
+    if (request->json)
+        table_print_json(out, table);
+    else
+        table_print(out, table);
+    switch (table_verdict(table)) {
+    case VERDICT_FAIL:
+        return err_add_code(err, 1, "a prediction is off by more than its tolerance");
+    case VERDICT_DISTURBED:
+        return err_add_code(err, 75,
+                            "disturbed: a measurement cannot judge its prediction; try "
+                            "again when less else runs");
+    default:
+        return 0;
     }
 }
 
-static void print_json(struct text *out, const struct task *task, const struct sizes *sizes,
-                       const struct request *request)
+static int run(const struct order *order, struct text *out, struct err *err)
 {
-    struct json *json = json_new_object();
-    json_put_text(json, "schema", "foretrain/collective/1");
-    json_put_text(json, "platform", request->platform);
-    json_put_text(json, "algorithm", algorithm_names[request->algorithm]);
-    json_put_text(json, "backend", task->trace->backend);
-    json_put_text(json, "grain", task->trace->grain);
-    json_put_integer(json, "ranks", grid_ranks(task->point.grid));
-    struct json *grid = json_new_object();
-    json_put_integer(grid, "columns", task->point.grid.columns);
-    json_put_integer(grid, "rows", task->point.grid.rows);
-    json_put(json, "grid", grid);
-    struct json *rows = json_new_array();
-    for (int32_t i = 0; i < sizes->count; i++) {
-        double time = trace_step_time(task[i].trace);
-        struct json *row = json_new_object();
-        json_put_integer(row, "bytes", sizes->item[i]);
-        json_put_real(row, "time_s", time);
-        json_put_real(row, "algbw", (double)sizes->item[i] / time);
-        json_put_real(row, "busbw", (double)sizes->item[i] / time * bus_factor(task));
-        json_put_integer(row, "steps", count_rounds(task[i].point.schedule));
-        char *chosen = choice(&task[i], sizes->item[i]);
-        if (chosen)
-            json_put_text(row, "choice", chosen);
-        free(chosen);
-        json_append(rows, row);
-    }
-    json_put(json, "rows", rows);
-    json_print(out, json);
-    json_free(json);
-}
-
-static int run_sizes(const struct request *request, const struct platform *platform,
-                     const struct sizes *sizes, struct text *out, struct err *err)
-{
-    struct task *task = base_alloc(sizes->count, sizeof(*task));
-    char *warning;
-    enum backend_choice backend = task_backend(request, &warning);
-    if (warning)
-        fprintf(stderr, "warning: %s\n", warning);
-    free(warning);
+    struct answers answers[WAYS] = {0};
+    struct table table = {0};
     int failed = 0;
-    for (int32_t i = 0; i < sizes->count && !failed; i++) {
-        failed = make_task(&task[i], request, platform, sizes->item[i], err);
-        task[i].point.run.iterations = 1;
+    for (int32_t i = 0; i < order->count && !failed; i++)
+        failed = answer(order, i, &answers[i], err);
+    if (!failed) {
+        char *backends = order->request->backends
+                             ? base_copy(order->request->backends)
+                             : base_format("%s", order->request->lab ? "sim,exec" : "");
+        fill_table(&table, order, answers);
+        if (!*backends || order->count == 1) {
+            free(backends);
+            backends = base_format("%s, %s", table.row[0].backend, table.row[0].grain);
+        }
+        table.backends = backends;
+        failed = report(&table, order->request, out, err);
+        table_release(&table);
+        free(backends);
     }
-    if (!failed)
-        failed = task_run_all(task, sizes->count, backend, request, err);
-    if (!failed && request->json)
-        print_json(out, task, sizes, request);
-    else if (!failed)
-        print_text(out, task, sizes, request);
-    for (int32_t i = 0; i < sizes->count; i++)
-        task_release(&task[i]);
-    free(task);
-    return failed;
+    for (int32_t i = 0; i < order->count; i++) {
+        for (int32_t k = 0; k < order->sizes.count && answers[i].task; k++)
+            task_release(&answers[i].task[k]);
+        free(answers[i].task);
+        free(answers[i].measured);
+    }
+    return failed ? -1 : 0;
 }
 
 static int collective(const struct request *request, struct text *out, struct err *err)
 {
-    if (!request->platform)
-        return err_add_code(err, 64, "--platform is needed; 'foretrain env' says where they are");
-    struct sizes sizes = {0};
-    struct platform *platform = NULL;
-    int failed = read_sizes(&sizes, request->bytes ? request->bytes : "100MB", err);
-    if (!failed)
-        platform = platform_read(request->platform, err);
-    if (platform)
-        failed = run_sizes(request, platform, &sizes, out, err);
-    platform_free(platform);
-    free(sizes.item);
-    return failed;
+    struct order order = {.request = request};
+    int failed = read_order(&order, err) || run(&order, out, err);
+    platform_free(order.platform);
+    sizes_release(&order.sizes);
+    return failed ? -1 : 0;
 }
 
 static const struct option *const options[] = {
-    &option_platform_row,  &option_grid_row,
-    &option_nodes_row,     &option_bytes_row,
-    &option_algorithm_row, &option_backend_row,
+    &option_platform_row,  &option_lab_row,
+    &option_grid_row,      &option_nodes_row,
+    &option_order_row,     &option_bytes_row,
+    &option_algorithm_row, &option_backends_row,
+    &option_gradients_row, &option_repeats_row,
     &option_grain_row,     &option_json_row,
     &option_help_row,      NULL,
 };
 
 const struct command command_collective = {
     .name = "collective",
-    .synopsis = "--platform NAME (--grid CxR | --nodes N) [options]",
+    .synopsis = "(--platform NAME | --lab PLATFORM) (--grid CxR | --nodes N) [options]",
     .help = "time of one all-reduce, with the columns of nccl-tests",
     .examples = "foretrain collective --platform t1-torus --grid 64x64 --algorithm torus2d\n"
-                "foretrain collective --platform abci --nodes 272 --bytes 1MB..128MB:x2",
+                "foretrain collective --platform abci --nodes 272 --bytes 1MB..128MB:x2\n"
+                "foretrain collective --lab platforms/lab/flat-16.yaml --grid 4x4 --algorithm "
+                "torus2d --bytes 8MB --backend sim,exec",
     .options = options,
     .minimum = 0,
     .maximum = 0,

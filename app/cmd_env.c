@@ -15,7 +15,7 @@ struct part {
     char *reason; /* owned; NULL: there */
 };
 
-enum { PART_COUNT = 7 };
+enum { PART_COUNT = 9 };
 
 static struct part find_program(const char *name, const char *library, const char *need)
 {
@@ -78,11 +78,19 @@ static int show_environment(const struct request *request, struct text *out, str
     struct part part[PART_COUNT] = {
         find_platforms(),
         find_program("foretrain-sim", BUILD_SIMGRID, "SimGrid (libsimgrid-dev)"),
-        find_program("foretrain-exec", BUILD_MPI, "MPI (libopenmpi-dev)"),
+        find_program("foretrain-exec", "always", ""),
         find_library("simgrid", BUILD_SIMGRID, "not found, or switched off, at build time"),
-        find_library("mpi", BUILD_MPI, "not found, or switched off, at build time"),
+        find_library("mpi", BUILD_MPI,
+                     "not found, or switched off, at build time: ranks on CPUs cannot exchange "
+                     "gradients"),
         find_library("libfyaml", BUILD_LIBFYAML, ""),
         find_library("jansson", BUILD_JANSSON, ""),
+        find_library("libjpeg", BUILD_JPEG,
+                     "JPEG images cannot be read: libjpeg62-turbo-dev was not found, or switched "
+                     "off, at build time"),
+        find_library("xxhash", BUILD_XXHASH,
+                     "packs cannot be read: libxxhash-dev was not found, or switched off, at build "
+                     "time"),
     };
     if (request->json)
         print_json(out, part);

@@ -8,6 +8,13 @@
 
 typedef int (*write_timeline)(FILE *, const struct schedule *, const struct trace *, struct err *);
 
+static int write_spans(FILE *file, const struct schedule *schedule, const struct trace *trace,
+                       struct err *err)
+{
+    (void)schedule;
+    return trace_write(file, trace, err);
+}
+
 static int write_file(const char *path, write_timeline write, const struct task *task,
                       struct err *err)
 {
@@ -43,18 +50,17 @@ static int predict(const struct request *request, struct text *out, struct err *
         const struct task *last = prediction_last(&prediction);
         print(out, &prediction.result, request->json);
         failed = write_file(request->trace, timeline_write_kineto, last, err) ||
-                 write_file(request->paje, timeline_write_paje, last, err);
+                 write_file(request->paje, timeline_write_paje, last, err) ||
+                 write_file(request->spans, write_spans, last, err);
     }
     prediction_release(&prediction);
     return failed ? -1 : 0;
 }
 
 static const struct option *const options[] = {
-    &option_set_row,        &option_backend_row,
-    &option_grain_row,      &option_json_row,
-    &option_trace_row,      &option_paje_row,
-    &option_iterations_row, &option_traced_ranks_row,
-    &option_help_row,       NULL,
+    &option_set_row,        &option_backend_row,      &option_grain_row, &option_order_row,
+    &option_json_row,       &option_trace_row,        &option_paje_row,  &option_spans_row,
+    &option_iterations_row, &option_traced_ranks_row, &option_help_row,  NULL,
 };
 
 const struct command command_predict = {

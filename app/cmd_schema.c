@@ -7,7 +7,8 @@
 #include "core/scenario.h"
 #include "core/software.h"
 
-/* One value of a result; the rows of one object stand together. */
+/* One value of an answer; the rows of one object stand together.  A type with a question mark may
+ * be null. */
 struct row {
     const char *path, *type, *help;
 };
@@ -20,6 +21,8 @@ static const struct row result_rows[] = {
     {"backend", "string", "analytic or sim"},
     {"grain", "string", "closed-form, folded, full, smoothed (with /N: N rounds merged) or coarse"},
     {"platform", "string", "name of the platform"},
+    {"platform_hash", "string",
+     "of every number of the platform and its device, and of the steps that were measured"},
     {"nodes", "integer", "nodes in use"},
     {"devices", "integer", "devices in use"},
     {"grid.columns", "integer", "ranks in a row"},
@@ -44,6 +47,7 @@ static const struct row result_rows[] = {
     {"phases[].step_time_s", "number", "one step"},
     {"epochs", "number", "of all phases"},
     {"evaluation_s", "number", "all evaluations"},
+    {"startup_s", "number", "before the first step runs at full speed, as the scenario states it"},
     {"time_to_train_s", "number", "all steps and evaluations"},
     {"bound_by", "string", "compute, communication or input"},
     {"sentence", "string", "the same in words"},
@@ -51,7 +55,52 @@ static const struct row result_rows[] = {
     {"warnings[]", "string", "what makes the result doubtful"},
 };
 
-enum { RESULT_ROWS = sizeof(result_rows) / sizeof(*result_rows) };
+static const struct row validation_rows[] = {
+    {"schema", "string", "foretrain/validation/1"},
+    {"version", "string", "of foretrain"},
+    {"scenario_sha256", "string?", "of the scenario's text and the overrides; null without a job"},
+    {"schedule_hash", "string", "of the schedule of both sides"},
+    {"platform", "string?", "that the prediction is for; null without a job"},
+    {"backend", "string", "of the prediction: analytic or sim"},
+    {"grain", "string", "of the prediction, as in a result"},
+    {"device", "string?", "that was run: cpu, cpu-naive, cuda or replay; null when nothing was"},
+    {"lab", "boolean", "it ran in the platform's lab"},
+    {"ranks", "integer", "ranks that were measured"},
+    {"measured_steps", "integer", "training steps behind each median"},
+    {"step_times_s[]", "number", "each of them, in their order"},
+    {"error_of", "string", "what errors are relative to: median, or lower quartile (in a lab)"},
+    {"step_interval_s[]", "number",
+     "90 % interval of the predicted step time: low, then high; empty without GSL, or when the "
+     "prediction was read from a file"},
+    {"inside_interval", "boolean", "the measured step lies in it"},
+    {"tolerance", "number", "on the step's error, as a fraction"},
+    {"verdict", "string", "of the step time: pass, fail or disturbed"},
+    {"rows[].group", "string", "step, kind, lane, part or collective"},
+    {"rows[].name", "string", "what took the time"},
+    {"rows[].predicted_s", "number", "in one step"},
+    {"rows[].measured_s", "number", "median over the steps"},
+    {"rows[].lower_quartile_s", "number", "lower quartile over the steps"},
+    {"rows[].error", "number?",
+     "of the prediction, relative to what error_of says; null where either took no time"},
+    {"late_s", "number?", "how late device replay ended its steps, mean; null for others"},
+    {"latest_s", "number?", "the same of the step that ended latest"},
+    {"trace_error_s", "number?", "how far the clocks of two ranks may be apart"},
+    {"steal", "number?", "part of the processors' time that the host had meanwhile"},
+    {"foreign", "number?", "part of it that other processes of this machine had"},
+    {"idle", "number?", "part of it that nobody had"},
+    {"drops", "integer?", "packets that a lab's links threw away; null without a lab"},
+    {"retransmits", "integer?", "TCP segments that a lab's hosts sent again; null without a lab"},
+};
+
+/* What is not read from a file, but printed. */
+static const struct answer {
+    const char *title;
+    const struct row *row;
+    int32_t count;
+} answers[] = {
+    {"foretrain/result/1", result_rows, sizeof(result_rows) / sizeof(*result_rows)},
+    {"foretrain/validation/1", validation_rows, sizeof(validation_rows) / sizeof(*validation_rows)},
+};
 
 static bool same_name(const struct row *a, const struct row *b, size_t skip)
 {
@@ -60,13 +109,28 @@ static bool same_name(const struct row *a, const struct row *b, size_t skip)
            !strncmp(a->path + skip, b->path + skip, length);
 }
 
+static void put_type(struct json *json, const char *type)
+{
+    size_t length = strcspn(type, "?");
+    char *name = base_format("%.*s", (int)length, type);
+    if (type[length]) {
+        struct json *both = json_new_array();
+        json_append_text(both, name);
+        json_append_text(both, "null");
+        json_put(json, "type", both);
+    } else {
+        json_put_text(json, "type", name);
+    }
+    free(name);
+}
+
 /* The schema of what @row (@count) have in common: their first @skip characters. */
 static struct json *describe(const struct row *row, int32_t count, size_t skip)
 {
     struct json *json = json_new_object();
     const char *rest = row->path + skip;
     if (!*rest) {
-        json_put_text(json, "type", row->type);
+        put_type(json, row->type);
         json_put_text(json, "description", row->help);
     } else if (*rest == '[') {
         json_put_text(json, "type", "array");
@@ -91,11 +155,11 @@ static struct json *describe(const struct row *row, int32_t count, size_t skip)
     return json;
 }
 
-static void print_result_schema(struct text *out)
+static void print_answer_schema(struct text *out, const struct answer *answer)
 {
-    struct json *json = describe(result_rows, RESULT_ROWS, 0);
+    struct json *json = describe(answer->row, answer->count, 0);
     json_put_text(json, "$schema", "https://json-schema.org/draft/2020-12/schema");
-    json_put_text(json, "title", "foretrain/result/1");
+    json_put_text(json, "title", answer->title);
     json_print(out, json);
     json_free(json);
 }
@@ -149,28 +213,34 @@ static void print_table_manual(struct text *out, const struct field_table *table
     }
 }
 
-static void print_result_manual(struct text *out)
+static void print_answer_manual(struct text *out, const struct answer *answer)
 {
-    for (int32_t i = 0; i < RESULT_ROWS; i++)
-        add_entry(out, "", result_rows[i].path, result_rows[i].type, "", result_rows[i].help);
+    for (int32_t i = 0; i < answer->count; i++) {
+        const struct row *row = &answer->row[i];
+        char *type = base_format("%.*s%s", (int)strcspn(row->type, "?"), row->type,
+                                 strchr(row->type, '?') ? " or null" : "");
+        add_entry(out, "", row->path, type, "", row->help);
+        free(type);
+    }
 }
 
 static int schema(const struct request *request, struct text *out, struct err *err)
 {
-    static const char *const words[] = {"scenario", "platform", "device",
-                                        "software", "result",   NULL};
+    static const char *const words[] = {"scenario", "platform",   "device", "software",
+                                        "result",   "validation", NULL};
+    enum { TABLES = 4 };
     const struct field_table *const tables[] = {&scenario_table, &platform_table, &device_table,
-                                                &software_table, NULL};
+                                                &software_table};
     const char *given = request->argument.item[0];
     int32_t kind = 0;
     while (words[kind] && strcmp(words[kind], given) != 0)
         kind++;
     if (!words[kind])
         return option_unknown(err, "schema", given, words);
-    if (!tables[kind] && request->manual)
-        print_result_manual(out);
-    else if (!tables[kind])
-        print_result_schema(out);
+    if (kind >= TABLES && request->manual)
+        print_answer_manual(out, &answers[kind - TABLES]);
+    else if (kind >= TABLES)
+        print_answer_schema(out, &answers[kind - TABLES]);
     else if (request->manual)
         print_table_manual(out, tables[kind], "");
     else
@@ -182,7 +252,7 @@ static const struct option *const options[] = {&option_manual_row, &option_help_
 
 const struct command command_schema = {
     .name = "schema",
-    .synopsis = "scenario | platform | device | software | result  [options]",
+    .synopsis = "scenario | platform | device | software | result | validation  [options]",
     .help = "the JSON Schema of a file, for editors and programs",
     .examples = "foretrain schema scenario > foretrain.schema.json",
     .options = options,

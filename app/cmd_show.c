@@ -65,6 +65,10 @@ static int show_collective(const struct request *request, struct text *out, stru
     enum { RANK_LIMIT = 64 };
     if (request->ranks < 1 || request->ranks > RANK_LIMIT)
         return err_add_code(err, 64, "--ranks: from 1 to %d", RANK_LIMIT);
+    if (request->algorithm == ALGORITHM_MPI)
+        return err_add_code(err, 64,
+                            "--algorithm: mpi has no rounds to show: what the MPI library does is "
+                            "known only to it");
     if (request->algorithm == ALGORITHM_NCCL)
         return err_add_code(err, 64,
                             "--algorithm: nccl has no rounds to show; 'foretrain "

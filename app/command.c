@@ -13,7 +13,7 @@ static bool is_marked(const char *text)
 
 int command_finish(struct text *out, struct err *err)
 {
-    int32_t code = err->count ? err->exit_code : 0;
+    int32_t code = err->exit_code; /* set without a message when a child has said all */
     if (err->text)
         fprintf(stderr, "%s%s", is_marked(err->text) ? "" : "error: ", err->text);
     if (out->length && (fwrite(out->data, 1, (size_t)out->length, stdout) != (size_t)out->length ||
@@ -60,19 +60,25 @@ static int check_arguments(const struct command *command, const struct request *
     return 0;
 }
 
+static void run_one(const char *program, const struct command *command, int argc, char **argv,
+                    struct text *out, struct err *err)
+{
+    struct request request = request_default();
+    if (!option_parse(command->options, argc, argv, &request, &request.argument, err)) {
+        if (request.help)
+            print_help(out, program, command);
+        else if (!check_arguments(command, &request, err))
+            command->run(&request, out, err);
+    }
+    option_release(command->options, &request);
+    option_list_release(&request.argument);
+}
+
 int command_main(const char *program, const struct command *command, int argc, char **argv)
 {
     struct text out = {0};
     struct err err = {0};
-    struct request request = request_default();
-    if (!option_parse(command->options, argc, argv, &request, &request.argument, &err)) {
-        if (request.help)
-            print_help(&out, program, command);
-        else if (!check_arguments(command, &request, &err))
-            command->run(&request, &out, &err);
-    }
-    option_release(command->options, &request);
-    option_list_release(&request.argument);
+    run_one(program, command, argc, argv, &out, &err);
     return command_finish(&out, &err);
 }
 
@@ -86,44 +92,56 @@ static void print_list(struct text *out, const char *program, const struct comma
 
 static int refuse(const char *given, const struct command *const *list, struct err *err)
 {
-    enum { COMMAND_LIMIT = 15 };
+    enum { COMMAND_LIMIT = 30 };
     const char *names[COMMAND_LIMIT + 1] = {0};
     for (int32_t i = 0; i < COMMAND_LIMIT && list[i]; i++)
         names[i] = list[i]->name;
     return option_unknown(err, given[0] == '-' ? "option" : "command", given, names);
 }
 
-static int run_found(const char *program, const struct command *command, int argc, char **argv)
+static void run_found(const char *program, const struct command *command, int argc, char **argv,
+                      struct text *out, struct err *err)
 {
-    if (!command->sub)
-        return command_main(program, command, argc, argv);
+    if (!command->sub) {
+        run_one(program, command, argc, argv, out, err);
+        return;
+    }
     char *longer = base_format("%s %s", program, command->name);
-    int code = command_dispatch(longer, command->sub, argc, argv);
+    command_answer(longer, command->sub, argc, argv, out, err);
     free(longer);
-    return code;
 }
 
-int command_dispatch(const char *program, const struct command *const *list, int argc, char **argv)
+void command_answer(const char *program, const struct command *const *list, int argc, char **argv,
+                    struct text *out, struct err *err)
 {
-    struct text out = {0};
-    struct err err = {0};
     if (argc < 1) {
-        print_list(&out, program, list);
-        fputs(out.data, stderr);
-        text_release(&out);
-        return 64;
+        struct text known = {0};
+        print_list(&known, program, list);
+        err_add_code(err, 64, "which command?\n\n%s", known.data);
+        text_release(&known);
+        return;
     }
     bool help = !strcmp(argv[0], "help") || !strcmp(argv[0], "--help") || !strcmp(argv[0], "-h");
     const char *name = help && argc > 1 ? argv[1] : argv[0];
     for (int32_t i = 0; list[i]; i++) {
         if (strcmp(list[i]->name, name) != 0)
             continue;
-        return help ? run_found(program, list[i], 1, (char *[]){"--help", NULL})
-                    : run_found(program, list[i], argc - 1, argv + 1);
+        if (help)
+            run_found(program, list[i], 1, (char *[]){"--help", NULL}, out, err);
+        else
+            run_found(program, list[i], argc - 1, argv + 1, out, err);
+        return;
     }
     if (help && argc < 2)
-        print_list(&out, program, list);
+        print_list(out, program, list);
     else
-        refuse(name, list, &err);
+        refuse(name, list, err);
+}
+
+int command_dispatch(const char *program, const struct command *const *list, int argc, char **argv)
+{
+    struct text out = {0};
+    struct err err = {0};
+    command_answer(program, list, argc, argv, &out, &err);
     return command_finish(&out, &err);
 }

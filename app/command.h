@@ -29,7 +29,8 @@ struct command {
 /** Those of foretrain, each in a file of its own. */
 extern const struct command command_predict, command_show, command_check, command_collective,
     command_schema, command_env, command_completion, command_published, command_calibrate,
-    command_explain;
+    command_explain, command_lab, command_train, command_evaluate, command_inspect, command_data,
+    command_validate, command_import;
 
 /** The same, NULL-terminated, in the order of help. */
 extern const struct command *const commands[];
@@ -39,9 +40,13 @@ extern const struct command *const commands[];
  * @return the exit code. */
 int command_main(const char *program, const struct command *command, int argc, char **argv);
 
-/** Find @argv[0] among the NULL-terminated @list and run it with the rest.  "help" and --help list
- * them, "help NAME" is "NAME --help"; without words they are listed on stderr.
- * @return the exit code: 64 without words or for an unknown command. */
+/** Find @argv[0] among the NULL-terminated @list and run it with the rest, into @out and @err.
+ * "help" and --help list them, "help NAME" is "NAME --help"; no words or an unknown command are a
+ * message with exit code 64. */
+void command_answer(const char *program, const struct command *const *list, int argc, char **argv,
+                    struct text *out, struct err *err);
+
+/** The same, printing the result on stdout and messages on stderr.  @return the exit code. */
 int command_dispatch(const char *program, const struct command *const *list, int argc, char **argv);
 
 /** Print @out on stdout and the messages of @err on stderr, and release both.

@@ -18,10 +18,15 @@ static int read_point(const struct request *request, struct job *job, struct poi
             return err_add_code(err, 64, "missing JOB; --help says more");
         if (job_read(job, request->argument.item[0], request->set.item, request->set.count, err))
             return -1;
-        return job_point(job, request->baseline ? JOB_BASELINE : request->phase, point, err);
+        return job_point(job, request->baseline ? JOB_BASELINE : request->phase, point, err) ||
+                       point_set_order(point, job->platform, job->scenario.allreduce.algorithm,
+                                       (enum rank_order)request->order, err)
+                   ? -1
+                   : 0;
     }
     double bytes;
-    struct placement placement = {.nodes = request->nodes};
+    struct placement placement = {.nodes = request->nodes,
+                                  .order = (enum rank_order)request->order};
     if (unit_parse(UNIT_BYTES, request->bytes, &bytes, err) ||
         (request->grid && grid_parse(request->grid, &placement.grid, err)))
         return -1;
@@ -57,13 +62,11 @@ static int simulate(const struct request *request, struct text *out, struct err 
 }
 
 static const struct option *const options[] = {
-    &option_set_row,          &option_phase_row,
-    &option_baseline_row,     &option_collective_row,
-    &option_platform_row,     &option_grid_row,
-    &option_nodes_row,        &option_algorithm_row,
-    &option_grain_row,        &option_iterations_row,
-    &option_traced_ranks_row, &option_no_noise_row,
-    &option_help_row,         NULL,
+    &option_set_row,        &option_phase_row,      &option_baseline_row,
+    &option_collective_row, &option_platform_row,   &option_grid_row,
+    &option_nodes_row,      &option_order_row,      &option_algorithm_row,
+    &option_grain_row,      &option_iterations_row, &option_traced_ranks_row,
+    &option_no_noise_row,   &option_help_row,       NULL,
 };
 
 static const struct command command_simulate = {

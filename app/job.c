@@ -7,6 +7,14 @@
 #include "core/iteration.h"
 #include "models/networks.h"
 
+static int64_t cluster_devices(const struct job *job)
+{
+    const struct scenario *s = &job->scenario;
+    return s->cluster.nodes * (s->cluster.devices_per_node
+                                   ? s->cluster.devices_per_node
+                                   : platform_devices_per_node(job->platform));
+}
+
 /* The part of the cluster a point uses: {0, 0} nodes and devices are never valid results. */
 static void place(const struct job *job, int32_t phase, struct point *point)
 {
@@ -47,6 +55,23 @@ static int check_grid(const struct job *job, struct err *err)
     return scenario_blame(&job->scenario, "allreduce.grid", &found, err);
 }
 
+int job_check_batches(const struct job *job, int64_t devices, struct err *err)
+{
+    const struct scenario_phase *phase = job->scenario.training.phase.item;
+    int64_t micro = job->scenario.training.micro_batch;
+    struct err found = {0};
+    for (int32_t i = 0; i < job_phases(job) && !found.count; i++) {
+        int64_t batch = phase_batch(&phase[i], devices);
+        if (phase[i].global_batch % devices)
+            err_add(&found, "%lld images cannot be shared out evenly to %lld devices",
+                    (long long)phase[i].global_batch, (long long)devices);
+        else if (micro > 0 && batch > micro && batch % micro)
+            err_add(&found, "%lld images per device are no multiple of training.micro_batch: %lld",
+                    (long long)batch, (long long)micro);
+    }
+    return found.count ? scenario_blame(&job->scenario, "training.phases", &found, err) : 0;
+}
+
 /* Whether the platform has what the scenario asks of it. */
 static int check_platform(const struct job *job, struct err *err)
 {
@@ -62,6 +87,27 @@ static int check_platform(const struct job *job, struct err *err)
         platform_fabric(job->platform, point.nodes, point.devices_per_node, point.grid, &found);
     fabric_free(fabric);
     return fabric ? 0 : scenario_blame(&job->scenario, "cluster.nodes", &found, err);
+}
+
+/* Statistics are exchanged over the links of a node, and by layers that have some. */
+static int check_norm(const struct job *job, struct err *err)
+{
+    const struct scenario *s = &job->scenario;
+    struct point point = {0};
+    struct err found = {0};
+    bool any = false;
+    place(job, JOB_LAST, &point);
+    for (int32_t i = 0; i < job->model->layer_count; i++)
+        any = any || job->model->layer[i].op == LAYER_BATCH_NORM;
+    if (s->training.norm_group > 1 && !any)
+        err_add(&found, "no effect: %s has no batch norm", s->model.network);
+    else if (point.devices_per_node % s->training.norm_group)
+        err_add(&found,
+                "groups of %lld devices do not fill a node of %d: a group lies within one node",
+                (long long)s->training.norm_group, point.devices_per_node);
+    else
+        return 0;
+    return scenario_blame(s, "training.batch_norm.group", &found, err);
 }
 
 static int apply_software(struct job *job, struct err *err)
@@ -91,7 +137,7 @@ int job_read(struct job *job, const char *path, const char *const *set, int32_t 
     if (!job->model)
         scenario_blame(s, "model.network", &found, err);
     int failed = apply_software(job, err);
-    if (!failed && job->platform && job->model && !check_grid(job, err) &&
+    if (!failed && job->platform && job->model && !check_grid(job, err) && !check_norm(job, err) &&
         !check_platform(job, err))
         return 0;
     job_release(job);
@@ -118,12 +164,19 @@ static const struct scenario_phase *find_phase(const struct job *job, int32_t ph
     return &all[(phase > 0 ? phase : job_phases(job)) - 1];
 }
 
+static int64_t micro_batch(const struct scenario *scenario, int64_t batch)
+{
+    int64_t micro = scenario->training.micro_batch;
+    return micro > 0 && micro < batch ? micro : batch;
+}
+
 static struct iteration describe(const struct job *job, const struct point *point)
 {
     return (struct iteration){
         .model = job->model,
         .scenario = &job->scenario,
-        .fusion = device_fusion(platform_device(job->platform), point->batch),
+        .fusion = device_fusion(platform_device(job->platform),
+                                micro_batch(&job->scenario, point->batch)),
         .grid = point->grid,
         .devices_per_node = point->devices_per_node,
         .batch = point->batch,
@@ -142,13 +195,25 @@ static int attach_fabric(struct point *point, const struct platform *platform, s
     return point->fabric ? 0 : -1;
 }
 
-/* What a software profile says beyond the device's speed. */
-static void follow_software(struct point *point, const struct software *software)
+struct run job_run(const struct job *job)
 {
-    if (point->fabric->nccl.version && software->nccl)
-        point->fabric->nccl.version = (int32_t)software->nccl;
-    if (point->run.noise.compute_cv == 0)
-        point->run.noise.compute_cv = software->jitter.value;
+    const struct scenario *s = &job->scenario;
+    struct run run = {
+        .device = platform_device(job->platform),
+        .iterations = 1,
+        .noise = {.compute_cv = s->noise.compute_cv,
+                  .straggler_fraction = s->noise.straggler_fraction,
+                  .straggler_slowdown = s->noise.straggler_slowdown,
+                  .seed = (uint64_t)s->seed},
+        .input_workers = s->input.workers,
+        .input_rate = s->input.rate,
+    };
+    struct point point = {0};
+    place(job, JOB_LAST, &point);
+    run.contention = platform_contention(job->platform, point.devices_per_node);
+    if (job->software && run.noise.compute_cv == 0)
+        run.noise.compute_cv = job->software->jitter.value;
+    return run;
 }
 
 int job_point(const struct job *job, int32_t phase, struct point *point, struct err *err)
@@ -158,21 +223,16 @@ int job_point(const struct job *job, int32_t phase, struct point *point, struct 
         return err_add_code(err, 64, "there is no phase %d: %s has %d", phase, s->path,
                             job_phases(job));
     place(job, phase, point);
-    point->batch = find_phase(job, phase)->batch_per_device;
+    point->batch = phase_batch(find_phase(job, phase), cluster_devices(job));
     if (attach_fabric(point, job->platform, err))
         return -1;
     struct iteration iteration = describe(job, point);
     point->schedule = iteration_build(&iteration);
-    point->run.input_workers = s->input.workers;
-    point->run.input_rate = s->input.rate;
-    point->run.noise = (struct noise){
-        .compute_cv = s->noise.compute_cv,
-        .straggler_fraction = s->noise.straggler_fraction,
-        .straggler_slowdown = s->noise.straggler_slowdown,
-        .seed = (uint64_t)s->seed,
-    };
-    if (job->software)
-        follow_software(point, job->software);
+    point->run = job_run(job);
+    point->run.fabric = point->fabric;
+    point->run.contention = platform_contention(job->platform, point->devices_per_node);
+    if (point->fabric->nccl.version && job->software && job->software->nccl)
+        point->fabric->nccl.version = (int32_t)job->software->nccl;
     return 0;
 }
 
@@ -201,13 +261,32 @@ static int complete(struct placement placement, const struct platform *platform,
     return 0;
 }
 
+/* Rows of a torus are its own; groups of the hierarchical algorithm are ranks side by side; NCCL
+ * finds its own way. */
+int point_set_order(struct point *point, const struct platform *platform, enum algorithm algorithm,
+                    enum rank_order order, struct err *err)
+{
+    if (order == RANK_ORDER_ROW)
+        return 0;
+    if (!platform_nodes(platform))
+        return err_add_code(err, 64, "--order has no effect on %s: its links are those of the grid",
+                            platform_name(platform));
+    if (algorithm == ALGORITHM_HIERARCHICAL || algorithm == ALGORITHM_NCCL)
+        return err_add_code(err, 64, "--order has no effect on algorithm %s: it goes by nodes",
+                            algorithm_names[algorithm]);
+    point->order = order;
+    fabric_set_order(point->fabric, point->grid, order);
+    return 0;
+}
+
 int point_collective(struct point *point, const struct platform *platform,
                      struct placement placement, enum algorithm algorithm, int64_t bytes,
                      struct err *err)
 {
     if (algorithm == ALGORITHM_NCCL && platform_check_nccl(platform, err))
         return -1;
-    if (complete(placement, platform, point, err) || attach_fabric(point, platform, err))
+    if (complete(placement, platform, point, err) || attach_fabric(point, platform, err) ||
+        point_set_order(point, platform, algorithm, placement.order, err))
         return -1;
     point->schedule =
         iteration_build_all_reduce(algorithm, point->grid, point->devices_per_node, bytes, err);
@@ -225,7 +304,7 @@ bool point_equal(const struct point *a, const struct point *b)
 {
     return a->nodes == b->nodes && a->devices_per_node == b->devices_per_node &&
            a->grid.columns == b->grid.columns && a->grid.rows == b->grid.rows &&
-           schedule_hash(a->schedule) == schedule_hash(b->schedule);
+           a->order == b->order && schedule_hash(a->schedule) == schedule_hash(b->schedule);
 }
 
 double job_evaluation(const struct job *job, const struct point *point, int64_t evaluations)
@@ -257,4 +336,70 @@ int grid_parse(const char *text, struct grid *grid, struct err *err)
         return err_add_code(err, 64, "--grid: expected columns x rows as in 64x32, got '%s'", text);
     *grid = (struct grid){.columns = columns, .rows = rows};
     return 0;
+}
+
+/* The job's grid counts when it is for these ranks; another one is an error, not a hint. */
+static int choose_grid(const struct scenario *s, int32_t ranks, struct grid *grid, struct err *err)
+{
+    *grid = grid_nearest_square(ranks);
+    if (!s->allreduce.columns)
+        return 0;
+    grid->columns = (int32_t)s->allreduce.columns;
+    grid->rows = (int32_t)s->allreduce.rows;
+    if (grid_ranks(*grid) == ranks)
+        return 0;
+    struct grid near = grid_nearest_square(ranks);
+    return err_add_code(err, 64,
+                        "%s: the grid of %d x %d needs %d ranks, not %d; use -n %d, or --set "
+                        "allreduce.grid.columns=%d --set allreduce.grid.rows=%d",
+                        s->path, grid->columns, grid->rows, grid_ranks(*grid), ranks,
+                        grid_ranks(*grid), near.columns, near.rows);
+}
+
+int job_check_mpi(const struct job *job, struct err *err)
+{
+    const struct scenario *s = &job->scenario;
+    if (s->allreduce.algorithm != ALGORITHM_NCCL)
+        return 0;
+    return err_add_code(err, 69,
+                        "%s: algorithm nccl is a model of NCCL, for predictions; ranks on CPUs "
+                        "exchange over MPI: use --set allreduce.algorithm=torus2d",
+                        s->path);
+}
+
+int job_training(const struct job *job, int32_t ranks, int32_t local, struct training *training,
+                 struct err *err)
+{
+    const struct scenario *s = &job->scenario;
+    if (choose_grid(s, ranks, &training->grid, err) || job_check_batches(job, ranks, err)) {
+        err->exit_code = 64;
+        return -1;
+    }
+    if (s->training.norm_group > 1)
+        return err_add_code(err, 69,
+                            "%s: batch norm over groups of devices is for predictions; each rank "
+                            "normalises alone: use --set training.batch_norm.group=1",
+                            s->path);
+    if (s->allreduce.algorithm == ALGORITHM_HIERARCHICAL && ranks % local)
+        return err_add_code(err, 64, "%s: hierarchical needs as many ranks on each machine",
+                            s->path);
+    training->plan = plan_build(s, ranks);
+    training->schedule = base_alloc(training->plan.phase_count, sizeof(*training->schedule));
+    for (int32_t i = 0; i < training->plan.phase_count; i++) {
+        struct point point = {.grid = training->grid,
+                              .devices_per_node = local,
+                              .batch = training->plan.phase[i].batch_per_device};
+        struct iteration iteration = describe(job, &point);
+        training->schedule[i] = iteration_build(&iteration);
+    }
+    return 0;
+}
+
+void training_release(struct training *training)
+{
+    for (int32_t i = 0; training->schedule && i < training->plan.phase_count; i++)
+        schedule_free(training->schedule[i]);
+    free(training->schedule);
+    plan_release(&training->plan);
+    *training = (struct training){0};
 }

@@ -32,6 +32,10 @@ int job_read(struct job *job, const char *path, const char *const *set, int32_t 
 /** Release; accepts a zeroed struct. */
 void job_release(struct job *job);
 
+/** Whether every phase's batch can be shared out to @devices devices and cut into micro-batches.
+ * @return 0, or -1 with a message located at the phases. */
+int job_check_batches(const struct job *job, int64_t devices, struct err *err);
+
 /** The number of phases. */
 int32_t job_phases(const struct job *job);
 
@@ -46,6 +50,7 @@ struct point {
     int32_t nodes, devices_per_node;
     struct grid grid;
     bool grid_chosen;          /**< the user gave none, and it matters */
+    enum rank_order order;     /**< of a cluster */
     int64_t batch;             /**< images per device; 0: not a training step */
     struct fabric *fabric;     /**< owned */
     struct schedule *schedule; /**< owned, sealed */
@@ -57,18 +62,52 @@ struct point {
  * @return 0, or -1: no such phase (exit code 64), more nodes or devices than the platform has. */
 int job_point(const struct job *job, int32_t phase, struct point *point, struct err *err);
 
+/** A whole training run on real ranks.  Start from {0}. */
+struct training {
+    struct grid grid;
+    struct plan plan;           /**< owned */
+    struct schedule **schedule; /**< (plan.phase_count) owned, sealed */
+};
+
+/** What a back end needs besides schedule and fabric: device, input and noise.  Borrows from
+ * @job. */
+struct run job_run(const struct job *job);
+
+/** Whether ranks on CPUs can exchange gradients as the job says.
+ * @return 0, or -1: algorithm nccl (exit code 69). */
+int job_check_mpi(const struct job *job, struct err *err);
+
+/** Build the schedules of all phases for @ranks ranks, @local of them on each machine, into zeroed
+ * @training.  Borrows from @job.  The platform says nothing here but how kernels are merged.
+ * @return 0, or -1: a grid of the job that does not hold the ranks, a batch that cannot be shared
+ * out to them, an algorithm that cannot run on them (exit code 64), what only predictions know:
+ * batch norm over groups of devices (69). */
+int job_training(const struct job *job, int32_t ranks, int32_t local, struct training *training,
+                 struct err *err);
+
+/** Release; accepts a zeroed struct. */
+void training_release(struct training *training);
+
 /** Which ranks take part in a single collective. */
 struct placement {
     int32_t nodes;    /**< 0: as many as the grid needs */
     struct grid grid; /**< 0 x 0: nearest to a square */
+    enum rank_order order;
 };
 
 /** Build one all-reduce of @bytes into zeroed @point.  Borrows from @platform.
  * @return 0, or -1: neither grid nor nodes given (exit code 64), a grid that does not fill nodes or
- * does not fit the platform, an algorithm that cannot run on it. */
+ * does not fit the platform, an algorithm that cannot run on it, an order of ranks that has no
+ * effect there. */
 int point_collective(struct point *point, const struct platform *platform,
                      struct placement placement, enum algorithm algorithm, int64_t bytes,
                      struct err *err);
+
+/** Let the ranks of @point fill the nodes of a cluster in @order; its all-reduces are by
+ * @algorithm.
+ * @return 0, or -1 (exit code 64): an order that has no effect there. */
+int point_set_order(struct point *point, const struct platform *platform, enum algorithm algorithm,
+                    enum rank_order order, struct err *err);
 
 /** Release; accepts a zeroed struct. */
 void point_release(struct point *point);

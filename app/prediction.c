@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "app/uncertainty.h"
+#include "core/cost.h"
+#include "core/device_table.h"
 
 static int make_tasks(struct prediction *prediction, const struct request *request, struct err *err)
 {
@@ -90,9 +92,51 @@ static void add_assumed(void *context, const struct quantity *quantity, enum uni
     add_assumption(context, text.data);
 }
 
+/* How much of what is computed was seen to take that long, and by whom. */
+static void add_measured(struct prediction *prediction)
+{
+    const struct device *device = platform_device(prediction->job.platform);
+    const struct schedule *schedule = prediction_last(prediction)->point.schedule;
+    double all = 0, known = 0;
+    if (device->measured.steps.count == 0)
+        return;
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        const struct step *step = &schedule->step[id];
+        double seconds = step->kind == STEP_COMPUTE ? cost_compute(device, step) : 0;
+        all += seconds;
+        if (step->kind == STEP_COMPUTE && device_measured(device, step) >= 0)
+            known += seconds;
+    }
+    add_assumption(&prediction->result,
+                   base_format("%.0f %% of the computing time is of steps measured one by one, the "
+                               "rest of the roofline (%s)",
+                               all > 0 ? 100 * known / all : 0,
+                               device->measured.source ? device->measured.source : "no source"));
+}
+
+/* Numbers of 16 bits are converted on their way, which takes about as long as they save where ranks
+ * talk through memory. */
+static void add_payload(struct prediction *prediction)
+{
+    int32_t measured = platform_payload(prediction->job.platform);
+    int32_t travels = prediction->job.scenario.model.gradients;
+    if (measured < 0 || measured == travels || prediction->result.devices < 2)
+        return;
+    const char *conversion = measured == DTYPE_FP32  ? "whose conversion is not in the prediction"
+                             : travels == DTYPE_FP32 ? "without the conversion in the prediction"
+                                                     : "whose conversion is another";
+    add_assumption(&prediction->result,
+                   base_format("links were measured with gradients in %s; those of the job travel "
+                               "in %s, %s: foretrain calibrate cluster --gradients %s",
+                               dtype_names[measured], dtype_names[travels], conversion,
+                               dtype_names[travels]));
+}
+
 static void list_assumptions(struct prediction *prediction)
 {
     struct result *result = &prediction->result;
+    add_measured(prediction);
+    add_payload(prediction);
     platform_each_quantity(prediction->job.platform, add_assumed, result);
     const struct point *last = &prediction_last(prediction)->point;
     if (last->grid_chosen)
@@ -134,7 +178,7 @@ static void list_warnings(struct prediction *prediction)
                              "expected to take"));
 }
 
-/* The run as a whole: every phase's steps, then the evaluations. */
+/* The run as a whole: start-up, every phase's steps, and the evaluations. */
 static void sum_up(struct prediction *prediction)
 {
     struct result *result = &prediction->result;
@@ -142,7 +186,8 @@ static void sum_up(struct prediction *prediction)
     result->plan = plan_build(&prediction->job.scenario, result->devices);
     result->phase_step_time = base_alloc(result->plan.phase_count, sizeof(double));
     result->evaluation_s = job_evaluation(&prediction->job, &last->point, result->plan.evaluations);
-    result->time_to_train_s = result->evaluation_s;
+    result->startup_s = prediction->job.scenario.training.startup;
+    result->time_to_train_s = result->startup_s + result->evaluation_s;
     for (int32_t i = 0; i < result->plan.phase_count; i++) {
         result->phase_step_time[i] = trace_step_time(prediction->task[i].trace);
         result->time_to_train_s += (double)result->plan.phase[i].steps * result->phase_step_time[i];
@@ -158,6 +203,7 @@ static void conclude(struct prediction *prediction)
     result->platform = base_copy(platform_name(prediction->job.platform));
     memcpy(result->sha256, result->scenario->sha256, sizeof(result->sha256));
     result->schedule_hash = schedule_hash(last->point.schedule);
+    result->platform_hash = platform_hash(prediction->job.platform);
     memcpy(result->backend, last->trace->backend, sizeof(result->backend));
     memcpy(result->grain, last->trace->grain, sizeof(result->grain));
     result->grid = last->point.grid;

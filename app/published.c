@@ -47,6 +47,8 @@ static const struct column columns[] = {
     NUMBER("per_acc_batch", batch, false),
     NUMBER("steps_per_epoch", steps_per_epoch, false),
     NUMBER("step_ms", step_ms, true),
+    NUMBER("ips", rate, false),
+    NUMBER("ips_per_acc", device_rate, false),
     NUMBER("epochs_mean", epochs, false),
     NUMBER("ttt_min_scored", train_min, false),
     NUMBER("trust", trust, false),
@@ -56,8 +58,8 @@ static const struct column columns[] = {
 enum { COLUMN_COUNT = sizeof(columns) / sizeof(*columns) };
 
 /* Known columns that no prediction needs: not worth a note. */
-static const char *const descriptive[] = {"tier",  "series", "ips",    "ips_per_acc", "ttt_min_std",
-                                          "notes", "year",   "source", NULL};
+static const char *const descriptive[] = {"tier", "series", "ttt_min_std", "notes",
+                                          "year", "source", NULL};
 
 /* Where reading stands. */
 struct reader {

@@ -36,10 +36,13 @@ struct published_row {
     double node_bandwidth;      /**< node_inter_Gbps: all NICs together [Gb/s] */
     double global_batch, batch; /**< images; per device */
     double steps_per_epoch, step_ms, epochs;
-    double train_min;       /**< ttt_min_scored: from start to target accuracy [min] */
-    double trust;           /**< 3: several runs that agree on known hardware; less: doubts */
-    double eval_s, first_s; /**< eval_s_total and warmup_excess_s */
+    double rate, device_rate; /**< ips of all devices, and of one [images/s] */
+    double train_min;         /**< ttt_min_scored: from start to target accuracy [min] */
+    double trust;             /**< 3: several runs that agree on known hardware; less: doubts */
+    double eval_s, first_s;   /**< eval_s_total and warmup_excess_s */
 };
+
+enum { PUBLISHED_EPOCH = 1281167 /**< images of ImageNet's training set */ };
 
 /** All rows.  Start from {0}; release with published_release(). */
 struct published {

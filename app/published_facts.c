@@ -31,6 +31,11 @@ static const struct usual {
     {"H200", false, 8, "NVLink4", 900, 8, 400},
     {"L40S", true, 0, "PCIe4", 64, 2, 200},
     {"L40", true, 0, "PCIe4", 64, 1, 200},
+    {"A40", true, 0, "PCIe4", 64, 0, 0},
+    {"A10G", true, 0, "PCIe4", 64, 0, 0},
+    {"A5000", true, 0, "PCIe4", 64, 0, 0},
+    {"L4", true, 0, "PCIe4", 64, 0, 0},
+    {"RTX4090", true, 0, "PCIe4", 64, 0, 0},
 };
 
 /* Efficiencies: what NCCL reckons with, over the data sheet's figure of the same link. */
@@ -190,6 +195,11 @@ static const struct rule {
     {"H200", "", "", 0, "h200-sxm-141gb"},
     {"L40S", "", "", 0, "l40s"},
     {"L40", "", "", 0, "l40"},
+    {"L4", "", "", 0, "l4"},
+    {"A40", "", "", 0, "a40"},
+    {"A10G", "", "", 0, "a10g"},
+    {"A5000", "", "", 0, "a5000"},
+    {"RTX4090", "", "", 0, "rtx-4090"},
     {"P100", "", "", 0, "p100-sxm2-16gb"},
     {"P40", "", "", 0, "p40"},
 };

@@ -17,7 +17,6 @@ static_assert(sizeof(published_role_names) / sizeof(*published_role_names) ==
 
 enum {
     GRADIENT_BYTES = 51114064, /* of ResNet-50 in half precision */
-    TRAIN_IMAGES = 1281167,
     NODE_LIMIT = 100000,
     NODE_DEVICE_LIMIT = 64,
     BATCH_LIMIT = 100000,
@@ -216,7 +215,7 @@ static void write_platform(struct published_job *job, const struct published_row
         known.intra_bandwidth = 64e9;
         known.assumed_link = true;
     }
-    text_add(out, "version: 1\nname: %s\ndescription: \"%s, MLPerf Training %s\"\n",
+    text_add(out, "version: 1\nname: \"%s\"\ndescription: \"%s, MLPerf Training %s\"\n",
              job->platform_name, job->platform_name, row->round);
     text_add(out, "kind: cluster\ndevice: %s\nnodes: %d\n", device, job->nodes);
     add_node(out, row, &known, link);
@@ -258,13 +257,28 @@ static int32_t find_groups(const struct published_row *row)
     return 1;
 }
 
+/* Devices that share the statistics of batch norm. */
+static int32_t find_norm_group(const struct published_row *row)
+{
+    bool grouped = published_round(row->round) >= 1.0 && row->nodes > 1 &&
+                   row->batch <= NORM_GROUP_BATCH && (int32_t)row->per_node % 2 == 0;
+    return grouped ? 2 : 1;
+}
+
+/* MLPerf's clock starts after initialisation, so what comes on top of epochs and evaluations is the
+ * first reading of the images, of which each node reads its share. */
+static double find_startup(const struct published_job *job, const struct software *software)
+{
+    return software->startup.value / job->nodes;
+}
+
 static bool is_abci(const struct published_row *row)
 {
     return strcasestr(row->system, "abci") && row->per_node == 4;
 }
 
 static void write_scenario(struct published_job *job, const struct published_row *row,
-                           const char *place, double jitter)
+                           const char *place, const struct software *software)
 {
     struct text *out = &job->scenario;
     int32_t groups = job->groups = find_groups(row);
@@ -275,8 +289,9 @@ static void write_scenario(struct published_job *job, const struct published_row
     text_add(out,
              "training:\n  dataset: imagenet\n  phases:\n    - {epochs: %.9g, batch_per_device: "
              "%d}\n  optimizer: {name: lars, momentum: 0.9, weight_decay: 5e-5}\n"
-             "  evaluate_every: 4 epochs\n",
-             row->epochs > 0 ? row->epochs : 35.0, job->batch);
+             "  evaluate_every: 4 epochs\n  batch_norm: {group: %d}\n  startup: %.9g s\n",
+             row->epochs > 0 ? row->epochs : 35.0, job->batch, find_norm_group(row),
+             find_startup(job, software));
     if (job->devices > 1) {
         text_add(out, "allreduce:\n");
         if (is_abci(row))
@@ -290,7 +305,8 @@ static void write_scenario(struct published_job *job, const struct published_row
             text_add(out, "  bucket: %d B\n", GRADIENT_BYTES / groups + 1);
         text_add(out, "  overlap: none\n");
     }
-    text_add(out, "baseline: {nodes: 1}\nnoise: {compute_cv: %.6g %%}\n", 100 * jitter);
+    text_add(out, "baseline: {nodes: 1}\nnoise: {compute_cv: %.6g %%}\n",
+             100 * software->jitter.value);
 }
 
 /* A name that YAML and file systems take as it is. */
@@ -322,18 +338,16 @@ int published_map(struct published_job *job, const struct published_row *given, 
     job->devices = job->nodes * job->per_node;
     job->batch = (int32_t)row.batch;
     job->role = job->nodes > 1 ? PUBLISHED_CHECK : PUBLISHED_CALIBRATION;
-    job->steps_per_epoch = row.steps_per_epoch >= 1
-                               ? (int32_t)fmin(row.steps_per_epoch, TRAIN_IMAGES)
-                               : (int32_t)ceil((double)(TRAIN_IMAGES / job->devices) / job->batch);
-    job->norm_group = published_round(row.round) >= 1.0 && job->nodes > 1 &&
-                              job->batch <= NORM_GROUP_BATCH && job->per_node % 2 == 0
-                          ? 2
-                          : 1;
+    job->steps_per_epoch =
+        row.steps_per_epoch >= 1
+            ? (int32_t)fmin(row.steps_per_epoch, PUBLISHED_EPOCH)
+            : (int32_t)ceil((double)(PUBLISHED_EPOCH / job->devices) / job->batch);
     job->software = published_software(&row);
-    job->platform_name = is_abci(&row) ? base_copy("abci") : plain_name(row.system);
+    job->platform_name =
+        is_abci(&row) ? base_copy("abci") : plain_name(*row.system ? row.system : "unnamed");
     if (!is_abci(&row))
         write_platform(job, &row, &node, device);
-    write_scenario(job, &row, place, software->jitter.value);
+    write_scenario(job, &row, place, software);
     software_free(software);
     free(device);
     return 0;

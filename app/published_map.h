@@ -32,8 +32,7 @@ struct published_job {
     const char *software; /**< name of the software profile; static */
     int32_t nodes, per_node, devices, batch;
     int32_t steps_per_epoch;
-    int32_t groups;     /**< all-reduces that the gradients of a step are split into */
-    int32_t norm_group; /**< devices that share the statistics of batch norm: 1 or 2 */
+    int32_t groups; /**< all-reduces that the gradients of a step are split into */
     enum published_role role;
 };
 

@@ -109,6 +109,9 @@ static struct json *row_json(const struct published_answer *a)
     json_put_text(row, "backend", a->backend);
     json_put_text(row, "grain", a->grain);
     json_put_real(row, "exposed_communication_s", a->exposed);
+    json_put_real(row, "startup_s", a->startup);
+    json_put_real(row, "evaluation_s", a->evaluation);
+    json_put_real(row, "measured_evaluation_s", a->row->eval_s);
     json_put_real(row, "time_to_train_s", a->train);
     json_put_real(row, "measured_time_to_train_s", 60 * a->row->train_min);
     return row;

@@ -10,11 +10,6 @@
 #include "app/published_facts.h"
 #include "app/uncertainty.h"
 
-/* Seconds for one exchange of batch-norm sums between two devices of a node: written to the
- * other's memory, made visible, and waited for, as NCCL's protocol Simple does.
- * Source: NCCL 2.28.9 src/graph/tuning.cc, a ring's hop over NVLink. */
-#define NORM_EXCHANGE_S 3.4e-6
-
 static int write_text(const char *path, const struct text *text, struct err *err)
 {
     FILE *file = fopen(path, "w");
@@ -22,14 +17,6 @@ static int write_text(const char *path, const struct text *text, struct err *err
     if (file && fclose(file))
         failed = 1;
     return failed ? err_add_code(err, 73, "cannot write %s: %s", path, strerror(errno)) : 0;
-}
-
-static double norm_exchange(const struct model *model, int32_t group)
-{
-    int32_t layers = 0;
-    for (int32_t i = 0; i < model->layer_count; i++)
-        layers += model->layer[i].op == LAYER_BATCH_NORM;
-    return group > 1 ? 2 * layers * NORM_EXCHANGE_S : 0;
 }
 
 /* Until Horovod 0.21 brought one kernel for all (HOROVOD_BATCH_D2D_MEMCOPIES), each tensor was
@@ -48,8 +35,7 @@ static void conclude(struct published_answer *answer, const struct prediction *p
     const struct task *last = prediction_last(prediction);
     const struct result *result = &prediction->result;
     const struct run *run = &last->point.run;
-    double extra = norm_exchange(prediction->job.model, answer->job.norm_group) +
-                   fusion_copies(answer, prediction);
+    double extra = fusion_copies(answer, prediction);
     struct uncertainty u = uncertainty_of(&prediction->job, answer->job.nodes > 1);
     snprintf(answer->backend, sizeof(answer->backend), "%s", result->backend);
     snprintf(answer->grain, sizeof(answer->grain), "%s", result->grain);
@@ -57,9 +43,11 @@ static void conclude(struct published_answer *answer, const struct prediction *p
         result->step.time + extra * noise_expected_slowest(&run->noise, answer->job.devices);
     answer->likely = uncertainty_step(&last->point, last->trace, extra, &u);
     answer->exposed = result->step.exposed_communication;
+    answer->startup = result->startup_s;
+    answer->evaluation = result->evaluation_s;
     if (answer->row->epochs > 0)
         answer->train = answer->row->epochs * answer->job.steps_per_epoch * answer->predicted +
-                        result->evaluation_s;
+                        result->evaluation_s + result->startup_s;
 }
 
 static int predict(struct published_answer *answer, const char *path, const struct request *request,
@@ -77,6 +65,15 @@ static int predict(struct published_answer *answer, const char *path, const stru
     return failed;
 }
 
+/* Seconds of a step: as the row says, else from its images per second, over all steps of an epoch;
+ * NAN: it says neither. */
+static double measured(const struct published_row *row, const struct published_job *job)
+{
+    double rate = isnan(row->rate) ? row->device_rate * job->devices : row->rate;
+    double of_rate = rate > 0 ? PUBLISHED_EPOCH / rate / job->steps_per_epoch : NAN;
+    return isnan(row->step_ms) ? of_rate : 1e-3 * row->step_ms;
+}
+
 /* Keeps the first line. */
 static void refuse(struct published_answer *answer, struct err *refusal)
 {
@@ -91,14 +88,16 @@ int published_predict(struct published_answer *answer, const struct published_ro
     char *scenario = base_format("%s/%d.yaml", directory, row->line);
     char *platform = base_format("%s/%d-platform.yaml", directory, row->line);
     int failed = 0;
-    *answer = (struct published_answer){.row = row, .measured = 1e-3 * row->step_ms, .train = NAN};
+    *answer = (struct published_answer){.row = row, .measured = NAN, .train = NAN};
     if (published_map(&answer->job, row, platform, &refusal))
         refuse(answer, &refusal);
-    else
+    else {
+        answer->measured = measured(row, &answer->job);
         failed =
             write_text(scenario, &answer->job.scenario, err) ||
             (answer->job.platform.length && write_text(platform, &answer->job.platform, err)) ||
             predict(answer, scenario, request, err);
+    }
     free(scenario);
     free(platform);
     return failed ? -1 : 0;

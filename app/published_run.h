@@ -19,6 +19,8 @@ struct published_answer {
     double measured;        /**< [s], or NAN */
     struct interval likely; /**< 90 % of the draws [s] */
     double exposed;         /**< waiting for the exchange of gradients [s] */
+    double startup;         /**< part of the time to train [s] */
+    double evaluation;      /**< part of the time to train [s] */
     double train;           /**< predicted time to train, without evaluation's overheads [s] */
 };
 

@@ -14,19 +14,30 @@ struct request request_default(void)
         .iterations = REQUEST_CHOOSE,
         .traced_ranks = 4,
         .ranks = 4,
+        .repeats = 8,
         .image = 224,
+        .shorter = 256,
+        .traced = 4,
+        .timeout = 30,
     };
 }
 
 #define AT(member) offsetof(struct request, member)
 
+/* Without folding every rank draws its own noise; else all are as slow as the slowest is expected
+ * to be, in each iteration. */
+static bool draws_noise(const struct request *request, const struct noise *noise)
+{
+    bool noisy = noise->compute_cv > 0 || noise->straggler_fraction > 0;
+    bool each_rank = request->grain == GRAIN_AUTO || request->grain == GRAIN_FULL;
+    return noisy && each_rank && request->backend != BACKEND_ANALYTIC;
+}
+
 int32_t request_iterations(const struct request *request, const struct run *run)
 {
-    bool alike =
-        run->input_workers == 0 && run->noise.compute_cv == 0 && run->noise.straggler_fraction == 0;
     if (request->iterations != REQUEST_CHOOSE)
         return request->iterations;
-    return alike ? 1 : 2;
+    return run->input_workers == 0 && !draws_noise(request, &run->noise) ? 1 : 2;
 }
 
 const struct option option_help_row = {"help", 'h', OPTION_FLAG, AT(help), .help = "Print this"};
@@ -48,6 +59,46 @@ const struct option option_backend_row = {"backend",
                                           NULL,
                                           backend_words,
                                           "Closed form, or simulation (default when installed)"};
+const struct option option_backends_row = {
+    "backend",
+    'b',
+    OPTION_TEXT,
+    AT(backends),
+    "LIST",
+    NULL,
+    "analytic, sim (default when installed), exec (really run), or several: sim,exec"};
+const struct option option_lab_row = {
+    "lab",
+    0,
+    OPTION_TEXT,
+    AT(lab),
+    "PLATFORM",
+    NULL,
+    "The platform, built on this machine for exec to run in (see `lab`)"};
+const struct option option_order_row = {
+    "order",
+    0,
+    OPTION_WORD,
+    AT(order),
+    NULL,
+    rank_order_names,
+    "Ranks fill nodes along rows or columns of the grid (default: row)"};
+const struct option option_repeats_row = {
+    "repeats",
+    0,
+    OPTION_INTEGER,
+    AT(repeats),
+    "N",
+    NULL,
+    "Undisturbed runs to measure; the lower quartile counts (default: 8)"};
+const struct option option_gradients_row = {
+    "gradients",
+    0,
+    OPTION_WORD,
+    AT(gradients),
+    NULL,
+    dtype_names,
+    "What they travel in while they are measured; --bytes are those that travel (default: fp32)"};
 const struct option option_grain_row = {"grain",
                                         'g',
                                         OPTION_WORD,
@@ -86,6 +137,8 @@ const struct option option_baseline_row = {"baseline", 0, OPTION_FLAG, AT(baseli
                                            .help = "The baseline instead of a phase"};
 const struct option option_no_noise_row = {"no-noise", 0, OPTION_FLAG, AT(no_noise),
                                            .help = "Leave jitter and slow ranks out"};
+const struct option option_verbose_row = {"verbose", 'v', OPTION_FLAG, AT(verbose),
+                                          .help = "Say on standard error what was counted"};
 const struct option option_explain_row = {"explain", 'e', OPTION_FLAG, AT(explain),
                                           .help = "Print every value and where it comes from"};
 const struct option option_assumed_row = {"assumed", 0, OPTION_FLAG, AT(assumed),

@@ -109,6 +109,7 @@ struct table {
     const struct schedule *schedule;
     double *roof;     /* (steps) compute at the stated efficiency, without overhead [s] */
     double *overhead; /* (steps) of its kernels [s] */
+    double *norm;     /* (steps) of batch norm's exchanges [s] */
     double *exchange; /* (steps) of collectives [s] */
     double *input;    /* (steps) of decoding [s] */
     double *seconds;  /* (steps) of one draw */
@@ -123,6 +124,7 @@ static struct table table_new(const struct point *point, const struct trace *tra
     struct table t = {.schedule = schedule,
                       .roof = base_alloc(steps, sizeof(double)),
                       .overhead = base_alloc(steps, sizeof(double)),
+                      .norm = base_alloc(steps, sizeof(double)),
                       .exchange = base_alloc(steps, sizeof(double)),
                       .input = base_alloc(steps, sizeof(double)),
                       .seconds = base_alloc(steps, sizeof(double)),
@@ -132,8 +134,11 @@ static struct table table_new(const struct point *point, const struct trace *tra
     for (int32_t id = 0; id < steps; id++) {
         const struct step *step = &schedule->step[id];
         if (step->kind == STEP_COMPUTE) {
-            t.overhead[id] = step->compute.kernels * each;
-            t.roof[id] = cost_compute(point->run.device, step) - t.overhead[id];
+            double longer = 1 + point->run.contention;
+            double all = longer * cost_compute(point->run.device, step);
+            t.norm[id] = longer * step->compute.exchanges * COST_NORM_EXCHANGE;
+            t.overhead[id] = fmin(longer * step->compute.kernels * each, all - t.norm[id]);
+            t.roof[id] = all - t.overhead[id] - t.norm[id];
         } else if (step->kind == STEP_INPUT) {
             t.input[id] = run_local_seconds(&point->run, step);
         }
@@ -151,6 +156,7 @@ static void table_release(struct table *t)
 {
     free(t->roof);
     free(t->overhead);
+    free(t->norm);
     free(t->exchange);
     free(t->input);
     free(t->seconds);
@@ -196,8 +202,9 @@ static double draw(const struct table *t, const struct noise *stated, double ext
     double local = factor(rng, u->residual) * noise_expected_slowest(&noise, t->ranks);
     double network = factor(rng, u->network);
     for (int32_t id = 0; id < t->schedule->step_count; id++)
-        t->seconds[id] = local * (t->roof[id] / efficiency + overhead * t->overhead[id]) +
-                         network * t->exchange[id] + t->input[id];
+        t->seconds[id] =
+            local * (t->roof[id] / efficiency + overhead * t->overhead[id] + t->norm[id]) +
+            network * t->exchange[id] + t->input[id];
     return factor(rng, u->model) * (walk(t) + local * extra);
 }
 

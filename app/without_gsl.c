@@ -6,6 +6,8 @@
 #include <math.h>
 
 #include "app/command.h"
+#include "app/import_fit.h"
+#include "app/measure_list.h"
 #include "app/uncertainty.h"
 
 static int refuse(const struct request *request, struct text *out, struct err *err)
@@ -32,10 +34,33 @@ struct interval uncertainty_step(const struct point *point, const struct trace *
     return (struct interval){NAN, NAN};
 }
 
+int curve_fit_lines(struct curve_fit *fit, struct curve *curve, struct err *err)
+{
+    (void)fit;
+    (void)curve;
+    return err_add_code(err, 69,
+                        "times are fitted with GSL, which this foretrain was built without");
+}
+
 /* Those of both commands, so that the answer is always the same. */
 static const struct option *const options[] = {
-    &option_from_row, &option_to_row,   &option_without_row, &option_backend_row,
-    &option_json_row, &option_keep_row, &option_help_row,    NULL,
+    &option_from_row,
+    &option_to_row,
+    &option_without_row,
+    &option_backend_row,
+    &option_json_row,
+    &option_keep_row,
+    &option_directory_row,
+    &option_networks_row,
+    &option_batches_row,
+    &option_dtype_row,
+    &option_threads_row,
+    &option_device_row,
+    &option_repeats_row,
+    &option_started_row,
+    &option_lab_row,
+    &option_help_row,
+    NULL,
 };
 
 const struct command command_calibrate = {

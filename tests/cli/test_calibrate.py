@@ -2,6 +2,7 @@
 """foretrain calibrate: profiles are what the runs say, and devices are known before they run."""
 import csv
 import re
+import statistics
 import unittest
 
 import support
@@ -91,8 +92,40 @@ class Calibrate(support.Case):
                       (clean, held_up)]
         self.assertLess(abs(efficiency[1] / efficiency[0] - 1), 0.01)
 
+    def test_json_says_what_the_table_says(self):
+        text = self.calibrate("--from", RUNS, "--without", "H100")
+        result = support.answer("calibrate", "device", "--from", RUNS, "--without", "H100")
+        self.assertEqual(result["schema"], "foretrain/calibration/1")
+        self.assertIn(f"{result['runs']} runs fitted", text)
+        self.assertEqual(sum(fit["runs"] for fit in result["fits"]), result["runs"])
+        for fit in result["fits"]:
+            self.assertRegex(text, rf"(?m)^{fit['software']} +{fit['device']} .* {fit['runs']} "
+                             rf" *{100 * fit['efficiency']:.1f} %")
+        errors = sorted(abs(row["predicted_s"] / row["measured_s"] - 1)
+                        for row in result["checks"])
+        self.assertEqual({row["device"][:4] for row in result["checks"]}, {"h100"})
+        self.assertIn(f"{len(errors)} runs, median error "
+                      f"{100 * statistics.median(errors):.1f} %", text)
+        self.assertEqual(result["profiles_written"], 0)
+        written = support.answer("calibrate", "device", "--from", RUNS, "--to",
+                                 self.directory / "to")
+        self.assertEqual(written["profiles_written"], len(list((self.directory / "to").iterdir())))
+
+    def test_the_start_up_is_the_median_excess_of_a_round_or_of_its_era(self):
+        def rows(name, excess):
+            return [{**self.made_up(100 + i, 50 + i), "round": name, "warmup_excess_s": seconds}
+                    for i, seconds in enumerate(excess)]
+        table = self.table(rows("v1.0", [9, 2, 4, ""]) + rows("v2.0", [""]) + rows("v0.6", [30]) +
+                           rows("v3.0", [-3, -1]) + rows("mine", [7]))
+        result = support.answer("calibrate", "device", "--from", table, "--to",
+                                self.directory / "to")
+        self.assertEqual(result["startup_s"], {"mlperf-v0.6": 30, "mlperf-v1.0": 4,
+                                               "mlperf-v2.0": 2, "mlperf-v3.0": 0})
+        profile = (self.directory / "to" / "mlperf-v2.0.yaml").read_text(encoding="utf-8")
+        self.assertIn("median of 5 runs of its era", profile)
+
     def test_what_cannot_be_fitted_is_refused(self):
-        self.assertIn("--from", self.refused(64, "calibrate", "device"))
+        self.assertIn("--from", self.refused(64, "calibrate", "device", "--to", self.directory))
         self.assertIn("device", self.refused(64, "calibrate", "devices", "--from", RUNS))
         self.assertIn("B300", self.refused(64, "calibrate", "device", "--from", RUNS,
                                            "--without", "B300"))

@@ -7,6 +7,7 @@ import support
 from support import answer, has_simulator, run
 
 SIZE = 100_000_000
+LEAFSPINE = str(support.ROOT / "platforms" / "lab" / "leafspine-16-4to1.yaml")
 
 
 def torus_seconds(side):
@@ -32,6 +33,26 @@ class Collective(support.Case):
             yield "--backend=sim", "--grain=folded"
             if full:
                 yield "--backend=sim", "--grain=full"
+
+    def test_handing_over_shortens_uneven_rows_only(self):
+        """Two cards a node: half of a row's ranks receive from beside themselves, so they are done
+        one message of 2 MB over 6 cards of 12.4 MB/s earlier, and so begin their column; on a switch
+        all ranks are alike."""
+        if not has_simulator():
+            self.skipTest("built without SimGrid")
+        gain = {}
+        for name, grid in (("abci-mini", "6x4"), ("flat-16", "4x4")):
+            path = support.ROOT / "platforms" / "lab" / (name + ".yaml")
+            text = path.read_text(encoding="utf-8")
+            other = self.write(name + ".yaml", text.replace("eager: {value: 4 MiB",
+                                                            "eager: {value: 0 B"))
+            both = [answer("collective", "--platform", file, f"--grid={grid}", "--grain=full",
+                           "--algorithm=torus2d", "--bytes=2MB")["rows"][0]["time_s"]
+                    for file in (path, other)]
+            gain[name] = both[1] - both[0]
+        self.assertEqual(gain["flat-16"], 0)
+        self.assertGreater(gain["abci-mini"], 0.2 * 2e6 / 6 / 12.4e6)
+        self.assertLess(gain["abci-mini"], 2e6 / 6 / 12.4e6)
 
     def test_a_torus_takes_the_closed_form(self):
         for side in (8, 16, 32, 64):
@@ -74,6 +95,31 @@ class Collective(support.Case):
         result = answer("collective", "--platform=abci", "--nodes=4", "-banalytic")
         self.assertEqual(result["ranks"], 16)
 
+    def test_columns_within_leaves_load_the_uplinks_with_rows(self):
+        """Of 4 hosts on one uplink as wide as a card, each round of rows across leaves takes four
+        times as long, and rounds of columns a quarter: 2.125 times in all, without latency."""
+        for way in self.ways(full=True):
+            if "--backend=analytic" in way:
+                continue
+            row, column = (answer("collective", "--platform", LEAFSPINE, "--grid=4x4",
+                                  "--algorithm=torus2d", "--bytes=80MB", "--order", order,
+                                  *way)["rows"][0]["time_s"] for order in ("row", "column"))
+            self.assertTrue(math.isclose(column / row, 2.125, rel_tol=1e-3), (way, column / row))
+
+    def test_orders_and_labs_that_have_no_effect_are_refused(self):
+        torus = ("collective", "--grid=4x4", "--platform=t1-torus")
+        cluster = ("collective", "--grid=4x4", "--platform", LEAFSPINE)
+        self.assertIn("no effect on t1-torus", self.refused(64, *torus, "--order=column"))
+        self.assertIn("goes by nodes", self.refused(64, *cluster, "--order=column",
+                                                    "--algorithm=hierarchical"))
+        self.assertIn("without exec", self.refused(64, "collective", "--grid=4x4", "--lab",
+                                                   LEAFSPINE, "--backend=sim"))
+        self.assertIn("is the platform", self.refused(64, *cluster, "--lab=other.yaml"))
+        self.assertIn("did you mean 'exec'", self.refused(64, *cluster, "--backend=sim,exac"))
+        self.assertIn("is there twice", self.refused(64, *cluster, "--backend=sim,sim"))
+        self.assertIn("cannot be measured", self.refused(64, "collective", "--lab", LEAFSPINE,
+                                                         "--grid=4x4", "--algorithm=nccl"))
+
     def test_nccl_is_as_fast_in_both_back_ends_and_says_what_it_chose(self):
         results = [answer("collective", "--platform=generic-fat-tree", "--nodes=8",
                           "--algorithm=nccl", "--bytes=1kB..1GB:x8", *way)["rows"]
@@ -86,11 +132,45 @@ class Collective(support.Case):
                 self.assertTrue(math.isclose(row["time_s"], first["time_s"], rel_tol=1e-9), row)
                 self.assertEqual(row["choice"], first["choice"])
 
+    def test_mpi_is_refused_by_both_back_ends(self):
+        for way in ([], ["--backend=analytic"]):
+            message = self.refused(69, "collective", "--grid=4x1", "--algorithm=mpi",
+                                   "--platform=t1-ring", *way)
+            self.assertIn("algorithm mpi cannot be predicted", message)
+            self.assertEqual(message.count("--algorithm=ring"), 1)
+
     def test_nccl_is_refused_where_the_platform_says_nothing_of_it(self):
         for platform in ("t1-ring", "t1-torus"):
             message = self.refused(65, "collective", "--grid=4x1", "--algorithm=nccl",
                                    "--platform", platform)
             self.assertRegex(message, f"{platform}.yaml: error: .*section 'nccl'")
+
+    def test_gradients_of_16_bits_are_measured_and_the_table_says_so(self):
+        words = ("collective", "--grid=3x1", "--bytes=6B,60kB", "--repeats=2")
+        if run(*words, "--backend=exec").returncode == 69:
+            self.skipTest("built without MPI, or mpirun (package openmpi-bin) is missing")
+        for dtype, rest in (("fp32", "fp32 numbers: give a multiple of 4"), ("fp16", None),
+                            ("bf16", None)):
+            measured = run(*words, "--backend=exec", "--gradients", dtype)
+            if rest:
+                self.assertEqual(measured.returncode, 64)
+                self.assertIn("6 B are no " + rest, measured.stderr)
+                continue
+            self.assertEqual(measured.returncode, 0, measured.stderr)
+            self.assertEqual(measured.stdout.splitlines()[2], f"# gradients travel in {dtype}")
+            both = run(*words, "--backend=analytic,exec", "--platform=t1-ring", "--gradients",
+                       dtype)
+            self.assertEqual(both.stdout.splitlines()[2],
+                             f"# gradients travel in {dtype}: exec converts them, those that "
+                             "predict know only the bytes that travel")
+            result = answer(*words, "--backend=exec", "--gradients", dtype)
+            self.assertEqual((result["gradients"], [row["bytes"] for row in result["rows"]]),
+                             (dtype, [6, 60000]))
+        self.assertNotIn("gradients", answer(*words, "--backend=analytic", "--platform=t1-ring"))
+        self.assertNotIn("gradients", run(*words[:2], "--backend=exec", "--bytes=8B").stdout)
+        self.assertIn("no effect without exec",
+                      self.refused(64, *words, "--platform=t1-ring", "--gradients=fp16"))
+        self.assertIn("did you mean 'fp16'", self.refused(64, *words, "--gradients=fp17"))
 
     def test_faults(self):
         words = ("collective", "--platform=t1-torus")

@@ -11,11 +11,13 @@ from support import answer, has_simulator, run
 NUMBER = (int, float)
 KEYS = {
     "schema": str, "version": str, "scenario_sha256": str, "schedule_hash": str, "backend": str,
-    "grain": str, "devices": int, "grid.columns": int, "grid.rows": int, "step.time_s": NUMBER,
+    "platform_hash": str, "grain": str, "devices": int, "grid.columns": int, "grid.rows": int,
+    "step.time_s": NUMBER,
     "step.compute_s": NUMBER, "step.exposed_communication_s": NUMBER, "step.input_wait_s": NUMBER,
     "step.other_s": NUMBER, "images_per_s": NUMBER, "scaling_efficiency": NUMBER,
     "baseline.devices": int, "baseline.images_per_s": NUMBER, "phases": list, "epochs": NUMBER,
-    "time_to_train_s": NUMBER, "bound_by": str, "assumptions": list, "warnings": list,
+    "startup_s": NUMBER, "time_to_train_s": NUMBER, "bound_by": str, "assumptions": list,
+    "warnings": list,
 }
 PHASE_KEYS = {"epochs": NUMBER, "batch_per_device": int, "global_batch": int, "steps": int,
               "step_time_s": NUMBER}
@@ -67,6 +69,34 @@ class Predict(support.Case):
                 result["images_per_s"] / 16 / (base["images_per_s"] / 4), places=12)
             self.assertTrue(0 < result["scaling_efficiency"] <= 1)
 
+    def test_the_start_up_is_added_once_to_the_time_to_train(self):
+        for backend in self.backends:
+            plain = answer("predict", self.job, "--backend", backend)
+            late = answer("predict", self.job, "--backend", backend, "--set",
+                          "training.startup=1.5 min")
+            self.assertEqual((plain["startup_s"], late["startup_s"]), (0, 90))
+            self.assertAlmostEqual(late["time_to_train_s"], plain["time_to_train_s"] + 90)
+            self.assertEqual(late["step"], plain["step"])
+        self.assertIn("needs a unit", self.refused(65, "predict", self.job, "--set",
+                                                   "training.startup=90"))
+
+    def test_batch_norm_in_groups_takes_the_exchanges_of_its_sums_longer(self):
+        exchange = 53 * 2 * 3.4e-6  # of ResNet-50, forward and backward
+        for backend in self.backends:
+            times = [answer("predict", self.job, "--backend", backend, "--set", "allreduce.overlap="
+                            "none", "--set", f"training.batch_norm.group={group}")["step"]["time_s"]
+                     for group in (1, 2, 4)]
+            self.assertAlmostEqual(times[1] - times[0], exchange, delta=1e-3 * exchange)
+            self.assertAlmostEqual(times[2] - times[1], exchange, delta=1e-3 * exchange)
+
+    def test_a_group_of_batch_norm_that_cannot_be_is_refused(self):
+        for words, message in ((("group=3",), "1, 2, 4, 8"),
+                               (("group=8",), "do not fill a node of 4"),
+                               (("group=2", "model.network=vgg16"), "vgg16 has no batch norm")):
+            sets = [word for word in words[1:]] + [f"training.batch_norm.{words[0]}"]
+            text = self.refused(65, "predict", self.job, *(f"--set={word}" for word in sets))
+            self.assertIn(message, text)
+
     def test_the_simulator_is_never_faster_than_the_closed_form(self):
         if not has_simulator():
             self.skipTest("built without SimGrid")
@@ -94,6 +124,34 @@ class Predict(support.Case):
         self.assertEqual(result["grid"], {"columns": 4, "rows": 4})
         self.assertTrue(any("grid 4 x 4" in line for line in result["assumptions"]))
 
+    def test_gradients_of_another_type_than_the_links_were_measured_with(self):
+        platform = self.write("mine.yaml", f"extends: {support.ROOT}/platforms/abci.yaml\n"
+                                           "name: mine\ntransport: {payload: fp32}\n")
+
+        def notes(*words):
+            result = answer("predict", self.job, "-b", "analytic", *words)
+            return result["platform_hash"], [line for line in result["assumptions"]
+                                             if line.startswith("links were measured")]
+        mine = f"--set=cluster.platform={platform}"
+        for measured, travels, why in (
+                ("fp32", "fp16", "whose conversion is not in the prediction"),
+                ("fp32", "bf16", "whose conversion is not in the prediction"),
+                ("fp16", "fp32", "without the conversion in the prediction"),
+                ("bf16", "fp16", "whose conversion is another")):
+            self.write("mine.yaml", f"extends: {support.ROOT}/platforms/abci.yaml\n"
+                                    f"name: mine\ntransport: {{payload: {measured}}}\n")
+            words = mine, f"--set=model.precision.gradients={travels}"
+            self.assertEqual(notes(*words)[1], [
+                f"links were measured with gradients in {measured}; those of the job travel in "
+                f"{travels}, {why}: foretrain calibrate cluster --gradients {travels}"])
+            self.assertEqual(notes(mine, f"--set=model.precision.gradients={measured}")[1], [])
+            self.assertEqual(notes(*words, "--set=cluster.nodes=1",
+                                   "--set=cluster.devices_per_node=1",
+                                   "--set=allreduce={overlap: none}",
+                                   "--set=training.phases=[{epochs: 1, batch_per_device: 8}]")[1],
+                             [])
+        self.assertEqual(notes()[1], [])  # abci does not say
+
     def test_text_tells_the_same_as_json(self):
         done = run("predict", self.job, "-b", "analytic")
         result = answer("predict", self.job, "-b", "analytic")
@@ -119,6 +177,28 @@ class Predict(support.Case):
             spans.sort()
             for (_, end), (begin, _) in zip(spans, spans[1:]):
                 self.assertLessEqual(end, begin + 2e-3)  # microseconds, printed with three digits
+
+    def spans(self, *words):
+        """How many steps a trace has."""
+        path = self.directory / "trace.json"
+        answer("predict", self.job, "--trace", path, *words)
+        events = json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
+        return sum(event["ph"] == "X" for event in events)
+
+    def test_one_step_is_walked_where_all_are_alike(self):
+        noise = ("--set", "noise.compute_cv=2 %")
+        once = ("--iterations", "1")
+        for backend in self.backends:
+            folded = ("-b", backend, "-g", "folded")
+            one = self.spans(*folded, *once)
+            self.assertEqual(self.spans(*folded), one)
+            self.assertEqual(self.spans(*folded, *noise), one)
+            self.assertEqual(self.spans(*folded, "--set",
+                                        "input={workers: 4, rate: 500 images/s}"), 2 * one)
+        self.assertEqual(self.spans("-b", "analytic", *noise), one)
+        if has_simulator():
+            full = ("-b", "sim", "-g", "full", *noise)
+            self.assertEqual(self.spans(*full), 2 * self.spans(*full, *once))
 
     def test_a_paje_trace_is_read_by_pj_dump(self):
         path = self.directory / "trace.paje"

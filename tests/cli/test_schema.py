@@ -44,6 +44,16 @@ class Schema(support.Case):
             with self.assertRaises(jsonschema.ValidationError, msg=wrong):
                 jsonschema.validate(job, schema("scenario"))
 
+    def test_a_platform_may_say_in_what_its_links_were_measured(self):
+        text = (ROOT / "platforms" / "abci.yaml").read_text(encoding="utf-8")
+        platform = yaml.safe_load(text)
+        for word in ("fp32", "fp16", "bf16"):
+            platform["transport"]["payload"] = word
+            jsonschema.validate(platform, schema("platform"))
+        platform["transport"]["payload"] = "fp17"
+        with self.assertRaises(jsonschema.ValidationError):
+            jsonschema.validate(platform, schema("platform"))
+
     def test_a_result_conforms_and_has_nothing_else(self):
         result, described = answer("predict", self.job, "-banalytic"), schema("result")
         jsonschema.validate(result, described)
@@ -57,6 +67,10 @@ class Manual(unittest.TestCase):
         manual = run("schema", "scenario", "--man").stdout
         for word in ("cluster.nodes", "training.phases", "allreduce.bucket"):
             self.assertIn(word, manual)
+
+    def test_payload_is_in_the_manual(self):
+        self.assertRegex(run("schema", "platform", "--man").stdout,
+                         r"(?m)^\*transport\.payload\* \(word\)\n\tthe type in which gradients")
 
     def test_an_unknown_schema_is_refused(self):
         self.assertEqual(run("schema", "scenarios").returncode, 64)

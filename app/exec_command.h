@@ -1,0 +1,10 @@
+#pragma once
+
+/** @file
+ * The commands of foretrain-exec.  All ranks run them together; rank 0 alone fills the result.
+ */
+
+#include "app/command.h"
+
+/** Each in a file of its own. */
+extern const struct command exec_train, exec_evaluate, exec_collective, exec_measure;

@@ -1,0 +1,24 @@
+#pragma once
+
+/** @file
+ * The sizes that --bytes asks for: "100MB", "1MB,10MB", "1MB..64MB:x2".
+ */
+
+#include <stdint.h>
+
+#include "core/err.h"
+
+/** Start from {0}; release with sizes_release(). */
+struct sizes {
+    int64_t *item; /**< (count) [bytes]; owned */
+    int32_t count;
+    int64_t capacity;
+};
+
+/** Append what @text asks for.
+ * @return 0, or -1 with exit code 64: no size, less than 1 B or 9 EB and more, a range without a
+ * factor above 1, more than 1000 sizes. */
+int sizes_read(struct sizes *sizes, const char *text, struct err *err);
+
+/** Release; the struct may be used again. */
+void sizes_release(struct sizes *sizes);

@@ -1,0 +1,93 @@
+#pragma once
+
+/** @file
+ * A prediction against a measurement: two traces of one schedule, joined step by step.
+ *
+ * Of the prediction the last iteration counts, of the measurement every one but the first.
+ */
+
+#include <stdbool.h>
+
+#include "core/base.h"
+#include "core/err.h"
+#include "core/report.h"
+#include "core/schedule.h"
+#include "core/trace.h"
+
+/** What a row is about. */
+enum validate_group {
+    VALIDATE_STEP,       /**< the whole step, from the end of one iteration to the next one's */
+    VALIDATE_KIND,       /**< all steps of one kind, mean over the ranks */
+    VALIDATE_LANE,       /**< what one lane is busy, likewise */
+    VALIDATE_PART,       /**< a part of the step, on the rank that ends last: core/report.h */
+    VALIDATE_COLLECTIVE, /**< one collective: from the last rank's entering to the last one's
+                              leaving */
+    VALIDATE_GROUP_COUNT
+};
+
+/** "step", "kind", "lane", "part", "collective". */
+const char *validate_group_name(enum validate_group group);
+
+/** One thing that both took time for [s]. */
+struct validate_row {
+    enum validate_group group;
+    const char *name;   /**< "forward", "bucket 0 row reduce-scatter"; borrowed */
+    double predicted_s; /**< in the last iteration */
+    double measured_s;  /**< median over the iterations */
+    double quartile_s;  /**< the lower one: what disturbs can only lengthen */
+    double error;       /**< of the prediction, relative to the median, in a lab to the lower
+                             quartile; NAN where either is 0 */
+};
+
+/** What is to be said of the step time. */
+enum validate_verdict {
+    VALIDATE_PASS,      /**< within the tolerance */
+    VALIDATE_FAIL,      /**< not */
+    VALIDATE_DISTURBED, /**< measured longer, but the lower quartile is within it, or others had the
+                             processors; in a lab whenever they had, unless it is predicted longer
+                             by more than the tolerance: try again when less runs */
+    VALIDATE_VERDICT_COUNT
+};
+
+/** "pass", "fail", "disturbed". */
+const char *validate_verdict_name(enum validate_verdict verdict);
+
+/** The comparison.  Release with validation_release(). */
+struct validation {
+    double tolerance;         /**< on the step's error, as a fraction */
+    bool lab;                 /**< measured in a lab: what is not its network's only disturbs */
+    int32_t iterations;       /**< measured */
+    double *time;             /**< (iterations) the step times in their order [s]; owned */
+    struct validate_row *row; /**< (count) the first is the whole step; owned */
+    int32_t count;
+    double low, high; /**< the prediction's 90 % interval [s]; NAN where there is none */
+    bool inside;      /**< the measured step lies in it */
+    bool busy;        /**< others had so much of the processors, or so many packets were lost, that
+                           steps may have been longer */
+    enum validate_verdict verdict;
+};
+
+/** Whether two traces can be compared: one schedule (@schedule's, unless that is NULL), at least
+ * one predicted iteration and two measured ones, spans of that schedule's steps.
+ * @return 0, or -1 (exit code 65). */
+int validate_check(const struct schedule *schedule, const struct trace *predicted,
+                   const struct trace *measured, struct err *err);
+
+/** Compare two checked traces into @validation, whose tolerance, lab, low, high and busy are
+ * filled. Without a @schedule there is a row for the whole step only.  Names are borrowed from
+ * @schedule.
+ */
+void validate_compare(const struct schedule *schedule, const struct trace *predicted,
+                      const struct trace *measured, struct validation *validation);
+
+/** The measured iteration whose step time is nearest to the median. */
+int32_t validate_typical(const struct trace *measured);
+
+/** Append the rows for people. */
+void validation_print(struct text *out, const struct validation *validation);
+
+/** The rows, the interval and the verdict as members of @json. */
+void validation_put(struct json *json, const struct validation *validation);
+
+/** Release; accepts a zeroed struct. */
+void validation_release(struct validation *validation);

@@ -1,0 +1,246 @@
+#!/usr/bin/python3
+"""`calibrate device` on a machine that is made up: a program in place of foretrain-exec answers
+with steps whose cost is known."""
+import json
+import os
+import re
+import sys
+import unittest
+
+import support
+
+WITHOUT_GSL = support.run("calibrate", "device", "--from", "none.csv").returncode == 69
+
+# A message takes 10 us and carries 2 GB/s in fp32, 1 GB/s in types of 16 bits.  Convolutions reach 40 and 80 GFLOP/s, batch norm moves 8 GB/s, a kernel costs 5 us.
+FAKE = """#!{python}
+import json, pathlib, sys
+calls = pathlib.Path(__file__).with_name("calls")
+count = int(calls.read_text()) if calls.exists() else 0
+calls.write_text(str(count + 1))
+pathlib.Path(__file__).with_name("words").write_text(" ".join(sys.argv[1:]))
+factors = {factors!r}
+factor = factors[min(count, len(factors) - 1)]
+if factor is None:
+    print("no machine is like that", file=sys.stderr)
+    sys.exit(69)
+if sys.argv[1] == "start":  # without MPI
+    del sys.argv[1:3]
+if sys.argv[1] == "collective":
+    pairs = "--pairs" in sys.argv
+    given = [word for word in sys.argv[2:] if word != "--pairs"]
+    words = dict(zip(given[::2], given[1::2]))
+    ranks = int(words["--grid"].partition("x")[0])
+    rounds, parts = (1, 1) if pairs else (2 * (ranks - 1), ranks)
+    speed = 2e9 if words["--gradients"] == "fp32" else 1e9
+    sizes = []
+    for size in words["--bytes"].split(","):
+        size = int(size.rstrip("B"))
+        sample = dict(time_s=rounds * (1e-5 + size / parts / speed), steal=0, foreign=0,
+                      retransmits=0, disturbed=0)
+        sizes.append(dict(bytes=size, samples=[sample] * 8))
+    print(json.dumps(dict(sizes=sizes)))
+    sys.exit()
+words = dict(word.lstrip("-").split("=") for word in sys.argv[2:])
+def step(op, layer, shape, amount, flops, size, seconds):
+    return dict(name=op, op=op, layer=layer, shape=shape, dtype="fp32", amount=amount, flops=flops,
+                bytes=size, kernels=1, time_s=factor * (seconds + 5e-6), spread=0.01)
+trials = []
+for network in words["networks"].split(","):
+    for batch in map(int, words["batch"].split(",")):
+        steps = []
+        for i in range(1, 9):
+            flops, size = i * 1000000 * batch, 10000 * batch
+            steps.append(step("forward", "convolution", "conv %d" % i, batch, flops, size,
+                              flops / 80e9))
+            steps.append(step("backward-filter", "convolution", "conv %d" % i, batch, flops, size,
+                              flops / 40e9))
+            steps.append(step("forward", "batch-norm", "norm %d" % i, batch, 0, i * size,
+                              i * size / 8e9))
+        trials.append(dict(network=network, image=32, batch=batch, wall_s=1, spread=0, waited=0,
+                           input_s=0, time_s=sum(s["time_s"] for s in steps), steps=steps))
+print(json.dumps(dict(schema="foretrain/exec-measure/1", device="cpu", fusion="bn-relu", threads=1,
+                      ranks=1, trials=trials, copies=[
+                          dict(bytes=2**14, time_s=factor * 2 * 2**14 / 100e9),
+                          dict(bytes=2**26, time_s=factor * 2 * 2**26 / {copied})])))
+"""
+
+# One process answers for all ranks.
+MPIRUN = """#!/bin/sh
+while [ "$1" != "{fake}" ]; do shift; done
+exec "$@"
+"""
+
+PLATFORM = """\
+version: 1
+name: here
+description: one device
+kind: cluster
+device: {device}
+nodes: 1
+node: {{devices: 1}}
+transport:
+  inside: {{value: 0 us, source: "one device", kind: assumed}}
+  between: {{value: 0 us, source: "one device", kind: assumed}}
+"""
+
+
+@unittest.skipIf(WITHOUT_GSL, "built without GSL")
+class Machine(support.Case):
+    """The front end's part: rounds, fit, file."""
+
+    def calibrate(self, *words, factors=(1,), copied=4e9, kind="device"):
+        """Run it on a machine that answers round by round with its times by these factors, and
+        reads and writes @copied bytes/s where it copies 64 MiB."""
+        folder = self.directory / "bin"
+        folder.mkdir(exist_ok=True)
+        for old in folder.iterdir():
+            old.unlink()
+        fake = folder / "foretrain-exec"
+        fake.write_text(FAKE.format(python=sys.executable, factors=list(factors), copied=copied),
+                        encoding="utf-8")
+        mpirun = folder / "mpirun"
+        mpirun.write_text(MPIRUN.format(fake=fake), encoding="utf-8")
+        for program in (fake, mpirun):
+            program.chmod(0o755)
+        return support.run("calibrate", kind, "--batch=8,32", "--networks=resnet20", *words,
+                           FORETRAIN_LIBEXEC=str(folder), PATH=f"{folder}:{os.environ['PATH']}")
+
+    def answer(self, *words, **how):
+        """The JSON of a calibration that succeeds."""
+        done = self.calibrate("--json", *words, **how)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def rounds(self):
+        """How often the machine was asked."""
+        return int((self.directory / "bin" / "calls").read_text(encoding="utf-8"))
+
+    def test_the_fit_finds_what_the_machine_is(self):
+        file = self.directory / "mine.yaml"
+        result = self.answer("-o", file)
+        self.assertEqual((result["schema"], result["written"], result["steps"]),
+                         ("foretrain/machine-device/1", str(file), 48))
+        self.assertAlmostEqual(result["kernel_overhead_s"] / 5e-6, 1, delta=0.02)
+        text = file.read_text(encoding="utf-8")
+        peak = float(re.search(r"fp32: \{value: (\S+) GFLOP/s", text)[1])
+        classes = {(c["op"], c["layer"]): c for c in result["classes"]}
+        self.assertAlmostEqual(peak * classes["forward", "convolution"]["efficiency"] / 80, 1,
+                               delta=0.02)
+        self.assertAlmostEqual(peak * classes["backward-filter", "convolution"]["efficiency"] / 40,
+                               1, delta=0.02)
+        self.assertAlmostEqual(
+            1e-9 * result["memory_bandwidth"] * classes["forward", "batch-norm"]["efficiency"] / 8,
+            1, delta=0.02)
+        for trial in result["trials"]:
+            self.assertAlmostEqual(trial["by_classes_s"] / trial["time_s"], 1, delta=0.01)
+
+    def test_memory_is_as_fast_as_the_faster_of_steps_and_copies(self):
+        file = self.directory / "mine.yaml"
+        for copied, source in ((4e9, "the fastest that any step moved its bytes, caches included"),
+                               (20e9, "a copy of 64 MiB, read and written")):
+            result = self.answer("-o", file, copied=copied)
+            self.assertEqual([copy["bytes"] for copy in result["copies"]], [2**14, 2**26])
+            self.assertAlmostEqual(2 * 2**26 / result["copies"][1]["time_s"] / copied, 1)
+            self.assertAlmostEqual(result["memory_bandwidth"] / max(copied, 7.88e9), 1, delta=0.01)
+            value, written = re.search(r'(?m)^memory_bandwidth: {value: (\S+) GB/s, source: "(.*)", '
+                                       "kind: measured}$", file.read_text(encoding="utf-8")).groups()
+            self.assertAlmostEqual(1e9 * float(value) / result["memory_bandwidth"], 1, places=4)
+            self.assertTrue(written.startswith(source + ", measured by foretrain"), written)
+            for trial in result["trials"]:  # efficiencies are relative to it
+                self.assertAlmostEqual(trial["by_classes_s"] / trial["time_s"], 1, delta=0.01)
+        self.assertRegex(self.calibrate(copied=20e9).stdout,
+                         "the fastest step moved 7.88 GB/s, .*\n"
+                         "a copy of 16 KiB reads and writes 100 GB/s, of 64 MiB 20 GB/s\n")
+
+    def test_of_the_rounds_the_quickest_copy_counts(self):
+        result = self.answer(factors=(1.5, 1.0, 1.2, 1.01), copied=10e9)
+        self.assertAlmostEqual(2 * 2**26 / result["copies"][1]["time_s"] / 10e9, 1)
+
+    def test_links_are_measured_with_the_gradients_that_travel(self):
+        if len(os.sched_getaffinity(0)) < 2:
+            self.skipTest("one core: no two ranks exchange anything")
+        file = self.directory / "here.yaml"
+        for words, dtype, speed in (((), "fp32", 2.0), (("--gradients=fp16",), "fp16", 1.0),
+                                    (("--gradients=bf16",), "bf16", 1.0)):
+            result = self.answer("-n", "2", "-o", file, *words, kind="cluster")
+            line, = (kind for kind in result["exchanges"]
+                     if kind["kind"] == "a round of an all-reduce")
+            self.assertEqual(result["gradients"], dtype)
+            self.assertAlmostEqual(line["bandwidth"] / (1e9 * speed), 1, places=6)
+            text = file.read_text(encoding="utf-8")
+            self.assertIn(f"\ntransport:\n  payload: {dtype}\n", text)
+            self.assertRegex(text, f"bandwidth: {{value: {speed:g} GB/s, source: \"rounds of a ring "
+                             f"all-reduce of 2 ranks in {dtype} .* --gradients {dtype}\"")
+            shown = support.run("show", "platform", file)
+            self.assertIn(f"links were measured with gradients in {dtype}\n", shown.stdout)
+        said = self.calibrate("-n", "2", "--gradients=bf16", kind="cluster").stdout
+        self.assertIn("gradients travelled in bf16", said)
+
+    def test_every_number_says_where_it_is_from(self):
+        file = self.directory / "mine.yaml"
+        self.answer("-o", file)
+        platform = self.write("here.yaml", PLATFORM.format(device="./mine.yaml"))
+        shown = support.run("show", "platform", platform)
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        numbers = re.findall(r"(?m)^  (measured|assumed) +(device\S+) .*", shown.stdout)
+        self.assertGreaterEqual(len(numbers), 9)
+        for line in shown.stdout.splitlines():
+            if re.match("  measured +device", line) and "physical memory" not in line:
+                self.assertRegex(line, "measured by foretrain calibrate on .*, 20..-..-..: "
+                                 "foretrain calibrate device --device cpu --networks resnet20 "
+                                 "--batch 8,32 --threads 1")
+
+    def test_of_the_rounds_the_quickest_counts(self):
+        quiet = self.answer()
+        noisy = self.answer(factors=(1.5, 1.0, 1.2, 1.01))
+        self.assertEqual(self.rounds(), 4)
+        self.assertEqual(quiet["trials"], noisy["trials"])
+        self.assertAlmostEqual(noisy["apart"], 0.01)
+
+    def test_rounds_that_never_agree_are_disturbed(self):
+        file = self.directory / "mine.yaml"
+        done = self.calibrate("-o", file, factors=[1.2 ** -i for i in range(20)])
+        self.assertEqual((done.returncode, done.stdout), (75, ""))
+        self.assertIn("disturbed", done.stderr)
+        self.assertFalse(file.exists())
+        self.assertEqual(self.rounds(), 8)
+
+    def test_what_the_machine_says_is_passed_on(self):
+        done = self.calibrate(factors=[None])
+        self.assertEqual((done.returncode, done.stdout), (69, ""))
+        self.assertIn("no machine is like that", done.stderr)
+        done = self.calibrate(factors=[1, 0])
+        self.assertEqual(done.returncode, 70)
+        self.assertIn("did not answer", done.stderr)
+
+    def test_a_prediction_takes_what_was_measured_and_says_so(self):
+        self.answer("-o", self.directory / "mine.yaml")
+        platform = self.write("here.yaml", PLATFORM.format(device="./mine.yaml"))
+        result = support.answer(
+            "predict", self.job, "--backend=analytic", f"--set=cluster.platform={platform}",
+            "--set=cluster.nodes=1", "--set=cluster.devices_per_node=1",
+            "--set=model.precision.compute=fp32", "--set=allreduce={overlap: none}")
+        file = self.directory / "mine.yaml"
+        text = file.read_text(encoding="utf-8")
+        file.write_text(text.replace("amount: 8, ", "amount: 9, ", 1), encoding="utf-8")
+        changed = support.answer(
+            "predict", self.job, "--backend=analytic", f"--set=cluster.platform={platform}",
+            "--set=cluster.nodes=1", "--set=cluster.devices_per_node=1",
+            "--set=model.precision.compute=fp32", "--set=allreduce={overlap: none}")
+        self.assertEqual(changed["scenario_sha256"], result["scenario_sha256"])
+        self.assertNotEqual(changed["platform_hash"], result["platform_hash"])
+        note, = (a for a in result["assumptions"] if "measured one by one" in a)
+        self.assertRegex(note, r"^0 % of the computing time .*measured by foretrain calibrate")
+
+    def test_words_without_effect_are_refused(self):
+        for words in (["--to", "x"], ["--without", "V100"], ["--lab", "flat-4"], ["-n", "2"], ["--gradients", "fp16"],
+                      ["-o", "mine.txt"], ["--networks", "resnet21"], ["--batch", "0"]):
+            done = self.calibrate(*words)
+            self.assertEqual((done.returncode, done.stdout), (64, ""), words)
+        self.assertIn("--out", self.refused(64, "calibrate", "device", "--from", "x.csv", "-o",
+                                            "mine.yaml"))
+        self.assertIn("take turns", self.refused(64, "calibrate", "cluster", "-n", "4096"))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

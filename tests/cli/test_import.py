@@ -1,0 +1,290 @@
+#!/usr/bin/python3
+"""`import`: what is read from files of other tools, and that the platforms it writes are of use."""
+import importlib.util
+import random
+import unittest
+
+import support
+from support import ROOT, answer, run
+
+DATA = ROOT / "tests" / "data" / "import"
+HAS_GSL = "not in this build" not in run("calibrate", "--help").stdout
+
+
+def maker():
+    """The script that wrote the synthetic files: it knows their numbers."""
+    spec = importlib.util.spec_from_file_location("make", DATA / "make.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Case(support.Case):
+    """An import and what becomes of it."""
+
+    def take(self, kind, name, *words):
+        """The answer of an import that writes mine.yaml, which must be a platform."""
+        self.platform = self.directory / "mine.yaml"
+        told = answer("import", kind, DATA / name, "--to", self.platform, *words)
+        shown = run("show", "platform", self.platform)
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        self.assertEqual(told["written"], str(self.platform))
+        for line in shown.stdout.splitlines():  # nothing assumed goes unsaid
+            if line.endswith("assumed") and "device" not in line:
+                self.assertTrue(told["assumed"], line)
+        return told
+
+    def predict(self, nodes, devices):
+        """Seconds of a step of a small job on mine.yaml, analytic."""
+        job = support.JOB.replace("platform: abci, nodes: 4, devices_per_node: 4",
+                                  f"platform: {self.platform}, nodes: {nodes}, "
+                                  f"devices_per_node: {devices}")
+        job = job.replace("algorithm: torus2d, grid: {columns: 4, rows: 4}", "algorithm: ring")
+        path = self.write("mine-job.yaml", job.replace("compute: fp16", "compute: fp32"))
+        return answer("predict", path, "--backend=analytic")
+
+    def misread(self, kind, text, *said):
+        """The text is refused with exit code 65, the file and all of @said."""
+        path = self.write("bad.txt", text)
+        message = self.refused(65, "import", kind, path)
+        for part in ("bad.txt", *said):
+            self.assertIn(part, message)
+
+
+@unittest.skipUnless(HAS_GSL, "fits need GSL")
+class NcclTests(Case):
+    """all_reduce_perf, from made-up lines that must be found again."""
+
+    def test_the_ring_behind_the_times_is_found_again(self):
+        for name, latency, bandwidth, ranks, nodes in (("all_reduce_8.txt", 1.5e-6, 230e9, 8, 1),
+                                                       ("all_reduce_16.txt", 5e-6, 22e9, 16, 2),
+                                                       ("all_reduce_8.json", 1.8e-6, 360e9, 8, 1)):
+            result = self.take("nccl-tests", name)["result"]
+            self.assertEqual((result["ranks"], result["nodes"]), (ranks, nodes))
+            self.assertEqual(len(result["lines"]), 1)
+            self.assertLess(abs(result["bus_bandwidth_bytes_per_s"] / bandwidth - 1), 2e-3)
+            self.assertLess(abs(result["message_latency_s"] / latency - 1), 2e-3)
+
+    def test_the_platform_gives_the_times_back(self):
+        for name, ranks, nodes in (("all_reduce_8.txt", 8, 1), ("all_reduce_16.txt", 16, 2)):
+            self.take("nccl-tests", name)
+            law = maker().ring(8, 1.5e-6, 230e9) if nodes == 1 else maker().ring(16, 5e-6, 22e9)
+            rows = answer("collective", "--platform", self.platform, "--nodes", nodes, "--bytes",
+                          "8 B,1 MiB,1 GiB", "--backend", "analytic", "--grid", f"{ranks}x1")
+            for row, size in zip(rows["rows"], (8, 1 << 20, 1 << 30)):
+                self.assertLess(abs(row["time_s"] / law(size) - 1), 5e-3, row)
+
+    def test_protocols_are_told_apart(self):
+        lines = self.take("nccl-tests", "all_reduce_protocols.txt")["result"]["lines"]
+        self.assertEqual([line["to_bytes"] for line in lines], [65536, 1 << 23, 1 << 30])
+        for line, latency, bandwidth in zip(lines, (20e-6, 40e-6, 100e-6), (2e9, 20e9, 110e9)):
+            self.assertLess(abs(line["latency_s"] / latency - 1), 1e-3)
+            self.assertLess(abs(line["s_per_byte"] * bandwidth - 1), 1e-3)
+
+    def test_the_standard_deviations_are_those_of_the_errors(self):
+        make, beyond, runs = maker(), 0, 40
+        for seed in range(runs):
+            law, noise = make.ring(8, 1.5e-6, 230e9), random.Random(seed)
+            text = make.all_reduce(8, lambda size: law(size) * noise.gauss(1, 0.02))
+            path = self.write("noisy.txt", text)
+            line = answer("import", "nccl-tests", path)["result"]["lines"][-1]
+            deviation = line["s_per_byte_variance"] ** 0.5
+            beyond += abs(line["s_per_byte"] - 14 / 8 / 230e9) > 2 * deviation
+        self.assertLess(beyond, runs // 4)  # 5 % are expected, and a few for choosing the pieces
+
+    def test_a_prediction_stands_on_it(self):
+        self.take("nccl-tests", "all_reduce_16.txt")
+        self.assertGreater(self.predict(2, 8)["step"]["time_s"], 0)
+
+    def test_what_is_not_understood_says_where_and_what_to_do(self):
+        text = (DATA / "all_reduce_8.txt").read_text(encoding="utf-8")
+        self.misread("nccl-tests", "hello\nworld\n", "bad.txt:2", "all_reduce_perf")
+        self.misread("nccl-tests", text.replace("  131072  ", "  131072 x ", 1), "bad.txt:", "column 6")
+        self.misread("nccl-tests", "\n".join(line for line in text.splitlines()
+                                             if "Rank" not in line), "--ranks")
+        self.misread("nccl-tests", text.replace("#  Rank  7", "#  Rnk  7"), "all_reduce_perf")
+        self.misread("nccl-tests", '{"results": [{"size": 8}]}', "bad.txt:1:", "out_of_place")
+        self.misread("nccl-tests", '{"a": 1}', "bad.txt:1:1", "results")
+        self.refused(66, "import", "nccl-tests", self.directory / "gone.txt")
+        self.refused(64, "import", "nccl-tests", DATA / "all_reduce_8.txt", "--to", "x.yml")
+        self.refused(73, "import", "nccl-tests", DATA / "all_reduce_8.txt", "--to",
+                     self.directory / "no" / "x.yaml")
+
+
+HAS_EXPAT = "built without" not in run("import", "nccl-topo", DATA / "nccl_mesh.xml").stderr
+
+
+@unittest.skipUnless(HAS_EXPAT, "XML needs expat")
+class NcclTopology(Case):
+    """NCCL_TOPO_DUMP_FILE."""
+
+    def times(self, platform, nodes, ranks):
+        """Of a ring, by size."""
+        rows = answer("collective", "--platform", platform, "--nodes", nodes, "--bytes",
+                      "1 MiB,1 GiB", "--backend", "analytic", "--grid", f"{ranks}x1")["rows"]
+        return [row["time_s"] for row in rows]
+
+    def test_a_node_with_nvswitch_is_the_one_we_wrote_by_hand(self):
+        said = self.take("nccl-topo", "nccl_nvswitch.xml", "--nodes", "4")
+        self.assertIn("8 GPUs, 2 CPUs, 4 PCI switches", said["understood"][0])
+        self.assertIn("1 slower cards", said["understood"][1])
+        hop = 2 * 195e-9  # what dgx-a100 says of two cards' latencies, and the file does not
+        for nodes, ranks in ((1, 8), (4, 32)):
+            missing = 2 * (ranks - 1) * hop if nodes > 1 else 0
+            for ours, mine in zip(self.times("dgx-a100", nodes, ranks),
+                                  self.times(self.platform, nodes, ranks)):
+                self.assertLess(abs((mine + missing) / ours - 1), 1e-4)
+
+    def test_links_between_gpus_and_a_virtual_machine_without_speeds(self):
+        said = self.take("nccl-topo", "nccl_mesh.xml")
+        text = self.platform.read_text(encoding="utf-8")
+        self.assertIn("{link: nvlink-x2, connect: [gpu0-gpu1, gpu0-gpu2, gpu0-gpu3, gpu1-gpu2, "
+                      "gpu1-gpu3, gpu2-gpu3]}", text)
+        self.assertIn("value: 50 GB/s", text)
+        self.assertTrue(any("no speed" in line for line in said["assumed"]))
+        self.assertGreater(self.predict(1, 4)["step"]["time_s"], 0)
+
+    def test_what_is_not_understood_says_where_and_what_to_do(self):
+        self.misread("nccl-topo", "<a>\n<b>\n</a>\n", "bad.txt:3", "mismatched")
+        self.misread("nccl-topo", "<topology/>", "bad.txt:1", "NCCL_TOPO_DUMP_FILE")
+        self.misread("nccl-topo", "<system>\n<cpu/></system>", "bad.txt:1", "<gpu>")
+        self.misread("nccl-topo", "<a>" * 100, "bad.txt:1", "64 levels")
+        bomb = '<!DOCTYPE a [<!ENTITY b "c"><!ENTITY d "&b;&b;">]>\n<a>&d;</a>'
+        self.misread("nccl-topo", bomb, "entities")
+
+
+@unittest.skipUnless(HAS_EXPAT, "XML needs expat")
+class Hwloc(Case):
+    """lstopo --of xml."""
+
+    def test_gpus_and_cards_behind_switches(self):
+        said = self.take("hwloc", "hwloc_gpus.xml", "--nodes", "2")
+        self.assertEqual(said["understood"][0],
+                         "2 packages, 40 cores, 2 NUMA nodes, 4 GPUs, 2 cards, 2 PCI switches")
+        text = self.platform.read_text(encoding="utf-8")
+        for pair in ("gpu1-switch0", "gpu2-switch1", "nic1-switch1", "switch1-cpu1"):
+            self.assertIn(pair, text)
+        self.assertIn("device: v100-sxm2-16gb", text)
+        self.assertGreater(self.predict(2, 4)["step"]["time_s"], 0)
+
+    def test_without_gpus_the_cores_are_the_devices(self):
+        said = self.take("hwloc", "hwloc_cores.xml")
+        self.assertIn("devices: the 8 cores, as there is no GPU", said["assumed"])
+        text = self.platform.read_text(encoding="utf-8")
+        self.assertIn("gpu3-cpu0, gpu4-cpu1", text)
+
+    def test_what_is_not_understood_says_where_and_what_to_do(self):
+        self.misread("hwloc", "<system/>", "bad.txt:1", "lstopo --of xml")
+
+
+@unittest.skipUnless(HAS_GSL, "fits need GSL")
+class Osu(Case):
+    """osu_latency, osu_bw, osu_allreduce."""
+
+    def test_latency_and_bandwidth_of_two_ranks(self):
+        result = self.take("osu", "osu_pair.txt")["result"]
+        self.assertLess(abs(result["message_latency_s"] / 2e-6 - 1), 5e-3)
+        self.assertEqual(result["bandwidth_bytes_per_s"], 12.1e9)  # of osu_bw, not of osu_latency
+        self.assertIn("nodes: 2", self.platform.read_text(encoding="utf-8"))
+        self.take("osu", "osu_pair.txt", "--nodes", "1")
+        self.assertIn("nodes: 1", self.platform.read_text(encoding="utf-8"))
+        self.assertGreater(self.predict(1, 2)["step"]["time_s"], 0)
+
+    def test_all_reduce_needs_the_ranks_and_gives_the_times_back(self):
+        self.assertIn("--ranks N", self.refused(64, "import", "osu", DATA / "osu_allreduce.txt"))
+        self.take("osu", "osu_allreduce.txt", "--ranks", "4")
+        rows = answer("collective", "--platform", self.platform, "--nodes", 4, "--bytes",
+                      "4 B,4 MiB", "--backend", "analytic", "--grid", "4x1")["rows"]
+        for row, size in zip(rows, (4, 1 << 22)):
+            self.assertLess(abs(row["time_s"] / maker().ring(4, 3e-6, 10e9)(size) - 1), 5e-3)
+
+    def test_what_is_not_understood_says_where_and_what_to_do(self):
+        self.misread("osu", "1 2\n", "bad.txt:1", "# OSU MPI")
+        self.misread("osu", "# OSU MPI Latency Test v7.3\n1 x\n", "bad.txt:2")
+        self.misread("osu", "# OSU MPI Latency Test v7.3\n1 2.0\n", "two sizes")
+        self.misread("osu", "# OSU MPI Barrier Latency\n", "bad.txt:1", "osu_bw")
+
+
+class Ibnetdiscover(Case):
+    """The dump of an InfiniBand network."""
+
+    def test_leaves_are_racks_with_their_cables_up(self):
+        said = self.take("ibnetdiscover", "ibnetdiscover.txt", "--platform", "dgx-a100")
+        self.assertEqual(said["understood"][0], "24 nodes below 6 switches")
+        shown = run("show", "platform", self.platform).stdout
+        self.assertRegex(shown, r"rack uplink +4 a rack of 6 nodes +25 GB/s")
+        self.assertRegex(shown, r"nic +8 a node +25 GB/s +24 GB/s")  # efficiency of dgx-a100
+        self.take("ibnetdiscover", "ibnetdiscover.txt")
+        self.assertGreater(self.predict(24, 1)["step"]["time_s"], 0)
+
+    def test_tabs_as_the_program_prints_them(self):
+        text = (DATA / "ibnetdiscover.txt").read_text(encoding="utf-8")
+        tabbed = self.write("ibnetdiscover.txt", text.replace("  ", "\t\t").replace(' "', '\t"'))
+        self.assertEqual(answer("import", "ibnetdiscover", tabbed)["understood"],
+                         answer("import", "ibnetdiscover", DATA / "ibnetdiscover.txt")["understood"])
+
+    def test_what_is_not_understood_says_where_and_what_to_do(self):
+        self.misread("ibnetdiscover", "hello\n", "bad.txt:1", "ibnetdiscover prints")
+        self.misread("ibnetdiscover", 'Switch 36 "S-1"\n[1] x\n', "bad.txt:2", "4xEDR")
+
+
+class Trace(Case):
+    """Profiles of PyTorch and our own."""
+
+    def test_steps_kernels_and_the_roofline(self):
+        result = answer("import", "trace", DATA / "profile.json")["result"]
+        self.assertEqual((result["steps"], result["step_mean_s"]), (2, 0.004))
+        self.assertEqual([(row["activity"], row["count"]) for row in result["kernels"]],
+                         [("copies", 2), ("compute", 2), ("communication", 2)])
+        self.assertAlmostEqual(result["matrix_flops_per_s"] / 124.8e12, 1, 6)
+        self.assertAlmostEqual(result["matrix_efficiency"], 0.4, 6)  # of 312 TFLOP/s
+        self.refused(64, "import", "trace", DATA / "profile.json", "--to", "x.yaml")
+
+    def test_our_own_trace(self):
+        path = self.directory / "trace.json"
+        done = run("predict", self.job, "--backend=analytic", "--trace", path)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        path = path if path.is_file() else sorted(path.iterdir())[0]
+        kinds = {row["activity"] for row in answer("import", "trace", path)["result"]["kernels"]}
+        self.assertEqual(kinds, {"compute", "communication", "copies"})
+
+    def test_what_is_not_understood_says_where_and_what_to_do(self):
+        self.misread("trace", "{}", "bad.txt:1", "traceEvents")
+        self.misread("trace", "{", "bad.txt")
+
+
+class Slurm(Case):
+    """topology.conf and topology.yaml."""
+
+    def shown(self):
+        """What `show platform` prints of mine.yaml."""
+        return run("show", "platform", self.platform).stdout
+
+    def test_racks_and_pods_of_topology_conf(self):
+        said = self.take("slurm", "topology.conf")
+        self.assertEqual(said["understood"][0], "15 nodes below 7 switches")
+        self.assertRegex(self.shown(), r"4 a rack of 4 nodes")
+        self.assertRegex(self.shown(), r"8 a pod of 8 nodes")
+        self.assertIn("every rack has 4 nodes, as the largest", said["assumed"])
+        self.assertGreater(self.predict(4, 1)["step"]["time_s"], 0)
+
+    def test_topology_yaml_below_a_node_we_know(self):
+        said = self.take("slurm", "topology.yaml", "--platform", "dgx-a100")
+        self.assertEqual(said["understood"][0], "128 nodes below 5 switches")
+        self.assertRegex(self.shown(), r"256 a rack of 32 nodes +25 GB/s")
+        self.assertIn("A100", self.shown())
+        self.assertIn("full bisection", self.shown())
+
+    def test_what_is_not_understood_says_where_and_what_to_do(self):
+        self.misread("slurm", "# nothing\n\n", "bad.txt:2", "topology.conf")
+        self.misread("slurm", "\nSwitchName=s0 Nodez=a\n", "bad.txt:2", "Nodez")
+        self.misread("slurm", "SwitchName=s0 Nodes=a[3-1]\n", "bad.txt:1", "a[3-1]")
+        self.misread("slurm", "SwitchName=s0 Nodes=a[0-\n", "bad.txt:1", "tux[0-3,12]")
+        self.misread("slurm", "SwitchName=a Switches=b\nSwitchName=b Switches=a Nodes=c\n",
+                     "circle")
+        path = self.write("topology.yaml", "- tree:\n    switches:\n      - {nodes: 3}\n")
+        self.assertIn("topology.yaml:3:9", self.refused(65, "import", "slurm", path))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,119 @@
+#!/usr/bin/python3
+"""foretrain inspect: what it says of whole and of damaged checkpoints."""
+import json
+import os
+import pathlib
+import struct
+import subprocess
+import tempfile
+import unittest
+
+import support
+
+WRITER = os.environ.get("WRITE_CHECKPOINT",
+                        str(support.ROOT / "build" / "tests" / "exec" / "write_checkpoint"))
+
+
+def write(directory, name, network="toy", keep=0):
+    """Write a checkpoint of new weights."""
+    subprocess.run([WRITER, network, "32", "10", directory, name, str(keep)], check=True,
+                   stdout=subprocess.DEVNULL)
+
+
+class Inspect(unittest.TestCase):
+    """The command, on a directory of checkpoints."""
+
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory()
+        self.runs = pathlib.Path(self.scratch.name)
+        self.addCleanup(self.scratch.cleanup)
+
+    def run_on(self, *words):
+        """(exit code, stdout, stderr)."""
+        done = subprocess.run([support.PROGRAM, "inspect", *map(str, words)], capture_output=True,
+                              encoding="utf-8", check=False, timeout=60)
+        return done.returncode, done.stdout, done.stderr
+
+    def answer(self, *words):
+        """The JSON object of an inspection without faults."""
+        code, out, err = self.run_on(*words, "--json")
+        self.assertEqual((code, err), (0, ""))
+        return json.loads(out)
+
+    def test_shows_a_checkpoint_to_people(self):
+        write(self.runs, "ckpt-000040")
+        code, out, err = self.run_on(self.runs / "ckpt-000040")
+        self.assertEqual((code, err), (0, ""))
+        for part in ("toy, 32 x 32 pixels, 10 classes", "40 (0.500 epochs, 10240 images)",
+                     "top-1 50.00 %", "fc.bias", "[10]", "all tensors of toy are there"):
+            self.assertIn(part, out)
+        self.assertEqual(out.count(" right\n"), 3, out)
+
+    def test_takes_the_latest_of_a_run(self):
+        for step in (9, 10, 11):
+            write(self.runs, f"ckpt-{step}")
+        (self.runs / "ckpt-11" / "state.json").unlink()
+        (self.runs / ".tmp-ckpt-12").mkdir()
+        result = self.answer(self.runs)
+        self.assertEqual(result["path"], str(self.runs / "ckpt-10"))
+        self.assertIn("ckpt-11 is not whole", result["notes"])
+        self.assertIn(".tmp-ckpt-12 was not finished", result["notes"])
+
+    def test_says_the_same_in_json(self):
+        write(self.runs, "ckpt-000040")
+        result = self.answer(self.runs)
+        self.assertEqual(result["schema"], "foretrain/inspect/1")
+        self.assertEqual(result["progress"]["step"], 40)
+        self.assertEqual([f["name"] for f in result["files"]],
+                         ["model.safetensors", "optim.safetensors", "state.json"])
+        self.assertTrue(all(f["right"] for f in result["files"]))
+        model = {t["name"]: t for t in result["tensors"] if t["file"] == "model.safetensors"}
+        ones = [t for t in model.values() if t["name"].endswith("running_var")]
+        self.assertTrue(ones)
+        for tensor in ones:
+            self.assertEqual((tensor["minimum"], tensor["mean"], tensor["maximum"]), (1, 1, 1))
+        steps = [t for t in model.values() if t["name"].endswith("num_batches_tracked")]
+        self.assertEqual({(t["type"], t["mean"]) for t in steps}, {("I64", 40)})
+
+    def test_names_a_damaged_file_and_shows_the_others(self):
+        write(self.runs, "ckpt-1")
+        path = self.runs / "ckpt-1" / "optim.safetensors"
+        content = bytearray(path.read_bytes())
+        content[-1] ^= 0x40
+        path.write_bytes(content)
+        for words in (self.runs,), (self.runs, "--json"):
+            code, out, err = self.run_on(*words)
+            self.assertEqual(code, 65)
+            self.assertIn("optim.safetensors: damaged", err)
+            self.assertIn("conv", out)
+        self.assertFalse(json.loads(out)["files"][1]["right"])
+
+    def test_reads_a_file_of_another_program(self):
+        header = json.dumps({"w": {"dtype": "BF16", "shape": [2, 2], "data_offsets": [0, 8]}})
+        path = self.runs / "other.safetensors"
+        path.write_bytes(struct.pack("<Q", len(header)) + header.encode()
+                         + struct.pack("<4H", 0x3f80, 0xc000, 0x7f80, 0x7fc0))
+        result = self.answer(path)
+        self.assertEqual(result["tensors"], [
+            {"file": str(path), "name": "w", "type": "BF16", "shape": [2, 2], "minimum": -2,
+             "mean": -0.5, "maximum": 1, "not_finite": 2}])
+        self.assertIn("2 NOT FINITE", self.run_on(path)[1])
+
+    def test_says_what_is_not_there(self):
+        for path, message in ((self.runs / "none", "no such file or directory"),
+                              (self.runs, "no checkpoint")):
+            code, out, err = self.run_on(path)
+            self.assertEqual((code, out), (66, ""))
+            self.assertIn(message, err)
+        write(self.runs, "ckpt-1")
+        (self.runs / "ckpt-1" / "state.json").unlink()
+        code, out, err = self.run_on(self.runs)
+        self.assertEqual((code, out), (66, ""))
+        self.assertIn("ckpt-1/state.json: missing", err)
+        path = self.runs / "x.safetensors"
+        path.write_text("hello, world: not a model")
+        self.assertEqual(self.run_on(path)[0], 65)
+
+
+if __name__ == "__main__":
+    unittest.main()
