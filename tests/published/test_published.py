@@ -5,6 +5,7 @@ import io
 import os
 import pathlib
 import random
+import re
 import resource
 import statistics
 import subprocess
@@ -80,12 +81,29 @@ class Published(support.Case):
 
     def test_the_measured_time_has_no_part_in_the_prediction(self):
         other = [{**row, "step_ms": "1", "ips": "1", "ips_per_acc": "1"} for row in self.two]
-        blank = [{**row, "step_ms": ""} for row in self.two]
+        blank = [{**row, "step_ms": "", "ips": "", "ips_per_acc": ""} for row in self.two]
         expected = [row["predicted_s"] for row in self.predict(table(self.two))["rows"]]
         for rows in (other, blank):
             got = [row["predicted_s"] for row in self.predict(table(rows))["rows"]]
             self.assertEqual(got, expected)
         self.assertIsNone(self.predict(table(blank))["rows"][0]["error"])
+
+    def test_a_step_is_as_long_as_images_per_second_say_where_nothing_else_does(self):
+        expected = [row["measured_s"] for row in self.predict(table(self.two))["rows"]]
+        for left in ("ips", "ips_per_acc"):
+            rows = [{**row, "step_ms": "", "ips": "", "ips_per_acc": "", left: row[left]}
+                    for row in self.two]
+            got = [row["measured_s"] for row in self.predict(table(rows))["rows"]]
+            for value, want in zip(got, expected):
+                self.assertAlmostEqual(value / want, 1, delta=2e-3)
+
+    def test_a_system_may_be_called_anything(self):
+        expected = [row["predicted_s"] for row in self.predict(table(self.two))["rows"]]
+        for name in ("", "null", "12", "a: b", "- # ~"):
+            rows = [{**row, "system": name} for row in self.two]
+            answer = self.predict(table(rows))
+            self.assertEqual([row["predicted_s"] for row in answer["rows"]], expected, name)
+            self.assertEqual(answer["rows"][0]["system"], name)
 
     def test_a_row_of_unknown_hardware_is_refused_alone_and_says_why(self):
         rows = [{**self.two[0], "acc_family": "Gaudi2"}, self.two[1]]
@@ -124,6 +142,17 @@ class Published(support.Case):
                        {"per_acc_batch": ""}, {"global_batch": ""}):
             known, derived = self.predict(table([row, {**row, **change}]))["rows"]
             self.assertEqual(known["predicted_s"], derived["predicted_s"], change)
+
+    def test_each_node_reads_its_share_at_the_start(self):
+        rows = [row for row in self.all if row["round"] == "v2.0"]
+        answer = self.predict(table(rows))["rows"]
+        profile = (ROOT / "platforms" / "software" / "mlperf-v2.0.yaml").read_text("utf-8")
+        whole = float(re.search(r"^startup: {value: (\S+) s,", profile, re.MULTILINE)[1])
+        for row, predicted in zip(rows, answer):
+            self.assertAlmostEqual(predicted["startup_s"], whole / int(row["n_nodes"]), places=3)
+            steps = float(row["epochs_mean"]) * int(row["steps_per_epoch"])
+            self.assertAlmostEqual(predicted["time_to_train_s"], steps * predicted["predicted_s"] +
+                                   predicted["evaluation_s"] + predicted["startup_s"])
 
     def test_quotes_line_ends_and_marks_are_read_as_spreadsheets_write_them(self):
         text = table(self.two)
