@@ -12,6 +12,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.get("FORETRAIN", str(ROOT / "build" / "foretrain"))
@@ -72,25 +73,55 @@ def benchmark():
                   for c, r in ((8, 8), (16, 16), (32, 32))])
 
 
-def check(name, measured, seconds, megabytes):
-    """One budget; says what was used.  Returns whether it was kept."""
-    kept = measured[0] <= seconds and measured[1] <= megabytes
-    print(f"{'ok' if kept else 'TOO MUCH':8} {name}: {measured[0]:.2f} of {seconds} s CPU, "
-          f"{measured[1]:.0f} of {megabytes} MB")
-    return kept
+# Every message of a torus of 1024, on the machine where the budgets were set, when it was quiet.
+USUAL_S = 0.37
+
+
+def slowness():
+    """How many times slower than usual this machine is now; never less than 1."""
+    return max(min(all_reduce(32, 32, "full")[0] for _ in range(3)) / USUAL_S, 1)
+
+
+def check(name, run, seconds, megabytes):
+    """One budget of what `run` measures; says what was used.  Returns "ok", "TOO MUCH", or "SLOW":
+    too much, but no more than this machine is slower than usual, so nothing is known.
+
+    Other work on the machine takes caches and clock away, for seconds at a time: of a few runs the
+    cheapest counts."""
+    measured = run()
+    for pause_s in (0, 0, 1, 2, 4, 8):
+        if measured[0] > seconds:
+            time.sleep(pause_s)
+            measured = min(measured, run(), key=lambda figures: figures[0])
+    verdict, slow = "ok", 1
+    if measured[0] > seconds:
+        slow = slowness()
+        verdict = "SLOW" if measured[0] <= seconds * slow else "TOO MUCH"
+    if measured[1] > megabytes:
+        verdict = "TOO MUCH"
+    print(f"{verdict:8} {name}: {measured[0]:.2f} of {seconds} s CPU, "
+          f"{measured[1]:.0f} of {megabytes} MB",
+          f"(this machine is {slow:.1f} times slower than usual)" if slow > 1 else "")
+    return verdict
 
 
 def check_budgets():
-    """Exit status 1 when one is not kept."""
-    kept = [check(f"predict {c * r} GPUs as {c} x {r}", predict(c, r), 1, 300)
+    """Exit status 1 when one is not kept, 77 when the machine is too slow to tell."""
+    said = [check(f"predict {c * r} GPUs as {c} x {r}", lambda c=c, r=r: predict(c, r), 1, 300)
             for c, r in ((34, 32), (34, 96), (48, 72), (68, 64), (34, 128))]
-    kept += [check("torus of 4096, folded", all_reduce(64, 64, "folded"), 0.2, 100),
-             check("ring of 4096, folded", all_reduce(4096, 1, "folded", "ring", "t1-ring"),
-                   0.2, 100),
-             check("torus of 1024, every message", all_reduce(32, 32, "full"), 5, 265)]
+    said += [check("torus of 4096, folded", lambda: all_reduce(64, 64, "folded"), 0.2, 100),
+             check("ring of 4096, folded",
+                   lambda: all_reduce(4096, 1, "folded", "ring", "t1-ring"), 0.2, 100),
+             check("torus of 1024, every message", lambda: all_reduce(32, 32, "full"), 5, 265)]
     if os.environ.get("FORETRAIN_LONG"):
-        kept.append(check("torus of 4096, every message", all_reduce(64, 64, "full"), 30, 265))
-    return 0 if all(kept) else 1
+        said.append(check("torus of 4096, every message", lambda: all_reduce(64, 64, "full"),
+                          30, 265))
+    if "TOO MUCH" in said:
+        return 1
+    if "SLOW" in said:
+        print("disturbed: this machine is slower than usual, and a budget was exceeded by less")
+        return 77
+    return 0
 
 
 if __name__ == "__main__":

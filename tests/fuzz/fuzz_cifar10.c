@@ -1,0 +1,63 @@
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/base.h"
+#include "exec/input/dataset.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static char folder[] = "/tmp/fuzz-cifar10-XXXXXX";
+
+static void remove_folder(void)
+{
+    for (int32_t i = 1; i <= 5; i++) {
+        char *name = base_format("%s/data_batch_%d.bin", folder, i);
+        unlink(name);
+        free(name);
+    }
+    rmdir(folder);
+}
+
+/* A folder whose five files are all the same one in memory. */
+static void make_folder(int fd)
+{
+    char *target = base_format("/proc/self/fd/%d", fd);
+    if (!mkdtemp(folder))
+        abort();
+    for (int32_t i = 1; i <= 5; i++) {
+        char *name = base_format("%s/data_batch_%d.bin", folder, i);
+        if (symlink(target, name))
+            abort();
+        free(name);
+    }
+    free(target);
+}
+
+/* Every image of the files can be read, or is named as corrupt, or there is a message. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static int fd = -1;
+    static float image[3 * 32 * 32];
+    struct err err = {0};
+    if (fd < 0) {
+        fd = memfd_create("fuzz", 0);
+        make_folder(fd);
+        atexit(remove_folder);
+    }
+    if (ftruncate(fd, 0) || pwrite(fd, data, size, 0) != (ssize_t)size)
+        abort();
+    struct dataset_spec spec = {.source = SOURCE_CIFAR10, .path = folder, .image = 32};
+    struct dataset *dataset = dataset_open(&spec, SPLIT_TRAIN, &err);
+    if (!dataset && err.count == 0)
+        abort();
+    for (int64_t i = 0; dataset && i < dataset_count(dataset); i++) {
+        int32_t label = -1;
+        if (!dataset_read(dataset, i, 1, true, image, &label) && (label < 0 || label > 9))
+            abort();
+    }
+    dataset_close(dataset);
+    err_release(&err);
+    return 0;
+}

@@ -1,0 +1,41 @@
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "app/import.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static import_reader *const readers[] = {
+    import_nccl_tests, import_osu,           import_nccl_topo, import_hwloc,
+    import_slurm,      import_ibnetdiscover, import_trace,
+};
+
+/* Any bytes are understood by each reader, and then told of, or get a message. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static int fd = -1;
+    if (fd < 0)
+        fd = memfd_create("fuzz", 0);
+    if (ftruncate(fd, 0) || pwrite(fd, data, size, 0) != (ssize_t)size)
+        abort();
+    char *path = base_format("/proc/self/fd/%d", fd);
+    for (size_t i = 0; i < sizeof(readers) / sizeof(readers[0]); i++) {
+        struct request request = {.started = 4};
+        struct import import = {.file = path, .base_name = base_copy("fuzz")};
+        struct text out = {0};
+        struct err err = {0};
+        if (readers[i](&import, &request, &err) || import_finish(&import, &request, &out, &err)) {
+            if (err.count == 0)
+                abort();
+        } else if (!out.length) {
+            abort();
+        }
+        text_release(&out);
+        err_release(&err);
+        import_release(&import);
+    }
+    free(path);
+    return 0;
+}

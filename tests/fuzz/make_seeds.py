@@ -1,0 +1,40 @@
+#!/usr/bin/python3
+"""Write what the harnesses of training data start from.  usage: make_seeds.py FOLDER"""
+import io
+import pathlib
+import struct
+import sys
+import tarfile
+
+
+def tar(form):
+    """Two images with their classes; one name is long."""
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w", format=form, bufsize=512) as archive:
+        for name, content in (("a.jpg", b"image"), ("a.cls", b"1"),
+                              (f"b/{'c' * 120}.jpg", b"image"), (f"b/{'c' * 120}.cls", b"0\n")):
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return data.getvalue()
+
+
+def pack():
+    """A header, an entry and the size of a file of one image of 2 x 2 pixels."""
+    header = struct.pack("<8sIIIIQQQQ", b"ftpack\r\n", 1, 10, 0, 256, 1, 8192, 0, 0)
+    return header + struct.pack("<QQIIII", 4096, 0, 2, 2, 3, 0) + struct.pack("<q", 8192 + 32)
+
+
+def main():
+    """Write each seed into the folder of its harness."""
+    folder = pathlib.Path(sys.argv[1])
+    seeds = {"tar/pax.tar": tar(tarfile.PAX_FORMAT), "tar/gnu.tar": tar(tarfile.GNU_FORMAT),
+             "pack/header": pack(), "cifar10/two": bytes(3073) + bytes([9]) + bytes(3072)}
+    for name, content in seeds.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+if __name__ == "__main__":
+    main()
