@@ -52,7 +52,7 @@ def needs_comment(text, headers):
     if forward and re.search(rf"\b{forward[1]} {forward[2]} {{|\*/\n{forward[1]} {forward[2]};",
                              headers):
         return False
-    return not re.match(r"static_assert|_Static_assert|enum ?{", text)
+    return not re.match(r"static_assert|_Static_assert|enum ?{|;$", text)
 
 
 def check(path, headers):
@@ -77,7 +77,7 @@ def check(path, headers):
 
 def main():
     """Check every header of the project."""
-    paths = project.files("*.h")
+    paths = project.files("*.h", "*.hpp", "*.cuh")
     headers = "".join(path.read_text(encoding="utf-8") for path in paths)
     results = [check(path, headers) for path in paths]
     needed, have = sum(r[1] for r in results), sum(r[2] for r in results)

@@ -7,6 +7,7 @@ and of nothing else, alone at the start of a line.
 import project
 
 FUNCTION_LIMIT, FILE_LIMIT = 80, 500
+CODE = ("*.c", "*.h", "*.cpp", "*.hpp", "*.cu", "*.cuh")
 
 
 def functions(lines):
@@ -35,12 +36,12 @@ def report(title, values):
 def main():
     """Measure every C file; files of other languages only as files."""
     faults, product, tests, sizes = [], [], [], []
-    for path in project.files("*.c", "*.h", "*.cu", "*.py", "*.sh", "meson.build"):
+    for path in project.files(*CODE, "*.py", "*.sh", "meson.build"):
         lines = path.read_text(encoding="utf-8").splitlines()
         sizes.append(len(lines))
         if len(lines) > FILE_LIMIT:
             faults.append(f"{project.place(path)}: {len(lines)} lines, limit {FILE_LIMIT}")
-        if path.suffix not in (".c", ".h", ".cu"):
+        if "*" + path.suffix not in CODE:
             continue
         for number, length in functions(lines):
             (tests if "tests/" in project.place(path) else product).append(length)

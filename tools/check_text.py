@@ -4,8 +4,8 @@ import re
 
 import project
 
-PATTERNS = ("*.c", "*.h", "*.cu", "*.py", "*.sh", "*.md", "*.yaml", "*.scd", "*.txt", "*.csv",
-            "*.svg", "*.ipynb", "*.bash", "meson.build")
+PATTERNS = ("*.c", "*.h", "*.cpp", "*.hpp", "*.cu", "*.cuh", "*.py", "*.sh", "*.md", "*.yaml",
+            "*.scd", "*.txt", "*.csv", "*.svg", "*.ipynb", "*.bash", "meson.build")
 BANNED = (
     (re.compile(r"(?<![\w.~])/(?:home|work|root|Users|mnt|build)/\w"), "a path of one machine"),
     (re.compile(r"\b(?:issue|ticket|PR|bug) ?#?\d+\b|(?:^|\s)#\d+\b", re.I), "a ticket number"),

@@ -12,17 +12,25 @@ import sys
 
 import project
 
-OPTIONAL = {"sim": ("simgrid/", "xbt/"), "exec": ("mpi.h", "dnnl", "oneapi/", "cuda", "nccl.h")}
+CUDA = ("cuda", "cudnn", "nccl.h")
+OPTIONAL = {"sim": ("simgrid/", "xbt/"), "exec": ("mpi.h", "dnnl", "oneapi/", *CUDA), "tests": CUDA}
 
 
 def flags_of(build):
-    """Every -I, -isystem and -D of the build, and its C standard."""
+    """Every -I, -isystem and -D of the build, and its C standard.
+
+    Folders of the project are left out: what they hold is named from its root, and a file there
+    may be called as a library's is.
+    """
     flags = ["-std=c11", "-D_GNU_SOURCE", f"-I{project.ROOT}"]
     commands = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
     for command in commands:
         for word in shlex.split(command["command"]):
             if word.startswith("-I"):
-                word = "-I" + str((build / word[2:]).resolve())
+                folder = (build / word[2:]).resolve()
+                if folder.is_relative_to(project.ROOT) and not folder.is_relative_to(build):
+                    continue
+                word = f"-I{folder}"
             if word.startswith(("-I", "-D", "-isystem/")) and word not in flags:
                 flags.append(word)
     return flags
@@ -30,7 +38,7 @@ def flags_of(build):
 
 def main():
     """Compile every header of the project."""
-    build = pathlib.Path(sys.argv[1])
+    build = pathlib.Path(sys.argv[1]).resolve()
     command = ["cc", *flags_of(build), "-Wall", "-Wextra", "-Wpedantic", "-Werror",
                "-fsyntax-only", "-x", "c", "-"]
     faults, checked = [], 0

@@ -28,7 +28,7 @@ scripts() {
 case ${1-} in
 clang-format)
     need clang-format-14
-    files '*.c' '*.h' | xargs -0 clang-format-14 --dry-run -Werror
+    files '*.c' '*.h' '*.cpp' '*.hpp' '*.cu' '*.cuh' | xargs -0 clang-format-14 --dry-run -Werror
     ;;
 cppcheck)
     need cppcheck
