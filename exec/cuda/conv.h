@@ -29,20 +29,25 @@
 
 /** What to compute.  Where batch norm and ReLU are applied, the convolution's input is not x but
  * max(x * scale + shift, 0), per channel, which is never written; its padding is 0 all the same.
- * Sums and applied factors come in fp16 alone: cuDNN 9.19 has them for no other type, nor applies
- * without sums on every device. */
+ *
+ * Going back through both, dx is 0 where the ReLU, formed again from x, was 0; and what batch
+ * norm's own backward needs of dx is summed on the way.  Here x is what batch norm read.
+ *
+ * These ops come in fp16 alone: cuDNN 9.19 has them for no other type, nor applies without sums on
+ * every device. */
 enum conv_op {
     CONV_FORWARD,                 /**< x, w -> y */
     CONV_FORWARD_SUMS,            /**< x, w -> y, and per channel sums of y and of y * y */
     CONV_FORWARD_APPLIED_SUMS,    /**< x, factors, w -> y and its sums */
     CONV_BACKWARD_DATA,           /**< dy, w -> dx */
+    CONV_BACKWARD_DATA_NORM,      /**< dy, w, x, norm -> dx, and norm's gradient */
     CONV_BACKWARD_FILTER,         /**< x, dy -> dw */
     CONV_BACKWARD_FILTER_APPLIED, /**< x, factors, dy -> dw */
     CONV_OP_COUNT
 };
 
-/** "forward", "forward-sums", "forward-applied-sums", "backward-data", "backward-filter",
- * "backward-filter-applied". */
+/** "forward", "forward-sums", "forward-applied-sums", "backward-data", "backward-data-norm",
+ * "backward-filter", "backward-filter-applied". */
 extern const char *const conv_op_names[];
 
 /** Whether @op leaves sums of what it writes. */
@@ -50,6 +55,9 @@ bool conv_sums(enum conv_op op);
 
 /** Whether @op applies factors to x. */
 bool conv_applies(enum conv_op op);
+
+/** Whether @op goes back through batch norm and ReLU. */
+bool conv_norms(enum conv_op op);
 
 /** Whether there may be no engine for @op, since other ops do the same. */
 bool conv_optional(enum conv_op op);
@@ -99,10 +107,11 @@ double conv_seconds(const struct conv_plan *plan);
 enum conv_pass {
     CONV_PASS_SUMS,  /**< over y, to form its sums */
     CONV_PASS_APPLY, /**< over x, to apply factors to it */
+    CONV_PASS_NORM,  /**< over dx and x, to form what batch norm's backward needs */
     CONV_PASS_COUNT
 };
 
-/** "pass-sums", "pass-apply". */
+/** "pass-sums", "pass-apply", "pass-norm". */
 extern const char *const conv_pass_names[];
 
 /** What @pass beside a convolution of @shape takes [s]: as the cache file has it, or as @measure
@@ -119,8 +128,12 @@ const char *conv_engine(const struct conv_plan *plan);
 struct conv_call {
     const void *x, *w, *dy;
     const void *factors; /**< (2, in channels) of `type`, where they are applied: scale, shift */
+    const float *statistics; /**< (2, in channels) of the norm: mean, 1 / deviation of x */
+    const float *parameter;  /**< (2, in channels) of the norm: scale, shift */
     void *y, *dx, *dw;
-    float *sums; /**< (2, out channels) where the op leaves them: of y, then of y * y */
+    float *sums;    /**< (2, out channels) where the op leaves them: of y, then of y * y */
+    float *derived; /**< (5, in channels) of the norm: gradient of its scale, of its shift; then
+                       f so that the gradient of x is f[0] * dx + f[1] * x + f[2] */
     void *workspace;
 };
 

@@ -18,10 +18,11 @@ const char *const conv_op_names[] = {"forward",
                                      "forward-sums",
                                      "forward-applied-sums",
                                      "backward-data",
+                                     "backward-data-norm",
                                      "backward-filter",
                                      "backward-filter-applied",
                                      NULL};
-const char *const conv_pass_names[] = {"pass-sums", "pass-apply", NULL};
+const char *const conv_pass_names[] = {"pass-sums", "pass-apply", "pass-norm", NULL};
 
 static const char title[] = "foretrain-convolutions ", version_1[] = "1";
 

@@ -17,26 +17,62 @@ bool conv_applies(enum conv_op op)
     return op == CONV_FORWARD_APPLIED_SUMS || op == CONV_BACKWARD_FILTER_APPLIED;
 }
 
-bool conv_optional(enum conv_op op)
+bool conv_norms(enum conv_op op)
 {
-    return conv_sums(op) || conv_applies(op);
+    return op == CONV_BACKWARD_DATA_NORM;
 }
 
-int64_t conv_elements(const struct conv_shape *s, enum conv_array array)
+bool conv_optional(enum conv_op op)
 {
-    if (array == CONV_ARRAY_FACTORS)
-        return 2 * (int64_t)s->in_channels;
-    if (array == CONV_ARRAY_X)
-        return (int64_t)s->batch * s->in_height * s->in_width * s->in_channels;
-    if (array == CONV_ARRAY_W)
+    return conv_sums(op) || conv_applies(op) || conv_norms(op);
+}
+
+int64_t conv_elements(enum conv_op op, const struct conv_shape *s, enum conv_array array)
+{
+    const int64_t x = (int64_t)s->batch * s->in_height * s->in_width * s->in_channels;
+    switch (array) {
+    case CONV_ARRAY_X:
+        return x;
+    case CONV_ARRAY_W:
         return (int64_t)s->out_channels * s->kernel * s->kernel * s->in_channels;
-    return (int64_t)s->batch * s->out_height * s->out_width * s->out_channels;
+    case CONV_ARRAY_Y:
+        return (int64_t)s->batch * s->out_height * s->out_width * s->out_channels;
+    case CONV_ARRAY_FACTORS:
+        return conv_applies(op) ? 2 * (int64_t)s->in_channels : 0;
+    case CONV_ARRAY_SEEN:
+        return conv_norms(op) ? x : 0;
+    default:
+        return conv_norms(op) ? 2 * (int64_t)s->in_channels : 0;
+    }
+}
+
+enum dtype conv_array_type(enum dtype type, enum conv_array array)
+{
+    return array == CONV_ARRAY_STATISTICS || array == CONV_ARRAY_PARAMETER ? DTYPE_FP32 : type;
+}
+
+struct conv_call conv_call_of(enum conv_op op, void *const array[CONV_ARRAY_COUNT], float *sums,
+                              float *derived, void *workspace)
+{
+    return (struct conv_call){.x = array[conv_norms(op) ? CONV_ARRAY_SEEN : CONV_ARRAY_X],
+                              .w = array[CONV_ARRAY_W],
+                              .dy = array[CONV_ARRAY_Y],
+                              .factors = array[CONV_ARRAY_FACTORS],
+                              .statistics = array[CONV_ARRAY_STATISTICS],
+                              .parameter = array[CONV_ARRAY_PARAMETER],
+                              .y = array[CONV_ARRAY_Y],
+                              .dx = array[CONV_ARRAY_X],
+                              .dw = array[CONV_ARRAY_W],
+                              .sums = sums,
+                              .derived = derived,
+                              .workspace = workspace};
 }
 
 enum conv_array conv_written(enum conv_op op)
 {
     switch (op) {
     case CONV_BACKWARD_DATA:
+    case CONV_BACKWARD_DATA_NORM:
         return CONV_ARRAY_X;
     case CONV_BACKWARD_FILTER:
     case CONV_BACKWARD_FILTER_APPLIED:
@@ -49,6 +85,7 @@ enum conv_array conv_written(enum conv_op op)
 float *conv_pattern(enum dtype type, enum conv_array array)
 {
     float *pattern = base_alloc(CONV_PATTERN, sizeof *pattern);
+    type = conv_array_type(type, array);
     for (int32_t i = 0; i < CONV_PATTERN; i++)
         pattern[i] = (float)(2 * base_uniform(1, (uint64_t)array, (uint64_t)i, 0) - 1);
     if (type != DTYPE_FP32)
@@ -186,9 +223,35 @@ static void backward_filter(struct sum *sum, int64_t index)
     }
 }
 
+/* What batch norm gave the ReLU at @index of x. */
+static double normalised(const struct sum *sum, int64_t index)
+{
+    const float *statistics = sum->pattern[CONV_ARRAY_STATISTICS];
+    const float *parameter = sum->pattern[CONV_ARRAY_PARAMETER];
+    int64_t channels = sum->shape->in_channels, c = index % channels;
+    double x = (double)sum->pattern[CONV_ARRAY_SEEN][index % CONV_PATTERN];
+    double normal = (x - (double)statistics[c]) * (double)statistics[channels + c];
+    return normal * (double)parameter[c] + (double)parameter[channels + c];
+}
+
+/* The first element from @index on of which it is sure whether the ReLU lets it pass. */
+static int64_t sure(const struct sum *sum, int64_t index, int64_t count)
+{
+    while (fabs(normalised(sum, index)) < 1e-5)
+        index = (index + 1) % count;
+    return index;
+}
+
+/* dx[index], cut. */
+static void backward_norm(struct sum *sum, int64_t index)
+{
+    if (normalised(sum, index) > 0)
+        backward_data(sum, index);
+}
+
 void conv_samples(enum conv_op op, const struct conv_shape *shape, struct conv_sample *sample)
 {
-    int64_t count = conv_elements(shape, conv_written(op));
+    int64_t count = conv_elements(op, shape, conv_written(op));
     float *pattern[CONV_ARRAY_COUNT];
     for (int32_t array = 0; array < CONV_ARRAY_COUNT; array++)
         pattern[array] = conv_pattern(shape->type, (enum conv_array)array);
@@ -197,7 +260,11 @@ void conv_samples(enum conv_op op, const struct conv_shape *shape, struct conv_s
         memcpy(sum.pattern, pattern, sizeof pattern);
         int64_t index = (int64_t)((double)count * base_uniform(2, (uint64_t)i, 0, 0));
         index = i == 0 ? 0 : i == 1 ? count - 1 : index;
-        if (op == CONV_BACKWARD_DATA)
+        if (conv_norms(op))
+            index = sure(&sum, index, count);
+        if (conv_norms(op))
+            backward_norm(&sum, index);
+        else if (op == CONV_BACKWARD_DATA)
             backward_data(&sum, index);
         else if (conv_written(op) == CONV_ARRAY_W)
             backward_filter(&sum, index);
@@ -227,4 +294,24 @@ bool conv_sum_is_right(int64_t rows, double want, double size, double sum)
      * number.  Four times that, and what sums in fp32 lose. */
     double limit = size * (4 * 0x1p-11 / sqrt((double)rows) + 0x1p-17);
     return fabs(sum - want) <= limit;
+}
+
+struct conv_derived conv_derive(int64_t rows, const float *dx, const float *x,
+                                const double statistics[2], const double parameter[2])
+{
+    double scale = 0, shift = 0, size_scale = 0, size_shift = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        double normal = ((double)x[i] - statistics[0]) * statistics[1];
+        scale += (double)dx[i] * normal;
+        shift += (double)dx[i];
+        size_scale += fabs((double)dx[i] * normal);
+        size_shift += fabs((double)dx[i]);
+    }
+    double of_dx = parameter[0] * statistics[1], share = of_dx / (double)rows;
+    double of_x = -share * statistics[1] * scale;
+    double size_of_x = fabs(share * statistics[1]) * size_scale;
+    return (struct conv_derived){
+        .value = {scale, shift, of_dx, of_x, -share * shift - of_x * statistics[0]},
+        .size = {size_scale, size_shift, fabs(of_dx), size_of_x,
+                 fabs(share) * size_shift + size_of_x * fabs(statistics[0])}};
 }

@@ -187,11 +187,35 @@ char *conv_engine_name(const struct conv_choice *choice)
 
 /* ---- running ---- */
 
+enum { MOST_OPERANDS = 13 };
+
+static int64_t operands_of_norm(int32_t channels, const struct conv_call *call, int64_t count,
+                                int64_t *id, void **pointer)
+{
+    const struct {
+        int64_t id;
+        const void *pointer;
+    } row[] = {{CONV_SEEN, call->x},
+               {CONV_MEAN, call->statistics},
+               {CONV_DEVIATION, call->statistics + channels},
+               {CONV_GAMMA, call->parameter},
+               {CONV_BETA, call->parameter + channels}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        id[count] = row[i].id;
+        pointer[count++] = (void *)(uintptr_t)row[i].pointer;
+    }
+    for (int32_t i = 0; i < CONV_DERIVED_COUNT; i++) {
+        id[count] = CONV_DERIVED + i;
+        pointer[count++] = call->derived + (int64_t)i * channels;
+    }
+    return count;
+}
+
 /* Which operand of @call stands where, by op.  cuDNN writes through what it takes as void *. */
 static int64_t operands(enum conv_op op, const struct conv_shape *shape,
                         const struct conv_call *call, int64_t *id, void **pointer)
 {
-    const bool data = op == CONV_BACKWARD_DATA;
+    const bool data = op == CONV_BACKWARD_DATA || op == CONV_BACKWARD_DATA_NORM;
     const bool filter = op == CONV_BACKWARD_FILTER || op == CONV_BACKWARD_FILTER_APPLIED;
     const void *x = data ? call->dx : call->x, *w = filter ? call->dw : call->w;
     const void *y = data || filter ? call->dy : call->y;
@@ -216,6 +240,8 @@ static int64_t operands(enum conv_op op, const struct conv_shape *shape,
         id[count] = CONV_SQUARES;
         pointer[count++] = call->sums + shape->out_channels;
     }
+    if (conv_norms(op))
+        count = operands_of_norm(shape->in_channels, call, count, id, pointer);
     return count;
 }
 
@@ -224,8 +250,8 @@ cudnnStatus_t conv_execute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan, 
                            const struct conv_call *call, struct err *err)
 {
     struct conv_builder builder = {.err = err};
-    int64_t id[7];
-    void *pointer[7], *workspace = call->workspace;
+    int64_t id[MOST_OPERANDS];
+    void *pointer[MOST_OPERANDS], *workspace = call->workspace;
     int64_t count = operands(op, shape, call, id, pointer);
     cudnnBackendDescriptor_t pack =
         conv_builder_new(&builder, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);

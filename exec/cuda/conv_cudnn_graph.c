@@ -96,8 +96,7 @@ static cudnnBackendDescriptor_t tensor(struct conv_builder *builder, enum conv_o
 {
     const int64_t size[] = {n, c, h, w}, stride[] = {c * h * w, 1, c * w, c};
     const int64_t id = operand, alignment = 16;
-    const bool nowhere =
-        operand == CONV_SCALED || operand == CONV_SHIFTED || operand == CONV_APPLIED;
+    const bool nowhere = operand >= CONV_SCALED && operand <= CONV_NORMAL;
     cudnnBackendDescriptor_t made = conv_builder_new(builder, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
     conv_builder_set(builder, made, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
     conv_builder_set(builder, made, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, size);
@@ -174,6 +173,7 @@ static enum conv_op plain(enum conv_op op)
 {
     switch (op) {
     case CONV_BACKWARD_DATA:
+    case CONV_BACKWARD_DATA_NORM:
         return CONV_BACKWARD_DATA;
     case CONV_BACKWARD_FILTER:
     case CONV_BACKWARD_FILTER_APPLIED:
@@ -190,10 +190,23 @@ static cudnnBackendDescriptor_t of_x(struct conv_builder *builder, enum conv_ope
     return tensor(builder, operand, type, s->batch, s->in_channels, s->in_height, s->in_width);
 }
 
-/* y = @mode of x and, unless NULL, b. */
+/* Tensors of an operation, by the names that cuDNN has for them. */
+struct named {
+    cudnnBackendAttributeName_t name;
+    cudnnBackendDescriptor_t tensor;
+};
+
+static void set_tensors(struct conv_builder *builder, cudnnBackendDescriptor_t operation,
+                        const struct named *named, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        conv_builder_set(builder, operation, named[i].name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                         &named[i].tensor);
+}
+
+/* @mode of @count tensors. */
 static cudnnBackendDescriptor_t pointwise(struct conv_builder *builder, cudnnPointwiseMode_t mode,
-                                          cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t b,
-                                          cudnnBackendDescriptor_t y)
+                                          const struct named *named, size_t count)
 {
     const cudnnDataType_t compute = CUDNN_DATA_FLOAT;
     cudnnBackendDescriptor_t how = conv_builder_new(builder, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
@@ -205,15 +218,20 @@ static cudnnBackendDescriptor_t pointwise(struct conv_builder *builder, cudnnPoi
         conv_builder_new(builder, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
     conv_builder_set(builder, made, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR,
                      CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &how);
-    conv_builder_set(builder, made, CUDNN_ATTR_OPERATION_POINTWISE_XDESC,
-                     CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &x);
-    if (b)
-        conv_builder_set(builder, made, CUDNN_ATTR_OPERATION_POINTWISE_BDESC,
-                         CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &b);
-    conv_builder_set(builder, made, CUDNN_ATTR_OPERATION_POINTWISE_YDESC,
-                     CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &y);
+    set_tensors(builder, made, named, count);
     conv_builder_finalize(builder, made);
     return made;
+}
+
+/* y = @mode of x and, unless NULL, b. */
+static cudnnBackendDescriptor_t forward(struct conv_builder *builder, cudnnPointwiseMode_t mode,
+                                        cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t b,
+                                        cudnnBackendDescriptor_t y)
+{
+    const struct named named[] = {{CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x},
+                                  {CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y},
+                                  {CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b}};
+    return pointwise(builder, mode, named, b ? 3 : 2);
 }
 
 /* Batch norm's factors and ReLU applied to *@x, which becomes their result: APPLYING operations in
@@ -229,9 +247,9 @@ static void apply(struct conv_builder *builder, const struct conv_shape *s,
     cudnnBackendDescriptor_t scaled = of_x(builder, CONV_SCALED, s, wide);
     cudnnBackendDescriptor_t shifted = of_x(builder, CONV_SHIFTED, s, wide);
     cudnnBackendDescriptor_t applied = of_x(builder, CONV_APPLIED, s, type);
-    operation[0] = pointwise(builder, CUDNN_POINTWISE_MUL, *x, scale, scaled);
-    operation[1] = pointwise(builder, CUDNN_POINTWISE_ADD, scaled, shift, shifted);
-    operation[2] = pointwise(builder, CUDNN_POINTWISE_RELU_FWD, shifted, NULL, applied);
+    operation[0] = forward(builder, CUDNN_POINTWISE_MUL, *x, scale, scaled);
+    operation[1] = forward(builder, CUDNN_POINTWISE_ADD, scaled, shift, shifted);
+    operation[2] = forward(builder, CUDNN_POINTWISE_RELU_FWD, shifted, NULL, applied);
     *x = applied;
 }
 
@@ -282,11 +300,78 @@ static cudnnBackendDescriptor_t statistics(struct conv_builder *builder, int64_t
     return made;
 }
 
+/* Of a batch norm, (1, channels, 1, 1) in fp32. */
+static cudnnBackendDescriptor_t of_norm(struct conv_builder *builder, int32_t operand,
+                                        const struct conv_shape *s)
+{
+    return tensor(builder, (enum conv_operand)operand, CUDNN_DATA_FLOAT, 1, s->in_channels, 1, 1);
+}
+
+/* Sums over @dz and @seen of batch norm's backward. */
+static cudnnBackendDescriptor_t norm_sums(struct conv_builder *builder, const struct conv_shape *s,
+                                          const struct named given[5])
+{
+    static const cudnnBackendAttributeName_t derived[CONV_DERIVED_COUNT] = {
+        CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DBN_SCALE_DESC,
+        CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DBN_BIAS_DESC,
+        CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_DY_SCALE_DESC,
+        CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_X_SCALE_DESC,
+        CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_BIAS};
+    const cudnnDataType_t compute = CUDNN_DATA_FLOAT;
+    struct named left[CONV_DERIVED_COUNT];
+    for (int32_t i = 0; i < CONV_DERIVED_COUNT; i++)
+        left[i] = (struct named){derived[i], of_norm(builder, CONV_DERIVED + i, s)};
+    cudnnBackendDescriptor_t made =
+        conv_builder_new(builder, CUDNN_BACKEND_OPERATION_BN_BWD_WEIGHTS_DESCRIPTOR);
+    conv_builder_set(builder, made, CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_MATH_PREC,
+                     CUDNN_TYPE_DATA_TYPE, 1, &compute);
+    set_tensors(builder, made, given, 5);
+    set_tensors(builder, made, left, CONV_DERIVED_COUNT);
+    conv_builder_finalize(builder, made);
+    return made;
+}
+
+/* Back through the ReLU and to the sums of the batch norm before a convolution, which gives @uncut:
+ * BACK operations in @operation. */
+enum { BACK = 6, MOST = APPLYING + 1 + BACK };
+
+static void go_back(struct conv_builder *builder, const struct conv_shape *s,
+                    cudnnBackendDescriptor_t uncut, cudnnBackendDescriptor_t operation[BACK])
+{
+    const cudnnDataType_t type = data_type(s->type), wide = CUDNN_DATA_FLOAT;
+    cudnnBackendDescriptor_t mean = of_norm(builder, CONV_MEAN, s);
+    cudnnBackendDescriptor_t deviation = of_norm(builder, CONV_DEVIATION, s);
+    cudnnBackendDescriptor_t gamma = of_norm(builder, CONV_GAMMA, s);
+    cudnnBackendDescriptor_t beta = of_norm(builder, CONV_BETA, s);
+    cudnnBackendDescriptor_t seen = of_x(builder, CONV_SEEN, s, type);
+    cudnnBackendDescriptor_t centred = of_x(builder, CONV_CENTRED, s, wide);
+    cudnnBackendDescriptor_t normal = of_x(builder, CONV_NORMAL, s, wide);
+    cudnnBackendDescriptor_t scaled = of_x(builder, CONV_SCALED, s, wide);
+    cudnnBackendDescriptor_t shifted = of_x(builder, CONV_SHIFTED, s, wide);
+    cudnnBackendDescriptor_t dz = of_x(builder, CONV_X, s, type);
+    const struct named relu[] = {{CUDNN_ATTR_OPERATION_POINTWISE_DYDESC, uncut},
+                                 {CUDNN_ATTR_OPERATION_POINTWISE_XDESC, shifted},
+                                 {CUDNN_ATTR_OPERATION_POINTWISE_DXDESC, dz}};
+    const struct named given[] = {{CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_MEAN_DESC, mean},
+                                  {CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_INVSTD_DESC, deviation},
+                                  {CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_BN_SCALE_DESC, gamma},
+                                  {CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_X_DESC, seen},
+                                  {CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DY_DESC, dz}};
+    operation[0] = forward(builder, CUDNN_POINTWISE_SUB, seen, mean, centred);
+    operation[1] = forward(builder, CUDNN_POINTWISE_MUL, centred, deviation, normal);
+    operation[2] = forward(builder, CUDNN_POINTWISE_MUL, normal, gamma, scaled);
+    operation[3] = forward(builder, CUDNN_POINTWISE_ADD, scaled, beta, shifted);
+    operation[4] = pointwise(builder, CUDNN_POINTWISE_RELU_BWD, relu, 3);
+    operation[5] = norm_sums(builder, s, given);
+}
+
 cudnnBackendDescriptor_t conv_graph(struct conv_builder *builder, const struct conv_target *target,
                                     enum conv_op op, const struct conv_shape *shape)
 {
-    cudnnBackendDescriptor_t x = of_x(builder, CONV_X, shape, data_type(shape->type)), y;
-    cudnnBackendDescriptor_t operation[APPLYING + 2];
+    bool norms = conv_norms(op);
+    cudnnDataType_t type = norms ? CUDNN_DATA_FLOAT : data_type(shape->type);
+    cudnnBackendDescriptor_t x = of_x(builder, norms ? CONV_UNCUT : CONV_X, shape, type), y;
+    cudnnBackendDescriptor_t operation[MOST];
     int64_t count = 0;
     if (conv_applies(op)) {
         apply(builder, shape, &x, operation);
@@ -295,6 +380,10 @@ cudnnBackendDescriptor_t conv_graph(struct conv_builder *builder, const struct c
     operation[count++] = convolution(builder, op, shape, x, &y);
     if (conv_sums(op))
         operation[count++] = statistics(builder, shape->out_channels, y);
+    if (norms) {
+        go_back(builder, shape, x, &operation[count]);
+        count += BACK;
+    }
     cudnnBackendDescriptor_t made =
         conv_builder_new(builder, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
     if (target->handle)

@@ -30,11 +30,22 @@ enum conv_operand {
     CONV_SHIFT = 'b',
     CONV_SUM = 's',
     CONV_SQUARES = 'q',
-    /* Between operations, in no memory: x times scale; plus shift; cut at 0. */
-    CONV_SCALED = '1',
-    CONV_SHIFTED = '2',
-    CONV_APPLIED = '3'
+    CONV_SEEN = 'v', /**< what batch norm read, where dx is x */
+    CONV_MEAN = 'm',
+    CONV_DEVIATION = 'd', /**< 1 / it */
+    CONV_GAMMA = 'g',
+    CONV_BETA = 'h',
+    CONV_DERIVED = 'A', /**< and the next four: as conv_call.derived */
+    /* Between operations, in no memory. */
+    CONV_SCALED = '1',  /**< x times scale */
+    CONV_SHIFTED = '2', /**< plus shift */
+    CONV_APPLIED = '3', /**< cut at 0 */
+    CONV_UNCUT = '4',   /**< what the convolution gives, before the ReLU */
+    CONV_CENTRED = '5', /**< x less mean */
+    CONV_NORMAL = '6'   /**< times 1 / deviation */
 };
+
+enum { CONV_DERIVED_COUNT = 5 };
 
 /** Descriptors made together and released together.  Start from {.err = err}; after the first
  * failure, which adds one message to @err (exit code 69) where that is not NULL, calls do nothing.
@@ -72,7 +83,9 @@ void conv_builder_release(struct conv_builder *builder);
 void conv_status(cudnnStatus_t status, const char *what, struct err *err);
 
 /** The graph of @op on @shape: multiplication, addition and ReLU where factors are applied; the
- * convolution; its statistics where it leaves sums.
+ * convolution; its statistics where it leaves sums.  Where it goes back through batch norm, after
+ * the convolution batch norm's result is formed again, then come the ReLU's backward and the sums
+ * of batch norm's.
  * @return a finalized descriptor that @builder owns, or NULL with @builder failed. */
 cudnnBackendDescriptor_t conv_graph(struct conv_builder *builder, const struct conv_target *target,
                                     enum conv_op op, const struct conv_shape *shape);

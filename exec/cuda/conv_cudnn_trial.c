@@ -18,7 +18,7 @@ struct conv_trial {
     enum conv_op op;
     struct conv_shape shape;
     void *array[CONV_ARRAY_COUNT], *workspace, *flush;
-    float *sums;
+    float *sums, *derived;
     int64_t room; /* of the workspace */
     cudaStream_t stream;
     cudaEvent_t event[MOST_RUNS + 2];
@@ -36,13 +36,14 @@ static bool fails(cudaError_t error, const char *what, struct err *err)
 
 static int64_t bytes(const struct conv_trial *trial, enum conv_array array)
 {
-    return conv_elements(&trial->shape, array) * dtype_size(trial->shape.type);
+    return conv_elements(trial->op, &trial->shape, array) *
+           dtype_size(conv_array_type(trial->shape.type, array));
 }
 
 /* Repeat the pattern over @array: once from the host, then doubled on the device. */
 static cudaError_t fill(struct conv_trial *trial, enum conv_array array)
 {
-    const enum dtype type = trial->shape.type;
+    const enum dtype type = conv_array_type(trial->shape.type, array);
     float *pattern = conv_pattern(type, array);
     uint16_t *narrow = base_alloc(CONV_PATTERN, sizeof *narrow);
     if (type != DTYPE_FP32)
@@ -62,6 +63,11 @@ static cudaError_t fill(struct conv_trial *trial, enum conv_array array)
     return error;
 }
 
+static size_t derived_bytes(const struct conv_trial *trial)
+{
+    return CONV_DERIVED_COUNT * (size_t)trial->shape.in_channels * sizeof(float);
+}
+
 static int prepare(struct conv_trial *trial, bool checked, struct err *err)
 {
     if (fails(cudaStreamCreateWithFlags(&trial->stream, cudaStreamNonBlocking), "make a stream",
@@ -71,15 +77,19 @@ static int prepare(struct conv_trial *trial, bool checked, struct err *err)
         if (fails(cudaEventCreate(&trial->event[i]), "make an event", err))
             return -1;
     for (int32_t i = 0; i < CONV_ARRAY_COUNT; i++)
-        if (fails(cudaMalloc(&trial->array[i], (size_t)bytes(trial, (enum conv_array)i)),
+        if (bytes(trial, (enum conv_array)i) > 0 &&
+            fails(cudaMalloc(&trial->array[i], (size_t)bytes(trial, (enum conv_array)i)),
                   "get memory for the operands", err))
             return -1;
     size_t sums = 2 * (size_t)trial->shape.out_channels * sizeof(float);
     if (conv_sums(trial->op) &&
         fails(cudaMalloc((void **)&trial->sums, sums), "get memory for sums", err))
         return -1;
+    if (conv_norms(trial->op) && fails(cudaMalloc((void **)&trial->derived, derived_bytes(trial)),
+                                       "get memory for sums", err))
+        return -1;
     for (int32_t i = 0; checked && i < CONV_ARRAY_COUNT; i++)
-        if ((enum conv_array)i != conv_written(trial->op) &&
+        if ((enum conv_array)i != conv_written(trial->op) && trial->array[i] &&
             fails(fill(trial, (enum conv_array)i), "fill operands", err))
             return -1;
     if (checked) {
@@ -120,6 +130,7 @@ void conv_trial_close(struct conv_trial *trial)
     for (int32_t i = 0; i < CONV_ARRAY_COUNT; i++)
         cudaFree(trial->array[i]);
     cudaFree(trial->sums);
+    cudaFree(trial->derived);
     cudaFree(trial->workspace);
     cudaFree(trial->flush);
     if (trial->stream)
@@ -148,17 +159,8 @@ int conv_trial_reserve(struct conv_trial *trial, int64_t workspace)
 
 static bool issue(struct conv_trial *trial, cudnnBackendDescriptor_t plan)
 {
-    void *x = trial->array[CONV_ARRAY_X], *w = trial->array[CONV_ARRAY_W];
-    void *y = trial->array[CONV_ARRAY_Y];
-    struct conv_call call = {.x = x,
-                             .w = w,
-                             .dy = y,
-                             .factors = trial->array[CONV_ARRAY_FACTORS],
-                             .y = y,
-                             .dx = x,
-                             .dw = w,
-                             .sums = trial->sums,
-                             .workspace = trial->workspace};
+    struct conv_call call =
+        conv_call_of(trial->op, trial->array, trial->sums, trial->derived, trial->workspace);
     return conv_execute(trial->handle, plan, trial->op, &trial->shape, trial->stream, &call,
                         NULL) == CUDNN_STATUS_SUCCESS;
 }
@@ -237,19 +239,40 @@ static cudaError_t read_element(const struct conv_trial *trial, int64_t index, d
     return error;
 }
 
+/* The first channels of @array (rows, channels), which is of 16 bits; the caller frees *@wide. */
+static cudaError_t read_channels(const struct conv_trial *trial, enum conv_array array,
+                                 int64_t rows, int64_t channels, float **wide)
+{
+    uint16_t *narrow = base_alloc(rows * LOOKED_AT, sizeof *narrow);
+    const size_t width = LOOKED_AT * sizeof *narrow;
+    cudaError_t error =
+        cudaMemcpy2D(narrow, width, trial->array[array], (size_t)channels * sizeof *narrow, width,
+                     (size_t)rows, cudaMemcpyDeviceToHost);
+    *wide = base_alloc(rows * LOOKED_AT, sizeof **wide);
+    half_to_float(trial->shape.type, rows * LOOKED_AT, narrow, *wide);
+    free(narrow);
+    return error;
+}
+
+/* The first channels of @count vectors (channels) at @from. */
+static cudaError_t read_vectors(const float *from, int64_t channels, int32_t count,
+                                float (*to)[LOOKED_AT])
+{
+    cudaError_t error = cudaSuccess;
+    for (int32_t i = 0; i < count && error == cudaSuccess; i++)
+        error = cudaMemcpy(to[i], from + i * channels, sizeof to[i], cudaMemcpyDeviceToHost);
+    return error;
+}
+
 /* Whether the sums of the first channels are those of y as it was written. */
 static cudaError_t check_sums(const struct conv_trial *trial, bool *right)
 {
     const struct conv_shape *s = &trial->shape;
-    const int64_t rows = (int64_t)s->batch * s->out_height * s->out_width, row = s->out_channels;
-    uint16_t *y = base_alloc(rows * LOOKED_AT, sizeof *y);
-    float *wide = base_alloc(rows * LOOKED_AT, sizeof *wide), sums[2][LOOKED_AT];
-    const size_t width = LOOKED_AT * sizeof *y, some = sizeof sums[0];
-    cudaError_t error = cudaMemcpy2D(y, width, trial->array[CONV_ARRAY_Y], (size_t)row * sizeof *y,
-                                     width, (size_t)rows, cudaMemcpyDeviceToHost);
-    for (int32_t i = 0; i < 2 && error == cudaSuccess; i++)
-        error = cudaMemcpy(sums[i], trial->sums + i * row, some, cudaMemcpyDeviceToHost);
-    half_to_float(s->type, rows * LOOKED_AT, y, wide);
+    const int64_t rows = (int64_t)s->batch * s->out_height * s->out_width;
+    float *wide, sums[2][LOOKED_AT];
+    cudaError_t error = read_channels(trial, CONV_ARRAY_Y, rows, s->out_channels, &wide);
+    if (error == cudaSuccess)
+        error = read_vectors(trial->sums, s->out_channels, 2, sums);
     *right = true;
     for (int32_t c = 0; c < LOOKED_AT && error == cudaSuccess; c++) {
         double sum = 0, size = 0, squares = 0;
@@ -263,7 +286,48 @@ static cudaError_t check_sums(const struct conv_trial *trial, bool *right)
                  conv_sum_is_right(rows, squares, 2 * squares, (double)sums[1][c]);
     }
     free(wide);
-    free(y);
+    return error;
+}
+
+/* @count numbers that are @step apart, one after the other; the caller frees them. */
+static float *strided(const float *from, int64_t count, int64_t step)
+{
+    float *to = base_alloc(count, sizeof *to);
+    for (int64_t i = 0; i < count; i++)
+        to[i] = from[i * step];
+    return to;
+}
+
+/* Whether what was derived for the first channels is what dx, as it was written, and x give. */
+static cudaError_t check_derived(const struct conv_trial *trial, bool *right)
+{
+    const struct conv_shape *s = &trial->shape;
+    const int64_t rows = (int64_t)s->batch * s->in_height * s->in_width;
+    float *dx, *x, got[CONV_DERIVED_COUNT][LOOKED_AT], statistics[2][LOOKED_AT],
+        parameter[2][LOOKED_AT];
+    cudaError_t error = read_channels(trial, CONV_ARRAY_X, rows, s->in_channels, &dx);
+    cudaError_t more = read_channels(trial, CONV_ARRAY_SEEN, rows, s->in_channels, &x);
+    error = error == cudaSuccess ? more : error;
+    if (error == cudaSuccess)
+        error = read_vectors(trial->derived, s->in_channels, CONV_DERIVED_COUNT, got);
+    if (error == cudaSuccess)
+        error = read_vectors(trial->array[CONV_ARRAY_STATISTICS], s->in_channels, 2, statistics);
+    if (error == cudaSuccess)
+        error = read_vectors(trial->array[CONV_ARRAY_PARAMETER], s->in_channels, 2, parameter);
+    *right = true;
+    for (int32_t c = 0; c < LOOKED_AT && error == cudaSuccess; c++) {
+        float *of_dx = strided(dx + c, rows, LOOKED_AT), *of_x = strided(x + c, rows, LOOKED_AT);
+        struct conv_derived want = conv_derive(
+            rows, of_dx, of_x, (double[]){(double)statistics[0][c], (double)statistics[1][c]},
+            (double[]){(double)parameter[0][c], (double)parameter[1][c]});
+        for (int32_t i = 0; i < CONV_DERIVED_COUNT; i++)
+            *right =
+                *right && conv_sum_is_right(rows, want.value[i], want.size[i], (double)got[i][c]);
+        free(of_dx);
+        free(of_x);
+    }
+    free(dx);
+    free(x);
     return error;
 }
 
@@ -277,6 +341,8 @@ static enum conv_verdict run_clean(struct conv_trial *trial, cudnnBackendDescrip
         cudaMemsetAsync(trial->array[written], 0xff, (size_t)bytes(trial, written), trial->stream);
     if (trial->sums && error == cudaSuccess)
         error = cudaMemsetAsync(trial->sums, 0xff, sums, trial->stream);
+    if (trial->derived && error == cudaSuccess)
+        error = cudaMemsetAsync(trial->derived, 0xff, derived_bytes(trial), trial->stream);
     if (fails(error, "clear a result", err))
         return CONV_REFUSED;
     enum conv_verdict verdict = conv_trial_run(trial, plan, err);
@@ -300,6 +366,8 @@ enum conv_verdict conv_trial_check(struct conv_trial *trial, cudnnBackendDescrip
         right = right && conv_is_right(trial->shape.type, &trial->sample[i], first[i]) &&
                 memcmp(&first[i], &again[i], sizeof first[i]) == 0;
     if (right && trial->sums && fails(check_sums(trial, &right), "read sums", err))
+        return CONV_REFUSED;
+    if (right && trial->derived && fails(check_derived(trial, &right), "read sums", err))
         return CONV_REFUSED;
     if (!right)
         return CONV_WRONG;

@@ -156,10 +156,9 @@ static void pack(const struct device_state *state, cudaStream_t stream,
 
 /* Two tensors of a batch norm whose channels need no padding are one. */
 static void pack_norm(const struct device_state *state, cudaStream_t stream, int32_t index,
-                      int32_t micro)
+                      const float *dw, int32_t micro)
 {
     const struct place *place = &state->place[index];
-    const float *dw = state->scratch.gradient;
     struct kernel_tensor tensor = state->tensor[place->tensor];
     if (tensor.in == place->channels) {
         tensor.in = tensor.padded_in = 2 * place->channels;
@@ -186,12 +185,18 @@ static void run_norm(const struct device_state *state, cudaStream_t stream,
     const void *x = state->place[state->graph.node[g->index].source].y;
     const struct scratch *scratch = &state->scratch;
     const struct kernel_cut done = {0};
+    if (place->derives) { /* the convolution that gave dy has cut it, and formed the sums */
+        pack_norm(state, stream, g->index, place->derived, micro);
+        kernel_backward_apply(stream, state->type, place->rows, place->channels, g->dy, done, x,
+                              place->derived + 2 * (int64_t)place->channels, g->dx);
+        return;
+    }
     int32_t count =
         kernel_backward_sums(stream, state->type, place->rows, place->channels, g->dy, g->more,
                              g->cut, x, place->statistics, g->dz, scratch->partial);
     kernel_backward_factors(stream, place->rows, place->channels, count, scratch->partial,
                             place->vector, place->statistics, scratch->gradient, scratch->factors);
-    pack_norm(state, stream, g->index, micro);
+    pack_norm(state, stream, g->index, scratch->gradient, micro);
     kernel_backward_apply(stream, state->type, place->rows, place->channels, g->dz ? g->dz : g->dy,
                           g->dz ? done : g->cut, x, scratch->factors, g->dx);
 }
@@ -232,6 +237,17 @@ static void settle(const struct device_state *state, cudaStream_t stream, int32_
                     place->given[1], place->mask, place->given[0]);
 }
 
+/* Let @call go back through the batch norm that layer @index reads, and its ReLU. */
+static void go_back(const struct device_state *state, int32_t index, struct conv_call *call)
+{
+    int32_t norm = state->graph.node[index].source;
+    const struct place *place = &state->place[norm];
+    call->x = state->place[state->graph.node[norm].source].y;
+    call->statistics = place->statistics;
+    call->parameter = place->vector;
+    call->derived = place->derived;
+}
+
 void cuda_pass_backward_data(struct device_state *state, cudaStream_t stream, int32_t index,
                              int32_t micro)
 {
@@ -251,7 +267,10 @@ void cuda_pass_backward_data(struct device_state *state, cudaStream_t stream, in
                              .dy = place->given[0],
                              .dx = place->dx,
                              .workspace = state->scratch.workspace};
-    conv_run(place->plan[CONV_BACKWARD_DATA], stream, &call);
+    bool norms = place->plan[CONV_BACKWARD_DATA_NORM];
+    if (norms)
+        go_back(state, index, &call);
+    conv_run(place->plan[norms ? CONV_BACKWARD_DATA_NORM : CONV_BACKWARD_DATA], stream, &call);
 }
 
 void cuda_pass_backward_filter(struct device_state *state, cudaStream_t stream, int32_t index,

@@ -34,21 +34,30 @@ static bool feeds_norm(const struct device_state *state, int32_t index)
            !model->layer[index].relu;
 }
 
-/* Whether convolution @index alone reads batch norm and ReLU of one value, so it may apply them. */
-static bool may_apply(const struct device_state *state, int32_t index)
+/* Whether convolution @index alone reads batch norm and ReLU of one value. */
+static bool reads_norm(const struct device_state *state, int32_t index)
 {
     int32_t source = state->graph.node[index].source;
-    if (source < 0 || !feeds_norm(state, index))
+    if (source < 0)
         return false;
     const struct layer *norm = &state->job.model->layer[source];
     const struct graph_node *node = &state->graph.node[source];
-    return norm->op == LAYER_BATCH_NORM && norm->relu && node->residual < 0 && node->readers == 1;
+    return norm->op == LAYER_BATCH_NORM && norm->relu && node->residual < 0 && node->readers == 1 &&
+           node->finish == source;
+}
+
+/* Whether it may apply them: cuDNN has such engines with sums alone. */
+static bool may_apply(const struct device_state *state, int32_t index)
+{
+    return feeds_norm(state, index) && reads_norm(state, index);
 }
 
 static bool wants(const struct device_state *state, int32_t index, enum conv_op op)
 {
     if (conv_applies(op))
         return may_apply(state, index);
+    if (conv_norms(op))
+        return reads_norm(state, index);
     if (conv_sums(op))
         return feeds_norm(state, index);
     return op != CONV_BACKWARD_DATA || state->graph.node[index].source >= 0;
@@ -105,7 +114,7 @@ static struct pass_memory pass_memory_new(const struct timed *pass)
     int64_t elements = pass->rows * pass->channels,
             bytes = elements * dtype_size(pass->state->type);
     int64_t bits = (elements + 127) / 128 * 16;
-    int64_t numbers = 2 * (int64_t)pass->channels * KERNEL_PARTIALS * (int64_t)sizeof(float);
+    int64_t numbers = 2 * (int64_t)pass->channels * (KERNEL_PARTIALS + 1) * (int64_t)sizeof(float);
     if (cudaMalloc((void **)&memory.x, (size_t)(2 * bytes + bits + numbers)) != cudaSuccess) {
         cudaGetLastError(); /* the network will not fit either, and is refused in better words */
         return (struct pass_memory){0};
@@ -120,11 +129,20 @@ static void issue_pass(const struct timed *pass, const struct pass_memory *memor
 {
     cudaStream_t stream = cuda_stream_handle(pass->state->stream);
     enum dtype type = pass->state->type;
-    if (pass->pass == CONV_PASS_SUMS)
+    const struct kernel_cut cut = {.mask = memory->mask};
+    switch (pass->pass) {
+    case CONV_PASS_SUMS:
         kernel_sums(stream, type, pass->rows, pass->channels, memory->x, memory->numbers);
-    else
+        break;
+    case CONV_PASS_APPLY:
         kernel_apply(stream, type, pass->rows, pass->channels, memory->x, memory->numbers, NULL,
                      NULL, 1, memory->mask, memory->y);
+        break;
+    default:
+        kernel_backward_sums(stream, type, pass->rows, pass->channels, memory->x, NULL, cut,
+                             memory->y, memory->numbers, NULL,
+                             memory->numbers + 2 * (int64_t)pass->channels);
+    }
 }
 
 /* The mean of some runs [s], after one that loads the code; 0: not enough memory. */
@@ -197,9 +215,23 @@ static void choose_applied(struct device_state *state, int32_t index, double for
         state->place[state->graph.node[index].source].applied = true;
 }
 
+/* Whether convolution @index is to go back through the batch norm that it reads. */
+static void choose_norm(struct device_state *state, int32_t index)
+{
+    const struct conv_plan **plan = state->place[index].plan;
+    if (!plan[CONV_BACKWARD_DATA_NORM])
+        return;
+    bool wins = conv_seconds(plan[CONV_BACKWARD_DATA_NORM]) <
+                conv_seconds(plan[CONV_BACKWARD_DATA]) + pass_seconds(state, index, CONV_PASS_NORM);
+    plan[wins ? CONV_BACKWARD_DATA : CONV_BACKWARD_DATA_NORM] = NULL;
+    if (wins)
+        state->place[state->graph.node[index].source].derives = true;
+}
+
 static void choose(struct device_state *state, int32_t index)
 {
     const struct conv_plan **plan = state->place[index].plan;
+    choose_norm(state, index);
     if (plan[CONV_FORWARD_SUMS])
         choose_applied(state, index, choose_sums(state, index));
     else

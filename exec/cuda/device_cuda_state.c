@@ -96,7 +96,8 @@ static void lay_out_vector(struct device_state *state, struct arena *arena, int3
         return;
     }
     int64_t offset = state->tensor[place->tensor + !norm].offset;
-    place->copied = layer->out.channels != place->channels;
+    bool loose = place->derives && offset % 4 != 0; /* cuDNN reads it, too */
+    place->copied = layer->out.channels != place->channels || loose;
     if (place->copied)
         place->vector = take(arena, (norm ? 2 : 1) * (int64_t)place->channels, sizeof(float));
     else if (arena->base)
@@ -113,7 +114,7 @@ static void lay_out_place(struct device_state *state, struct arena *arena, int32
     int64_t elements = place->rows * place->channels;
     if (state->graph.node[index].finishes == index && !place->applied)
         place->y = take(arena, elements, size);
-    if (layer->relu && !place->applied)
+    if (layer->relu && !place->applied && !place->derives)
         place->mask = take(arena, (elements + 31) / 32, sizeof(uint32_t));
     if (layer->op == LAYER_MAX_POOL)
         place->winner = take(arena, elements, 1);
@@ -123,6 +124,8 @@ static void lay_out_place(struct device_state *state, struct arena *arena, int32
         place->running = take(arena, 2 * (int64_t)place->channels, sizeof(float));
         if (place->applied)
             place->halves = take(arena, 2 * (int64_t)place->channels, size);
+        if (place->derives)
+            place->derived = take(arena, 5 * (int64_t)place->channels, sizeof(float));
     }
     lay_out_vector(state, arena, index);
     if (has_weights(layer) && arena->base)

@@ -18,17 +18,20 @@ struct place {
     int64_t rows;        /**< of its value: micro-batch * height * width */
     void *y;             /**< (rows, channels) its value; NULL: not written while training */
     void *given[2], *dx; /**< as struct backward_plan says */
-    uint32_t *mask;      /**< of its ReLU; NULL: it has none, or its value is applied */
+    uint32_t *mask;      /**< of its ReLU; NULL: it has none, or nobody reads it */
     uint8_t *winner;     /**< (rows, channels) of a max pool */
     float *statistics;   /**< (2, channels) of batch norm: mean, 1 / deviation of the batch */
     float *factors;      /**< (2, channels) of batch norm: what the forward pass applies */
     void *halves;        /**< (2, channels) the factors as fp16, where its value is applied */
     float *running;      /**< (2, channels) of batch norm: mean, variance */
     float *vector;       /**< bias, or scale and shift (2, channels) */
-    bool copied;         /**< vector is a padded copy, not a part of the masters */
+    float *derived;      /**< (5, channels) of batch norm, where its reader derives them: what
+                              conv_call.derived says */
+    bool copied;         /**< vector is a copy, padded or on 16 bytes, not a part of the masters */
     bool applied;        /**< of batch norm: while training its reader applies it and its ReLU */
-    int32_t tensor;      /**< its first in the model; -1: it has none */
-    void *working;       /**< weights as convolutions read them */
+    bool derives;   /**< of batch norm: backward its reader goes back through it and its ReLU */
+    int32_t tensor; /**< its first in the model; -1: it has none */
+    void *working;  /**< weights as convolutions read them */
     const struct conv_plan *plan[CONV_OP_COUNT]; /**< of a convolution or linear layer */
 };
 

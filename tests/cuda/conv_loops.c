@@ -182,7 +182,55 @@ static void forward(enum conv_op op, const struct conv_shape *s, const struct co
     narrow(s->type, elements_out(s), a.y, call->y);
 }
 
-static void backward_data(const struct conv_shape *s, const struct conv_call *call)
+/* Cut @dx where the ReLU behind batch norm, formed again, is 0. */
+static void cut(const struct conv_shape *s, const struct conv_call *call, const float *x, float *dx)
+{
+    int32_t channels = s->in_channels;
+    const float *mean = call->statistics, *deviation = mean + channels;
+    const float *gamma = call->parameter, *beta = gamma + channels;
+    for (int64_t i = 0; i < elements_in(s); i++) {
+        int64_t c = i % channels;
+        float normal = (x[i] - mean[c]) * deviation[c];
+        dx[i] = normal * gamma[c] + beta[c] > 0 ? dx[i] : 0;
+    }
+}
+
+/* What batch norm's backward needs of @dx, as it was written, and @x. */
+static void derive(const struct conv_shape *s, const struct conv_call *call, const float *x,
+                   const float *dx)
+{
+    int64_t channels = s->in_channels, rows = elements_in(s) / channels;
+    const float *mean = call->statistics, *deviation = mean + channels;
+    for (int64_t c = 0; c < channels; c++) {
+        double scale = 0, shift = 0;
+        for (int64_t i = c; i < elements_in(s); i += channels) {
+            scale += (double)dx[i] * ((double)x[i] - (double)mean[c]) * (double)deviation[c];
+            shift += (double)dx[i];
+        }
+        double of_dx = (double)call->parameter[c] * (double)deviation[c];
+        double of_x = -of_dx * (double)deviation[c] * scale / (double)rows;
+        const double derived[] = {scale, shift, of_dx, of_x,
+                                  -of_dx * shift / (double)rows - of_x * (double)mean[c]};
+        for (int64_t i = 0; i < 5; i++)
+            call->derived[i * channels + c] = (float)derived[i];
+    }
+}
+
+/* Goes back through the batch norm before, whose operands are fp32. */
+static void backward_norm(const struct conv_shape *s, const struct conv_call *call, float *dx)
+{
+    assert(call->statistics && call->parameter && call->derived);
+    assert((uintptr_t)call->statistics % 16 == 0 && (uintptr_t)call->parameter % 16 == 0);
+    assert((uintptr_t)call->derived % 16 == 0);
+    float *x = widened(s->type, elements_in(s), call->x);
+    cut(s, call, x, dx);
+    if (s->type != DTYPE_FP32)
+        half_round(s->type, elements_in(s), dx);
+    derive(s, call, x, dx);
+    free(x);
+}
+
+static void backward_data(enum conv_op op, const struct conv_shape *s, const struct conv_call *call)
 {
     struct arrays a = {.shape = s,
                        .x = base_alloc(elements_in(s), sizeof *a.x),
@@ -191,6 +239,8 @@ static void backward_data(const struct conv_shape *s, const struct conv_call *ca
     walk(s, data_touch, &a);
     free(a.y);
     free(a.w);
+    if (conv_norms(op))
+        backward_norm(s, call, a.x);
     narrow(s->type, elements_in(s), a.x, call->dx);
 }
 
@@ -219,7 +269,8 @@ void conv_loops(enum conv_op op, const struct conv_shape *shape, const struct co
         sum(shape, call->y, call->sums);
         break;
     case CONV_BACKWARD_DATA:
-        backward_data(shape, call);
+    case CONV_BACKWARD_DATA_NORM:
+        backward_data(op, shape, call);
         break;
     case CONV_BACKWARD_FILTER:
     case CONV_BACKWARD_FILTER_APPLIED:

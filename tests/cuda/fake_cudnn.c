@@ -321,13 +321,15 @@ struct issue {
 static void spoil(const struct issue *issue)
 {
     enum conv_array written = conv_written(issue->op);
-    int64_t size = conv_elements(&issue->shape, written) * dtype_size(issue->shape.type);
+    int64_t size = conv_elements(issue->op, &issue->shape, written) * dtype_size(issue->shape.type);
     unsigned char *to = written == CONV_ARRAY_X   ? issue->call.dx
                         : written == CONV_ARRAY_W ? issue->call.dw
                                                   : issue->call.y;
     if (issue->engine ==
         FAKE_WRONG) /* little-endian: this is of the exponent, so 0 is spoilt too */
         to[size - 1] ^= 0x40;
+    if (conv_norms(issue->op) && fake_cudnn.misderived)
+        issue->call.derived[(fake_cudnn.misderived - 1) * issue->shape.in_channels] *= -1.03125F;
     if (issue->engine == FAKE_FICKLE && fake_cudnn.runs[FAKE_FICKLE] % 2)
         to[0] ^= 1;
 }
@@ -352,6 +354,23 @@ static void *pointer(const struct fake_descriptor *pack, int64_t id)
         if (((const int64_t *)ids->items)[i] == id)
             return ((void *const *)pointers->items)[i];
     return NULL;
+}
+
+/* Operands of a batch norm, which must lie one after the other as the loops look for them. */
+static bool find_norm(const struct fake_descriptor *pack, const struct fake_reading *reading,
+                      struct conv_call *call)
+{
+    int32_t channels = reading->shape.in_channels;
+    call->x = pointer(pack, reading->seen);
+    call->statistics = pointer(pack, reading->norm[0]);
+    call->parameter = pointer(pack, reading->norm[2]);
+    call->derived = pointer(pack, reading->derived[0]);
+    bool good = pointer(pack, reading->norm[1]) == (const void *)(call->statistics + channels) &&
+                pointer(pack, reading->norm[3]) == (const void *)(call->parameter + channels);
+    for (int32_t i = 1; i < 5; i++)
+        good = good && pointer(pack, reading->derived[i]) ==
+                           (const void *)(call->derived + (int64_t)i * channels);
+    return good;
 }
 
 cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t execution,
@@ -388,6 +407,8 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     if ((conv_sums(issue.op) && squares != issue.call.sums + reading.shape.out_channels) ||
         (conv_applies(issue.op) && shift != scale + reading.shape.in_channels))
         return CUDNN_STATUS_BAD_PARAM; /* the loops leave and look for them there */
+    if (conv_norms(issue.op) && !find_norm(pack, &reading, &issue.call))
+        return CUDNN_STATUS_BAD_PARAM;
     fake_enqueue_c(handle->stream, run, &issue, sizeof issue);
     return CUDNN_STATUS_SUCCESS;
 }

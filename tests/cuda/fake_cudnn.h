@@ -37,6 +37,7 @@ struct fake_cudnn {
     bool unbuilt[FAKE_ENGINES]; /**< no plan can be made */
     bool unrun[FAKE_ENGINES];   /**< a plan cannot be run */
     bool no_start;              /**< cudnnCreate() fails */
+    int32_t misderived;         /**< 1 ... 5: this of what is derived for a batch norm is off */
     int64_t questions;          /**< lists of engines asked for so far */
     int64_t runs[FAKE_ENGINES]; /**< so far */
     int64_t alive;              /**< descriptors and handles */

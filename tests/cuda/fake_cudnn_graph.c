@@ -99,10 +99,13 @@ static bool read_convolution(const struct fake_descriptor *operation, struct fak
         !read_tensor(fake_part(operation, names->y, 0), y, &type[2], &reading->y))
         return false;
     reading->op = names->op;
-    reading->reads_memory = !is_virtual(fake_part(operation, names->x, 0));
-    s->type = type[0] == CUDNN_DATA_HALF       ? DTYPE_FP16
-              : type[0] == CUDNN_DATA_BFLOAT16 ? DTYPE_BF16
+    reading->in_memory = !is_virtual(fake_part(operation, names->x, 0));
+    s->type = type[1] == CUDNN_DATA_HALF       ? DTYPE_FP16
+              : type[1] == CUDNN_DATA_BFLOAT16 ? DTYPE_BF16
                                                : DTYPE_FP32;
+    bool uncut = names->op == CONV_BACKWARD_DATA && !reading->in_memory;
+    if (uncut && type[0] == CUDNN_DATA_FLOAT)
+        type[0] = type[1]; /* nothing is rounded on the way */
     s->batch = x[0];
     s->in_channels = x[1];
     s->in_height = x[2];
@@ -197,12 +200,107 @@ static bool read_sums(const struct fake_descriptor *operation, struct fake_readi
                                size, &type, &reading->squares);
 }
 
+/* Batch norm formed again, after the convolution: four operations whose result is @result. */
+static bool read_norm(const struct fake_descriptor *graph, struct fake_reading *reading,
+                      int64_t *result)
+{
+    static const cudnnPointwiseMode_t mode[] = {CUDNN_POINTWISE_SUB, CUDNN_POINTWISE_MUL,
+                                                CUDNN_POINTWISE_MUL, CUDNN_POINTWISE_ADD};
+    const struct conv_shape *s = &reading->shape;
+    const int32_t size[] = {s->batch, s->in_channels, s->in_height, s->in_width};
+    struct pointwise p[4];
+    for (int32_t i = 0; i < 4; i++) {
+        if (!read_pointwise(fake_part(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, 1 + i), mode[i], &p[i]))
+            return false;
+        if (i > 0 ? p[i].reads_memory || p[i].x != p[i - 1].y : !p[i].reads_memory)
+            return false;
+        if (p[i].b_type != CUDNN_DATA_FLOAT || p[i].y_type != CUDNN_DATA_FLOAT)
+            return false;
+        reading->norm[i] = p[i].b;
+    }
+    reading->seen = p[0].x;
+    *result = p[3].y;
+    return p[0].x_type == CUDNN_DATA_HALF && memcmp(p[0].size, size, sizeof size) == 0;
+}
+
+/* The ReLU's backward: dz, in memory, is the convolution's result where @shifted is positive. */
+static bool read_relu(const struct fake_descriptor *operation, int64_t shifted,
+                      struct fake_reading *reading)
+{
+    const struct fake_descriptor *how, *dy, *x, *dx;
+    int32_t size[4], type;
+    int64_t id;
+    if (!operation || operation->type != CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR)
+        return false;
+    how = fake_part(operation, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, 0);
+    dy = fake_part(operation, CUDNN_ATTR_OPERATION_POINTWISE_DYDESC, 0);
+    x = fake_part(operation, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, 0);
+    dx = fake_part(operation, CUDNN_ATTR_OPERATION_POINTWISE_DXDESC, 0);
+    if (!how || !dy || !x ||
+        fake_integer(how, CUDNN_ATTR_POINTWISE_MODE, 0) != CUDNN_POINTWISE_RELU_BWD ||
+        fake_integer(dy, CUDNN_ATTR_TENSOR_UNIQUE_ID, 0) != reading->x ||
+        fake_integer(x, CUDNN_ATTR_TENSOR_UNIQUE_ID, 0) != shifted ||
+        !read_tensor(dx, size, &type, &id) || type != CUDNN_DATA_HALF)
+        return false;
+    reading->x = id;
+    return true;
+}
+
+static bool read_norm_sums(const struct fake_descriptor *graph, struct fake_reading *reading)
+{
+    static const cudnnBackendAttributeName_t given[] = {
+        CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_MEAN_DESC,
+        CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_INVSTD_DESC,
+        CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_BN_SCALE_DESC};
+    static const cudnnBackendAttributeName_t derived[] = {
+        CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DBN_SCALE_DESC,
+        CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DBN_BIAS_DESC,
+        CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_DY_SCALE_DESC,
+        CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_X_SCALE_DESC,
+        CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_BIAS};
+    const struct fake_descriptor *sums = fake_part(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, 6);
+    int32_t size[4], type;
+    int64_t id;
+    if (!sums || sums->type != CUDNN_BACKEND_OPERATION_BN_BWD_WEIGHTS_DESCRIPTOR ||
+        fake_integer(sums, CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_MATH_PREC, 0) != CUDNN_DATA_FLOAT)
+        return false;
+    for (int32_t i = 0; i < 3; i++)
+        if (!read_tensor(fake_part(sums, given[i], 0), size, &type, &id) || id != reading->norm[i])
+            return false;
+    if (!read_tensor(fake_part(sums, CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_X_DESC, 0), size, &type,
+                     &id) ||
+        id != reading->seen ||
+        !read_tensor(fake_part(sums, CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DY_DESC, 0), size, &type,
+                     &id) ||
+        id != reading->x)
+        return false;
+    for (int32_t i = 0; i < 5; i++)
+        if (!read_tensor(fake_part(sums, derived[i], 0), size, &type, &reading->derived[i]) ||
+            size[1] != reading->shape.in_channels || type != CUDNN_DATA_FLOAT)
+            return false;
+    return true;
+}
+
+/* What stands behind a convolution whose result is cut: see conv_graph(). */
+static bool read_back(const struct fake_descriptor *graph, struct fake_reading *reading)
+{
+    int64_t shifted;
+    reading->op = CONV_BACKWARD_DATA_NORM;
+    return read_norm(graph, reading, &shifted) &&
+           read_relu(fake_part(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, 5), shifted, reading) &&
+           read_norm_sums(graph, reading);
+}
+
 bool fake_read_graph(const struct fake_descriptor *graph, struct fake_reading *reading)
 {
     const struct fake_attribute *operations = fake_find(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS);
     *reading = (struct fake_reading){0};
     if (!operations || !fake_find(graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE))
         return false;
+    if (operations->count == 7)
+        return read_convolution(fake_part(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, 0), reading) &&
+               reading->op == CONV_BACKWARD_DATA && !reading->in_memory &&
+               read_back(graph, reading);
     bool applies = operations->count > 2;
     int32_t at = applies ? 3 : 0;
     bool sums = operations->count == at + 2;
@@ -211,7 +309,7 @@ bool fake_read_graph(const struct fake_descriptor *graph, struct fake_reading *r
         (sums && (reading->op != CONV_FORWARD ||
                   !read_sums(fake_part(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, at + 1), reading))))
         return false;
-    if (reading->reads_memory == applies)
+    if (reading->in_memory == applies)
         return false;
     if (applies)
         reading->op = applied_op(reading->op, sums);

@@ -52,7 +52,9 @@ struct fake_reading {
     enum conv_op op;
     struct conv_shape shape;
     int64_t x, w, y, scale, shift, sum, squares;
-    bool reads_memory; /* the convolution itself: x is not what another operation writes */
+    int64_t seen, norm[4]; /* batch norm's input; mean, 1 / deviation, scale, shift */
+    int64_t derived[5];    /* as conv_call.derived */
+    bool in_memory;        /* of the convolution itself: x is not between operations */
 };
 
 /** What the operation graph @graph computes.  @return whether it is a graph for one of our ops. */

@@ -157,10 +157,11 @@ static struct cover cover(const struct described *device, const char *network, i
         }
     }
     print_message("%s, %s, %s: %d shapes, at least %d engines each, %d with sums, %d and %d with "
-                  "factors\n",
+                  "factors, %d back through batch norm\n",
                   device->name, network, dtype_names[type], cover.shapes, cover.fewest,
                   cover.having[CONV_FORWARD_SUMS], cover.having[CONV_FORWARD_APPLIED_SUMS],
-                  cover.having[CONV_BACKWARD_FILTER_APPLIED]);
+                  cover.having[CONV_BACKWARD_FILTER_APPLIED],
+                  cover.having[CONV_BACKWARD_DATA_NORM]);
     free(seen);
     model_free(model);
     conv_builder_release(&owner);
@@ -168,7 +169,7 @@ static struct cover cover(const struct described *device, const char *network, i
 }
 
 /* In fp16 every convolution but the stem's, and the classifier, can leave batch norm's sums, and
- * apply what the batch norm before it would. */
+ * apply what the batch norm before it would, and go back through that. */
 static void cover_resnet50(const struct described *device)
 {
     for (int32_t type = 0; type < DTYPE_COUNT; type++) {
@@ -197,7 +198,7 @@ static void sums_and_factors_come_with_fp16_alone(void **state)
 {
     (void)state;
     static const enum conv_op op[] = {CONV_FORWARD_SUMS, CONV_FORWARD_APPLIED_SUMS,
-                                      CONV_BACKWARD_FILTER_APPLIED};
+                                      CONV_BACKWARD_DATA_NORM, CONV_BACKWARD_FILTER_APPLIED};
     static const enum dtype other[] = {DTYPE_FP32, DTYPE_BF16};
     static const struct described *const device[] = {&h200, &a100};
     struct conv_shape shape = {DTYPE_FP16, 256, 64, 56, 56, 64, 56, 56, 3, 1, 1};

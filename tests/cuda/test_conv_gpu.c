@@ -37,32 +37,36 @@ static void must(cudaError_t error, const char *what)
 struct operands {
     int64_t bytes[CONV_ARRAY_COUNT];
     void *gpu[CONV_ARRAY_COUNT], *host[CONV_ARRAY_COUNT];
-    float *sums, *host_sums;
+    float *sums, *host_sums, *derived, *host_derived;
     void *workspace;
 };
 
-static struct operands operands_of(const struct conv_shape *s, size_t workspace)
+static struct operands operands_of(enum conv_op op, const struct conv_shape *s, size_t workspace)
 {
     struct operands o = {0};
     for (int32_t a = 0; a < CONV_ARRAY_COUNT; a++) {
-        int64_t count = conv_elements(s, (enum conv_array)a);
+        int64_t count = conv_elements(op, s, (enum conv_array)a);
+        enum dtype type = conv_array_type(s->type, (enum conv_array)a);
         float *pattern = conv_pattern(s->type, (enum conv_array)a);
-        o.bytes[a] = count * dtype_size(s->type);
+        o.bytes[a] = count * dtype_size(type);
         o.host[a] = aligned_alloc(16, (size_t)(o.bytes[a] + 15) / 16 * 16);
         for (int64_t i = 0, n; i < count; i += n) {
             n = count - i < CONV_PATTERN ? count - i : CONV_PATTERN;
-            if (s->type == DTYPE_FP32)
+            if (type == DTYPE_FP32)
                 memcpy((float *)o.host[a] + i, pattern, (size_t)n * sizeof *pattern);
             else
-                half_from_float(s->type, n, pattern, (uint16_t *)o.host[a] + i);
+                half_from_float(type, n, pattern, (uint16_t *)o.host[a] + i);
         }
         free(pattern);
-        must(cudaMalloc(&o.gpu[a], (size_t)o.bytes[a]), "memory");
+        must(cudaMalloc(&o.gpu[a], (size_t)o.bytes[a] + 1), "memory");
         must(cudaMemcpy(o.gpu[a], o.host[a], (size_t)o.bytes[a], cudaMemcpyHostToDevice), "copy");
     }
     size_t sums = 2 * (size_t)s->out_channels * sizeof *o.sums;
     o.host_sums = aligned_alloc(16, (sums + 15) / 16 * 16);
     must(cudaMalloc((void **)&o.sums, sums), "memory");
+    size_t derived = 5 * (size_t)s->in_channels * sizeof *o.derived;
+    o.host_derived = aligned_alloc(16, (derived + 15) / 16 * 16);
+    must(cudaMalloc((void **)&o.derived, derived), "memory");
     must(cudaMalloc(&o.workspace, workspace + 16), "memory");
     return o;
 }
@@ -76,19 +80,8 @@ static void release(struct operands *o)
     cudaFree(o->sums);
     cudaFree(o->workspace);
     free(o->host_sums);
-}
-
-static struct conv_call call_of(void *const array[CONV_ARRAY_COUNT], float *sums, void *workspace)
-{
-    return (struct conv_call){.x = array[CONV_ARRAY_X],
-                              .w = array[CONV_ARRAY_W],
-                              .dy = array[CONV_ARRAY_Y],
-                              .factors = array[CONV_ARRAY_FACTORS],
-                              .y = array[CONV_ARRAY_Y],
-                              .dx = array[CONV_ARRAY_X],
-                              .dw = array[CONV_ARRAY_W],
-                              .sums = sums,
-                              .workspace = workspace};
+    cudaFree(o->derived);
+    free(o->host_derived);
 }
 
 static double element(enum dtype type, const void *array, int64_t index)
@@ -113,14 +106,14 @@ static int64_t faults(enum conv_op op, const struct conv_shape *s, struct operan
         wrong += !conv_is_right(s->type, &sample[i], element(s->type, got, sample[i].index));
     if (!small)
         return wrong;
-    struct conv_call call = call_of(o->host, o->host_sums, NULL);
+    struct conv_call call = conv_call_of(op, o->host, o->host_sums, o->host_derived, NULL);
     conv_loops(op, s, &call);
     double size = 0, slack = 0; /* of the largest sample: elements are alike */
     for (int32_t i = 0; i < CONV_SAMPLES; i++) {
         size = sample[i].size > size ? sample[i].size : size;
         slack = sample[i].slack > slack ? sample[i].slack : slack;
     }
-    for (int64_t i = 0; i < conv_elements(s, written); i++) {
+    for (int64_t i = 0; i < conv_elements(op, s, written); i++) {
         struct conv_sample twice = {
             .want = element(s->type, o->host[written], i), .size = 2 * size, .slack = 2 * slack};
         double value = element(s->type, got, i);
@@ -135,7 +128,7 @@ static void run(const struct conv_plan *plan, enum conv_op op, const struct oper
                 bool capture, void *got)
 {
     enum conv_array written = conv_written(op);
-    struct conv_call call = call_of(o->gpu, o->sums, o->workspace);
+    struct conv_call call = conv_call_of(op, o->gpu, o->sums, o->derived, o->workspace);
     cudaStream_t stream;
     cudaGraph_t graph;
     cudaGraphExec_t ready;
@@ -173,7 +166,7 @@ static int64_t check(struct conv_library *library, enum conv_op op, const struct
         err_release(&err);
         return !fine;
     }
-    struct operands o = operands_of(s, conv_workspace(plan));
+    struct operands o = operands_of(op, s, conv_workspace(plan));
     size_t size = (size_t)o.bytes[conv_written(op)];
     void *got = malloc(size), *again = malloc(size);
     run(plan, op, &o, false, got);

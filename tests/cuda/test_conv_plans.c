@@ -11,8 +11,8 @@
 
 #include "core/base.h"
 #include "exec/cuda/conv_check.h"
-#include "exec/half.h"
 #include "tests/cuda/conv_loops.h"
+#include "tests/cuda/conv_operands.h"
 #include "tests/cuda/fake_cudnn.h"
 #include "tests/cuda/fake_runtime.h"
 
@@ -63,114 +63,6 @@ static const struct conv_plan *plan_of(struct conv_library *library, enum conv_o
     return plan;
 }
 
-/* ---- what results must be ---- */
-
-static double element(enum dtype type, const void *array, int64_t index)
-{
-    float wide;
-    if (type == DTYPE_FP32)
-        return (double)((const float *)array)[index];
-    half_to_float(type, 1, (const uint16_t *)array + index, &wide);
-    return (double)wide;
-}
-
-/* @array of @shape full of its pattern, on the device of software. */
-static void *filled(const struct conv_shape *shape, enum conv_array array)
-{
-    int64_t count = conv_elements(shape, array);
-    float *pattern = conv_pattern(shape->type, array);
-    void *to = NULL;
-    assert_int_equal(cudaMalloc(&to, (size_t)count * (size_t)dtype_size(shape->type)), 0);
-    for (int64_t i = 0; i < count; i++)
-        if (shape->type == DTYPE_FP32)
-            ((float *)to)[i] = pattern[i % CONV_PATTERN];
-        else
-            half_from_float(shape->type, 1, &pattern[i % CONV_PATTERN], (uint16_t *)to + i);
-    free(pattern);
-    return to;
-}
-
-/* Operands of any op on @shape. */
-struct operands {
-    void *array[CONV_ARRAY_COUNT], *workspace;
-    float *sums;
-    struct conv_call call;
-};
-
-static struct operands operands_of(const struct conv_shape *shape, size_t workspace)
-{
-    struct operands o = {0};
-    for (int32_t i = 0; i < CONV_ARRAY_COUNT; i++)
-        o.array[i] = filled(shape, (enum conv_array)i);
-    assert_int_equal(cudaMalloc(&o.workspace, workspace + 1), 0);
-    assert_int_equal(cudaMalloc((void **)&o.sums, 2 * (size_t)shape->out_channels * sizeof *o.sums),
-                     0);
-    o.call = (struct conv_call){.x = o.array[0],
-                                .dx = o.array[0],
-                                .w = o.array[1],
-                                .dw = o.array[1],
-                                .y = o.array[2],
-                                .dy = o.array[2],
-                                .factors = o.array[3],
-                                .sums = o.sums,
-                                .workspace = o.workspace};
-    return o;
-}
-
-static void release(struct operands *o)
-{
-    for (int32_t i = 0; i < CONV_ARRAY_COUNT; i++)
-        cudaFree(o->array[i]);
-    cudaFree(o->workspace);
-    cudaFree(o->sums);
-}
-
-static void assert_samples(enum conv_op op, const struct conv_shape *shape,
-                           const struct operands *o)
-{
-    struct conv_sample sample[CONV_SAMPLES];
-    conv_samples(op, shape, sample);
-    for (int32_t i = 0; i < CONV_SAMPLES; i++)
-        assert_true(
-            conv_is_right(shape->type, &sample[i],
-                          element(shape->type, o->array[conv_written(op)], sample[i].index)));
-}
-
-/* The host's way to compute an element and the loops agree, for every op, shape and type. */
-static void samples_are_what_loops_compute(void **state)
-{
-    (void)state;
-    for (int32_t i = 0; i < SHAPES; i++)
-        for (int32_t type = 0; type < DTYPE_COUNT; type++)
-            for (int32_t op = 0; op < CONV_OP_COUNT; op++) {
-                struct conv_shape shape = shapes[i];
-                shape.type = (enum dtype)type;
-                struct operands o = operands_of(&shape, 0);
-                conv_loops((enum conv_op)op, &shape, &o.call);
-                assert_samples((enum conv_op)op, &shape, &o);
-                release(&o);
-            }
-}
-
-/* An element that is off by two units in its last place is not let through; nor is NaN. */
-static void samples_are_judged_by_the_type(void **state)
-{
-    (void)state;
-    static const double unit[] = {
-        [DTYPE_FP32] = 0x1p-23, [DTYPE_FP16] = 0x1p-10, [DTYPE_BF16] = 0x1p-7};
-    for (int32_t type = 0; type < DTYPE_COUNT; type++) {
-        struct conv_sample sample = {.want = 1.0, .size = 1.0};
-        enum dtype t = (enum dtype)type;
-        assert_true(conv_is_right(t, &sample, 1.0 + unit[type] / 2));
-        assert_false(t != DTYPE_FP32 && conv_is_right(t, &sample, 1.0 + 2 * unit[type]));
-        assert_false(conv_is_right(t, &sample, 1.0 + 0x1p-16 + unit[type]));
-        assert_false(conv_is_right(t, &sample, -1.0));
-        assert_false(conv_is_right(t, &sample, (double)strtof("nan", NULL)));
-    }
-    assert_true(conv_sum_is_right(10000, 0.0, 10000.0, 0.27));
-    assert_false(conv_sum_is_right(10000, 0.0, 10000.0, 0.28));
-}
-
 /* ---- plans ---- */
 
 /* Of the engines the one is taken that is right, steady, affordable and then the fastest. */
@@ -196,6 +88,12 @@ static void the_fastest_right_engine_is_found(void **state)
     conv_close(library);
 }
 
+static size_t bytes_of(enum conv_op op, const struct conv_shape *shape, enum conv_array array)
+{
+    return (size_t)conv_elements(op, shape, array) *
+           (size_t)dtype_size(conv_array_type(shape->type, array));
+}
+
 /* What a plan computes is what the loops compute, sums and all, on any stream. */
 static void plans_compute_what_they_should(void **state)
 {
@@ -210,20 +108,22 @@ static void plans_compute_what_they_should(void **state)
             if (!plan)
                 continue;
             assert_int_equal(conv_workspace(plan), FAKE_WORKSPACE_BYTES);
-            struct operands got = operands_of(&shapes[i], conv_workspace(plan));
-            struct operands want = operands_of(&shapes[i], 0);
+            struct operands got = operands_of((enum conv_op)op, &shapes[i], conv_workspace(plan));
+            struct operands want = operands_of((enum conv_op)op, &shapes[i], 0);
             conv_run(plan, stream, &got.call);
             assert_int_equal(cudaStreamSynchronize(stream), 0);
             conv_loops((enum conv_op)op, &shapes[i], &want.call);
             for (int32_t a = 0; a < CONV_ARRAY_COUNT; a++)
                 assert_memory_equal(got.array[a], want.array[a],
-                                    (size_t)conv_elements(&shapes[i], (enum conv_array)a) *
-                                        (size_t)dtype_size(shapes[i].type));
+                                    bytes_of((enum conv_op)op, &shapes[i], (enum conv_array)a));
             if (conv_sums((enum conv_op)op))
                 assert_memory_equal(got.sums, want.sums,
                                     2 * (size_t)shapes[i].out_channels * sizeof *got.sums);
-            release(&got);
-            release(&want);
+            if (conv_norms((enum conv_op)op))
+                assert_memory_equal(got.derived, want.derived,
+                                    5 * (size_t)shapes[i].in_channels * sizeof *got.derived);
+            operands_release(&got);
+            operands_release(&want);
         }
     cudaStreamDestroy(stream);
     conv_close(library);
@@ -347,46 +247,18 @@ static void a_pass_is_timed_once(void **state)
     }
 }
 
-/* Change @count numbers in fp16 by a sixteenth. */
-static void stretch(int64_t count, uint16_t *numbers)
-{
-    float wide;
-    for (int64_t i = 0; i < count; i++) {
-        half_to_float(DTYPE_FP16, 1, &numbers[i], &wide);
-        wide *= 1.0625F;
-        half_from_float(DTYPE_FP16, 1, &wide, &numbers[i]);
-    }
-}
-
-/* An engine with another scale, shift or sign is not let through, nor one that is a little off. */
-static void samples_see_what_is_applied(void **state)
+/* An engine that derives anything else from dx than batch norm's backward needs is not taken. */
+static void what_is_derived_is_looked_at(void **state)
 {
     (void)state;
-    static const enum conv_op op[] = {CONV_FORWARD_APPLIED_SUMS, CONV_BACKWARD_FILTER_APPLIED};
-    const struct conv_shape *shape = &shapes[4];
-    for (int32_t i = 0; i < 2; i++)
-        for (int32_t fault = 0; fault < 5; fault++) {
-            struct operands o = operands_of(shape, 0);
-            struct conv_sample sample[CONV_SAMPLES];
-            uint16_t *factors = o.array[CONV_ARRAY_FACTORS], *x = o.array[CONV_ARRAY_X];
-            int32_t wrong = 0;
-            for (int32_t c = 0; fault == 1 && c < shape->in_channels; c++)
-                factors[c] = 0x3c00; /* scale 1 */
-            for (int32_t c = 0; fault == 2 && c < shape->in_channels; c++)
-                factors[shape->in_channels + c] = 0;
-            for (int64_t k = 0; fault == 3 && k < conv_elements(shape, CONV_ARRAY_X); k++)
-                x[k] &= 0x7fff; /* no sign */
-            if (fault == 4)
-                stretch(2 * (int64_t)shape->in_channels, factors);
-            conv_loops(op[i], shape, &o.call);
-            conv_samples(op[i], shape, sample);
-            const void *got = o.array[conv_written(op[i])];
-            for (int32_t k = 0; k < CONV_SAMPLES; k++)
-                wrong += !conv_is_right(shape->type, &sample[k],
-                                        element(shape->type, got, sample[k].index));
-            assert_true(fault ? wrong >= CONV_SAMPLES / 2 : wrong == 0);
-            release(&o);
-        }
+    for (int32_t i = 0; i <= 5; i++) {
+        fake_cudnn.misderived = i;
+        struct conv_library *library = open_library(NULL);
+        const struct conv_plan *plan = plan_of(library, CONV_BACKWARD_DATA_NORM, &shapes[4]);
+        assert_int_equal(plan != NULL, i == 0);
+        assert_non_null(plan_of(library, CONV_BACKWARD_DATA, &shapes[4]));
+        conv_close(library);
+    }
 }
 
 static void assert_refused(struct conv_library *library, enum conv_op op,
@@ -463,7 +335,7 @@ static void a_plan_that_fails_later_ends_the_process(void **state)
     int status;
     pid_t child = fork();
     if (child == 0) {
-        struct operands o = operands_of(&shapes[0], conv_workspace(plan));
+        struct operands o = operands_of(CONV_FORWARD, &shapes[0], conv_workspace(plan));
         fake_cudnn.unrun[FAKE_FAST] = true;
         conv_run(plan, NULL, &o.call);
         _exit(0);
@@ -477,8 +349,6 @@ static void a_plan_that_fails_later_ends_the_process(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(samples_are_what_loops_compute, enter, leave),
-        cmocka_unit_test_setup_teardown(samples_are_judged_by_the_type, enter, leave),
         cmocka_unit_test_setup_teardown(the_fastest_right_engine_is_found, enter, leave),
         cmocka_unit_test_setup_teardown(plans_compute_what_they_should, enter, leave),
         cmocka_unit_test_setup_teardown(a_plan_in_the_file_is_not_looked_for_again, enter, leave),
@@ -486,7 +356,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(ranks_of_one_file_take_the_same_plan, enter, leave),
         cmocka_unit_test_setup_teardown(that_there_is_no_engine_is_no_fault, enter, leave),
         cmocka_unit_test_setup_teardown(a_pass_is_timed_once, enter, leave),
-        cmocka_unit_test_setup_teardown(samples_see_what_is_applied, enter, leave),
+        cmocka_unit_test_setup_teardown(what_is_derived_is_looked_at, enter, leave),
         cmocka_unit_test_setup_teardown(engines_that_are_all_wrong_are_a_fault, enter, leave),
         cmocka_unit_test_setup_teardown(too_little_memory_is_told, enter, leave),
         cmocka_unit_test_setup_teardown(a_shape_that_does_not_fit_is_told, enter, leave),

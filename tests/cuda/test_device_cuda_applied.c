@@ -15,8 +15,8 @@
 #include "tests/cuda/fake_runtime.h"
 #include "tests/exec/random_network.h"
 
-/* The CUDA device where convolutions apply the batch norm and ReLU that they read, beside the same
- * device where they do not. */
+/* The CUDA device where convolutions apply the batch norm and ReLU that they read, and go back
+ * through them, beside the same device where they do not. */
 
 enum { NETWORKS = 12 };
 
@@ -25,6 +25,7 @@ struct seen {
     double loss, norm;
     float *gradient;
     int64_t applied; /* convolutions that applied, forward and backward */
+    int64_t back;    /* that went back */
 };
 
 static struct device_run_job job_of(const struct model *model, uint64_t seed)
@@ -48,73 +49,105 @@ static int64_t applied(void)
     return forward;
 }
 
+/* Which ways are faster. */
+struct way {
+    bool apply, back;
+};
+
+static const struct way neither = {false, false}, both = {true, true};
+
+static void take(struct way way)
+{
+    conv_naive = (struct conv_naive){.slow_to_apply = !way.apply, .slow_to_norm = !way.back};
+}
+
 /* The second step, so that also the weights' way of the first counts. */
-static struct seen step(struct device_run_job job, bool slow)
+static struct seen step(struct device_run_job job, struct way way)
 {
     struct device_run run;
-    conv_naive = (struct conv_naive){.slow_to_apply = slow};
+    take(way);
     cuda_run_open(&run, job, &device_cuda_ops);
     device_run_step(&run);
     struct outcome outcome = device_run_step(&run);
-    struct seen seen = {outcome.loss, outcome.norm, cuda_run_gradients(&run), applied()};
+    struct seen seen = {outcome.loss, outcome.norm, cuda_run_gradients(&run), applied(),
+                        conv_naive.runs[CONV_BACKWARD_DATA_NORM]};
     cuda_run_close(&run);
     return seen;
 }
 
-/* |a - b| / |b| of the gradients of both ways; -1: nothing is applied in this network. */
-static double distance(const struct device_run_job *job)
+/* |a - b| / |b| of the gradients of @way and neither; -1: nothing can be merged in this network. */
+static double distance(const struct device_run_job *job, struct way way)
 {
     struct layout layout = layout_build(job->model);
-    struct seen merged = step(*job, false), apart = step(*job, true);
+    struct seen merged = step(*job, way), apart = step(*job, neither);
     double difference = 0, square = 0;
-    assert_int_equal(apart.applied, 0);
+    assert_int_equal(apart.applied + apart.back, 0);
+    assert_true((way.apply || merged.applied == 0) && (way.back || merged.back == 0));
     for (int64_t i = 0; i < layout.parameters; i++) {
         difference += pow((double)merged.gradient[i] - (double)apart.gradient[i], 2);
         square += pow((double)apart.gradient[i], 2);
     }
     bool close = fabs(merged.loss - apart.loss) <= 2e-3 * apart.loss &&
                  fabs(merged.norm - apart.norm) <= 5e-3 * apart.norm;
-    assert_true(merged.applied > 0 || memcmp(merged.gradient, apart.gradient,
-                                             (size_t)layout.parameters * sizeof(float)) == 0);
+    bool any = merged.applied + merged.back > 0;
+    assert_true(any || memcmp(merged.gradient, apart.gradient,
+                              (size_t)layout.parameters * sizeof(float)) == 0);
     free(merged.gradient);
     free(apart.gradient);
     layout_release(&layout);
-    return !merged.applied ? -1 : close ? sqrt(difference / square) : INFINITY;
+    return !any ? -1 : close ? sqrt(difference / square) : INFINITY;
 }
 
 /* The limits and further tries are those of fp16 against fp32 in test_device_cuda.c.
- * @return whether anything was applied. */
-static bool compare(struct device_run_job job)
+ * @return whether anything was merged. */
+static bool compare(struct device_run_job job, struct way way)
 {
     enum { TRIES = 4 };
     double limit = 0.02, found = INFINITY;
     uint64_t seed = job.seed;
     for (uint64_t i = 0; i < TRIES && !(found <= limit); i++) {
         job.seed = seed + 1000 * i;
-        found = distance(&job);
+        found = distance(&job, way);
     }
     if (!(found <= limit))
         fail_msg("%s, seed %d: gradients differ by %.2g", job.model->name, (int)seed, found);
     return found >= 0;
 }
 
-static void both_ways_train_alike(void **state)
+static void train_alike(struct way way)
 {
-    (void)state;
     static const char *const name[] = {"toy", "resnet8"};
-    int32_t applying = 0;
+    int32_t merging = 0;
     for (uint64_t seed = 1; seed <= (uint64_t)cuda_run_networks(NETWORKS); seed++) {
         struct model *model = random_network(seed);
-        applying += compare(job_of(model, seed));
+        merging += compare(job_of(model, seed), way);
         model_free(model);
     }
-    assert_true(applying >= 4);
+    assert_true(merging >= 4);
     for (size_t i = 0; i < sizeof(name) / sizeof(*name); i++) {
         struct err err = {0};
         struct model *model = network_build(name[i], 32, 10, &err);
-        assert_true(compare(job_of(model, 3)));
+        assert_true(compare(job_of(model, 3), way));
         model_free(model);
     }
+}
+
+static void applying_trains_alike(void **state)
+{
+    (void)state;
+    train_alike((struct way){.apply = true});
+}
+
+static void going_back_trains_alike(void **state)
+{
+    (void)state;
+    train_alike((struct way){.back = true});
+}
+
+static void both_train_alike(void **state)
+{
+    (void)state;
+    train_alike(both);
 }
 
 static struct shape add(struct model *model, struct layer layer)
@@ -146,16 +179,17 @@ static struct model *plain_network(bool relu)
     return model;
 }
 
-/* A batch norm without ReLU is not; nor is one read by a convolution that leaves no sums. */
-static void only_what_fits_is_applied(void **state)
+/* A batch norm without ReLU is not; nor is one applied whose reader leaves no sums. */
+static void only_what_fits_is_merged(void **state)
 {
     (void)state;
     for (int32_t relu = 0; relu < 2; relu++) {
         struct model *model = plain_network(relu);
-        struct seen seen = step(job_of(model, 1), false);
+        struct seen seen = step(job_of(model, 1), both);
         assert_int_equal(seen.applied, relu ? 2 : 0); /* conv2, in two steps */
+        assert_int_equal(seen.back, relu ? 4 : 0);    /* and conv3, whose bias is no matter */
         free(seen.gradient);
-        assert_int_equal(compare(job_of(model, 1)), relu);
+        assert_int_equal(compare(job_of(model, 1), both), relu);
         model_free(model);
     }
 }
@@ -170,7 +204,7 @@ static void what_is_applied_takes_no_memory(void **state)
     size_t used[2];
     for (int32_t slow = 0; slow < 2; slow++) {
         struct device_run run;
-        conv_naive = (struct conv_naive){.slow_to_apply = slow};
+        take((struct way){.apply = !slow});
         cuda_run_open(&run, job_of(model, 1), &device_cuda_ops);
         used[slow] = fake_in_use();
         device_run_step(&run);
@@ -185,6 +219,30 @@ static void what_is_applied_takes_no_memory(void **state)
     model_free(model);
 }
 
+/* Both gradients come cut, so no masks are kept; instead five numbers per channel, rounded up, and
+ * copies of scales and shifts, which the classifier's ten biases leave off 16 bytes. */
+static void what_comes_cut_needs_no_masks(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct model *model = network_build("toy", 32, 10, &err);
+    size_t used[2];
+    for (int32_t back = 0; back < 2; back++) {
+        struct device_run run;
+        take((struct way){.back = back});
+        cuda_run_open(&run, job_of(model, 1), &device_cuda_ops);
+        used[back] = fake_in_use();
+        device_run_step(&run);
+        assert_int_equal(conv_naive.runs[CONV_BACKWARD_DATA_NORM], back ? 2 : 0);
+        assert_int_equal(conv_naive.runs[CONV_BACKWARD_DATA], back ? 1 : 3);
+        cuda_run_close(&run);
+    }
+    int64_t values = 8 * (16 * 32 * 32 + 32 * 16 * 16), derived = 512 + 768;
+    int64_t copies = 2 * 256;
+    assert_int_equal(used[0] - used[1], values / 8 - derived - copies);
+    model_free(model);
+}
+
 /* In inference nothing is applied: the same weights give the same bits. */
 static void scores_are_the_same_bits(void **state)
 {
@@ -195,7 +253,7 @@ static void scores_are_the_same_bits(void **state)
         assert_true(model->classes <= 16);
         for (int32_t slow = 0; slow < 2; slow++) {
             struct device_run run;
-            conv_naive = (struct conv_naive){.slow_to_apply = slow};
+            take(slow ? neither : both);
             cuda_run_open(&run, job_of(model, seed), &device_cuda_ops);
             device_run_score(&run, scores[slow]);
             assert_int_equal(applied(), 0);
@@ -218,7 +276,7 @@ static void inference_between_steps_changes_nothing(void **state)
     for (int32_t scores = 0; scores < 2; scores++) {
         struct device_run run;
         float score[8 * 4];
-        conv_naive = (struct conv_naive){0};
+        take(both);
         cuda_run_open(&run, job_of(model, 1), &device_cuda_ops);
         device_run_step(&run);
         if (scores)
@@ -234,9 +292,12 @@ static void inference_between_steps_changes_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(both_ways_train_alike),
-        cmocka_unit_test(only_what_fits_is_applied),
+        cmocka_unit_test(applying_trains_alike),
+        cmocka_unit_test(going_back_trains_alike),
+        cmocka_unit_test(both_train_alike),
+        cmocka_unit_test(only_what_fits_is_merged),
         cmocka_unit_test(what_is_applied_takes_no_memory),
+        cmocka_unit_test(what_comes_cut_needs_no_masks),
         cmocka_unit_test(scores_are_the_same_bits),
         cmocka_unit_test(inference_between_steps_changes_nothing),
     };

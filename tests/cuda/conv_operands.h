@@ -1,0 +1,23 @@
+#pragma once
+
+/** @file
+ * Operands of one run of a convolution, full of their patterns, in the memory of CUDA in software.
+ */
+
+#include "exec/cuda/conv_check.h"
+
+/** One run's. */
+struct operands {
+    void *array[CONV_ARRAY_COUNT], *workspace;
+    float *sums, *derived;
+    struct conv_call call; /**< of these */
+};
+
+/** Those of @op on @shape, with @workspace bytes. */
+struct operands operands_of(enum conv_op op, const struct conv_shape *shape, size_t workspace);
+
+/** Release. */
+void operands_release(struct operands *operands);
+
+/** Element @index of @array, of @type. */
+double operands_element(enum dtype type, const void *array, int64_t index);

@@ -1,0 +1,146 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "exec/cuda/conv_check.h"
+#include "exec/half.h"
+#include "tests/cuda/conv_loops.h"
+#include "tests/cuda/conv_operands.h"
+#include "tests/cuda/fake_runtime.h"
+
+/* What the host expects of a convolution, beside what plain loops compute. */
+
+static const struct conv_shape shapes[] = {
+    {DTYPE_FP32, 3, 8, 9, 9, 16, 9, 9, 3, 1, 1},  {DTYPE_FP32, 2, 16, 8, 8, 8, 4, 4, 1, 2, 0},
+    {DTYPE_FP16, 2, 8, 14, 14, 8, 7, 7, 7, 2, 3}, {DTYPE_BF16, 5, 24, 1, 1, 16, 1, 1, 1, 1, 0},
+    {DTYPE_FP16, 2, 8, 6, 5, 24, 3, 3, 3, 2, 1},
+};
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+static void assert_samples(enum conv_op op, const struct conv_shape *shape,
+                           const struct operands *o)
+{
+    struct conv_sample sample[CONV_SAMPLES];
+    conv_samples(op, shape, sample);
+    for (int32_t i = 0; i < CONV_SAMPLES; i++)
+        assert_true(conv_is_right(
+            shape->type, &sample[i],
+            operands_element(shape->type, o->array[conv_written(op)], sample[i].index)));
+}
+
+/* The host's way to compute an element and the loops agree, for every op, shape and type. */
+static void samples_are_what_loops_compute(void **state)
+{
+    (void)state;
+    for (int32_t i = 0; i < SHAPES; i++)
+        for (int32_t type = 0; type < DTYPE_COUNT; type++)
+            for (int32_t op = 0; op < CONV_OP_COUNT; op++) {
+                struct conv_shape shape = shapes[i];
+                shape.type = (enum dtype)type;
+                struct operands o = operands_of((enum conv_op)op, &shape, 0);
+                conv_loops((enum conv_op)op, &shape, &o.call);
+                assert_samples((enum conv_op)op, &shape, &o);
+                operands_release(&o);
+            }
+}
+
+/* An element that is off by two units in its last place is not let through; nor is NaN. */
+static void samples_are_judged_by_the_type(void **state)
+{
+    (void)state;
+    static const double unit[] = {
+        [DTYPE_FP32] = 0x1p-23, [DTYPE_FP16] = 0x1p-10, [DTYPE_BF16] = 0x1p-7};
+    for (int32_t type = 0; type < DTYPE_COUNT; type++) {
+        struct conv_sample sample = {.want = 1.0, .size = 1.0};
+        enum dtype t = (enum dtype)type;
+        assert_true(conv_is_right(t, &sample, 1.0 + unit[type] / 2));
+        assert_false(t != DTYPE_FP32 && conv_is_right(t, &sample, 1.0 + 2 * unit[type]));
+        assert_false(conv_is_right(t, &sample, 1.0 + 0x1p-16 + unit[type]));
+        assert_false(conv_is_right(t, &sample, -1.0));
+        assert_false(conv_is_right(t, &sample, (double)strtof("nan", NULL)));
+    }
+    assert_true(conv_sum_is_right(10000, 0.0, 10000.0, 0.27));
+    assert_false(conv_sum_is_right(10000, 0.0, 10000.0, 0.28));
+}
+
+/* Change @count numbers in fp16 by a sixteenth. */
+static void stretch(int64_t count, uint16_t *numbers)
+{
+    float wide;
+    for (int64_t i = 0; i < count; i++) {
+        half_to_float(DTYPE_FP16, 1, &numbers[i], &wide);
+        wide *= 1.0625F;
+        half_from_float(DTYPE_FP16, 1, &wide, &numbers[i]);
+    }
+}
+
+/* An engine with another scale, shift or sign is not let through, nor one that is a little off. */
+static void samples_see_what_is_applied(void **state)
+{
+    (void)state;
+    static const enum conv_op op[] = {CONV_FORWARD_APPLIED_SUMS, CONV_BACKWARD_FILTER_APPLIED};
+    const struct conv_shape *shape = &shapes[4];
+    for (int32_t i = 0; i < 2; i++)
+        for (int32_t fault = 0; fault < 5; fault++) {
+            struct operands o = operands_of(op[i], shape, 0);
+            struct conv_sample sample[CONV_SAMPLES];
+            uint16_t *factors = o.array[CONV_ARRAY_FACTORS], *x = o.array[CONV_ARRAY_X];
+            int32_t wrong = 0;
+            for (int32_t c = 0; fault == 1 && c < shape->in_channels; c++)
+                factors[c] = 0x3c00; /* scale 1 */
+            for (int32_t c = 0; fault == 2 && c < shape->in_channels; c++)
+                factors[shape->in_channels + c] = 0;
+            for (int64_t k = 0; fault == 3 && k < conv_elements(op[i], shape, CONV_ARRAY_X); k++)
+                x[k] &= 0x7fff; /* no sign */
+            if (fault == 4)
+                stretch(2 * (int64_t)shape->in_channels, factors);
+            conv_loops(op[i], shape, &o.call);
+            conv_samples(op[i], shape, sample);
+            const void *got = o.array[conv_written(op[i])];
+            for (int32_t k = 0; k < CONV_SAMPLES; k++)
+                wrong += !conv_is_right(shape->type, &sample[k],
+                                        operands_element(shape->type, got, sample[k].index));
+            assert_true(fault ? wrong >= CONV_SAMPLES / 2 : wrong == 0);
+            operands_release(&o);
+        }
+}
+
+/* dx is 0 where the ReLU was, which about half of the samples are. */
+static void samples_see_what_is_cut(void **state)
+{
+    (void)state;
+    const struct conv_shape *shape = &shapes[4];
+    struct conv_sample sample[CONV_SAMPLES];
+    struct operands o = operands_of(CONV_BACKWARD_DATA_NORM, shape, 0);
+    int32_t wrong = 0, cut = 0;
+    conv_loops(CONV_BACKWARD_DATA, shape, &o.call); /* without looking at the ReLU */
+    conv_samples(CONV_BACKWARD_DATA_NORM, shape, sample);
+    for (int32_t i = 0; i < CONV_SAMPLES; i++) {
+        double got = operands_element(shape->type, o.array[CONV_ARRAY_X], sample[i].index);
+        cut += sample[i].want == 0;
+        wrong += !conv_is_right(shape->type, &sample[i], got);
+    }
+    assert_true(cut >= 4 && cut <= CONV_SAMPLES - 4);
+    assert_int_equal(wrong, cut);
+    operands_release(&o);
+}
+
+static int nothing_is_left(void **state)
+{
+    (void)state;
+    return fake_objects() != 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(samples_are_what_loops_compute),
+        cmocka_unit_test(samples_are_judged_by_the_type),
+        cmocka_unit_test(samples_see_what_is_applied),
+        cmocka_unit_test(samples_see_what_is_cut),
+    };
+    return cmocka_run_group_tests_name("conv_check", tests, NULL, nothing_is_left);
+}
