@@ -299,7 +299,7 @@ class Acceptance:
         ]
         timed = []
         for batch in self.batches:
-            timed += [(f"plans {batch}", 120, self.plans(batch, first)),
+            timed += [(f"plans {batch}", 160, self.plans(batch, first)),
                       (f"throughput {batch}", 120, self.throughput(batch, [first]))]
         timed += [("layers", 40, self.layers), ("input", 60, self.input)]
         for kind in others:
