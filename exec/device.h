@@ -23,6 +23,7 @@
 #include "core/backend.h"
 #include "core/err.h"
 #include "core/model.h"
+#include "core/rate.h"
 #include "core/scenario.h"
 #include "core/schedule.h"
 #include "exec/crop.h"
@@ -61,7 +62,7 @@ struct device_source {
     struct tint tint;
 };
 
-/** What a device is opened for.  Pointers are borrowed until close. */
+/** What a device is opened for.  Pointers are borrowed until close, but `rate`. */
 struct device_job {
     const struct model *model;
     const struct scenario *scenario; /**< types, label smoothing, batch norm, optimizer */
@@ -72,6 +73,12 @@ struct device_job {
     int32_t ranks;   /**< that gradients are summed over; 1: they are averaged on the way */
     int32_t rank;    /**< this one of them */
     int32_t threads; /**< to compute with */
+    /** Learning rate and weight decay of the iterations 0 ... rate_count - 1, the numbers that
+     * prepare() will say; borrowed until open() returns.  A device may keep them and look there;
+     * beyond them, or where there are none (NULL, 0), it takes prepare()'s.  Devices on CPUs and
+     * those that rehearse do not look here. */
+    const struct rate *rate;
+    int32_t rate_count;
     /** For a device that rehearses: whose predicted seconds its steps take; its fabric is not
      * looked at. */
     const struct run *run;
@@ -123,7 +130,8 @@ struct device_ops {
      * cannot tell. */
     double (*copy)(int64_t bytes);
 
-    /** Say what the optimizer of @iteration does; before its steps are issued. */
+    /** Say what the optimizer of @iteration does; before its steps are issued.  Learning rate and
+     * weight decay are job.rate[@iteration] where there is one. */
     void (*prepare)(struct device_state *state, int32_t iteration, const struct update *update);
     /** Issue a compute or input step of @iteration. */
     void (*issue)(struct device_state *state, struct stream *stream, const struct step *step,

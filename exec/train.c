@@ -361,7 +361,7 @@ static int run_phase(struct loop *loop, int32_t index, struct err *err)
     int64_t end = phase_begin(job->plan, index + 1);
     bool last = false;
     int failed = 0;
-    if (train_agree(loop_open_phase(loop, index, err), err))
+    if (train_agree(loop_open_phase(loop, index, end, err), err))
         return -1;
     while (!failed && !last && loop->progress.position < end) {
         int64_t before = loop->progress.position;

@@ -171,14 +171,24 @@ static void attach_gradients(struct loop *loop, const struct schedule *schedule)
     job->comm_ops->attach(loop->comm, data, bytes);
 }
 
-int loop_open_phase(struct loop *loop, int32_t index, struct err *err)
+/* Those of the iterations until @end, which follow from their positions: a step that overflows
+ * moves on in the stream as all do.  The caller frees them. */
+static struct rate *rates_until(const struct loop *loop, int64_t end, int32_t *count)
+{
+    int64_t begin = loop->progress.position, batch = loop->counts.global_batch;
+    int64_t steps = (end - begin + batch - 1) / batch;
+    *count = (int32_t)(steps < LOOP_RATES ? steps : LOOP_RATES);
+    struct rate *rate = base_alloc(*count, sizeof(*rate));
+    for (int32_t i = 0; i < *count; i++)
+        rate[i] = rate_of(loop, begin + i * batch);
+    return rate;
+}
+
+static int open_device(struct loop *loop, int32_t slots, int64_t end, struct err *err)
 {
     const struct train_job *job = loop->job;
-    loop->phase = index;
-    loop->counts = job->plan->phase[index];
-    int32_t slots = walk_depth(job->schedule[index]);
-    loop->in_flight = slots < LOOP_IN_FLIGHT ? slots : LOOP_IN_FLIGHT;
-    loop->issued = loop->over = loop->told = 0;
+    int32_t rate_count;
+    struct rate *rate = rates_until(loop, end, &rate_count);
     int64_t batch = loop->counts.batch_per_device, micro = job->scenario->training.micro_batch;
     struct device_job device_job = {
         .model = job->model,
@@ -190,11 +200,26 @@ int loop_open_phase(struct loop *loop, int32_t index, struct err *err)
         .ranks = job->comm_ops->averages ? 1 : loop->world.ranks,
         .rank = loop->world.rank,
         .threads = job->threads,
+        .rate = rate,
+        .rate_count = rate_count,
         .run = job->run,
         .time_scale = job->time_scale,
     };
+    int failed = job->device_ops->open(&loop->device, &device_job, err);
+    free(rate);
+    return failed;
+}
+
+int loop_open_phase(struct loop *loop, int32_t index, int64_t end, struct err *err)
+{
+    const struct train_job *job = loop->job;
+    loop->phase = index;
+    loop->counts = job->plan->phase[index];
+    int32_t slots = walk_depth(job->schedule[index]);
+    loop->in_flight = slots < LOOP_IN_FLIGHT ? slots : LOOP_IN_FLIGHT;
+    loop->issued = loop->over = loop->told = 0;
     open_source(loop);
-    if (job->device_ops->open(&loop->device, &device_job, err)) {
+    if (open_device(loop, slots, end, err)) {
         close_source(loop);
         return -1;
     }

@@ -15,6 +15,8 @@
 enum {
     LOOP_IN_FLIGHT = 16,  /**< iterations issued ahead, at most */
     LOOP_SYNC_STEPS = 64, /**< and those over that were not told yet */
+    LOOP_RATES = 1 << 20, /**< iterations whose rates a device gets when it is opened, at most: 8 MB
+                             of its memory */
 };
 
 /** A step that is over, until it is told. */
@@ -62,9 +64,10 @@ struct loop {
     bool diverged;                          /**< too many steps in a row overflowed */
 };
 
-/** Open device, walker and input for phase @index at the loop's position.
+/** Open device, walker and input for phase @index at the loop's position; the phase ends where the
+ * stream stands at @end or beyond.
  * @return 0, or -1: what the device cannot run. */
-int loop_open_phase(struct loop *loop, int32_t index, struct err *err);
+int loop_open_phase(struct loop *loop, int32_t index, int64_t end, struct err *err);
 
 /** Close them; the weights were copied out before by loop_average(). */
 void loop_close_phase(struct loop *loop);

@@ -120,8 +120,8 @@ static void prepare(struct device_state *state, int32_t iteration, const struct 
 {
     double passes = (double)state->job.ranks * state->job.micro_batches;
     slot_of(state, iteration)->prepared->update =
-        (struct kernel_update){.learning_rate = (float)update->learning_rate,
-                               .weight_decay = (float)update->weight_decay,
+        (struct kernel_update){.iteration = iteration,
+                               .rate = cuda_state_rate(update->learning_rate, update->weight_decay),
                                .loss_scale = (float)update->loss_scale,
                                .scale = (float)(1 / (passes * update->loss_scale))};
 }
@@ -197,6 +197,13 @@ static struct outcome outcome(const struct device_state *state, int32_t iteratio
     return (struct outcome){.loss = (double)outcome.loss,
                             .norm = (double)outcome.norm,
                             .overflow = outcome.overflow != 0};
+}
+
+struct rate device_cuda_rate(const struct device_state *state, int32_t iteration)
+{
+    struct kernel_rate rate = slot_of(state, iteration)->result->outcome.rate;
+    return (struct rate){.learning_rate = (double)rate.learning_rate,
+                         .weight_decay = (double)rate.weight_decay};
 }
 
 /* ---- iterations launched whole ---- */

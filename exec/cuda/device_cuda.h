@@ -10,8 +10,10 @@
  * weight as (out, height, width, in); read() and write() turn them round.
  *
  * Everything but pictures on their way (exec/cuda/feed.h) lies in one allocation, made by open.
- * What changes from iteration to iteration (learning rate, loss scale, images) lies in the memory
- * of its slot, so an iteration that was captured once per slot can be launched again.
+ * What changes from iteration to iteration (its number, loss scale, images) lies in the memory of
+ * its slot, so an iteration that was captured once per slot can be launched again.  The schedule of
+ * the learning rate (device_job.rate) is a table in the device's memory, where the optimizer's
+ * kernels look up their iteration.
  */
 
 #include "exec/device.h"
@@ -21,6 +23,10 @@ extern const struct device_ops device_cuda_ops;
 
 /** Bytes of the device's memory for @job, without the workspace of convolutions and nvJPEG's. */
 int64_t device_cuda_bytes(const struct device_job *job);
+
+/** Learning rate and weight decay, rounded to fp32, that the optimizer's kernels found for a
+ * finished @iteration, one of the last `slots`. */
+struct rate device_cuda_rate(const struct device_state *state, int32_t iteration);
 
 /** How tensor @tensor of @model lies in the flat arrays of this device: as (@out, @taps, @in) where
  * torchvision has (@out, @in, @taps). */

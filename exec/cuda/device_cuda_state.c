@@ -25,6 +25,11 @@ static void *take(struct arena *arena, int64_t count, int64_t size)
     return place;
 }
 
+struct kernel_rate cuda_state_rate(double learning_rate, double weight_decay)
+{
+    return (struct kernel_rate){(float)learning_rate, (float)weight_decay};
+}
+
 int32_t cuda_state_pad(int32_t channels)
 {
     return (channels + KERNEL_CHANNELS - 1) / KERNEL_CHANNELS * KERNEL_CHANNELS;
@@ -67,7 +72,8 @@ static void lay_out_weights(struct device_state *state, struct arena *arena)
     *p = (struct kernel_parameters){.tensors = tensors,
                                     .chunks = chunks,
                                     .gradient_type = state->gradient_type,
-                                    .working_type = state->type};
+                                    .working_type = state->type,
+                                    .rate_count = state->job.rate_count};
     state->gradient = take(arena, count, dtype_size(state->gradient_type));
     if (sums && state->gradient_type == DTYPE_FP32)
         state->sum = state->gradient;
@@ -81,7 +87,8 @@ static void lay_out_weights(struct device_state *state, struct arena *arena)
     p->chunk = take(arena, chunks, sizeof(*p->chunk));
     p->first_chunk = take(arena, tensors + 1, sizeof(*p->first_chunk));
     p->norms = take(arena, 2 * (int64_t)chunks, sizeof(*p->norms));
-    p->rates = take(arena, tensors, sizeof(*p->rates));
+    p->trust = take(arena, tensors, sizeof(*p->trust));
+    p->rate = take(arena, state->job.rate_count, sizeof(*p->rate));
 }
 
 /* Biases and batch norm's parameters are read where the masters lie, unless they need padding. */
@@ -302,6 +309,21 @@ static void make_noise(struct device_state *state)
     make_labels(state, seed);
 }
 
+/* ---- the schedule of the learning rate ---- */
+
+static void upload_rates(struct device_state *state)
+{
+    int32_t count = state->job.rate_count;
+    struct kernel_rate *rate = base_alloc(count, sizeof(*rate));
+    for (int32_t i = 0; i < count; i++)
+        rate[i] =
+            cuda_state_rate(state->job.rate[i].learning_rate, state->job.rate[i].weight_decay);
+    if (count > 0)
+        cuda_state_upload(state, state->parameters.rate, rate, (size_t)count * sizeof(*rate));
+    free(rate);
+    state->job.rate = NULL; /* it was borrowed for open() alone */
+}
+
 /* ---- opening and closing ---- */
 
 static void describe(struct device_state *state, const struct device_job *job)
@@ -315,6 +337,7 @@ static void describe(struct device_state *state, const struct device_job *job)
                                    .micro = job->batch / job->micro_batches,
                                    .image = cuda_state_pad(in.channels),
                                    .pixels = (int64_t)in.height * in.width};
+    state->job.rate_count = job->rate ? job->rate_count : 0;
     state->plan = backward_plan_build(job->model, &state->graph);
     state->place = base_alloc(job->model->layer_count, sizeof(*state->place));
     state->slot = base_alloc(job->slots, sizeof(*state->slot));
@@ -343,6 +366,7 @@ int cuda_state_init(struct device_state *state, const struct device_job *job, co
         return -1;
     pin(state);
     cuda_state_upload_tensors(state);
+    upload_rates(state);
     if (noise(state))
         make_noise(state);
     cuda_check_launches("opening the device");

@@ -91,6 +91,10 @@ struct device_state {
     struct event *fork, *join[LANE_COUNT]; /**< of a capture */
 };
 
+/** In the type of the device, the same whether it comes with the schedule or is told step by step.
+ */
+struct kernel_rate cuda_state_rate(double learning_rate, double weight_decay);
+
 /** Padded number of channels. */
 int32_t cuda_state_pad(int32_t channels);
 

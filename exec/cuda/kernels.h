@@ -167,10 +167,17 @@ struct kernel_tensor {
 void kernel_pack(cudaStream_t stream, const struct kernel_tensor *tensor, enum dtype dw_type,
                  const void *dw, int32_t first, float *sum, enum dtype type, void *gradient);
 
-/** What an optimizer step reads, in device memory, so that a captured graph can be launched with
- * another learning rate. */
+/** Learning rate and weight decay of one optimizer step. */
+struct kernel_rate {
+    float learning_rate, weight_decay;
+};
+
+/** What an optimizer step reads, in device memory, so that a captured graph can be launched for
+ * another iteration. */
 struct kernel_update {
-    float learning_rate, weight_decay, loss_scale;
+    int32_t iteration;       /**< whose rate is looked up in kernel_parameters.rate */
+    struct kernel_rate rate; /**< of an iteration that is not there */
+    float loss_scale;
     float scale; /**< of gradients: 1 / (ranks * micro-batches * loss_scale) */
 };
 
@@ -179,6 +186,7 @@ struct kernel_outcome {
     float loss;       /**< as kernel_loss() left it */
     float norm;       /**< of the scaled gradient; infinite or NaN: an overflow, nothing changed */
     int32_t overflow; /**< 1: nothing changed */
+    struct kernel_rate rate; /**< of this iteration, also where nothing changed */
 };
 
 /** The optimizer's constants (exec/optimizer.h). */
@@ -208,12 +216,14 @@ struct kernel_parameters {
     float *parameter, *momentum; /**< (flat) fp32 */
     void *working;               /**< padded copies of weights */
     double *norms;               /**< (2, chunks) scratch: of weights and of gradients, squared */
-    float *rates;                /**< (tensors) scratch */
+    float *trust;                /**< (tensors) scratch: trust ratios */
+    const struct kernel_rate *rate; /**< (rate_count) the schedule: of iterations from 0 on */
+    int32_t rate_count;             /**< 0: there is none */
 };
 
-/** The whole step in three launches: squared norms per chunk; per tensor the trust ratio, and
- * whether anything overflowed (@outcome); update of masters, momentum and working copies.  As
- * exec/optimizer.h says. */
+/** The whole step in three launches: squared norms per chunk; the rate of the iteration, per tensor
+ * the trust ratio, and whether anything overflowed (@outcome); update of masters, momentum and
+ * working copies.  As exec/optimizer.h says. */
 void kernel_optimizer(cudaStream_t stream, const struct kernel_parameters *parameters,
                       struct kernel_rule rule, const struct kernel_update *update,
                       struct kernel_outcome *outcome);

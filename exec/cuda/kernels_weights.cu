@@ -128,12 +128,20 @@ static __device__ inline double trust_ratio(double trust, double decay, double g
     return gradient <= 0 || parameter <= 0 ? 1 : trust * parameter / (gradient + decay * parameter);
 }
 
+static __device__ inline struct kernel_rate find_rate(const struct kernel_parameters &p,
+                                                      const struct kernel_update &update)
+{
+    bool scheduled = update.iteration >= 0 && update.iteration < p.rate_count;
+    return scheduled ? p.rate[update.iteration] : update.rate;
+}
+
 /* One block; a warp per tensor. */
 static __global__ void __launch_bounds__(RATE_WARPS * 32)
     rates(struct kernel_parameters p, struct kernel_rule rule, const struct kernel_update *update,
           struct kernel_outcome *outcome)
 {
     int32_t warp = (int32_t)threadIdx.x / 32, lane = (int32_t)threadIdx.x % 32;
+    struct kernel_rate rate = find_rate(p, *update);
     double scale = (double)update->scale, total = 0;
     for (int32_t t = warp; t < p.tensors; t += RATE_WARPS) {
         double gradient = 0, parameter = 0;
@@ -146,14 +154,15 @@ static __global__ void __launch_bounds__(RATE_WARPS * 32)
         parameter = warp_sum(parameter);
         total += lane == 0 ? gradient : 0;
         if (lane == 0)
-            p.rates[t] = rule.lars && p.tensor[t].decays
-                             ? (float)trust_ratio((double)rule.trust, (double)update->weight_decay,
+            p.trust[t] = rule.lars && p.tensor[t].decays
+                             ? (float)trust_ratio((double)rule.trust, (double)rate.weight_decay,
                                                   scale * sqrt(gradient), sqrt(parameter))
                              : 1;
     }
     total = block_sum<RATE_WARPS>(total);
     if (threadIdx.x > 0)
         return;
+    outcome->rate = rate;
     outcome->norm = (float)(scale * sqrt(total));
     outcome->overflow = !(outcome->norm <= FLT_MAX); /* also when it is NaN */
 }
@@ -166,11 +175,11 @@ struct coefficients {
 };
 
 static __device__ inline struct coefficients derive(const struct kernel_tensor &tensor, float trust,
-                                                    const struct kernel_rule &rule,
-                                                    const struct kernel_update &update)
+                                                    const struct kernel_rule &rule, float scale,
+                                                    const struct kernel_rate &found)
 {
-    float rate = update.learning_rate;
-    return {trust * update.scale, tensor.decays ? trust * update.weight_decay : 0, rule.momentum,
+    float rate = found.learning_rate;
+    return {trust * scale, tensor.decays ? trust * found.weight_decay : 0, rule.momentum,
             rule.nesterov ? rate : 0, rule.nesterov ? rate * rule.momentum : rate};
 }
 
@@ -222,7 +231,8 @@ __global__ void __launch_bounds__(THREADS)
         return;
     struct kernel_chunk chunk = p.chunk[blockIdx.x];
     struct kernel_tensor tensor = p.tensor[chunk.tensor];
-    struct coefficients c = derive(tensor, p.rates[chunk.tensor], rule, *update);
+    struct coefficients c =
+        derive(tensor, p.trust[chunk.tensor], rule, update->scale, outcome->rate);
     int32_t thread = (int32_t)threadIdx.x;
     if (fours(chunk) && fours(tensor)) {
 #pragma unroll

@@ -11,6 +11,7 @@
 #include "core/base.h"
 #include "exec/cuda/device_cuda.h"
 #include "exec/half.h"
+#include "models/networks.h"
 #include "tests/cuda/fake_runtime.h"
 
 void cuda_run_open(struct device_run *run, struct device_run_job job, const struct device_ops *ops)
@@ -61,6 +62,52 @@ float *cuda_run_gradients(struct device_run *run)
     }
     free(wide);
     return ordered;
+}
+
+struct model *cuda_run_toy(void)
+{
+    struct err err = {0};
+    struct model *model = network_build("toy", 16, 4, &err);
+    assert_non_null(model);
+    return model;
+}
+
+struct device_run_job cuda_run_toy_job(const struct model *model)
+{
+    return (struct device_run_job){.model = model,
+                                   .batch = 4,
+                                   .micro_batches = 2,
+                                   .threads = 1,
+                                   .learning_rate = 0.05,
+                                   .compute = DTYPE_FP16,
+                                   .gradients = DTYPE_FP16,
+                                   .seed = 5};
+}
+
+struct weights cuda_run_read(const struct device_run *run)
+{
+    struct weights weights = {.parameter = base_alloc(run->layout.parameters, sizeof(float)),
+                              .momentum = base_alloc(run->layout.parameters, sizeof(float)),
+                              .statistics = base_alloc(run->layout.statistic_count, sizeof(float))};
+    run->job.ops->read(run->state, &weights);
+    return weights;
+}
+
+void cuda_run_free(struct weights *weights)
+{
+    free(weights->parameter);
+    free(weights->momentum);
+    free(weights->statistics);
+}
+
+void cuda_run_same_bits(const struct layout *layout, const struct weights *a,
+                        const struct weights *b)
+{
+    size_t parameters = (size_t)layout->parameters * sizeof(float);
+    assert_memory_equal(a->parameter, b->parameter, parameters);
+    assert_memory_equal(a->momentum, b->momentum, parameters);
+    assert_memory_equal(a->statistics, b->statistics,
+                        (size_t)layout->statistic_count * sizeof(float));
 }
 
 int32_t cuda_run_networks(int32_t usual)

@@ -17,6 +17,22 @@ void cuda_run_close(struct device_run *run);
 /** The gradients of @run in fp32 and torchvision's order; the caller frees them. */
 float *cuda_run_gradients(struct device_run *run);
 
+/** The network toy, for 16 x 16 pixels and 4 classes; the caller frees it. */
+struct model *cuda_run_toy(void);
+
+/** Two micro-batches of two images, in fp16. */
+struct device_run_job cuda_run_toy_job(const struct model *model);
+
+/** Copies of what @run has trained; release with cuda_run_free(). */
+struct weights cuda_run_read(const struct device_run *run);
+
+/** Release. */
+void cuda_run_free(struct weights *weights);
+
+/** Fail the test where @a and @b, of @layout, differ in a bit. */
+void cuda_run_same_bits(const struct layout *layout, const struct weights *a,
+                        const struct weights *b);
+
 /** How many random networks a test tries: @usual, or $FORETRAIN_TEST_NETWORKS where that is less.
  * On a GPU every shape of every network costs a search for plans. */
 int32_t cuda_run_networks(int32_t usual);

@@ -11,11 +11,9 @@
 #include <cmocka.h>
 
 #include "core/base.h"
-#include "core/iteration.h"
 #include "core/memory.h"
 #include "exec/cuda/check.h"
 #include "exec/cuda/device_cuda.h"
-#include "exec/walk.h"
 #include "models/networks.h"
 #include "tests/cuda/cuda_run.h"
 #include "tests/cuda/fake_runtime.h"
@@ -25,75 +23,20 @@
 
 enum { NETWORKS = 24 };
 
-static struct model *toy(void)
-{
-    struct err err = {0};
-    struct model *model = network_build("toy", 16, 4, &err);
-    assert_non_null(model);
-    return model;
-}
-
-static struct device_run_job toy_job(const struct model *model)
-{
-    return (struct device_run_job){.model = model,
-                                   .batch = 4,
-                                   .micro_batches = 2,
-                                   .threads = 1,
-                                   .learning_rate = 0.05,
-                                   .compute = DTYPE_FP16,
-                                   .gradients = DTYPE_FP16,
-                                   .seed = 5};
-}
-
-static size_t parameter_size(const struct device_run *run)
-{
-    return (size_t)run->layout.parameters * sizeof(float);
-}
-
-static size_t statistic_size(const struct device_run *run)
-{
-    return (size_t)run->layout.statistic_count * sizeof(float);
-}
-
-/* Copies of what @run has trained; the caller frees them. */
-static struct weights read_all(const struct device_run *run)
-{
-    struct weights weights = {.parameter = base_alloc(run->layout.parameters, sizeof(float)),
-                              .momentum = base_alloc(run->layout.parameters, sizeof(float)),
-                              .statistics = base_alloc(run->layout.statistic_count, sizeof(float))};
-    run->job.ops->read(run->state, &weights);
-    return weights;
-}
-
-static void free_weights(struct weights *weights)
-{
-    free(weights->parameter);
-    free(weights->momentum);
-    free(weights->statistics);
-}
-
-static void assert_same_bits(const struct device_run *run, const struct weights *a,
-                             const struct weights *b)
-{
-    assert_memory_equal(a->parameter, b->parameter, parameter_size(run));
-    assert_memory_equal(a->momentum, b->momentum, parameter_size(run));
-    assert_memory_equal(a->statistics, b->statistics, statistic_size(run));
-}
-
 static void what_is_written_is_read_again(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= (uint64_t)cuda_run_networks(NETWORKS); seed++) {
         struct model *model = random_network(seed);
         struct device_run run;
-        struct device_run_job job = toy_job(model);
+        struct device_run_job job = cuda_run_toy_job(model);
         cuda_run_open(&run, job, &device_cuda_ops);
         for (int64_t i = 0; i < run.layout.parameters; i++)
             run.weights.momentum[i] = (float)i;
         device_cuda_ops.write(run.state, &run.weights);
-        struct weights weights = read_all(&run);
-        assert_same_bits(&run, &weights, &run.weights);
-        free_weights(&weights);
+        struct weights weights = cuda_run_read(&run);
+        cuda_run_same_bits(&run.layout, &weights, &run.weights);
+        cuda_run_free(&weights);
         cuda_run_close(&run);
         model_free(model);
     }
@@ -102,22 +45,23 @@ static void what_is_written_is_read_again(void **state)
 static void a_step_that_overflows_changes_no_weights(void **state)
 {
     (void)state;
-    struct model *model = toy();
+    struct model *model = cuda_run_toy();
     struct device_run run;
-    cuda_run_open(&run, toy_job(model), &device_cuda_ops);
+    cuda_run_open(&run, cuda_run_toy_job(model), &device_cuda_ops);
+    size_t size = (size_t)run.layout.parameters * sizeof(float);
     assert_false(device_run_step(&run).overflow);
-    struct weights before = read_all(&run);
+    struct weights before = cuda_run_read(&run);
     run.job.loss_scale = 1e12;
     struct outcome outcome = device_run_step(&run);
-    struct weights after = read_all(&run);
+    struct weights after = cuda_run_read(&run);
     assert_true(outcome.overflow && !isfinite(outcome.norm) && isfinite(outcome.loss));
-    assert_memory_equal(before.parameter, after.parameter, parameter_size(&run));
-    assert_memory_equal(before.momentum, after.momentum, parameter_size(&run));
+    assert_memory_equal(before.parameter, after.parameter, size);
+    assert_memory_equal(before.momentum, after.momentum, size);
     run.job.loss_scale = 4;
     outcome = device_run_step(&run);
     assert_true(!outcome.overflow && isfinite(outcome.norm));
-    free_weights(&before);
-    free_weights(&after);
+    cuda_run_free(&before);
+    cuda_run_free(&after);
     cuda_run_close(&run);
     model_free(model);
 }
@@ -126,9 +70,9 @@ static void a_step_that_overflows_changes_no_weights(void **state)
 static void the_loss_rises_along_the_gradient_as_it_should(void **state)
 {
     (void)state;
-    struct model *model = toy();
+    struct model *model = cuda_run_toy();
     struct device_run run;
-    struct device_run_job job = toy_job(model);
+    struct device_run_job job = cuda_run_toy_job(model);
     job.compute = job.gradients = DTYPE_FP32;
     job.learning_rate = 0;
     cuda_run_open(&run, job, &device_cuda_ops);
@@ -155,76 +99,6 @@ static void the_loss_rises_along_the_gradient_as_it_should(void **state)
     model_free(model);
 }
 
-/* ---- iterations launched whole ---- */
-
-enum { WALKED = 7 };
-
-/* Walk a real schedule for WALKED iterations, each on other images and with another learning rate;
- * steps are issued one by one in the first @single of them. */
-static struct weights walk(const struct model *model, int32_t single, double loss[WALKED])
-{
-    struct device_run run;
-    struct device_run_job job = toy_job(model);
-    job.batches = WALKED;
-    cuda_run_open(&run, job, &device_cuda_ops);
-    run.scenario.training.micro_batch = job.batch / job.micro_batches;
-    struct iteration iteration = {.model = model,
-                                  .scenario = &run.scenario,
-                                  .grid = {1, 1},
-                                  .devices_per_node = 1,
-                                  .batch = job.batch};
-    struct schedule *schedule = iteration_build(&iteration);
-    struct walk walk = {.schedule = schedule,
-                        .device_ops = &device_cuda_ops,
-                        .device = run.state,
-                        .single = single};
-    struct walker *walker = walker_new(&walk);
-    int32_t depth = walk_depth(schedule);
-    assert_int_equal(depth, 2); /* slots of device_run_open() */
-    for (int32_t i = 0; i < WALKED + depth; i++) {
-        if (i >= depth) {
-            walker_finish(walker, i - depth, NULL);
-            loss[i - depth] = device_cuda_ops.outcome(run.state, i - depth).loss;
-        }
-        if (i >= WALKED)
-            continue;
-        struct update update = {.learning_rate = 0.01 * (i + 1), .loss_scale = 1 << i};
-        device_cuda_ops.prepare(run.state, i, &update);
-        walker_issue(walker, i, i);
-    }
-    struct weights weights = read_all(&run);
-    walker_free(walker);
-    schedule_free(schedule);
-    cuda_run_close(&run);
-    return weights;
-}
-
-static void iterations_launched_whole_give_the_same_bits(void **state)
-{
-    (void)state;
-    struct model *model = toy();
-    struct device_run sizes = {.layout = layout_build(model)};
-    double expected[WALKED], loss[WALKED];
-    struct weights one_by_one = walk(model, WALKED, expected);
-    for (int32_t lazy = 0; lazy < 2; lazy++) {
-        int64_t launched = fake_launches();
-        fake_lazy(lazy);
-        struct weights whole = walk(model, 2, loss);
-        struct weights again = walk(model, lazy ? WALKED : 0, loss);
-        fake_lazy(false);
-        assert_int_equal(fake_launches() - launched, WALKED - 2 + (lazy ? 0 : WALKED));
-        assert_memory_equal(loss, expected, sizeof(loss));
-        assert_same_bits(&sizes, &whole, &one_by_one);
-        assert_same_bits(&sizes, &again, &one_by_one);
-        free_weights(&whole);
-        free_weights(&again);
-    }
-    assert_true(expected[0] != expected[1]);
-    free_weights(&one_by_one);
-    layout_release(&sizes.layout);
-    model_free(model);
-}
-
 /* ---- noise, memory, failures ---- */
 
 /* Two steps on noise, with or without inference between them. */
@@ -232,7 +106,7 @@ static double train_on_noise(const struct model *model, uint64_t rank, bool scor
 {
     struct device_run run;
     float score[2 * 4];
-    cuda_run_open(&run, toy_job(model), &device_cuda_ops);
+    cuda_run_open(&run, cuda_run_toy_job(model), &device_cuda_ops);
     struct device_job job = {.model = model,
                              .scenario = &run.scenario,
                              .batch = 4,
@@ -257,7 +131,7 @@ static double train_on_noise(const struct model *model, uint64_t rank, bool scor
 static void without_a_source_it_trains_on_its_own_noise(void **state)
 {
     (void)state;
-    struct model *model = toy();
+    struct model *model = cuda_run_toy();
     double loss = train_on_noise(model, 0, false);
     assert_true(train_on_noise(model, 0, true) == loss);
     assert_true(train_on_noise(model, 1, false) != loss);
@@ -267,10 +141,10 @@ static void without_a_source_it_trains_on_its_own_noise(void **state)
 static void too_little_memory_is_told_with_a_way_out(void **state)
 {
     (void)state;
-    struct model *model = toy();
+    struct model *model = cuda_run_toy();
     struct device_run run;
     struct err err = {0};
-    struct device_run_job job = toy_job(model);
+    struct device_run_job job = cuda_run_toy_job(model);
     job.ops = &device_cuda_ops;
     fake_capacity(1 << 16);
     assert_int_equal(device_run_open(&run, &job, &err), -1);
@@ -285,10 +159,10 @@ static void too_little_memory_is_told_with_a_way_out(void **state)
 static void a_machine_without_a_gpu_is_told_with_a_way_out(void **state)
 {
     (void)state;
-    struct model *model = toy();
+    struct model *model = cuda_run_toy();
     struct device_run run;
     struct err err = {0};
-    struct device_run_job job = toy_job(model);
+    struct device_run_job job = cuda_run_toy_job(model);
     job.ops = &device_cuda_ops;
     fake_devices(0);
     assert_int_equal(device_run_open(&run, &job, &err), -1);
@@ -345,6 +219,26 @@ static void it_takes_the_memory_that_was_planned(void **state)
     }
 }
 
+static void a_schedule_takes_eight_bytes_per_iteration(void **state)
+{
+    (void)state;
+    struct model *model = cuda_run_toy();
+    struct scenario scenario = {.model.compute = DTYPE_FP16, .model.gradients = DTYPE_FP16};
+    struct rate rate[4096] = {{0}};
+    struct device_job job = {.model = model,
+                             .scenario = &scenario,
+                             .batch = 4,
+                             .micro_batches = 1,
+                             .slots = 2,
+                             .ranks = 1};
+    int64_t bytes = device_cuda_bytes(&job);
+    job.rate_count = 4096;
+    assert_int_equal(device_cuda_bytes(&job), bytes);
+    job.rate = rate;
+    assert_int_equal(device_cuda_bytes(&job), bytes + INT64_C(8) * 4096);
+    model_free(model);
+}
+
 enum { LATE_MS = 30 };
 
 /* The whole of a picture, after a while. */
@@ -365,8 +259,8 @@ static void waiting_for_pictures_is_time_of_the_input_step(void **state)
 {
     (void)state;
     struct err err = {0};
-    struct model *model = toy();
-    struct device_run_job run = toy_job(model);
+    struct model *model = cuda_run_toy();
+    struct device_run_job run = cuda_run_toy_job(model);
     struct scenario scenario = {.model.compute = DTYPE_FP16, .model.gradients = DTYPE_FP16};
     struct device_job job = {
         .model = model,
@@ -416,13 +310,13 @@ int main(void)
         cmocka_unit_test(what_is_written_is_read_again),
         cmocka_unit_test(a_step_that_overflows_changes_no_weights),
         cmocka_unit_test(the_loss_rises_along_the_gradient_as_it_should),
-        cmocka_unit_test(iterations_launched_whole_give_the_same_bits),
         cmocka_unit_test(without_a_source_it_trains_on_its_own_noise),
         cmocka_unit_test(too_little_memory_is_told_with_a_way_out),
         cmocka_unit_test(a_machine_without_a_gpu_is_told_with_a_way_out),
         cmocka_unit_test(waiting_for_pictures_is_time_of_the_input_step),
         cmocka_unit_test(a_failure_of_cuda_ends_the_process),
         cmocka_unit_test(it_takes_the_memory_that_was_planned),
+        cmocka_unit_test(a_schedule_takes_eight_bytes_per_iteration),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

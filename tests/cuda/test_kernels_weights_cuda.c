@@ -158,7 +158,7 @@ static void set_up(struct setup *s, enum dtype gradient, enum dtype working)
         .momentum = s->momentum.data,
         .working = s->working.data,
         .norms = base_alloc(2 * chunks, sizeof(double)),
-        .rates = base_alloc(TENSORS, sizeof(float)),
+        .trust = base_alloc(TENSORS, sizeof(float)),
     };
 }
 
@@ -172,7 +172,7 @@ static void tear_down(struct setup *s)
     free(s->cpu_momentum);
     free(s->cpu_weight);
     free(s->parameters.norms);
-    free(s->parameters.rates);
+    free(s->parameters.trust);
 }
 
 /* Every master's rounded copy is in its place, and everything else is 0. */
@@ -204,7 +204,8 @@ static void check_steps(enum dtype gradient, enum dtype working, struct kernel_r
     s.scenario.training.trust = (double)rule.trust;
     s.scenario.training.nesterov = rule.nesterov;
     struct optimizer *optimizer = optimizer_new(&s.layout, &s.scenario);
-    const struct kernel_update ours = {0.1F, 1e-2F, 128, (float)scale};
+    const struct kernel_update ours = {
+        .rate = {0.1F, 1e-2F}, .loss_scale = 128, .scale = (float)scale};
     struct kernel_outcome got = {.loss = 5};
     for (int32_t step = 0; step < 3; step++) {
         struct outcome want = optimizer_step(optimizer, &update, scale, s.gradient.value,
@@ -239,12 +240,57 @@ static void steps_as_on_the_cpu(void **state)
     }
 }
 
+/* The weights after one step that reads @update, with a schedule of @count rates. */
+static struct array step_once(struct kernel_rule rule, const struct kernel_rate *rate,
+                              int32_t count, struct kernel_update update,
+                              struct kernel_outcome *outcome)
+{
+    struct setup s;
+    set_up(&s, DTYPE_FP16, DTYPE_FP16);
+    s.parameters.rate = rate;
+    s.parameters.rate_count = count;
+    kernel_optimizer(NULL, &s.parameters, rule, &update, outcome);
+    struct array weight = array_copy(&s.weight);
+    tear_down(&s);
+    return weight;
+}
+
+/* What is said beside the schedule would spoil every weight. */
+static void check_lookup(struct kernel_rule rule, int32_t iteration)
+{
+    struct kernel_rate rate[] = {{0.1F, 1e-2F}, {0.2F, 0}, {0.3F, 5e-2F}}, said = {0.4F, 2e-2F};
+    struct kernel_outcome found = {.loss = 5}, told = {.loss = 5};
+    struct kernel_update update = {.iteration = iteration, .rate = said, .scale = 1};
+    if (iteration >= 0 && iteration < 3) {
+        said = rate[iteration];
+        update.rate = (struct kernel_rate){NAN, NAN};
+    }
+    struct array weight = step_once(rule, rate, 3, update, &found);
+    update.rate = said;
+    struct array want = step_once(rule, NULL, 0, update, &told);
+    assert_memory_equal(weight.data, want.data, (size_t)want.count * sizeof(float));
+    assert_memory_equal(&found, &told, sizeof(found));
+    assert_memory_equal(&found.rate, &said, sizeof(said));
+    array_free(&weight);
+    array_free(&want);
+}
+
+static void the_rate_of_an_iteration_is_looked_up(void **state)
+{
+    (void)state;
+    static const int32_t iterations[] = {0, 1, 2, 3, 1000000, -1};
+    for (size_t i = 0; i < sizeof(iterations) / sizeof(*iterations); i++) {
+        check_lookup((struct kernel_rule){0, 0, 0.9F, 0}, iterations[i]);
+        check_lookup((struct kernel_rule){1, 1, 0.9F, 0.02F}, iterations[i]);
+    }
+}
+
 /* A tensor that is 0 must start to move, or it stays so for ever. */
 static void a_tensor_of_zeros_steps_as_in_sgd(void **state)
 {
     (void)state;
     struct setup s;
-    const struct kernel_update update = {0.5F, 1e-2F, 1, 1};
+    const struct kernel_update update = {.rate = {0.5F, 1e-2F}, .loss_scale = 1, .scale = 1};
     struct kernel_outcome outcome;
     set_up(&s, DTYPE_FP32, DTYPE_FP16);
     float *weight = s.weight.data, *momentum = s.momentum.data;
@@ -262,7 +308,7 @@ static void an_overflow_changes_nothing(void **state)
 {
     (void)state;
     static const float bad[] = {INFINITY, -INFINITY, NAN};
-    const struct kernel_update update = {0.5F, 1e-2F, 1, 1};
+    const struct kernel_update update = {.rate = {0.5F, 1e-2F}, .loss_scale = 1, .scale = 1};
     for (int32_t k = 0; k < 3; k++) {
         struct setup s;
         struct kernel_outcome outcome = {.loss = 5};
@@ -299,6 +345,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_lose_their_padding),
         cmocka_unit_test(steps_as_on_the_cpu),
+        cmocka_unit_test(the_rate_of_an_iteration_is_looked_up),
         cmocka_unit_test(a_tensor_of_zeros_steps_as_in_sgd),
         cmocka_unit_test(an_overflow_changes_nothing),
         cmocka_unit_test(working_copies_are_filled_from_masters),

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 
 PROGRAM = ""
@@ -35,7 +36,7 @@ class TrainCuda(unittest.TestCase):
                 self.assertAlmostEqual(a, b, delta=limit)
         return alone
 
-    # The limits are five to eight times what was found; the loss falls by 0.039.
+    # The limits are at least three times what was found; the loss falls by 0.039.
 
     def test_fp32_gives_the_losses_of_one_rank(self):
         self.compare("fp32", ((2, 1, "torus2d"), (1, 2, "nccl"), (2, 2, "torus2d"),
@@ -53,6 +54,11 @@ class TrainCuda(unittest.TestCase):
             self.assertNotEqual(merged, apart)
             for a, b in zip(merged, apart):
                 self.assertAlmostEqual(a, b, delta=1e-3)
+
+    def test_a_resumed_run_goes_on_in_the_schedule_of_the_learning_rate(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.losses(2, 1, "torus2d", "fp16", FORETRAIN_TEST_FOLDER=folder)
+            self.assertIn("ckpt-000005", os.listdir(folder))
 
     def test_bf16_gives_the_losses_of_one_rank(self):
         self.compare("bf16", ((2, 2, "torus2d"),), 2e-3)

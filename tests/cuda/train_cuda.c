@@ -7,8 +7,12 @@
  * holds JPEG files, as tests/cuda/make_pictures.c writes them; HOW is what the device takes of
  * them: images, pictures (which it crops), or files (which it decodes); augmentation ends in the
  * middle of an epoch.  Rank 0 prints the loss of each step.
+ *
+ * It trains twice: with the schedule of the learning rate in the device's memory, and told step by
+ * step; with $FORETRAIN_TEST_FOLDER once more, interrupted by a checkpoint there.
  */
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +27,7 @@
 #include "tests/cuda/fake_nvjpeg.h"
 #include "tests/cuda/fake_runtime.h"
 
-enum { GLOBAL = 24, STEPS = 12, CLASSES = 4 };
+enum { GLOBAL = 24, STEPS = 12, CLASSES = 4, INTERRUPTED = 5 };
 
 static bool failed;
 
@@ -33,6 +37,48 @@ static void check(bool holds, const char *what)
         printf("rank %d: does not hold: %s\n", world_self().rank, what);
     failed |= !holds;
 }
+
+/* ---- the device, watched ---- */
+
+/* What the device is told, and whether all of it when it is opened. */
+static struct {
+    bool scheduled;
+    int32_t count;
+    struct update update[STEPS];
+} told;
+
+static int open_told(struct device_state **state, const struct device_job *job, struct err *err)
+{
+    struct device_job inner = *job;
+    told.count = job->rate_count;
+    if (!told.scheduled) {
+        inner.rate = NULL;
+        inner.rate_count = 0;
+    }
+    return device_cuda_ops.open(state, &inner, err);
+}
+
+/* With a schedule, what is said beside it would spoil all weights. */
+static void prepare_told(struct device_state *state, int32_t iteration, const struct update *update)
+{
+    struct update said = *update;
+    told.update[iteration] = *update;
+    if (told.scheduled)
+        said.learning_rate = said.weight_decay = NAN;
+    device_cuda_ops.prepare(state, iteration, &said);
+}
+
+static struct outcome outcome_told(const struct device_state *state, int32_t iteration)
+{
+    struct rate used = device_cuda_rate(state, iteration);
+    const struct update *update = &told.update[iteration];
+    check(used.learning_rate == (double)(float)update->learning_rate &&
+              used.weight_decay == (double)(float)update->weight_decay,
+          "the optimizer uses the rate of its step");
+    return device_cuda_ops.outcome(state, iteration);
+}
+
+/* ---- jobs ---- */
 
 /* What is trained on. */
 struct data {
@@ -73,13 +119,15 @@ static void open_fixture(struct fixture *fixture, struct grid grid, const char *
         "  phases: [{epochs: 3, global_batch: %d}]\n"
         "  micro_batch: 2\n"
         "  evaluate_every: 3\n"
-        "  learning_rate: {base: 0.02}\n"
-        "  optimizer: {%s}\n"
         "%s"
+        "  optimizer: {%s}\n"
         "allreduce: {algorithm: %s, bucket: 20 kB, overlap: backward}\n",
         type, type, dataset, GLOBAL,
-        strcmp(optimizer, "lars") ? "name: sgd" : "name: lars, trust: 0.05",
-        data.folder ? "  collapse: {epochs: 1.6, learning_rate: 0.02}\n" : "", algorithm);
+        data.folder ? "  learning_rate: {base: 0.02}\n"
+                      "  collapse: {epochs: 1.6, learning_rate: 0.02}\n"
+                    : "  learning_rate: {base: 0.04, decay: cosine}\n"
+                      "  warmup_epochs: 0.8\n",
+        strcmp(optimizer, "lars") ? "name: sgd" : "name: lars, trust: 0.05", algorithm);
     check(!scenario_read_text(&fixture->scenario, "train_cuda", text, &err), "the job is right");
     fputs(err.text ? err.text : "", stdout);
     fixture->model = network_build("toy", 16, CLASSES, &err);
@@ -91,6 +139,9 @@ static void open_fixture(struct fixture *fixture, struct grid grid, const char *
                                   .batch = GLOBAL / grid_ranks(grid)};
     fixture->schedule = iteration_build(&iteration);
     fixture->ops = device_cuda_ops;
+    fixture->ops.open = open_told;
+    fixture->ops.prepare = prepare_told;
+    fixture->ops.outcome = outcome_told;
     if (data.folder && !strcmp(data.how, "images"))
         fixture->ops.crops = false;
     fixture->job = (struct train_job){
@@ -115,21 +166,41 @@ static void close_fixture(struct fixture *fixture)
     scenario_release(&fixture->scenario);
 }
 
-static void train(const struct train_job *job, double loss[STEPS])
+/* Steps @from to @to.  @return the checkpoint, which the caller frees. */
+static char *train(const struct train_job *job, int32_t from, int32_t to, double loss[STEPS])
 {
     struct err err = {0};
     struct train_result result = {0};
-    int64_t launches = fake_launches();
+    int64_t launches = fake_launches(), steps = to - from;
     check(!train_run(job, &result, &err), err.text ? err.text : "the job runs");
-    check(result.steps == STEPS && result.finished, "all steps were done");
-    check(result.progress.top1 >= 0, "it was evaluated");
-    check(fake_launches() - launches == STEPS - 2, "steps from the third on were graphs");
-    for (int32_t i = 0; i < STEPS && i < result.steps; i++)
-        loss[i] = result.loss[i];
+    check(result.steps == steps && result.finished == (to == STEPS), "all steps were done");
+    check(told.count == STEPS - from, "the device gets the rates of the steps that are left");
+    check(to < STEPS || result.progress.top1 >= 0, "it was evaluated");
+    check(fake_launches() - launches == steps - 2, "steps from the third on were graphs");
+    for (int32_t i = 0; i < steps && i < result.steps; i++)
+        loss[from + i] = result.loss[i];
+    char *checkpoint = base_copy(result.checkpoint);
     train_result_release(&result);
     err_release(&err);
     check(fake_nccl_alive() == 0, "communicators are gone");
     check(fake_objects() == 0, "device memory, streams and events are gone");
+    return checkpoint;
+}
+
+/* All steps; in two runs, with a checkpoint in @folder between them, or in one where it is NULL. */
+static void train_all(struct train_job *job, bool scheduled, const char *folder, double loss[STEPS])
+{
+    told.scheduled = scheduled;
+    job->directory = folder;
+    job->steps = folder ? INTERRUPTED : 0;
+    char *checkpoint = train(job, 0, folder ? INTERRUPTED : STEPS, loss);
+    if (folder) {
+        job->steps = 0;
+        job->resume = checkpoint;
+        free(train(job, INTERRUPTED, STEPS, loss));
+        job->resume = NULL;
+    }
+    free(checkpoint);
 }
 
 /* Files went to the decoder where they should, if there is one. */
@@ -146,7 +217,8 @@ static void check_decoder(struct data data)
 
 int main(int argc, char **argv)
 {
-    double loss[STEPS] = {0}, again[STEPS] = {0};
+    double loss[STEPS] = {0}, again[STEPS] = {0}, resumed[STEPS] = {0};
+    const char *folder = getenv("FORETRAIN_TEST_FOLDER");
     struct fixture fixture = {0};
     world_start(&argc, &argv);
     if (argc < 5 || argc > 7)
@@ -155,10 +227,13 @@ int main(int argc, char **argv)
     fake_devices(16);
     open_fixture(&fixture, (struct grid){atoi(argv[1]), atoi(argv[2])}, argv[3], argv[4],
                  argc == 6 ? argv[5] : "sgd", data);
-    train(&fixture.job, loss);
-    train(&fixture.job, again);
+    train_all(&fixture.job, true, NULL, loss);
+    train_all(&fixture.job, false, NULL, again);
+    if (folder)
+        train_all(&fixture.job, true, folder, resumed);
     for (int32_t i = 0; i < STEPS; i++) {
         check(loss[i] == again[i], "the same seed gives the same bits");
+        check(!folder || loss[i] == resumed[i], "a resumed run gives the same bits");
         if (world_self().rank == 0)
             printf("%.9g\n", loss[i]);
     }

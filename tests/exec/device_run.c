@@ -69,7 +69,9 @@ int device_run_open(struct device_run *run, const struct device_run_job *job, st
                                     .micro_batches = job->micro_batches,
                                     .slots = 2,
                                     .ranks = 1,
-                                    .threads = job->threads};
+                                    .threads = job->threads,
+                                    .rate = job->rate,
+                                    .rate_count = job->rate_count};
     if (job->ops->open(&run->state, &device_job, err))
         return -1;
     run->stream = job->ops->stream_new();

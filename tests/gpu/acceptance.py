@@ -35,7 +35,8 @@ OPTIONS = ["-Dmpi=disabled", "-Dsimgrid=disabled", "-Donednn=disabled", "-Ddocs=
 # Programs of CI on the real device, and their part.
 TESTS = {"kernels": ["test_kernels_gpu", "test_kernels_applied_gpu", "test_kernels_ends_gpu",
                      "test_kernels_weights_gpu"],
-         "whole device": ["test_device_cuda_gpu", "test_device_cuda_alone_gpu"]}
+         "whole device": ["test_device_cuda_gpu", "test_device_cuda_alone_gpu",
+                          "test_device_cuda_whole_gpu"]}
 TARGETS = ["foretrain", "foretrain-exec", "tests/exec/device_step",
            *(f"tests/gpu/{name}" for names in TESTS.values() for name in names)]
 

@@ -1,0 +1,156 @@
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/iteration.h"
+#include "exec/cuda/device_cuda.h"
+#include "exec/walk.h"
+#include "tests/cuda/cuda_run.h"
+#include "tests/cuda/fake_runtime.h"
+
+/* Iterations that the CUDA device launches whole, and where their learning rates come from. */
+
+enum { WALKED = 7 };
+
+static struct rate rate_of(int32_t iteration)
+{
+    return (struct rate){.learning_rate = 0.01 * (iteration + 1),
+                         .weight_decay = 0.003 * (iteration + 1)};
+}
+
+/* For WALKED batches, with a schedule of @scheduled rates, which are gone when it is open. */
+static void open_scheduled(struct device_run *run, const struct model *model, int32_t scheduled)
+{
+    struct device_run_job job = cuda_run_toy_job(model);
+    struct rate rate[WALKED];
+    for (int32_t i = 0; i < WALKED; i++)
+        rate[i] = rate_of(i);
+    job.batches = WALKED;
+    job.rate = rate;
+    job.rate_count = scheduled;
+    cuda_run_open(run, job, &device_cuda_ops);
+    memset(rate, 0xff, sizeof(rate));
+    run->job.rate = NULL;
+}
+
+/* Where the device has a schedule, what it is told beside would spoil all weights. */
+static void prepare(const struct device_run *run, int32_t iteration)
+{
+    struct rate rate = rate_of(iteration);
+    bool scheduled = iteration < run->job.rate_count;
+    struct update update = {.learning_rate = scheduled ? NAN : rate.learning_rate,
+                            .weight_decay = scheduled ? NAN : rate.weight_decay,
+                            .loss_scale = 1 << iteration};
+    device_cuda_ops.prepare(run->state, iteration, &update);
+}
+
+static void expect_rate(const struct device_run *run, int32_t iteration)
+{
+    struct rate used = device_cuda_rate(run->state, iteration), rate = rate_of(iteration);
+    assert_true(used.learning_rate == (double)(float)rate.learning_rate);
+    assert_true(used.weight_decay == (double)(float)rate.weight_decay);
+}
+
+/* Walk a real schedule for WALKED iterations, each on other images and with another learning rate,
+ * of which the device knows the first @scheduled when it is opened; steps are issued one by one in
+ * the first @single iterations. */
+static struct weights walk(const struct model *model, int32_t single, int32_t scheduled,
+                           double loss[WALKED])
+{
+    struct device_run run;
+    open_scheduled(&run, model, scheduled);
+    const struct device_run_job job = run.job;
+    run.scenario.training.micro_batch = job.batch / job.micro_batches;
+    struct iteration iteration = {.model = model,
+                                  .scenario = &run.scenario,
+                                  .grid = {1, 1},
+                                  .devices_per_node = 1,
+                                  .batch = job.batch};
+    struct schedule *schedule = iteration_build(&iteration);
+    struct walk walk = {.schedule = schedule,
+                        .device_ops = &device_cuda_ops,
+                        .device = run.state,
+                        .single = single};
+    struct walker *walker = walker_new(&walk);
+    int32_t depth = walk_depth(schedule);
+    assert_int_equal(depth, 2); /* slots of device_run_open() */
+    for (int32_t i = 0; i < WALKED + depth; i++) {
+        if (i >= depth) {
+            walker_finish(walker, i - depth, NULL);
+            loss[i - depth] = device_cuda_ops.outcome(run.state, i - depth).loss;
+            expect_rate(&run, i - depth);
+        }
+        if (i >= WALKED)
+            continue;
+        prepare(&run, i);
+        walker_issue(walker, i, i);
+    }
+    struct weights weights = cuda_run_read(&run);
+    walker_free(walker);
+    schedule_free(schedule);
+    cuda_run_close(&run);
+    return weights;
+}
+
+static void iterations_launched_whole_give_the_same_bits(void **state)
+{
+    (void)state;
+    struct model *model = cuda_run_toy();
+    struct layout layout = layout_build(model);
+    double expected[WALKED], loss[WALKED];
+    struct weights one_by_one = walk(model, WALKED, 0, expected);
+    for (int32_t lazy = 0; lazy < 2; lazy++) {
+        int64_t launched = fake_launches();
+        fake_lazy(lazy);
+        struct weights whole = walk(model, 2, 0, loss);
+        struct weights again = walk(model, lazy ? WALKED : 0, 0, loss);
+        fake_lazy(false);
+        assert_int_equal(fake_launches() - launched, WALKED - 2 + (lazy ? 0 : WALKED));
+        assert_memory_equal(loss, expected, sizeof(loss));
+        cuda_run_same_bits(&layout, &whole, &one_by_one);
+        cuda_run_same_bits(&layout, &again, &one_by_one);
+        cuda_run_free(&whole);
+        cuda_run_free(&again);
+    }
+    assert_true(expected[0] != expected[1]);
+    cuda_run_free(&one_by_one);
+    layout_release(&layout);
+    model_free(model);
+}
+
+/* All iterations, those that are not launched, some of the launched ones; one by one. */
+static void iterations_find_their_rates_in_the_schedule(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t single, scheduled;
+    } given[] = {{2, WALKED}, {2, 2}, {2, 5}, {0, WALKED}, {WALKED, WALKED}};
+    struct model *model = cuda_run_toy();
+    struct layout layout = layout_build(model);
+    double expected[WALKED], loss[WALKED];
+    struct weights told = walk(model, WALKED, 0, expected);
+    for (size_t i = 0; i < 2 * sizeof(given) / sizeof(*given); i++) {
+        fake_lazy(i % 2);
+        struct weights weights = walk(model, given[i / 2].single, given[i / 2].scheduled, loss);
+        fake_lazy(false);
+        assert_memory_equal(loss, expected, sizeof(loss));
+        cuda_run_same_bits(&layout, &weights, &told);
+        cuda_run_free(&weights);
+    }
+    cuda_run_free(&told);
+    layout_release(&layout);
+    model_free(model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(iterations_launched_whole_give_the_same_bits),
+        cmocka_unit_test(iterations_find_their_rates_in_the_schedule),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
