@@ -25,9 +25,10 @@ struct comm_state;
 struct comm_ops {
     const char *name; /**< "mpi" */
     bool averages;    /**< messages add up to the mean over the ranks, not to the sum */
-    /** Blocks of a row hold elements / columns each, and the last one the rest too; else the first
-     * elements % columns blocks hold one more. */
-    bool rest_last;
+    /** The data of every collective begin a multiple of so many elements behind gradients(), and
+     * those along a row have a multiple of them for each of its ranks (exec/packing.h).  0: they
+     * begin anywhere and have any number. */
+    int64_t alignment;
     /** @data are numbers of type @payload, not fp32. */
     bool in_payload;
 

@@ -72,6 +72,7 @@ struct device_job {
     int32_t slots;   /**< iterations in flight: iteration i uses slot i % slots */
     int32_t ranks;   /**< that gradients are summed over; 1: they are averaged on the way */
     int32_t rank;    /**< this one of them */
+    int64_t padded;  /**< elements of gradients(), for devices that pad; 0: the parameters alone */
     int32_t threads; /**< to compute with */
     /** Learning rate and weight decay of the iterations 0 ... rate_count - 1, the numbers that
      * prepare() will say; borrowed until open() returns.  A device may keep them and look there;
@@ -94,6 +95,9 @@ struct device_ops {
     /** gradients() are numbers of the type in which they travel (scenario model.gradients); else
      * fp32. */
     bool exchanges_payload;
+    /** gradients() has job.padded elements and begins on 256 bytes.  What lies behind the
+     * parameters' is 0, and stays 0 when collectives take means of it. */
+    bool pads;
     /** Makes batches of noise itself when its source has no next(); so for synthetic data nothing
      * is read. */
     bool makes_noise;
@@ -136,9 +140,9 @@ struct device_ops {
     /** Issue a compute or input step of @iteration. */
     void (*issue)(struct device_state *state, struct stream *stream, const struct step *step,
                   int32_t iteration);
-    /** The gradients of all parameters in the device's memory, packed as exec/layout.h says; after
-     * the last micro-batch the sum over the local batch's micro-batches of their mean's gradient.
-     * Borrowed. */
+    /** The gradients of all parameters in the device's memory, packed as exec/layout.h says, and
+     * the job's padding; after the last micro-batch the sum over the local batch's micro-batches of
+     * their mean's gradient.  Borrowed. */
     void *(*gradients)(struct device_state *state);
     /** Issue all steps of @iteration but its input on @compute at once, as capture() has noted them
      * for its slot.  @return false when nothing was noted yet.  These three may be NULL. */

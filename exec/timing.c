@@ -11,6 +11,7 @@
 #include "exec/cpu/device_naive.h"
 #include "exec/cpu/stream.h"
 #include "exec/devices.h"
+#include "exec/packing.h"
 #include "exec/world.h"
 
 /* Counters of this machine since it started [s], and of this host. */
@@ -119,25 +120,18 @@ static double now(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* What a row's reduce-scatter leaves on this rank begins where the blocks before it end. */
 static void issue(struct timing *timing, float *data)
 {
     const struct schedule *schedule = timing->schedule;
-    struct grid grid = schedule->grid;
     for (int32_t i = 0; i < schedule->step_count; i++) {
         const struct step *step = &schedule->step[i];
         struct collective collective = schedule_collective(schedule, i);
-        int64_t offset = 0;
-        collective.elements = timing->elements;
-        if (step->collective.axis == AXIS_COLUMN) {
-            int64_t index = grid_axis_index(grid, AXIS_ROW, world_self().rank);
-            int64_t even = timing->elements / grid.columns,
-                    longer = timing->elements % grid.columns;
-            offset = index * even + (index < longer ? index : longer);
-            collective.elements = even + (index < longer);
-        }
+        struct slice slice = {0, timing->elements};
+        if (step->collective.axis == AXIS_COLUMN)
+            slice = packing_block(slice, schedule->grid, world_self().rank);
+        collective.elements = slice.elements;
         timing->ops->issue(timing->comm, timing->stream, step->collective.axis, &collective,
-                           timing->payload, data + offset);
+                           timing->payload, data + slice.offset);
     }
     cpu_stream_record(timing->stream, timing->end);
 }

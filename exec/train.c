@@ -56,7 +56,9 @@ static int check_exchange(const struct train_job *job, struct err *err)
 {
     enum dtype payload = (enum dtype)job->scenario->model.gradients;
     int64_t gradients = model_parameters(job->model);
-    int64_t exchanged = walk_exchanged(job->schedule[0], payload);
+    struct packing packing = packing_build(job->schedule[0], payload, 0);
+    int64_t exchanged = packing.exchanged;
+    packing_release(&packing);
     if (world_self().ranks == 1 || exchanged == gradients)
         return 0;
     return err_add_code(err, 69,

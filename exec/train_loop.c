@@ -1,5 +1,6 @@
 #include "exec/train_loop.h"
 
+#include <assert.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -159,16 +160,23 @@ static void align_clocks(struct loop *loop)
     loop->result->trace_error_s = error + offset.error;
 }
 
-/* Where the gradients of @schedule lie from now on; NULL: nowhere any more. */
-static void attach_gradients(struct loop *loop, const struct schedule *schedule)
+/* Where the gradients of @packing lie from now on; NULL: nowhere any more. */
+static void attach_gradients(struct loop *loop, const struct packing *packing)
+{
+    const struct train_job *job = loop->job;
+    int64_t size = dtype_size((enum dtype)job->scenario->model.gradients);
+    if (!loop->comm || !job->comm_ops->attach)
+        return;
+    void *data = packing ? job->device_ops->gradients(loop->device) : NULL;
+    job->comm_ops->attach(loop->comm, data, packing ? packing->elements * size : 0);
+}
+
+static void pack_buckets(struct loop *loop)
 {
     const struct train_job *job = loop->job;
     enum dtype payload = (enum dtype)job->scenario->model.gradients;
-    if (!loop->comm || !job->comm_ops->attach)
-        return;
-    int64_t bytes = schedule ? walk_exchanged(schedule, payload) * dtype_size(payload) : 0;
-    void *data = schedule ? job->device_ops->gradients(loop->device) : NULL;
-    job->comm_ops->attach(loop->comm, data, bytes);
+    assert(job->comm_ops->alignment == 0 || job->device_ops->pads);
+    loop->packing = packing_build(job->schedule[loop->phase], payload, job->comm_ops->alignment);
 }
 
 /* Those of the iterations until @end, which follow from their positions: a step that overflows
@@ -199,6 +207,7 @@ static int open_device(struct loop *loop, int32_t slots, int64_t end, struct err
         .slots = slots,
         .ranks = job->comm_ops->averages ? 1 : loop->world.ranks,
         .rank = loop->world.rank,
+        .padded = loop->packing.elements,
         .threads = job->threads,
         .rate = rate,
         .rate_count = rate_count,
@@ -218,12 +227,14 @@ int loop_open_phase(struct loop *loop, int32_t index, int64_t end, struct err *e
     int32_t slots = walk_depth(job->schedule[index]);
     loop->in_flight = slots < LOOP_IN_FLIGHT ? slots : LOOP_IN_FLIGHT;
     loop->issued = loop->over = loop->told = 0;
+    pack_buckets(loop);
     open_source(loop);
     if (open_device(loop, slots, end, err)) {
         close_source(loop);
+        packing_release(&loop->packing);
         return -1;
     }
-    attach_gradients(loop, job->schedule[index]);
+    attach_gradients(loop, &loop->packing);
     job->device_ops->write(loop->device, &loop->weights);
     loop_use_statistics(loop, false);
     world_barrier();
@@ -234,6 +245,7 @@ int loop_open_phase(struct loop *loop, int32_t index, int64_t end, struct err *e
                         .device = loop->device,
                         .comm_ops = job->comm_ops,
                         .comm = loop->comm,
+                        .packing = &loop->packing,
                         .single = 2 + (index == loop->result->traced_phase ? job->traced : 0)};
     loop->walker = walker_new(&walk);
     loop->previous_end = 0;
@@ -249,6 +261,7 @@ void loop_close_phase(struct loop *loop)
     attach_gradients(loop, NULL);
     loop->job->device_ops->close(loop->device);
     loop->device = NULL;
+    packing_release(&loop->packing);
     close_source(loop);
 }
 

@@ -8,6 +8,7 @@
 #include "exec/input/input.h"
 #include "exec/log.h"
 #include "exec/loss_scale.h"
+#include "exec/packing.h"
 #include "exec/train.h"
 #include "exec/walk.h"
 #include "exec/world.h"
@@ -41,9 +42,10 @@ struct loop {
     struct progress progress;
     struct loss_scale scale;
 
-    int32_t phase;       /**< being trained */
-    struct phase counts; /**< of it */
-    int32_t in_flight;   /**< iterations issued ahead, at most */
+    int32_t phase;          /**< being trained */
+    struct phase counts;    /**< of it */
+    struct packing packing; /**< of its schedule's buckets */
+    int32_t in_flight;      /**< iterations issued ahead, at most */
     struct device_state *device;
     struct walker *walker;
     /** Of the thread on which the device asks for batches, while it is open. */

@@ -5,11 +5,6 @@
 
 #include "exec/world.h"
 
-/* Where the gradients of each bucket lie in the packed buffer. */
-struct slice {
-    int64_t offset, elements;
-};
-
 struct walker {
     struct walk walk;
     int32_t depth;
@@ -19,10 +14,9 @@ struct walker {
     struct event **begin, **end;  /* (depth, steps) */
     struct event **first, **last; /* (depth) around an iteration launched whole */
     bool *whole;                  /* (depth) the iteration was */
-    struct slice *bucket;
-    double previous_end;  /* of the iteration finished last */
-    double exposed_comm;  /* of the last one whose steps were issued one by one */
-    double before, after; /* when the origin was recorded */
+    double previous_end;          /* of the iteration finished last */
+    double exposed_comm;          /* of the last one whose steps were issued one by one */
+    double before, after;         /* when the origin was recorded */
 };
 
 int32_t walk_depth(const struct schedule *schedule)
@@ -32,58 +26,6 @@ int32_t walk_depth(const struct schedule *schedule)
         if (longest < schedule->dep[i].distance)
             longest = schedule->dep[i].distance;
     return longest + 1;
-}
-
-static int32_t bucket_count(const struct schedule *schedule)
-{
-    int32_t count = 0;
-    for (int32_t i = 0; i < schedule->step_count; i++) {
-        const struct step *step = &schedule->step[i];
-        if (step->kind == STEP_COLLECTIVE && count <= step->collective.bucket)
-            count = step->collective.bucket + 1;
-    }
-    return count;
-}
-
-/* Buckets are packed one after the other.  Of the three steps of a torus all-reduce the column's
- * works on a part: the longest one tells the size. */
-static struct slice *lay_out_buckets(const struct schedule *schedule, enum dtype payload)
-{
-    int32_t count = bucket_count(schedule);
-    struct slice *bucket = base_alloc(count, sizeof(*bucket));
-    for (int32_t i = 0; i < schedule->step_count; i++) {
-        const struct step *step = &schedule->step[i];
-        if (step->kind != STEP_COLLECTIVE)
-            continue;
-        int64_t elements = step->collective.bytes / dtype_size(payload);
-        if (bucket[step->collective.bucket].elements < elements)
-            bucket[step->collective.bucket].elements = elements;
-    }
-    for (int32_t i = 1; i < count; i++)
-        bucket[i].offset = bucket[i - 1].offset + bucket[i - 1].elements;
-    return bucket;
-}
-
-int64_t walk_exchanged(const struct schedule *schedule, enum dtype payload)
-{
-    int32_t count = bucket_count(schedule);
-    struct slice *bucket = lay_out_buckets(schedule, payload);
-    int64_t elements = count > 0 ? bucket[count - 1].offset + bucket[count - 1].elements : 0;
-    free(bucket);
-    return elements;
-}
-
-/* What a row's reduce-scatter has left on this rank. */
-static struct slice row_block(const struct walk *walk, struct slice bucket)
-{
-    struct grid grid = walk->schedule->grid;
-    int64_t index = grid_axis_index(grid, AXIS_ROW, walk->rank);
-    int64_t even = bucket.elements / grid.columns, longer = bucket.elements % grid.columns;
-    if (walk->comm_ops->rest_last)
-        return (struct slice){bucket.offset + index * even,
-                              even + (index == grid.columns - 1 ? longer : 0)};
-    return (struct slice){bucket.offset + index * even + (index < longer ? index : longer),
-                          even + (index < longer)};
 }
 
 static struct event *event_of(const struct walker *walker, struct event **events, int32_t iteration,
@@ -114,7 +56,6 @@ struct walker *walker_new(const struct walk *walk)
     *walker = (struct walker){.walk = *walk, .depth = depth, .origin = ops->event_new()};
     walker->begin = base_alloc(events, sizeof(struct event *));
     walker->end = base_alloc(events, sizeof(struct event *));
-    walker->bucket = lay_out_buckets(walk->schedule, walk->payload);
     for (int64_t i = 0; i < events; i++) {
         walker->begin[i] = ops->event_new();
         walker->end[i] = ops->event_new();
@@ -158,7 +99,6 @@ void walker_free(struct walker *walker)
     free(walker->first);
     free(walker->last);
     free(walker->whole);
-    free(walker->bucket);
     free(walker);
 }
 
@@ -178,9 +118,9 @@ static void issue_collective(struct walker *walker, int32_t id, struct stream *s
 {
     const struct walk *walk = &walker->walk;
     const struct step *step = &walk->schedule->step[id];
-    struct slice slice = walker->bucket[step->collective.bucket];
+    struct slice slice = walk->packing->bucket[step->collective.bucket];
     if (step->collective.axis == AXIS_COLUMN)
-        slice = row_block(walk, slice);
+        slice = packing_block(slice, walk->schedule->grid, walk->rank);
     struct collective collective = schedule_collective(walk->schedule, id);
     collective.elements = slice.elements;
     if (walk->comm_ops->note)

@@ -12,6 +12,7 @@
 #include "core/trace.h"
 #include "exec/comm.h"
 #include "exec/device.h"
+#include "exec/packing.h"
 
 /** Who walks what, and on which hardware.  All pointers are borrowed. */
 struct walk {
@@ -21,7 +22,9 @@ struct walk {
     const struct device_ops *device_ops;
     struct device_state *device;
     const struct comm_ops *comm_ops;
-    struct comm_state *comm; /**< both unused on a grid of one rank */
+    struct comm_state *comm;
+    const struct packing *packing; /**< of the schedule's buckets: where each lies in gradients();
+                                        all three unused on a grid of one rank */
     /** Iterations from the first whose steps are issued one by one, and can be traced; what follows
      * is launched whole where the device can (device_ops.launch). */
     int32_t single;
@@ -43,9 +46,6 @@ struct walk_times {
 /** Iterations that may be in flight at once: one more than the longest distance of a dependency,
  * and at least 2 so that issuing runs ahead of execution. */
 int32_t walk_depth(const struct schedule *schedule);
-
-/** Gradients that the buckets of one iteration exchange, in numbers of type @payload. */
-int64_t walk_exchanged(const struct schedule *schedule, enum dtype payload);
 
 /** Make streams and events.  @walk is copied; what it points to is borrowed until walker_free(). */
 struct walker *walker_new(const struct walk *walk);

@@ -211,53 +211,19 @@ static void close_nccl(struct comm_state *state)
 static const ncclDataType_t types[DTYPE_COUNT] = {
     [DTYPE_FP32] = ncclFloat32, [DTYPE_FP16] = ncclFloat16, [DTYPE_BF16] = ncclBfloat16};
 
-/* A collective in its place. */
-struct order {
-    ncclComm_t comm;
-    cudaStream_t stream;
-    ncclDataType_t type;
-    int32_t size, place; /* of the communicator, and in it */
-    char *data;
-    size_t block, rest; /* numbers: each rank's, and what the last has besides */
-    char *own, *end;    /* this rank's block; the rest */
-};
-
-static ncclResult_t reduce_scatter(const struct order *o)
+static ncclResult_t run(const struct comm_state *state, cudaStream_t stream, enum axis axis,
+                        const struct collective *collective, enum dtype payload, char *data)
 {
-    ncclResult_t result = ncclSuccess;
-    if (o->block > 0)
-        result = ncclReduceScatter(o->data, o->own, o->block, o->type, ncclAvg, o->comm, o->stream);
-    if (o->rest > 0 && (result == ncclSuccess || result == ncclInProgress))
-        result =
-            ncclReduce(o->end, o->end, o->rest, o->type, ncclAvg, o->size - 1, o->comm, o->stream);
-    return result;
-}
-
-static ncclResult_t all_gather(const struct order *o)
-{
-    ncclResult_t result = ncclSuccess;
-    if (o->block > 0)
-        result = ncclAllGather(o->own, o->data, o->block, o->type, o->comm, o->stream);
-    if (o->rest > 0 && (result == ncclSuccess || result == ncclInProgress))
-        result = ncclBroadcast(o->end, o->end, o->rest, o->type, o->size - 1, o->comm, o->stream);
-    return result;
-}
-
-static ncclResult_t run(const struct order *order, const struct collective *collective)
-{
-    ncclResult_t result, ended;
+    ncclComm_t comm = state->comm[axis];
     if (collective->op == COLLECTIVE_ALL_REDUCE)
-        return ncclAllReduce(order->data, order->data, (size_t)collective->elements, order->type,
-                             ncclAvg, order->comm, order->stream);
-    bool both = order->block > 0 && order->rest > 0;
-    if (both)
-        (void)ncclGroupStart(); /* what is wrong with a group shows at its end */
+        return ncclAllReduce(data, data, (size_t)collective->elements, types[payload], ncclAvg,
+                             comm, stream);
+    assert(collective->elements % (state->size[axis] * comm_nccl_ops.alignment) == 0);
+    int64_t block = collective->elements / state->size[axis];
+    char *own = data + state->place[axis] * block * dtype_size(payload);
     if (collective->op == COLLECTIVE_REDUCE_SCATTER)
-        result = reduce_scatter(order);
-    else
-        result = all_gather(order);
-    ended = both ? ncclGroupEnd() : result;
-    return result == ncclSuccess || result == ncclInProgress ? ended : result;
+        return ncclReduceScatter(data, own, (size_t)block, types[payload], ncclAvg, comm, stream);
+    return ncclAllGather(own, data, (size_t)block, types[payload], comm, stream);
 }
 
 static void issue(struct comm_state *state, struct stream *stream, enum axis axis,
@@ -265,22 +231,11 @@ static void issue(struct comm_state *state, struct stream *stream, enum axis axi
 {
     if (!state->comm[axis] || state->size[axis] == 1 || collective->elements == 0)
         return;
-    int64_t block = collective->elements / state->size[axis], size = dtype_size(payload);
-    struct order order = {
-        .comm = state->comm[axis],
-        .stream = cuda_stream_handle(stream),
-        .type = types[payload],
-        .size = state->size[axis],
-        .place = state->place[axis],
-        .data = data,
-        .block = (size_t)block,
-        .rest = (size_t)(collective->elements % state->size[axis]),
-    };
-    order.own = order.data + order.place * block * size;
-    order.end = order.data + order.size * block * size;
-    nccl_note_place(order.stream);
+    cudaStream_t handle = cuda_stream_handle(stream);
+    nccl_note_place(handle);
     nccl_enter();
-    nccl_settle(run(&order, collective), order.comm, collective_op_name(collective->op));
+    nccl_settle(run(state, handle, axis, collective, payload, data), state->comm[axis],
+                collective_op_name(collective->op));
 }
 
 static void note(struct stream *stream, int64_t step, int32_t bucket)
@@ -298,7 +253,7 @@ static int64_t messages(struct comm_state *state)
 
 const struct comm_ops comm_nccl_ops = {.name = "nccl",
                                        .averages = true,
-                                       .rest_last = true,
+                                       .alignment = 64, /* 128 bytes of fp16 */
                                        .in_payload = true,
                                        .check = check,
                                        .open = open_nccl,

@@ -10,10 +10,10 @@
  * not, rank 0 says so on stderr.
  *
  * Everything happens in place in the flat gradients.  A reduce-scatter leaves rank i of a row the
- * mean of block i, of elements / columns numbers; what is left over goes to the last rank, by a
- * reduce in the same group.  Means are NCCL's (ncclAvg): each number is divided by the ranks of its
- * communicator before it is added, in the type in which it travels, so that sums of fp16 do not
- * overflow.
+ * mean of block i, of elements / columns numbers, which begin on 128 bytes: buckets are packed that
+ * way (exec/packing.h), and one that the columns do not divide is our mistake.  Means are NCCL's
+ * (ncclAvg): each number is divided by the ranks of its communicator before it is added, in the
+ * type in which it travels, so that sums of fp16 do not overflow.
  *
  * NCCL chooses how an all-reduce of all ranks is done when the scenario says algorithm nccl; it is
  * told to use rings or double binary trees (NCCL_ALGO) for ring and double-tree, and torus2d is our

@@ -270,6 +270,7 @@ static void score(struct device_state *state, struct stream *stream, const float
 const struct device_ops device_cuda_ops = {
     .name = "cuda",
     .exchanges_payload = true,
+    .pads = true,
     .makes_noise = true,
     .crops = true,
     .open = open_cuda,

@@ -65,7 +65,7 @@ static int64_t raw_images(const struct device_state *state)
 
 static void lay_out_weights(struct device_state *state, struct arena *arena)
 {
-    int64_t count = state->layout.parameters;
+    int64_t count = state->layout.parameters, padded = state->job.padded;
     int32_t tensors = state->job.model->tensor_count, chunks = cuda_state_chunks(state);
     struct kernel_parameters *p = &state->parameters;
     bool sums = state->job.micro_batches > 1;
@@ -74,7 +74,8 @@ static void lay_out_weights(struct device_state *state, struct arena *arena)
                                     .gradient_type = state->gradient_type,
                                     .working_type = state->type,
                                     .rate_count = state->job.rate_count};
-    state->gradient = take(arena, count, dtype_size(state->gradient_type));
+    state->gradient =
+        take(arena, padded > count ? padded : count, dtype_size(state->gradient_type));
     if (sums && state->gradient_type == DTYPE_FP32)
         state->sum = state->gradient;
     else if (sums)

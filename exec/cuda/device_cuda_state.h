@@ -82,7 +82,7 @@ struct device_state {
     float *raw;                   /**< images as the source, or score(), leaves them */
     float *pinned;                /**< the source's in the host's memory */
     int32_t *pinned_label;        /**< (batch) */
-    void *gradient;               /**< (layout.parameters) of gradient_type */
+    void *gradient;               /**< (layout.parameters, then padding) of gradient_type */
     float *sum;                   /**< (layout.parameters) over micro-batches; NULL: there is one */
     struct kernel_tensor *tensor; /**< (tensors) in the host's memory */
     struct kernel_parameters parameters;

@@ -7,29 +7,18 @@
 #include "tests/cuda/fake_nccl_inner.h"
 #include "tests/cuda/fake_runtime.h"
 
-enum { GROUP_LIMIT = 8 };
+enum op { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER };
 
-enum op { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, REDUCE, BROADCAST };
-
-static const char *const op_names[] = {"all-reduce", "reduce-scatter", "all-gather", "reduce",
-                                       "broadcast"};
+static const char *const op_names[] = {"all-reduce", "reduce-scatter", "all-gather"};
 
 /* A collective of one rank; what others must agree on comes first. */
 struct order {
-    int32_t op, type, red_op, root;
+    int32_t op, type, red_op;
     int64_t count;
     ncclComm_t comm;
     const char *from;
     char *to;
 };
-
-/* What waits for ncclGroupEnd(). */
-static struct {
-    int depth;
-    int32_t count;
-    struct order order[GROUP_LIMIT];
-    cudaStream_t stream[GROUP_LIMIT];
-} group;
 
 static enum dtype dtype_of(int32_t type)
 {
@@ -70,8 +59,7 @@ static size_t given(const struct order *order)
 
 static bool agrees(const struct order *a, const struct order *b)
 {
-    return a->op == b->op && a->type == b->type && a->red_op == b->red_op && a->root == b->root &&
-           a->count == b->count;
+    return a->op == b->op && a->type == b->type && a->red_op == b->red_op && a->count == b->count;
 }
 
 /* Show the others what this rank has, and find theirs in @part by their places; until
@@ -120,17 +108,13 @@ static void write_result(const struct order *order, const char *const *part)
     enum dtype type = dtype_of(order->type);
     size_t bytes = (size_t)order->count * (size_t)dtype_size(type);
     float *result = base_alloc(order->count, sizeof(*result));
-    bool reduces = order->op == ALL_REDUCE || order->op == REDUCE_SCATTER || order->op == REDUCE;
-    if (reduces) {
+    if (order->op != ALL_GATHER) {
         mean(order, part, order->op == REDUCE_SCATTER ? order->comm->place * order->count : 0,
              result);
-        if (order->op != REDUCE || order->comm->place == order->root)
-            from_float(type, order->count, result, order->to);
+        from_float(type, order->count, result, order->to);
     }
     for (int32_t i = 0; i < order->comm->size && order->op == ALL_GATHER; i++)
         memcpy(order->to + (size_t)i * bytes, part[i], bytes);
-    if (order->op == BROADCAST)
-        memcpy(order->to, part[order->root], bytes);
     free(result);
 }
 
@@ -144,64 +128,21 @@ static void run_order(void *argument)
     release_table(order);
 }
 
-static void issue(const struct order *order, cudaStream_t stream)
-{
-    fake_enqueue_c(stream, run_order, order, sizeof(*order));
-}
-
 static ncclResult_t take(struct order order, cudaStream_t stream)
 {
     static const char *const types[] = {"fp32", "fp16", "bf16"};
     ncclComm_t comm = order.comm;
     int64_t size = dtype_size(dtype_of(order.type));
-    char root[32] = "";
-    fake_nccl_enter(op_names[order.op], group.depth > 0 ? NULL : comm);
-    if (order.op == REDUCE || order.op == BROADCAST)
-        snprintf(root, sizeof(root), " root %d", order.root);
-    fake_nccl_note("%s%s %s %lld %s @%lld>@%lld%s", group.depth > 0 ? "  " : "", op_names[order.op],
-                   fake_nccl_members(comm), (long long)order.count, types[dtype_of(order.type)],
+    fake_nccl_enter(op_names[order.op], comm);
+    fake_nccl_note("%s %s %lld %s @%lld>@%lld", op_names[order.op], fake_nccl_members(comm),
+                   (long long)order.count, types[dtype_of(order.type)],
                    (long long)(fake_nccl_offset(order.from) / size),
-                   (long long)(fake_nccl_offset(order.to) / size), root);
+                   (long long)(fake_nccl_offset(order.to) / size));
     if (!fake_on_device(order.from) || !fake_on_device(order.to))
         fake_nccl_misuse("%s of memory that is not the device's", op_names[order.op]);
-    if (order.op != ALL_GATHER && order.op != BROADCAST && order.red_op != ncclAvg)
+    if (order.op != ALL_GATHER && order.red_op != ncclAvg)
         fake_nccl_misuse("%s that is no mean", op_names[order.op]);
-    if (group.depth > 0) {
-        if (group.count == GROUP_LIMIT)
-            fake_nccl_misuse("a group of so many");
-        group.order[group.count] = order;
-        group.stream[group.count++] = stream;
-        fake_nccl_leave(NULL);
-        return ncclSuccess;
-    }
-    issue(&order, stream);
-    return fake_nccl_leave(comm);
-}
-
-/* nccl.h declares these two without saying that they take nothing. */
-ncclResult_t ncclGroupStart(void);
-ncclResult_t ncclGroupEnd(void);
-
-ncclResult_t ncclGroupStart(void)
-{
-    fake_nccl_enter(__func__, NULL);
-    fake_nccl_note("group");
-    group.depth++;
-    return fake_nccl_leave(NULL);
-}
-
-ncclResult_t ncclGroupEnd(void)
-{
-    ncclComm_t comm = group.count > 0 ? group.order[0].comm : NULL;
-    fake_nccl_enter(__func__, comm);
-    if (group.depth-- != 1)
-        fake_nccl_misuse("%s without its start", __func__);
-    for (int32_t i = 0; i < group.count; i++) {
-        if (group.order[i].comm != comm)
-            fake_nccl_misuse("a group of several communicators");
-        issue(&group.order[i], group.stream[i]);
-    }
-    group.count = 0;
+    fake_enqueue_c(stream, run_order, &order, sizeof(order));
     return fake_nccl_leave(comm);
 }
 
@@ -235,33 +176,6 @@ ncclResult_t ncclAllGather(const void *from, void *to, size_t count, ncclDataTyp
                            ncclComm_t comm, cudaStream_t stream)
 {
     struct order order = {.op = ALL_GATHER,
-                          .comm = comm,
-                          .count = (int64_t)count,
-                          .type = type,
-                          .from = from,
-                          .to = to};
-    return take(order, stream);
-}
-
-ncclResult_t ncclReduce(const void *from, void *to, size_t count, ncclDataType_t type,
-                        ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream)
-{
-    struct order order = {.op = REDUCE,
-                          .red_op = op,
-                          .root = root,
-                          .comm = comm,
-                          .count = (int64_t)count,
-                          .type = type,
-                          .from = from,
-                          .to = to};
-    return take(order, stream);
-}
-
-ncclResult_t ncclBroadcast(const void *from, void *to, size_t count, ncclDataType_t type, int root,
-                           ncclComm_t comm, cudaStream_t stream)
-{
-    struct order order = {.op = BROADCAST,
-                          .root = root,
                           .comm = comm,
                           .count = (int64_t)count,
                           .type = type,

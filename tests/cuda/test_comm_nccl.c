@@ -1,15 +1,16 @@
 /** @file
  * The transport nccl over NCCL and the CUDA runtime in software; one process per rank.
  *
- * Usage: test_comm_nccl calls COLUMNS ROWS ELEMENTS
+ * Usage: test_comm_nccl calls COLUMNS ROWS ELEMENTS [MORE]
  *        test_comm_nccl exact COLUMNS ROWS
  *        test_comm_nccl broken COLUMNS ROWS
  *        test_comm_nccl check
  *
- * calls: print what each rank calls for an all-reduce of all ranks, and for one on a torus.
- * exact: means come out exactly, of every type, of sizes that do not divide, also from a graph.
- * broken: rank 1's communicators fail in the background, and the job ends by itself.
- * check: which algorithms are taken, and what NCCL is told (one rank).
+ * calls: print what each rank calls for an all-reduce of all ranks, and for one on a torus, in one
+ * bucket or two.
+ * exact: means come out exactly, of every type, of sizes that rows do not divide, also from a
+ * graph. broken: rank 1's communicators fail in the background, and the job ends by itself. check:
+ * which algorithms are taken, and what NCCL is told (one rank).
  */
 
 #include <stdio.h>
@@ -23,11 +24,12 @@
 #include "exec/cuda/comm_nccl.h"
 #include "exec/cuda/stream_cuda.h"
 #include "exec/half.h"
+#include "exec/packing.h"
 #include "exec/world.h"
 #include "tests/cuda/fake_nccl.h"
 #include "tests/cuda/fake_runtime.h"
 
-enum { LARGEST = 5000 };
+enum { LARGEST = 5200 };
 
 /* All that a rank has. */
 struct rank {
@@ -88,20 +90,30 @@ static void issue(const struct rank *rank, struct stream *stream, enum axis axis
                         rank->data + offset * dtype_size(rank->type));
 }
 
-/* As exec/walk.c does it. */
-static void issue_torus(const struct rank *rank, int64_t offset, int64_t elements)
+/* One bucket of @elements, and one of @more unless that is 0.  On one rank there are none. */
+static struct packing pack(const struct rank *rank, int64_t elements, int64_t more)
 {
-    int64_t columns = rank->grid.columns, block = elements / columns;
-    int64_t index = grid_axis_index(rank->grid, AXIS_ROW, world_self().rank);
-    int64_t rest = index == columns - 1 ? elements % columns : 0;
-    issue(rank, rank->row, AXIS_ROW, COLLECTIVE_REDUCE_SCATTER, offset, elements);
+    struct schedule *schedule = schedule_new(rank->grid);
+    int64_t size = dtype_size(rank->type);
+    schedule_add_all_reduce(schedule, ALGORITHM_TORUS2D, 1, 0, elements * size, -1);
+    if (more > 0)
+        schedule_add_all_reduce(schedule, ALGORITHM_TORUS2D, 1, 1, more * size, -1);
+    struct packing packing = packing_build(schedule, rank->type, comm_nccl_ops.alignment);
+    schedule_free(schedule);
+    return packing;
+}
+
+/* As exec/walk.c does it. */
+static void issue_torus(const struct rank *rank, struct slice bucket)
+{
+    struct slice block = packing_block(bucket, rank->grid, world_self().rank);
+    issue(rank, rank->row, AXIS_ROW, COLLECTIVE_REDUCE_SCATTER, bucket.offset, bucket.elements);
     cuda_stream_record(rank->row, rank->scattered);
     cuda_stream_wait(rank->column, rank->scattered);
-    issue(rank, rank->column, AXIS_COLUMN, COLLECTIVE_ALL_REDUCE, offset + index * block,
-          block + rest);
+    issue(rank, rank->column, AXIS_COLUMN, COLLECTIVE_ALL_REDUCE, block.offset, block.elements);
     cuda_stream_record(rank->column, rank->reduced);
     cuda_stream_wait(rank->row, rank->reduced);
-    issue(rank, rank->row, AXIS_ROW, COLLECTIVE_ALL_GATHER, offset, elements);
+    issue(rank, rank->row, AXIS_ROW, COLLECTIVE_ALL_GATHER, bucket.offset, bucket.elements);
 }
 
 static void wait_for(const struct rank *rank)
@@ -119,12 +131,18 @@ static float number(int32_t rank, int32_t ranks, int64_t i)
     return (float)(ranks * (int32_t)((7 * i + rank) % 5));
 }
 
-static void fill(const struct rank *rank, int64_t elements)
+/* Padding is 0; 77 is nobody's. */
+static float number_behind(int64_t padded, int64_t i)
+{
+    return i < padded ? 0 : 77;
+}
+
+static void fill(const struct rank *rank, int64_t elements, int64_t padded)
 {
     float *value = base_alloc(LARGEST, sizeof(*value));
     struct exec_world self = world_self();
     for (int64_t i = 0; i < LARGEST; i++)
-        value[i] = i < elements ? number(self.rank, self.ranks, i) : 77;
+        value[i] = i < elements ? number(self.rank, self.ranks, i) : number_behind(padded, i);
     if (rank->type == DTYPE_FP32)
         memcpy(rank->data, value, LARGEST * sizeof(*value));
     else
@@ -132,8 +150,8 @@ static void fill(const struct rank *rank, int64_t elements)
     free(value);
 }
 
-/* Everywhere the mean, and nothing beyond. */
-static void compare(const struct rank *rank, int64_t elements, const char *what)
+/* Everywhere the mean, and nothing beyond has changed. */
+static void compare(const struct rank *rank, int64_t elements, int64_t padded, const char *what)
 {
     float *value = base_alloc(LARGEST, sizeof(*value));
     int32_t ranks = world_self().ranks;
@@ -146,7 +164,7 @@ static void compare(const struct rank *rank, int64_t elements, const char *what)
         float sum = 0;
         for (int32_t r = 0; r < ranks; r++)
             sum += number(r, ranks, i) / (float)ranks;
-        wrong += value[i] != (i < elements ? sum : 77);
+        wrong += value[i] != (i < elements ? sum : number_behind(padded, i));
     }
     check(wrong == 0, what, elements);
     free(value);
@@ -154,33 +172,32 @@ static void compare(const struct rank *rank, int64_t elements, const char *what)
 
 static void check_size(struct rank *rank, int64_t elements)
 {
-    fill(rank, elements);
+    fill(rank, elements, 0);
     issue(rank, rank->row, AXIS_WORLD, COLLECTIVE_ALL_REDUCE, 0, elements);
     wait_for(rank);
-    compare(rank, elements, "the mean over the world");
-    fill(rank, elements);
-    issue_torus(rank, 0, elements);
-    wait_for(rank);
-    compare(rank, elements, "the mean over the torus");
-    fill(rank, elements);
-    issue_torus(rank, 0, elements / 3);
-    issue_torus(rank, elements / 3, elements - elements / 3);
-    wait_for(rank);
-    compare(rank, elements, "the mean in two buckets");
+    compare(rank, elements, 0, "the mean over the world");
+    for (int64_t first = elements; first >= 0; first -= elements / 3 + 1) {
+        struct packing packing = pack(rank, first, elements - first);
+        fill(rank, elements, packing.elements);
+        for (int32_t i = 0; i < packing.buckets; i++)
+            issue_torus(rank, packing.bucket[i]);
+        wait_for(rank);
+        compare(rank, elements, packing.elements, "the mean over the torus");
+        packing_release(&packing);
+    }
 }
 
 /* ---- a graph ---- */
 
-static cudaGraphExec_t capture(const struct rank *rank, int64_t elements)
+static cudaGraphExec_t capture(const struct rank *rank, const struct packing *packing)
 {
     cudaStream_t stream = cuda_stream_handle(rank->row);
     cudaGraph_t graph;
     cudaGraphExec_t whole;
     CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-    for (int32_t bucket = 0; bucket < 2; bucket++) {
+    for (int32_t bucket = 0; bucket < packing->buckets; bucket++) {
         comm_nccl_ops.note(rank->row, 5, bucket);
-        issue_torus(rank, bucket ? elements / 3 : 0,
-                    bucket ? elements - elements / 3 : elements / 3);
+        issue_torus(rank, packing->bucket[bucket]);
     }
     CUDA_CHECK(cudaStreamEndCapture(stream, &graph));
     CUDA_CHECK(cudaGraphInstantiate(&whole, graph, 0));
@@ -190,20 +207,22 @@ static cudaGraphExec_t capture(const struct rank *rank, int64_t elements)
 
 static void check_graph(struct rank *rank, int64_t elements)
 {
-    comm_nccl_ops.attach(rank->comm, rank->data, elements * dtype_size(rank->type));
-    cudaGraphExec_t graph = capture(rank, elements);
+    struct packing packing = pack(rank, elements / 3, elements - elements / 3);
+    comm_nccl_ops.attach(rank->comm, rank->data, packing.elements * dtype_size(rank->type));
+    cudaGraphExec_t graph = capture(rank, &packing);
     for (int32_t step = 6; step < 9; step++) {
-        fill(rank, elements);
+        fill(rank, elements, packing.elements);
         comm_nccl_ops.note(rank->row, step, -1);
         CUDA_CHECK(cudaGraphLaunch(graph, cuda_stream_handle(rank->row)));
         wait_for(rank);
-        compare(rank, elements, "the mean from a graph");
+        compare(rank, elements, packing.elements, "the mean from a graph");
     }
     for (int32_t i = 0; i < 50 && world_last_progress().step < 8; i++)
         usleep(20000);
     check(world_last_progress().step == 8, "the step of a graph", 8);
     check(world_last_progress().bucket == (world_self().ranks > 1 ? 1 : -1), "its bucket", 1);
     comm_nccl_ops.attach(rank->comm, NULL, 0);
+    packing_release(&packing);
     CUDA_CHECK(cudaGraphExecDestroy(graph));
 }
 
@@ -234,12 +253,15 @@ static void print_calls(void)
     free(mine);
 }
 
-static void call_all(struct rank *rank, int64_t elements)
+static void call_all(struct rank *rank, int64_t elements, int64_t more)
 {
-    comm_nccl_ops.attach(rank->comm, rank->data, 2 * elements);
+    struct packing packing = pack(rank, elements, more);
+    comm_nccl_ops.attach(rank->comm, rank->data, LARGEST);
     issue(rank, rank->row, AXIS_WORLD, COLLECTIVE_ALL_REDUCE, 0, elements);
-    issue_torus(rank, 0, elements);
+    for (int32_t i = 0; i < packing.buckets; i++)
+        issue_torus(rank, packing.bucket[i]);
     wait_for(rank);
+    packing_release(&packing);
     check(comm_nccl_ops.messages(rank->comm) == 0, "messages are not counted", 0);
 }
 
@@ -248,7 +270,7 @@ static void call_all(struct rank *rank, int64_t elements)
 static void break_down(const struct rank *rank)
 {
     comm_nccl_ops.note(rank->row, 7, 3);
-    issue_torus(rank, 0, 100);
+    issue_torus(rank, (struct slice){0, 2 * comm_nccl_ops.alignment});
     wait_for(rank);
     usleep(300000); /* the thread has seen the place */
     if (world_self().rank == 1)
@@ -310,7 +332,7 @@ int main(int argc, char **argv)
     if (!strcmp(what, "exact"))
         check_exact(&rank);
     if (!strcmp(what, "calls"))
-        call_all(&rank, atoi(argv[4]));
+        call_all(&rank, atoi(argv[4]), argc > 5 ? atoi(argv[5]) : 0);
     if (!strcmp(what, "broken"))
         break_down(&rank);
     if (argc > 3)

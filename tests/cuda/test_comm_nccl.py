@@ -21,10 +21,10 @@ def run(ranks, *words):
 
 
 class CommNccl(unittest.TestCase):
-    def calls(self, columns, rows, elements):
+    def calls(self, columns, rows, *buckets):
         """What each rank calls, without what is the same for all: the lines between opening and
         closing."""
-        code, output = run(columns * rows, "calls", columns, rows, elements)
+        code, output = run(columns * rows, "calls", columns, rows, *buckets)
         self.assertEqual(code, 0, output)
         parts = re.split(r"^rank (\d+)\n", output, flags=re.MULTILINE)
         ranks = {int(parts[i]): parts[i + 1].splitlines() for i in range(1, len(parts), 2)}
@@ -33,59 +33,60 @@ class CommNccl(unittest.TestCase):
 
     def test_one_rank_exchanges_nothing(self):
         self.assertEqual(self.calls(1, 1, 10)[0],
-                         ["id", "init 0 of 1", "register {0} 20 @0", "deregister {0} @0",
+                         ["id", "init 0 of 1", "register {0} 5200 @0", "deregister {0} @0",
                           "finalize {0}"])
 
     def test_one_row_is_the_world(self):
         ranks = self.calls(2, 1, 11)
         self.assertEqual(ranks[0], [
-            "id", "init 0 of 2", "register {0,1} 22 @0",
+            "id", "init 0 of 2", "register {0,1} 5200 @0",
             "all-reduce {0,1} 11 fp16 @0>@0",
-            "group", "  reduce-scatter {0,1} 5 fp16 @0>@0", "  reduce {0,1} 1 fp16 @10>@10 root 1",
-            "group", "  all-gather {0,1} 5 fp16 @0>@0", "  broadcast {0,1} 1 fp16 @10>@10 root 1",
+            "reduce-scatter {0,1} 64 fp16 @0>@0", "all-gather {0,1} 64 fp16 @0>@0",
             "deregister {0,1} @0", "finalize {0,1}"])
         self.assertEqual(ranks[1][0], "init 1 of 2")
-        self.assertEqual(ranks[1][4:6], ["  reduce-scatter {0,1} 5 fp16 @0>@5",
-                                         "  reduce {0,1} 1 fp16 @10>@10 root 1"])
-        self.assertEqual(ranks[1][7], "  all-gather {0,1} 5 fp16 @5>@0")
+        self.assertEqual(ranks[1][3:5], ["reduce-scatter {0,1} 64 fp16 @0>@64",
+                                         "all-gather {0,1} 64 fp16 @64>@0"])
 
     def test_one_column_is_the_world(self):
         for rank, lines in self.calls(1, 2, 11).items():
             start = ["id"] if rank == 0 else []
             self.assertEqual(lines, start + [
-                f"init {rank} of 2", "register {0,1} 22 @0", "all-reduce {0,1} 11 fp16 @0>@0",
-                "all-reduce {0,1} 11 fp16 @0>@0", "deregister {0,1} @0", "finalize {0,1}"])
+                f"init {rank} of 2", "register {0,1} 5200 @0", "all-reduce {0,1} 11 fp16 @0>@0",
+                "all-reduce {0,1} 64 fp16 @0>@0", "deregister {0,1} @0", "finalize {0,1}"])
 
     def test_a_square_splits_rows_and_columns(self):
         self.assertEqual(self.calls(2, 2, 8)[3], [
             "init 3 of 4", "split {2,3}", "split {1,3}",
-            "register {0,1,2,3} 16 @0", "register {2,3} 16 @0", "register {1,3} 16 @0",
+            "register {0,1,2,3} 5200 @0", "register {2,3} 5200 @0", "register {1,3} 5200 @0",
             "all-reduce {0,1,2,3} 8 fp16 @0>@0",
-            "reduce-scatter {2,3} 4 fp16 @0>@4",
-            "all-reduce {1,3} 4 fp16 @4>@4",
-            "all-gather {2,3} 4 fp16 @4>@0",
+            "reduce-scatter {2,3} 64 fp16 @0>@64",
+            "all-reduce {1,3} 64 fp16 @64>@64",
+            "all-gather {2,3} 64 fp16 @64>@0",
             "deregister {0,1,2,3} @0", "deregister {2,3} @0", "deregister {1,3} @0",
             "finalize {1,3}", "finalize {2,3}", "finalize {0,1,2,3}"])
 
-    def test_the_last_of_a_row_has_the_rest(self):
-        ranks = self.calls(3, 2, 20)
+    def test_blocks_of_a_row_are_equal_and_aligned_also_of_sizes_that_are_not(self):
+        ranks = self.calls(3, 2, 333, 667)
         for rank, lines in ranks.items():
             row, column = rank // 3, rank % 3
             members = "{%d,%d,%d}" % tuple(3 * row + i for i in range(3))
             across = "{%d,%d}" % (column, column + 3)
-            own, count = 6 * column, 8 if column == 2 else 6
-            begin = lines.index("group")
-            self.assertEqual(lines[begin:begin + 7], [
-                "group", f"  reduce-scatter {members} 6 fp16 @0>@{own}",
-                f"  reduce {members} 2 fp16 @18>@18 root 2",
-                f"all-reduce {across} {count} fp16 @{own}>@{own}",
-                "group", f"  all-gather {members} 6 fp16 @{own}>@0",
-                f"  broadcast {members} 2 fp16 @18>@18 root 2"])
+            first, second = 64 * column, 192 + 320 * column
+            begin = lines.index("all-reduce {0,1,2,3,4,5} 333 fp16 @0>@0")
+            self.assertEqual(lines[begin + 1:begin + 8], [
+                f"reduce-scatter {members} 64 fp16 @0>@{first}",
+                f"all-reduce {across} 64 fp16 @{first}>@{first}",
+                f"all-gather {members} 64 fp16 @{first}>@0",
+                f"reduce-scatter {members} 320 fp16 @192>@{second}",
+                f"all-reduce {across} 320 fp16 @{second}>@{second}",
+                f"all-gather {members} 320 fp16 @{second}>@192",
+                "deregister {0,1,2,3,4,5} @0"])
 
-    def test_fewer_numbers_than_columns_are_all_rest(self):
-        lines = self.calls(3, 1, 2)[1]
-        self.assertEqual(lines[3:5], ["reduce {0,1,2} 2 fp16 @0>@0 root 2",
-                                      "broadcast {0,1,2} 2 fp16 @0>@0 root 2"])
+    def test_fewer_numbers_than_a_row_aligns_go_with_the_next_bucket(self):
+        lines = self.calls(3, 1, 2, 600)[1]
+        self.assertEqual(lines[2:5], ["all-reduce {0,1,2} 2 fp16 @0>@0",
+                                      "reduce-scatter {0,1,2} 256 fp16 @0>@256",
+                                      "all-gather {0,1,2} 256 fp16 @256>@0"])
 
     def test_means_are_exact(self):
         for columns, rows in (1, 1), (2, 1), (1, 2), (2, 2), (3, 2):

@@ -42,6 +42,60 @@ static void what_is_written_is_read_again(void **state)
     }
 }
 
+/* More than what begins on 256 bytes would leave behind the gradients anyway. */
+enum { PADDING = 999 };
+
+static void expect_zeros_behind_gradients(const struct device_run *run)
+{
+    static const char zeros[PADDING * sizeof(float)];
+    char read[PADDING * sizeof(float)];
+    size_t size = (size_t)dtype_size(run->job.gradients), count = (size_t)run->layout.parameters;
+    const char *gradients = device_cuda_ops.gradients(run->state);
+    assert_int_equal((uintptr_t)gradients % 256, 0);
+    assert_int_equal(
+        cudaMemcpy(read, gradients + count * size, PADDING * size, cudaMemcpyDeviceToHost),
+        cudaSuccess);
+    assert_memory_equal(read, zeros, PADDING * size);
+}
+
+/* What three steps come to; the caller frees it. */
+static struct weights train_padded(struct device_run_job job, int64_t padding)
+{
+    struct device_run run;
+    job.padding = padding;
+    cuda_run_open(&run, job, &device_cuda_ops);
+    for (int32_t i = 0; i < 3; i++)
+        assert_false(device_run_step(&run).overflow);
+    struct weights weights = read_all(&run);
+    device_cuda_ops.write(run.state, &weights);
+    struct weights again = read_all(&run);
+    assert_same_bits(&run, &again, &weights);
+    if (padding > 0)
+        expect_zeros_behind_gradients(&run);
+    free_weights(&again);
+    cuda_run_close(&run);
+    return weights;
+}
+
+static void padding_stays_zero_and_changes_nothing(void **state)
+{
+    (void)state;
+    struct model *model = toy();
+    struct device_run sizes = {.layout = layout_build(model)};
+    for (enum dtype type = 0; type < DTYPE_COUNT; type++)
+        for (int32_t micro_batches = 1; micro_batches <= 2; micro_batches++) {
+            struct device_run_job job = toy_job(model);
+            job.gradients = type;
+            job.micro_batches = micro_batches;
+            struct weights usual = train_padded(job, 0), padded = train_padded(job, PADDING);
+            assert_same_bits(&sizes, &usual, &padded);
+            free_weights(&usual);
+            free_weights(&padded);
+        }
+    layout_release(&sizes.layout);
+    model_free(model);
+}
+
 static void a_step_that_overflows_changes_no_weights(void **state)
 {
     (void)state;
@@ -308,6 +362,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_is_read_again),
+        cmocka_unit_test(padding_stays_zero_and_changes_nothing),
         cmocka_unit_test(a_step_that_overflows_changes_no_weights),
         cmocka_unit_test(the_loss_rises_along_the_gradient_as_it_should),
         cmocka_unit_test(without_a_source_it_trains_on_its_own_noise),

@@ -40,10 +40,10 @@ class TrainCuda(unittest.TestCase):
 
     def test_fp32_gives_the_losses_of_one_rank(self):
         self.compare("fp32", ((2, 1, "torus2d"), (1, 2, "nccl"), (2, 2, "torus2d"),
-                              (3, 1, "torus2d")), 1e-6)
+                              (3, 1, "torus2d"), (1, 3, "torus2d")), 1e-6)
 
     def test_fp16_gives_the_losses_of_one_rank(self):
-        self.compare("fp16", ((2, 2, "torus2d"), (3, 1, "torus2d")), 1e-3)
+        self.compare("fp16", ((2, 2, "torus2d"), (3, 1, "torus2d"), (1, 3, "torus2d")), 1e-3)
 
     def test_convolutions_apply_batch_norm_or_do_not_in_fp16(self):
         for optimizer in ("sgd", "lars"):

@@ -6,7 +6,7 @@
  * TYPE is that of what is computed and of gradients, OPTIMIZER sgd (unless said) or lars.  FOLDER
  * holds JPEG files, as tests/cuda/make_pictures.c writes them; HOW is what the device takes of
  * them: images, pictures (which it crops), or files (which it decodes); augmentation ends in the
- * middle of an epoch.  Rank 0 prints the loss of each step.
+ * middle of an epoch.  Rank 0 prints the loss of each step.  What NCCL was told to move is aligned.
  *
  * It trains twice: with the schedule of the learning rate in the device's memory, and told step by
  * step; with $FORETRAIN_TEST_FOLDER once more, interrupted by a checkpoint there.
@@ -203,6 +203,27 @@ static void train_all(struct train_job *job, bool scheduled, const char *folder,
     free(checkpoint);
 }
 
+/* Each collective is of a multiple of @alignment numbers, from one to another of their kind, inside
+ * of what was registered: in steps that are issued and in steps that are captured. */
+static void check_collectives(int64_t alignment)
+{
+    int32_t collectives = 0;
+    long long begin = 0, bytes = 0, count, from, to;
+    for (const char *line = fake_nccl_log(); line[0]; line = strchr(line, '\n') + 1) {
+        char op[16], type[8];
+        sscanf(line, "register %*s %lld @%lld", &bytes, &begin);
+        if (sscanf(line, "%15[a-z-] %*s %lld %7s @%lld>@%lld", op, &count, type, &from, &to) != 5)
+            continue;
+        long long size = strcmp(type, "fp32") ? 2 : 4, last = from > to ? from : to;
+        collectives++;
+        check(count > 0 && count % alignment == 0, "a collective has aligned numbers");
+        check(from % alignment == 0 && to % alignment == 0, "it moves them to aligned places");
+        check((from < to ? from : to) * size >= begin, "which begin where it was registered");
+        check((last + count) * size <= begin + bytes, "and end there");
+    }
+    check((collectives > 0) == (world_self().ranks > 1), "gradients are exchanged");
+}
+
 /* Files went to the decoder where they should, if there is one. */
 static void check_decoder(struct data data)
 {
@@ -238,6 +259,7 @@ int main(int argc, char **argv)
             printf("%.9g\n", loss[i]);
     }
     check_decoder(data);
+    check_collectives(comm_nccl_ops.alignment);
     close_fixture(&fixture);
     fake_nccl_base(NULL);
     int64_t any = failed;

@@ -68,6 +68,7 @@ int device_run_open(struct device_run *run, const struct device_run_job *job, st
                                     .batch = job->batch,
                                     .micro_batches = job->micro_batches,
                                     .slots = 2,
+                                    .padded = run->layout.parameters + job->padding,
                                     .ranks = 1,
                                     .threads = job->threads,
                                     .rate = job->rate,

@@ -18,6 +18,7 @@ struct device_run_job {
     enum dtype compute;   /**< fp32 unless said */
     enum dtype gradients; /**< in which they would travel; fp32 unless said */
     double loss_scale;    /**< 0: 4 */
+    int64_t padding;      /**< elements behind the gradients, of devices that pad */
     int32_t batches;      /**< that iterations take in turn; 0: 1 */
     uint64_t seed;        /**< of weights, images and labels */
     const struct rate *rate; /**< (rate_count) as of struct device_job; NULL: none */

@@ -1,0 +1,199 @@
+#include "exec/packing.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "core/iteration.h"
+#include "models/networks.h"
+
+enum { ALIGNMENT = 64 };
+
+/* A schedule of nothing but all-reduces of buckets of @elements (count) in fp16. */
+static struct schedule *schedule_of(struct grid grid, enum algorithm algorithm,
+                                    const int64_t *elements, int32_t count)
+{
+    struct schedule *schedule = schedule_new(grid);
+    for (int32_t i = 0; i < count; i++)
+        schedule_add_all_reduce(schedule, algorithm, 1, i, 2 * elements[i], -1);
+    return schedule;
+}
+
+static struct packing pack(struct grid grid, int64_t alignment, const int64_t *elements,
+                           int32_t count)
+{
+    struct schedule *schedule = schedule_of(grid, ALGORITHM_TORUS2D, elements, count);
+    struct packing packing = packing_build(schedule, DTYPE_FP16, alignment);
+    assert_int_equal(packing.buckets, count);
+    schedule_free(schedule);
+    return packing;
+}
+
+static void expect_buckets(const struct packing *packing, const int64_t *offset)
+{
+    for (int32_t i = 0; i < packing->buckets; i++) {
+        assert_int_equal(packing->bucket[i].offset, offset[i]);
+        assert_int_equal(packing->bucket[i].elements, offset[i + 1] - offset[i]);
+    }
+    assert_int_equal(packing->elements, offset[packing->buckets]);
+}
+
+static void without_alignment_buckets_lie_as_they_are_cut(void **state)
+{
+    (void)state;
+    const struct grid grids[] = {{1, 2}, {2, 1}, {3, 2}, {48, 72}};
+    for (size_t i = 0; i < sizeof(grids) / sizeof(*grids); i++) {
+        struct packing packing = pack(grids[i], 0, (int64_t[]){1001, 7, 1001, 13}, 4);
+        expect_buckets(&packing, (int64_t[]){0, 1001, 1008, 2009, 2022});
+        assert_int_equal(packing.exchanged, 2022);
+        packing_release(&packing);
+    }
+}
+
+static void borders_go_down_and_the_end_goes_up_to_a_unit(void **state)
+{
+    (void)state;
+    struct packing packing = pack((struct grid){3, 2}, ALIGNMENT, (int64_t[]){333, 667}, 2);
+    expect_buckets(&packing, (int64_t[]){0, 192, 1152});
+    assert_int_equal(packing.exchanged, 1000);
+    packing_release(&packing);
+    packing = pack((struct grid){1, 2}, ALIGNMENT, (int64_t[]){333, 667}, 2);
+    expect_buckets(&packing, (int64_t[]){0, 320, 1024});
+    packing_release(&packing);
+    packing = pack((struct grid){2, 2}, ALIGNMENT, (int64_t[]){256, 384}, 2);
+    expect_buckets(&packing, (int64_t[]){0, 256, 640});
+    packing_release(&packing);
+}
+
+static void buckets_of_less_than_a_unit_go_with_the_next(void **state)
+{
+    (void)state;
+    struct packing packing = pack((struct grid){3, 1}, ALIGNMENT, (int64_t[]){100, 20, 500, 1}, 4);
+    expect_buckets(&packing, (int64_t[]){0, 0, 0, 576, 768});
+    assert_int_equal(packing.exchanged, 621);
+    packing_release(&packing);
+}
+
+static void the_longest_collective_of_a_bucket_is_its_size(void **state)
+{
+    (void)state;
+    const enum algorithm algorithms[] = {ALGORITHM_NCCL, ALGORITHM_TORUS2D, ALGORITHM_RING};
+    for (size_t i = 0; i < sizeof(algorithms) / sizeof(*algorithms); i++) {
+        struct schedule *schedule =
+            schedule_of((struct grid){2, 3}, algorithms[i], (int64_t[]){90, 11}, 2);
+        struct packing packing = packing_build(schedule, DTYPE_FP16, 0);
+        expect_buckets(&packing, (int64_t[]){0, 90, 101});
+        packing_release(&packing);
+        packing = packing_build(schedule, DTYPE_FP32, 0);
+        expect_buckets(&packing, (int64_t[]){0, 45, 50}); /* 5.5 of fp32 are no whole number */
+        packing_release(&packing);
+        schedule_free(schedule);
+    }
+}
+
+static void one_rank_has_nothing_to_pack(void **state)
+{
+    (void)state;
+    struct schedule *schedule =
+        schedule_of((struct grid){1, 1}, ALGORITHM_TORUS2D, (int64_t[]){90}, 1);
+    struct packing packing = packing_build(schedule, DTYPE_FP16, ALIGNMENT);
+    assert_int_equal(packing.buckets, 0);
+    assert_int_equal(packing.elements, 0);
+    packing_release(&packing);
+    schedule_free(schedule);
+}
+
+/* Blocks follow each other and cover the slice; only unaligned ones differ in length. */
+static void blocks_of_a_row_make_up_the_bucket(void **state)
+{
+    (void)state;
+    for (int32_t columns = 1; columns <= 17; columns++)
+        for (int64_t elements = 0; elements < 100; elements++) {
+            struct slice slice = {10, elements};
+            int64_t next = slice.offset, longest = (elements + columns - 1) / columns;
+            for (int32_t rank = columns; rank < 2 * columns; rank++) { /* the second row */
+                struct slice block = packing_block(slice, (struct grid){columns, 2}, rank);
+                assert_int_equal(block.offset, next);
+                assert_true(block.elements == longest || block.elements == elements / columns);
+                assert_true(block.elements <= longest);
+                longest = block.elements; /* no later one is longer */
+                next += block.elements;
+            }
+            assert_int_equal(next, slice.offset + elements);
+        }
+}
+
+/* Every bucket of a real job: aligned, nothing before it is ready, and less than a unit more. */
+static void check_job(const struct model *model, struct grid grid, int64_t limit)
+{
+    struct scenario scenario = {.model.gradients = DTYPE_FP16};
+    scenario.allreduce.algorithm = ALGORITHM_TORUS2D;
+    scenario.allreduce.bucket = (double)limit;
+    struct iteration iteration = {
+        .model = model, .scenario = &scenario, .grid = grid, .devices_per_node = 1, .batch = 1};
+    struct schedule *schedule = iteration_build(&iteration);
+    struct packing cut = packing_build(schedule, DTYPE_FP16, 0);
+    struct packing packing = packing_build(schedule, DTYPE_FP16, ALIGNMENT);
+    int64_t unit = (int64_t)ALIGNMENT * grid.columns, gradients = model_parameters(model);
+    assert_int_equal(cut.elements, gradients);
+    assert_int_equal(packing.exchanged, gradients);
+    assert_in_range(packing.elements - gradients, 0, unit - 1);
+    for (int32_t i = 0; i < packing.buckets; i++) {
+        struct slice slice = packing.bucket[i];
+        assert_int_equal(slice.offset % unit, 0);
+        assert_int_equal(slice.elements % unit, 0);
+        assert_in_range(cut.bucket[i].offset - slice.offset, 0, unit - 1);
+        for (int32_t rank = 0; rank < grid.columns; rank++) {
+            struct slice block = packing_block(slice, grid, rank);
+            assert_int_equal(block.offset, slice.offset + rank * block.elements);
+            assert_int_equal(block.offset % ALIGNMENT, 0);
+        }
+    }
+    packing_release(&packing);
+    packing_release(&cut);
+    schedule_free(schedule);
+}
+
+static void buckets_of_real_jobs_are_aligned(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct model *model = network_build("resnet50", 224, 1000, &err);
+    const struct grid grids[] = {{2, 1}, {1, 2}, {3, 2}, {8, 4}, {72, 48}};
+    for (size_t i = 0; i < sizeof(grids) / sizeof(*grids); i++)
+        for (int64_t limit = 0; limit < 5000000; limit += 999998)
+            check_job(model, grids[i], limit);
+    model_free(model);
+}
+
+/* The numbers that exec/packing.h says. */
+static void resnet_50_grows_by_little(void **state)
+{
+    (void)state;
+    const int64_t gradients = 25557032;
+    struct packing packing = pack((struct grid){8, 1}, ALIGNMENT, &gradients, 1);
+    assert_int_equal(packing.elements - gradients, 472);
+    packing_release(&packing);
+    packing = pack((struct grid){72, 48}, ALIGNMENT, &gradients, 1);
+    assert_int_equal(packing.elements - gradients, 3544);
+    packing_release(&packing);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_alignment_buckets_lie_as_they_are_cut),
+        cmocka_unit_test(borders_go_down_and_the_end_goes_up_to_a_unit),
+        cmocka_unit_test(buckets_of_less_than_a_unit_go_with_the_next),
+        cmocka_unit_test(the_longest_collective_of_a_bucket_is_its_size),
+        cmocka_unit_test(one_rank_has_nothing_to_pack),
+        cmocka_unit_test(blocks_of_a_row_make_up_the_bucket),
+        cmocka_unit_test(buckets_of_real_jobs_are_aligned),
+        cmocka_unit_test(resnet_50_grows_by_little),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
