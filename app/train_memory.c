@@ -111,13 +111,16 @@ int train_memory_find(struct train_memory *memory, const struct job *job,
     const struct device *device = platform_device(job->platform);
     bool platform_gpu = device->compute_capability > 0;
     bool gpu = request->device == DEVICE_REPLAY ? platform_gpu : request->device == DEVICE_CUDA;
+    struct scenario scenario = job->scenario; /* its texts stay the job's */
     int64_t image = 0;
+    if (!gpu && request->device != DEVICE_REPLAY) /* rounds on the way into products and messages */
+        scenario.model.compute = scenario.model.gradients = DTYPE_FP32;
     *memory = (struct train_memory){.choice = request->device,
                                     .device = device,
                                     .workspace = WORKSPACE_NOT_COUNTED,
                                     .fits_kind = gpu == platform_gpu};
     find_batch(memory, job, training);
-    memory->plan = memory_plan(job->model, &job->scenario, memory->batch, memory->micro);
+    memory->plan = memory_plan(job->model, &scenario, memory->batch, memory->micro);
     if (gpu) {
         memory->workspace = WORKSPACE_AT_MOST;
         memory->plan.workspace = MEMORY_WORKSPACE_LIMIT;
@@ -127,7 +130,7 @@ int train_memory_find(struct train_memory *memory, const struct job *job,
     if (request->device == DEVICE_CPU && ask_workspace(memory, request, ranks, &image, err))
         return -1;
     if (memory->fits_kind)
-        memory->largest = memory_largest_batch(job->model, &job->scenario,
+        memory->largest = memory_largest_batch(job->model, &scenario,
                                                memory->plan.workspace - image * memory->micro,
                                                image, (int64_t)device->memory.value);
     return 0;
@@ -146,6 +149,16 @@ static const struct scale *scale_for(int64_t bytes)
 {
     const struct scale *scale = scales;
     while (scale < scales + 3 && (double)bytes >= scale[1].bytes)
+        scale++;
+    return scale;
+}
+
+/* That of all rows which add up: a workspace may be far larger than the arrays, which are to be
+ * seen all the same, and all must fit their column. */
+static const struct scale *common_scale(const struct memory_plan *plan)
+{
+    const struct scale *scale = scale_for(memory_total(plan) - plan->workspace);
+    while (scale < scales + 3 && (double)plan->workspace >= 1e5 * scale->bytes)
         scale++;
     return scale;
 }
@@ -195,8 +208,8 @@ static void print_device(struct text *out, const struct train_memory *memory)
     const struct device *device = memory->device;
     char *note = base_format("%s%s", device->name,
                              memory->fits_kind               ? ""
-                             : memory->choice == DEVICE_CUDA ? ", the job's, is no GPU"
-                                                             : ", the job's: see --device cuda");
+                             : memory->choice == DEVICE_CUDA ? ": the job's platform has no GPU"
+                                                             : ": for GPUs see --device cuda");
     int64_t bytes = (int64_t)device->memory.value;
     print_row(out, scale_for(bytes), "device", bytes, note);
     free(note);
@@ -215,7 +228,7 @@ static void print_device(struct text *out, const struct train_memory *memory)
 void train_memory_print(struct text *out, const struct train_memory *memory)
 {
     const struct memory_plan *plan = &memory->plan;
-    const struct scale *scale = scale_for(memory_total(plan));
+    const struct scale *scale = common_scale(plan);
     text_add(out, "memory of one rank, %lld images of which %lld at once\n",
              (long long)memory->batch, (long long)memory->micro);
     print_row(out, scale, "weights", plan->weights, "");

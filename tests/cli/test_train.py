@@ -52,11 +52,13 @@ class Train(unittest.TestCase):
             self.assertTrue(any(line.startswith("  " + word) for line in lines), word)
 
     def test_columns_are_aligned_and_units_said(self):
-        for words in ([LARS, *NAIVE], [GPU, "--device", "cuda"], [TOY, *NAIVE]):
+        cuda = ["--device", "cuda"]
+        for words in ([LARS, *NAIVE], [GPU, *cuda], [TOY, *NAIVE], [LARS, *cuda], [TOY, *cuda]):
             lines = train(*words, "--dry-run").stdout.splitlines()[1:-2]
             for line in lines:
                 if "not counted" not in line:
                     self.assertRegex(line, r"^  \w+ {2,}\d+\.\d{3} [kMGT]B(   \S.*)?$")
+                    self.assertNotIn(" 0.000 ", line)
             self.assertEqual(len({line.index("B   ") for line in lines if "B   " in line}), 1)
 
     def test_convolutions_of_a_gpu_take_a_bounded_workspace(self):
@@ -80,6 +82,10 @@ class Train(unittest.TestCase):
                              "model.precision.compute=" + compute)["memory"]
             self.assertEqual(memory["activations_least_bytes"], memory["activations_bytes"])
 
+    def test_a_cpu_holds_all_in_fp32(self):
+        half = dry_run(LARS, *NAIVE, "--set", "model.precision={compute: bf16, gradients: fp16}")
+        self.assertEqual(half["memory"], dry_run(LARS, *NAIVE)["memory"])
+
     def test_says_what_does_not_fit(self):
         out = train(GPU, "--dry-run", "--device", "cuda", "--set",
                     "training.phases=[{epochs: 90, global_batch: 4096}]").stdout
@@ -87,7 +93,7 @@ class Train(unittest.TestCase):
                               r"training\.micro_batch$")
 
     def test_a_device_of_another_kind_holds_nothing(self):
-        for job, device, note in ((LARS, "cuda", "is no GPU"), (GPU, "cpu-naive", "--device cuda")):
+        for job, device, note in ((LARS, "cuda", "has no GPU"), (GPU, "cpu-naive", "--device cuda")):
             fp32 = ["--device", device, "--set", "model.precision.compute=fp32"]
             out = train(job, "--dry-run", *fp32).stdout
             self.assertNotIn("largest", out)
