@@ -92,6 +92,36 @@ static const struct row validation_rows[] = {
     {"retransmits", "integer?", "TCP segments that a lab's hosts sent again; null without a lab"},
 };
 
+static const struct row dry_run_rows[] = {
+    {"schema", "string", "foretrain/dry-run/1"},
+    {"version", "string", "of foretrain"},
+    {"scenario_sha256", "string", "of the scenario's text and the overrides"},
+    {"network", "string", "that is trained"},
+    {"device", "string", "that each rank would compute on: cpu, cpu-naive, cuda or replay"},
+    {"ranks", "integer", "that would be started"},
+    {"memory.batch", "integer", "images of one rank, in the phase that has most"},
+    {"memory.micro_batch", "integer", "of them, images that pass through the network at once"},
+    {"memory.weights_bytes", "integer", "masters, and the copy to compute with"},
+    {"memory.gradients_bytes", "integer", "of the weights"},
+    {"memory.momentum_bytes", "integer", "of the optimizer"},
+    {"memory.activations_bytes", "integer",
+     "values of all layers for backward, and the gradients of two; no more than that"},
+    {"memory.activations_least_bytes", "integer",
+     "the same where every batch norm that a GPU's convolutions can apply as they read is applied, "
+     "and so not written; which are, its clock decides"},
+    {"memory.images_bytes", "integer", "read ahead and in use"},
+    {"memory.workspace", "string",
+     "what workspace_bytes is: exact (of oneDNN on this machine), at most (of convolutions on a "
+     "GPU; engines that need more are not used) or not counted"},
+    {"memory.workspace_bytes", "integer", "of libraries, beside the arrays; 0 when not counted"},
+    {"memory.total_bytes", "integer", "activations_bytes and all others"},
+    {"platform_device.name", "string", "the device of the job's platform"},
+    {"platform_device.memory_bytes", "integer", "that it has"},
+    {"platform_device.largest_batch", "integer?",
+     "images at once that fit into it; null where ranks would compute on another kind of device"},
+    {"command[]", "string", "words of the command that would be run"},
+};
+
 /* What is not read from a file, but printed. */
 static const struct answer {
     const char *title;
@@ -100,6 +130,7 @@ static const struct answer {
 } answers[] = {
     {"foretrain/result/1", result_rows, sizeof(result_rows) / sizeof(*result_rows)},
     {"foretrain/validation/1", validation_rows, sizeof(validation_rows) / sizeof(*validation_rows)},
+    {"foretrain/dry-run/1", dry_run_rows, sizeof(dry_run_rows) / sizeof(*dry_run_rows)},
 };
 
 static bool same_name(const struct row *a, const struct row *b, size_t skip)
@@ -226,8 +257,8 @@ static void print_answer_manual(struct text *out, const struct answer *answer)
 
 static int schema(const struct request *request, struct text *out, struct err *err)
 {
-    static const char *const words[] = {"scenario", "platform",   "device", "software",
-                                        "result",   "validation", NULL};
+    static const char *const words[] = {"scenario", "platform",   "device",  "software",
+                                        "result",   "validation", "dry-run", NULL};
     enum { TABLES = 4 };
     const struct field_table *const tables[] = {&scenario_table, &platform_table, &device_table,
                                                 &software_table};
@@ -252,7 +283,8 @@ static const struct option *const options[] = {&option_manual_row, &option_help_
 
 const struct command command_schema = {
     .name = "schema",
-    .synopsis = "scenario | platform | device | software | result | validation  [options]",
+    .synopsis =
+        "scenario | platform | device | software | result | validation | dry-run  [options]",
     .help = "the JSON Schema of a file, for editors and programs",
     .examples = "foretrain schema scenario > foretrain.schema.json",
     .options = options,

@@ -5,7 +5,9 @@
 #include "app/command.h"
 #include "app/job.h"
 #include "app/launch.h"
-#include "core/memory.h"
+#include "app/train_memory.h"
+#include "config.h"
+#include "core/json.h"
 
 /* What the child gets is what we got, word by word. */
 static void add_options(struct launch *launch, const struct request *request)
@@ -45,40 +47,31 @@ static void add_options(struct launch *launch, const struct request *request)
         launch_add(launch, "--strict-data");
 }
 
-static void print_bytes(struct text *out, const char *what, int64_t bytes, const char *note)
+/* What a dry run finds. */
+static int tell(struct text *out, struct json *json, const struct request *request,
+                const struct job *job, const struct training *training, int32_t ranks,
+                struct err *err)
 {
-    text_add(out, "  %-16s", what);
-    unit_print(out, UNIT_BYTES, (double)bytes);
-    text_add(out, "%s%s\n", *note ? "   " : "", note);
-}
-
-/* What a rank needs of its device, and what the device of the job's platform could hold. */
-static void print_memory(struct text *out, const struct job *job, const struct training *training)
-{
-    const struct scenario *s = &job->scenario;
-    int64_t batch = 0;
-    for (int32_t i = 0; i < training->plan.phase_count; i++)
-        if (batch < training->plan.phase[i].batch_per_device)
-            batch = training->plan.phase[i].batch_per_device;
-    int64_t micro = s->training.micro_batch;
-    micro = micro > 0 && micro < batch ? micro : batch;
-    struct memory_plan plan = memory_plan(job->model, s, batch, micro);
-    const struct device *device = platform_device(job->platform);
-    text_add(out, "memory of one rank, %lld images of which %lld at once\n", (long long)batch,
-             (long long)micro);
-    print_bytes(out, "weights", plan.weights, "");
-    print_bytes(out, "gradients", plan.gradients, "");
-    print_bytes(out, "momentum", plan.momentum, "");
-    print_bytes(out, "activations", plan.activations, "");
-    print_bytes(out, "images", plan.input, "");
-    print_bytes(out, "together", memory_total(&plan), "without the libraries' workspace");
-    print_bytes(out, "device", (int64_t)device->memory.value, device->name);
-    text_add(out, "  %-16s%lld images at once\n", "largest batch",
-             (long long)memory_largest_batch(job->model, s, (int64_t)device->memory.value));
+    struct train_memory memory;
+    if (train_memory_find(&memory, job, training, request, ranks, err))
+        return -1;
+    if (!json) {
+        train_memory_print(out, &memory);
+        return 0;
+    }
+    json_put_text(json, "schema", "foretrain/dry-run/1");
+    json_put_text(json, "version", FORETRAIN_VERSION);
+    json_put_text(json, "scenario_sha256", job->scenario.sha256);
+    json_put_text(json, "network", job->model->name);
+    json_put_text(json, "device", device_words[request->device]);
+    json_put_integer(json, "ranks", ranks);
+    train_memory_put(json, &memory);
+    return 0;
 }
 
 /* Check the job here first: one message, before any rank is started. */
-static int check(const struct request *request, int32_t *ranks, struct text *out, struct err *err)
+static int check(const struct request *request, int32_t *ranks, struct text *out, struct json *json,
+                 struct err *err)
 {
     struct job job = {0};
     struct training training = {0};
@@ -100,7 +93,7 @@ static int check(const struct request *request, int32_t *ranks, struct text *out
         failed = job_check_mpi(&job, err);
     failed = failed || job_training(&job, *ranks, *ranks, &training, err);
     if (!failed && request->dry_run)
-        print_memory(out, &job, &training);
+        failed = tell(out, json, request, &job, &training, *ranks, err);
     training_release(&training);
     job_release(&job);
     return failed;
@@ -118,8 +111,25 @@ static void advise(const struct request *request, int code)
             code, request->argument.item[0], request->directory, request->directory);
 }
 
+/* The line itself, or into @json its words. */
+static void tell_line(struct text *out, struct json *json, const struct launch *launch)
+{
+    if (json) {
+        struct json *words = json_new_array();
+        for (int32_t i = 0; i < launch->count; i++)
+            json_append_text(words, launch->argument[i]);
+        json_put(json, "command", words);
+        json_print(out, json);
+    } else {
+        char *line = launch_line(launch);
+        text_add(out, "%s\n", line);
+        free(line);
+    }
+}
+
+/* @json: what a dry run has found before, to be printed with the line; NULL: text. */
 static int start(const struct request *request, const char *command, int32_t ranks,
-                 struct text *out, struct err *err)
+                 struct text *out, struct json *json, struct err *err)
 {
     struct launch launch = {0};
     if (launch_begin(&launch, ranks, err))
@@ -128,18 +138,18 @@ static int start(const struct request *request, const char *command, int32_t ran
     for (int32_t i = 0; i < request->argument.count; i++)
         launch_add(&launch, "%s", request->argument.item[i]);
     add_options(&launch, request);
-    char *line = launch_line(&launch);
     int code = 0;
     if (request->dry_run) {
-        text_add(out, "%s\n", line);
+        tell_line(out, json, &launch);
     } else {
+        char *line = launch_line(&launch);
         fprintf(stderr, "%s\n", line);
+        free(line);
         code = launch_run(&launch, err);
         advise(request, code);
     }
     if (code > 0)
         err->exit_code = code;
-    free(line);
     launch_release(&launch);
     return code ? -1 : 0;
 }
@@ -147,12 +157,16 @@ static int start(const struct request *request, const char *command, int32_t ran
 static int train(const struct request *request, struct text *out, struct err *err)
 {
     int32_t ranks = 1;
-    return check(request, &ranks, out, err) || start(request, "train", ranks, out, err) ? -1 : 0;
+    struct json *json = request->dry_run && request->json ? json_new_object() : NULL;
+    int failed =
+        check(request, &ranks, out, json, err) || start(request, "train", ranks, out, json, err);
+    json_free(json);
+    return failed ? -1 : 0;
 }
 
 static int evaluate(const struct request *request, struct text *out, struct err *err)
 {
-    return start(request, "evaluate", request->started ? request->started : 1, out, err);
+    return start(request, "evaluate", request->started ? request->started : 1, out, NULL, err);
 }
 
 static const struct option *const train_options[] = {

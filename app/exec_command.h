@@ -7,4 +7,5 @@
 #include "app/command.h"
 
 /** Each in a file of its own. */
-extern const struct command exec_train, exec_evaluate, exec_collective, exec_measure;
+extern const struct command exec_train, exec_evaluate, exec_collective, exec_measure,
+    exec_workspace;

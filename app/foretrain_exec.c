@@ -45,7 +45,8 @@ static const struct command exec_start = {
 
 /* Where there is MPI, mpirun starts ranks: the last one is left out. */
 static const struct command *const exec_commands[] = {
-    &exec_train, &exec_evaluate, &exec_collective, &exec_measure, has_mpi ? NULL : &exec_start,
+    &exec_train,   &exec_evaluate,  &exec_collective,
+    &exec_measure, &exec_workspace, has_mpi ? NULL : &exec_start,
     NULL};
 
 /* OpenMP's threads spin while they wait, which is poison where ranks share cores.  The library

@@ -83,6 +83,8 @@ static int add_batch(struct measure_list *list, char *word, struct err *err)
 static int each_word(struct measure_list *list, const char *words,
                      int (*add)(struct measure_list *, char *, struct err *), struct err *err)
 {
+    if (!words)
+        return 0;
     char *copy = base_copy(words), *rest = copy;
     int failed = 0;
     for (char *word; !failed && (word = strsep(&rest, ","));)

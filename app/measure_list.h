@@ -27,7 +27,7 @@ struct measure_list {
 };
 
 /** Read "resnet20,resnet50@64" and "8,32": a network is taken at its usual size where no pixels are
- * given.
+ * given.  Either text may be NULL.
  * @return 0, or -1 with exit code 64: no network, a network that there is not, no batch. */
 int measure_list_read(struct measure_list *list, const char *networks, const char *batches,
                       struct err *err);

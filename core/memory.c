@@ -17,6 +17,31 @@ static int64_t value_elements(const struct model *model)
     return sum + first + second;
 }
 
+/* Whether layer @index is a convolution that may apply the batch norm and ReLU of what it reads,
+ * and leaves the sums that this takes to the batch norm behind it.  At the head of a block its
+ * input is also read by the residual branch. */
+static bool may_apply(const struct model *model, int32_t index)
+{
+    const struct layer *layer = &model->layer[index];
+    if (index == 0 || index + 1 >= model->layer_count)
+        return false;
+    const struct layer *before = layer - 1, *behind = layer + 1;
+    bool convolves = layer->op == LAYER_CONVOLUTION || layer->op == LAYER_LINEAR;
+    return convolves && !layer->bias && !layer->relu && !layer->fork && !layer->projection &&
+           behind->op == LAYER_BATCH_NORM && before->op == LAYER_BATCH_NORM && before->relu &&
+           !before->residual && !before->projection;
+}
+
+/* Elements per image of the values that need not be written. */
+static int64_t applied_elements(const struct model *model)
+{
+    int64_t sum = 0;
+    for (int32_t i = 0; i < model->layer_count; i++)
+        if (may_apply(model, i))
+            sum += shape_elements(model->layer[i].in);
+    return sum;
+}
+
 /* Of one image, before it is cropped.  What is decoded has a place that any file's pixels fit. */
 static int64_t picture_bytes(const struct model *model, const struct scenario *scenario)
 {
@@ -36,12 +61,14 @@ struct memory_plan memory_plan(const struct model *model, const struct scenario 
     int64_t master = dtype_size((enum dtype)scenario->model.master);
     int64_t compute = dtype_size((enum dtype)scenario->model.compute);
     bool copies = scenario->model.compute != scenario->model.master;
+    bool applies = scenario->model.compute == DTYPE_FP16;
     int64_t batches = (scenario->input.prefetch > 1 ? scenario->input.prefetch : 1) + 1;
     return (struct memory_plan){
         .weights = parameters * (master + (copies ? compute : 0)),
         .gradients = parameters * dtype_size((enum dtype)scenario->model.gradients),
         .momentum = parameters * master,
         .activations = micro * value_elements(model) * compute,
+        .applied = applies ? micro * applied_elements(model) * compute : 0,
         .input = batch * (batches * shape_elements(model->layer[0].in) * compute +
                           picture_bytes(model, scenario)),
     };
@@ -49,14 +76,16 @@ struct memory_plan memory_plan(const struct model *model, const struct scenario 
 
 int64_t memory_total(const struct memory_plan *plan)
 {
-    return plan->weights + plan->gradients + plan->momentum + plan->activations + plan->input;
+    return plan->weights + plan->gradients + plan->momentum + plan->activations + plan->input +
+           plan->workspace;
 }
 
 int64_t memory_largest_batch(const struct model *model, const struct scenario *scenario,
-                             int64_t capacity)
+                             int64_t fixed, int64_t image, int64_t capacity)
 {
     struct memory_plan none = memory_plan(model, scenario, 0, 0);
     struct memory_plan one = memory_plan(model, scenario, 1, 1);
-    int64_t fixed = memory_total(&none), each = memory_total(&one) - fixed;
-    return capacity > fixed ? (capacity - fixed) / each : 0;
+    int64_t each = memory_total(&one) - memory_total(&none) + image;
+    int64_t left = capacity - memory_total(&none) - fixed;
+    return left > 0 ? left / each : 0;
 }

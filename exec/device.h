@@ -107,6 +107,11 @@ struct device_ops {
     /** Allocate; the weights are those of the last write().
      * @return 0, or -1 (exit code 69): a network or type the device cannot run. */
     int (*open)(struct device_state **state, const struct device_job *job, struct err *err);
+    /** What open() would allocate for libraries and for work within a step [bytes], beside what
+     * core/memory.h counts; nothing is allocated.  Of @job, source, slots and run do not matter.
+     * NULL: the device cannot tell.
+     * @return 0, or -1 as open(). */
+    int (*workspace)(const struct device_job *job, int64_t *bytes, struct err *err);
     /** Release; accepts NULL.  Nothing may be running. */
     void (*close)(struct device_state *state);
 

@@ -36,8 +36,9 @@ static bool multiplies_bf16(void)
 static int check_types(const struct scenario *scenario, struct err *err)
 {
     enum dtype compute = scenario->model.compute;
+    bool masters = scenario->model.master == DTYPE_FP32; /* as a GPU wants them, too */
     const char *reason = NULL;
-    if (scenario->model.master != DTYPE_FP32)
+    if (!masters)
         reason = "its master weights are fp32";
     else if (compute == DTYPE_FP16)
         reason = "oneDNN 2 has no convolutions in fp16";
@@ -47,8 +48,9 @@ static int check_types(const struct scenario *scenario, struct err *err)
         return 0;
     return err_add_code(err, 69,
                         "the cpu device cannot compute in %s with master weights in %s: %s; use "
-                        "--set model.precision.compute=fp32 --set model.precision.master=fp32",
-                        dtype_names[compute], dtype_names[scenario->model.master], reason);
+                        "%s--set model.precision.compute=fp32 --set model.precision.master=fp32",
+                        dtype_names[compute], dtype_names[scenario->model.master], reason,
+                        masters ? "--device cuda on a GPU, or " : "");
 }
 
 /* oneDNN divides the work of a primitive when it is made, by the threads there are then. */
@@ -76,25 +78,19 @@ static void close_dnnl(struct device_state *state)
     free(state);
 }
 
-int64_t device_dnnl_bytes(const struct device_job *job)
+static int workspace(const struct device_job *job, int64_t *bytes, struct err *err)
 {
-    struct layout layout = layout_build(job->model);
-    struct graph graph = graph_build(job->model);
-    struct backward_plan plan = backward_plan_build(job->model, &graph);
-    int64_t micro = job->batch / job->micro_batches;
-    int64_t floats = 3 * layout.parameters + layout.statistic_count +
-                     (1 + job->slots) * job->batch * shape_elements(job->model->layer[0].in);
-    for (int32_t i = 0; i < graph.layer_count; i++)
-        if (graph.node[i].finishes == i)
-            floats += micro * shape_elements(job->model->layer[i].out);
-    for (int32_t i = 0; i < plan.buffers; i++)
-        floats += micro * plan.size[i];
-    if (job->scenario->model.compute == DTYPE_BF16)
-        floats += 2 * state_narrow(job->model, micro);
-    backward_plan_release(&plan);
-    graph_release(&graph);
-    layout_release(&layout);
-    return floats * (int64_t)sizeof(float);
+    struct device_state state;
+    if (check_types(job->scenario, err))
+        return -1;
+    int threads = omp_get_max_threads();
+    omp_set_num_threads(job->threads);
+    int status = state_describe(&state, job, err);
+    omp_set_num_threads(threads);
+    if (status == 0)
+        *bytes = state.workspace;
+    state_release(&state);
+    return status;
 }
 
 /* ---- forward ---- */
@@ -463,6 +459,7 @@ static void write_weights(struct device_state *state, const struct weights *weig
 const struct device_ops device_dnnl_ops = {
     .name = "cpu",
     .open = open_dnnl,
+    .workspace = workspace,
     .close = close_dnnl,
     .stream_new = cpu_stream_new,
     .stream_free = cpu_stream_free,

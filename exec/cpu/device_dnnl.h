@@ -12,7 +12,3 @@
 
 /** The name is "cpu". */
 extern const struct device_ops device_dnnl_ops;
-
-/** Memory for activations, gradients, weights and images that open() would take for @job [bytes];
- * oneDNN's own copies of weights and working space come on top. */
-int64_t device_dnnl_bytes(const struct device_job *job);

@@ -1,106 +1,10 @@
 #include "exec/cpu/device_dnnl_call.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "core/base.h"
-
-/* What cannot fail unless memory or our arithmetic does. */
-#define MUST(call) must((call), #call, __LINE__)
-
-static void must(dnnl_status_t status, const char *what, int line)
-{
-    if (status == dnnl_success)
-        return;
-    fprintf(stderr, "foretrain-exec: %s:%d: oneDNN status %d: %s\n", __FILE__, line, (int)status,
-            what);
-    exit(71);
-}
-
-/* ---- engine ---- */
-
-void engine_init(struct engine *engine)
-{
-    *engine = (struct engine){0};
-    MUST(dnnl_engine_create(&engine->engine, dnnl_cpu, 0));
-    MUST(dnnl_stream_create(&engine->stream, engine->engine, dnnl_stream_default_flags));
-}
-
-void engine_release(struct engine *engine)
-{
-    for (int64_t i = 0; i < engine->memories; i++)
-        dnnl_memory_destroy(engine->memory[i]);
-    for (int64_t i = 0; i < engine->blocks; i++)
-        free(engine->block[i]);
-    free(engine->memory);
-    free(engine->scratch);
-    free(engine->block);
-    dnnl_stream_destroy(engine->stream);
-    dnnl_engine_destroy(engine->engine);
-}
-
-float *engine_alloc(struct engine *engine, int64_t count)
-{
-    const size_t page = (size_t)2 << 20, line = 64;
-    size_t size = (size_t)count * sizeof(float), unit = size >= page ? page : line;
-    size = (size + unit) / unit * unit;
-    void *block = aligned_alloc(unit, size);
-    if (!block) {
-        fprintf(stderr, "foretrain-exec: out of memory: %zu MB for the network's arrays\n",
-                size >> 20);
-        exit(71);
-    }
-    if (unit == page)
-        madvise(block, size, MADV_HUGEPAGE); /* advice: not taking it costs only time */
-    memset(block, 0, size);
-    engine->block = base_grow(engine->block, engine->blocks + 1, &engine->block_capacity,
-                              sizeof(*engine->block));
-    engine->block[engine->blocks++] = block;
-    return block;
-}
-
-static dnnl_memory_t memory_new(struct engine *engine, const dnnl_memory_desc_t *desc, void *data)
-{
-    dnnl_memory_t memory;
-    MUST(dnnl_memory_create(&memory, desc, engine->engine, data));
-    engine->memory = base_grow(engine->memory, engine->memories + 1, &engine->memory_capacity,
-                               sizeof(*engine->memory));
-    engine->memory[engine->memories++] = memory;
-    return memory;
-}
-
-/* ---- calls ---- */
-
-void call_run(const struct engine *engine, const struct call *call)
-{
-    if (!call->primitive)
-        return;
-    MUST(dnnl_primitive_execute(call->primitive, engine->stream, call->operands, call->operand));
-    MUST(dnnl_stream_wait(engine->stream));
-}
-
-void call_run_on(const struct engine *engine, const struct call *call, const float *data)
-{
-    for (int32_t i = 0; i < call->operands; i++)
-        if (call->operand[i].arg == DNNL_ARG_SRC)
-            MUST(dnnl_memory_set_data_handle(call->operand[i].memory, (void *)data));
-    call_run(engine, call);
-}
-
-static void call_add(struct call *call, int argument, dnnl_memory_t memory)
-{
-    assert(call->operands < CALL_OPERANDS);
-    call->operand[call->operands++] = (dnnl_exec_arg_t){argument, memory};
-}
-
-static void call_close(struct call *call)
-{
-    if (call->primitive)
-        dnnl_primitive_destroy(call->primitive);
-}
 
 /* One layer while its primitives are made. */
 struct maker {
@@ -119,7 +23,7 @@ struct maker {
 static int refuse(const struct maker *m, dnnl_status_t status)
 {
     return err_add_code(m->err, 69,
-                        "oneDNN cannot run layer %s (status %d); use --set device=cpu-naive",
+                        "oneDNN cannot run layer %s (status %d); use --device cpu-naive",
                         m->layer->name, (int)status);
 }
 
@@ -130,29 +34,6 @@ static int describe(struct maker *m, const_dnnl_op_desc_t op, const_dnnl_primiti
     dnnl_status_t status =
         dnnl_primitive_desc_create(desc, op, attr, m->engine->engine, m->forward);
     return status == dnnl_success ? 0 : refuse(m, status);
-}
-
-static void create(struct engine *engine, dnnl_primitive_desc_t desc, struct call *call)
-{
-    const dnnl_memory_desc_t *space =
-        dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
-    size_t size = dnnl_memory_desc_get_size(space);
-    MUST(dnnl_primitive_create(&call->primitive, desc));
-    if (size == 0)
-        return;
-    engine->scratch = base_grow(engine->scratch, engine->scratches + 1, &engine->scratch_capacity,
-                                sizeof(*engine->scratch));
-    dnnl_memory_t memory = memory_new(engine, space, DNNL_MEMORY_NONE);
-    engine->scratch[engine->scratches++] = memory;
-    engine->scratch_size = size > engine->scratch_size ? size : engine->scratch_size;
-    call_add(call, DNNL_ARG_SCRATCHPAD, memory);
-}
-
-void engine_share_scratch(struct engine *engine)
-{
-    float *space = engine_alloc(engine, (int64_t)(engine->scratch_size / sizeof(float)) + 1);
-    for (int64_t i = 0; i < engine->scratches; i++)
-        MUST(dnnl_memory_set_data_handle(engine->scratch[i], space));
 }
 
 /* What all primitives have in common: their working space is ours. */
@@ -197,9 +78,9 @@ static void make_reorder(struct engine *engine, const dnnl_memory_desc_t *from, 
         MUST(dnnl_post_ops_append_sum(then, 1));
     MUST(dnnl_primitive_attr_set_post_ops(attr, then));
     MUST(dnnl_reorder_primitive_desc_create(&desc, from, engine->engine, to, engine->engine, attr));
-    create(engine, desc, call);
-    call_add(call, DNNL_ARG_FROM, memory_new(engine, from, source));
-    call_add(call, DNNL_ARG_TO, memory_new(engine, to, target));
+    engine_make(engine, desc, call);
+    call_add(call, DNNL_ARG_FROM, engine_memory(engine, from, source));
+    call_add(call, DNNL_ARG_TO, engine_memory(engine, to, target));
     dnnl_primitive_desc_destroy(desc);
     dnnl_post_ops_destroy(then);
     dnnl_primitive_attr_destroy(attr);
@@ -215,7 +96,7 @@ static dnnl_memory_t weights(struct maker *m, dnnl_primitive_desc_t desc, struct
                             (int64_t)(dnnl_memory_desc_get_size(wanted) / sizeof(float)) + 1);
         make_reorder(m->engine, &m->flat, m->arrays->parameter, wanted, data, false, pack);
     }
-    return memory_new(m->engine, wanted, data);
+    return engine_memory(m->engine, wanted, data);
 }
 
 /* Where the primitive @desc puts the gradient of weights, and how it comes from there. */
@@ -225,13 +106,13 @@ static dnnl_memory_t weight_gradient(struct maker *m, dnnl_primitive_desc_t desc
     const dnnl_memory_desc_t *wanted =
         dnnl_primitive_desc_query_md(desc, dnnl_query_diff_weights_md, 0);
     if (m->arrays->direct && dnnl_memory_desc_equal(wanted, &m->flat))
-        return memory_new(m->engine, wanted, m->arrays->gradient);
+        return engine_memory(m->engine, wanted, m->arrays->gradient);
     int64_t elements = (int64_t)(dnnl_memory_desc_get_size(wanted) / sizeof(float));
     float *dw =
         elements <= m->arrays->dw_elements ? m->arrays->dw : engine_alloc(m->engine, elements);
     make_reorder(m->engine, wanted, dw, &m->flat, m->arrays->gradient, false, &matrix->unpack);
     make_reorder(m->engine, wanted, dw, &m->flat, m->arrays->gradient, true, &matrix->unpack_add);
-    return memory_new(m->engine, wanted, dw);
+    return engine_memory(m->engine, wanted, dw);
 }
 
 /* ---- convolutions and linear layers ---- */
@@ -290,10 +171,10 @@ static dnnl_memory_t narrow(struct maker *m, const dnnl_memory_desc_t *from, voi
                             const dnnl_memory_desc_t *to, void *copy, struct call *call)
 {
     if (!copy)
-        return memory_new(m->engine, from, data);
-    if (!call->primitive)
+        return engine_memory(m->engine, from, data);
+    if (!call->operands)
         make_reorder(m->engine, from, data, to, copy, false, call);
-    return memory_new(m->engine, to, copy);
+    return engine_memory(m->engine, to, copy);
 }
 
 /* Either kind of layer; what oneDNN calls them. */
@@ -377,13 +258,13 @@ static int make_forward(struct maker *m, struct matrix *matrix)
     if (status)
         return -1;
     struct call *call = &matrix->forward;
-    create(m->engine, m->forward, call);
+    engine_make(m->engine, m->forward, call);
     call_add(call, DNNL_ARG_SRC, narrow_x(m, matrix));
     call_add(call, DNNL_ARG_WEIGHTS, weights(m, m->forward, &matrix->pack_forward));
-    call_add(call, DNNL_ARG_DST, memory_new(m->engine, &m->y, m->arrays->y));
+    call_add(call, DNNL_ARG_DST, engine_memory(m->engine, &m->y, m->arrays->y));
     if (m->layer->bias)
         call_add(call, DNNL_ARG_BIAS,
-                 memory_new(m->engine, &m->bias, m->arrays->parameter + weight_count(m->layer)));
+                 engine_memory(m->engine, &m->bias, m->arrays->parameter + weight_count(m->layer)));
     return 0;
 }
 
@@ -395,10 +276,10 @@ static int make_data(struct maker *m, struct matrix *matrix)
     if (describe_matrix(m, PASS_BACKWARD_DATA, m->plain, &desc))
         return -1;
     struct call *call = &matrix->data;
-    create(m->engine, desc, call);
+    engine_make(m->engine, desc, call);
     call_add(call, DNNL_ARG_DIFF_DST, narrow_dy(m, matrix));
     call_add(call, DNNL_ARG_WEIGHTS, weights(m, desc, &matrix->pack_data));
-    call_add(call, DNNL_ARG_DIFF_SRC, memory_new(m->engine, &m->x, m->arrays->dx));
+    call_add(call, DNNL_ARG_DIFF_SRC, engine_memory(m->engine, &m->x, m->arrays->dx));
     dnnl_primitive_desc_destroy(desc);
     return 0;
 }
@@ -409,12 +290,12 @@ static int make_filter(struct maker *m, struct matrix *matrix)
     if (describe_matrix(m, PASS_BACKWARD_FILTER, m->plain, &desc))
         return -1;
     struct call *call = &matrix->filter;
-    create(m->engine, desc, call);
+    engine_make(m->engine, desc, call);
     call_add(call, DNNL_ARG_SRC, narrow_x(m, matrix));
     call_add(call, DNNL_ARG_DIFF_DST, narrow_dy(m, matrix));
     call_add(call, DNNL_ARG_DIFF_WEIGHTS, weight_gradient(m, desc, matrix));
     if (m->layer->bias)
-        call_add(call, DNNL_ARG_DIFF_BIAS, memory_new(m->engine, &m->bias, bias_gradient(m)));
+        call_add(call, DNNL_ARG_DIFF_BIAS, engine_memory(m->engine, &m->bias, bias_gradient(m)));
     dnnl_primitive_desc_destroy(desc);
     return 0;
 }
@@ -458,10 +339,10 @@ static int make_pool(struct maker *m, struct pool *pool)
     const dnnl_memory_desc_t *where =
         dnnl_primitive_desc_query_md(m->forward, dnnl_query_workspace_md, 0);
     int64_t floats = (int64_t)(dnnl_memory_desc_get_size(where) / sizeof(float)) + 1;
-    dnnl_memory_t chosen = memory_new(m->engine, where, engine_alloc(m->engine, floats));
-    create(m->engine, m->forward, &pool->forward);
-    call_add(&pool->forward, DNNL_ARG_SRC, memory_new(m->engine, &m->x, m->arrays->x));
-    call_add(&pool->forward, DNNL_ARG_DST, memory_new(m->engine, &m->y, m->arrays->y));
+    dnnl_memory_t chosen = engine_memory(m->engine, where, engine_alloc(m->engine, floats));
+    engine_make(m->engine, m->forward, &pool->forward);
+    call_add(&pool->forward, DNNL_ARG_SRC, engine_memory(m->engine, &m->x, m->arrays->x));
+    call_add(&pool->forward, DNNL_ARG_DST, engine_memory(m->engine, &m->y, m->arrays->y));
     call_add(&pool->forward, DNNL_ARG_WORKSPACE, chosen);
     MUST(dnnl_pooling_backward_desc_init(&d, dnnl_pooling_max, &m->x, &m->y, stride, kernel,
                                          padding, padding));
@@ -469,9 +350,9 @@ static int make_pool(struct maker *m, struct pool *pool)
         return 0;
     if (describe(m, &d, m->plain, &desc))
         return -1;
-    create(m->engine, desc, &pool->backward);
-    call_add(&pool->backward, DNNL_ARG_DIFF_DST, memory_new(m->engine, &m->y, m->arrays->dy));
-    call_add(&pool->backward, DNNL_ARG_DIFF_SRC, memory_new(m->engine, &m->x, m->arrays->dx));
+    engine_make(m->engine, desc, &pool->backward);
+    call_add(&pool->backward, DNNL_ARG_DIFF_DST, engine_memory(m->engine, &m->y, m->arrays->dy));
+    call_add(&pool->backward, DNNL_ARG_DIFF_SRC, engine_memory(m->engine, &m->x, m->arrays->dx));
     call_add(&pool->backward, DNNL_ARG_WORKSPACE, chosen);
     dnnl_primitive_desc_destroy(desc);
     return 0;

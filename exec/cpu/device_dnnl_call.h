@@ -2,7 +2,7 @@
 
 /** @file
  * oneDNN's primitives for one layer each, made once with fixed operands and then only run; inside
- * exec/cpu/device_dnnl*.c alone, the only files that include oneDNN's header.
+ * exec/cpu/device_dnnl*.c alone.
  *
  * Weights and their gradients have the layout that oneDNN likes best; "packing" copies the flat
  * masters into it, "unpacking" the gradients out of it.
@@ -11,34 +11,9 @@
  * ("narrowed"), sums and results are fp32, as is everything else.
  */
 
-#include <oneapi/dnnl/dnnl.h>
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "core/err.h"
 #include "core/model.h"
-
-/** The CPU as oneDNN sees it, and all memory that is released with it. */
-struct engine {
-    dnnl_engine_t engine;
-    dnnl_stream_t stream;
-    dnnl_memory_t *memory; /**< (memories) */
-    void **block;          /**< (blocks) allocations */
-    int64_t memories, memory_capacity, blocks, block_capacity;
-    dnnl_memory_t *scratch; /**< (scratches) working space of primitives, all at one place */
-    int64_t scratches, scratch_capacity;
-    size_t scratch_size; /**< what the largest needs [bytes] */
-};
-
-/** Most operands of a primitive. */
-enum { CALL_OPERANDS = 5 };
-
-/** A primitive with its operands. */
-struct call {
-    dnnl_primitive_t primitive; /**< NULL: nothing to do */
-    dnnl_exec_arg_t operand[CALL_OPERANDS];
-    int32_t operands;
-};
+#include "exec/cpu/device_dnnl_engine.h"
 
 /** Where the arrays of a layer lie. */
 struct call_arrays {
@@ -72,25 +47,6 @@ struct matrix {
 struct pool {
     struct call forward, backward;
 };
-
-/** Start oneDNN.  Release with engine_release(). */
-void engine_init(struct engine *engine);
-
-/** Release, and everything that engine_alloc() gave. */
-void engine_release(struct engine *engine);
-
-/** Zeroed floats, on large pages where that pays; released with the engine. */
-float *engine_alloc(struct engine *engine, int64_t count);
-
-/** Give all primitives made so far their common working space; before the first is run.  oneDNN's
- * own would belong to the thread that makes a primitive, and another runs it. */
-void engine_share_scratch(struct engine *engine);
-
-/** Run @call, if there is one. */
-void call_run(const struct engine *engine, const struct call *call);
-
-/** Run @call with @data as its input x. */
-void call_run_on(const struct engine *engine, const struct call *call, const float *data);
 
 /** Make the primitives of @layer.
  * @return 0, or -1 (exit code 69): oneDNN cannot run it. */

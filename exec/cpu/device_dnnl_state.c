@@ -126,7 +126,8 @@ static int open_layer(struct device_state *state, int32_t index, struct call_arr
     return 0;
 }
 
-int64_t state_narrow(const struct model *model, int64_t micro)
+/* Floats that the largest value takes as bf16. */
+static int64_t narrow_floats(const struct model *model, int64_t micro)
 {
     int64_t largest = 0;
     for (int32_t i = 0; i < model->layer_count; i++) {
@@ -154,10 +155,9 @@ static int open_layers(struct device_state *state, struct err *err)
                                  .bias = state->bias,
                                  .direct = state->job.micro_batches == 1};
     if (state->job.scenario->model.compute == DTYPE_BF16) {
-        arrays.narrow_x =
-            engine_alloc(&state->engine, state_narrow(state->job.model, state->micro));
-        arrays.narrow_dy =
-            engine_alloc(&state->engine, state_narrow(state->job.model, state->micro));
+        int64_t floats = narrow_floats(state->job.model, state->micro);
+        arrays.narrow_x = engine_alloc(&state->engine, floats);
+        arrays.narrow_dy = engine_alloc(&state->engine, floats);
     }
     for (int32_t i = 0; i < state->graph.layer_count; i++)
         if (open_layer(state, i, arrays, err))
@@ -166,7 +166,8 @@ static int open_layers(struct device_state *state, struct err *err)
     return 0;
 }
 
-int state_init(struct device_state *state, const struct device_job *job, struct err *err)
+static int init(struct device_state *state, const struct device_job *job, bool describes,
+                struct err *err)
 {
     *state = (struct device_state){.job = *job,
                                    .layout = layout_build(job->model),
@@ -176,11 +177,24 @@ int state_init(struct device_state *state, const struct device_job *job, struct 
     state->optimizer = optimizer_new(&state->layout, job->scenario);
     state->place = base_alloc(job->model->layer_count, sizeof(*state->place));
     state->kind = (struct call_layout){.images = state->micro, .blocks = fills_blocks(job->model)};
-    engine_init(&state->engine);
+    engine_init(&state->engine, describes);
     open_weights(state);
     open_values(state);
     open_gradients(state);
-    return open_layers(state, err);
+    int64_t before = state->engine.bytes;
+    int status = open_layers(state, err);
+    state->workspace = state->engine.bytes - before;
+    return status;
+}
+
+int state_init(struct device_state *state, const struct device_job *job, struct err *err)
+{
+    return init(state, job, false, err);
+}
+
+int state_describe(struct device_state *state, const struct device_job *job, struct err *err)
+{
+    return init(state, job, true, err);
 }
 
 void state_release(struct device_state *state)

@@ -45,17 +45,18 @@ struct device_state {
     float *bias;                            /**< gradient of one layer's biases */
     int64_t version;                        /**< of the weights */
     int32_t micro;                          /**< images of a micro-batch */
+    int64_t workspace;                      /**< of the engine's bytes, those of layers */
 };
 
 /** Shape and blocks of the value of layer @index, for a micro-batch. */
 struct blocked state_shape(const struct device_state *state, int32_t index);
 
-/** Floats that the largest value of @model takes as bf16, for @micro images. */
-int64_t state_narrow(const struct model *model, int64_t micro);
-
 /** Allocate and make all primitives, for the number of threads that is set.
  * @return 0, or -1 (exit code 69): oneDNN cannot run a layer.  Either way state_release(). */
 int state_init(struct device_state *state, const struct device_job *job, struct err *err);
+
+/** The same to know `workspace`: nothing is allocated or made that could be run. */
+int state_describe(struct device_state *state, const struct device_job *job, struct err *err);
 
 /** Release. */
 void state_release(struct device_state *state);

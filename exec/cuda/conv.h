@@ -89,8 +89,9 @@ int conv_open(struct conv_library **library, const char *cache, struct err *err)
 void conv_close(struct conv_library *library);
 
 /** The plan for @op on @shape: from memory, the cache file, or found now, which takes up to seconds
- * and needs memory of the device for the operands and up to 1 GiB of workspace; all of it is free
- * again afterwards.  The plan has run once, so it may be captured at once.
+ * and needs memory of the device for the operands and a workspace of up to MEMORY_WORKSPACE_LIMIT
+ * (core/memory.h); all of it is free again afterwards.  The plan has run once, so it may be
+ * captured at once.
  * @return NULL and nothing in @err: the library has no engine for it, use another op; NULL and an
  * entry (exit code 69): it failed. */
 const struct conv_plan *conv_plan(struct conv_library *library, enum conv_op op,

@@ -9,6 +9,7 @@
 #include <cudnn.h>
 
 #include "core/base.h"
+#include "core/memory.h"
 #include "exec/cuda/conv_cache.h"
 #include "exec/cuda/conv_cudnn_engine.h"
 #include "exec/cuda/conv_cudnn_graph.h"
@@ -108,7 +109,7 @@ static bool qualify(struct conv_trial *trial, const struct conv_target *target,
     runner->choice = candidate->choice;
     runner->plan =
         conv_make_plan(&runner->builder, target, candidate->config, &runner->choice.workspace);
-    if (!runner->plan || runner->choice.workspace > CONV_WORKSPACE_LIMIT ||
+    if (!runner->plan || runner->choice.workspace > MEMORY_WORKSPACE_LIMIT ||
         conv_trial_reserve(trial, runner->choice.workspace))
         return false;
     enum conv_verdict verdict = conv_trial_check(trial, runner->plan, err);
@@ -221,7 +222,7 @@ static bool build(const struct conv_target *target, struct conv_plan *plan, stru
     cudnnBackendDescriptor_t graph = conv_graph(builder, target, plan->op, &plan->shape);
     cudnnBackendDescriptor_t config = conv_config(builder, target, graph, &plan->choice);
     plan->plan = conv_make_plan(builder, target, config, &workspace);
-    if (!plan->plan || workspace > CONV_WORKSPACE_LIMIT)
+    if (!plan->plan || workspace > MEMORY_WORKSPACE_LIMIT)
         return false;
     plan->choice.workspace = workspace;
     if (conv_trial_open(&trial, target->handle, plan->op, &plan->shape, false, err))

@@ -9,10 +9,8 @@
 #include "exec/cuda/conv_cache.h"
 #include "exec/cuda/conv_cudnn_graph.h"
 
-enum {
-    CONV_CANDIDATES = 64,                     /**< most engines of one of the library's lists */
-    CONV_WORKSPACE_LIMIT = 1024 * 1024 * 1024 /**< [bytes]; engines that need more are not used */
-};
+/** Most engines of one of the library's lists. */
+enum { CONV_CANDIDATES = 64 };
 
 /** An engine with its settings, ready to become a plan. */
 struct conv_candidate {

@@ -28,7 +28,7 @@ class Schema(support.Case):
             self.skipTest(REASON)
 
     def test_every_schema_is_one(self):
-        for kind in ("scenario", "platform", "device", "software", "result"):
+        for kind in ("scenario", "platform", "device", "software", "result", "validation", "dry-run"):
             jsonschema.Draft202012Validator.check_schema(schema(kind))
 
     def test_every_experiment_conforms(self):

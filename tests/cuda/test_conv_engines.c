@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "core/base.h"
+#include "core/memory.h"
 #include "exec/cuda/conv_cudnn_engine.h"
 #include "exec/cuda/conv_cudnn_graph.h"
 #include "models/networks.h"
@@ -101,7 +102,7 @@ static int32_t ask(const struct conv_target *target, enum conv_op op,
         struct conv_builder trial = {0}, again = {0};
         int64_t workspace = 0, rebuilt = -1;
         found = conv_make_plan(&trial, target, list[i].config, &workspace) &&
-                workspace <= CONV_WORKSPACE_LIMIT;
+                workspace <= MEMORY_WORKSPACE_LIMIT;
         if (found) { /* the line of a cache file says all there is to know of an engine */
             cudnnBackendDescriptor_t config = conv_config(&again, target, graph, &list[i].choice);
             assert_non_null(conv_make_plan(&again, target, config, &rebuilt));

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "core/base.h"
+#include "core/memory.h"
 #include "exec/cuda/device_cuda.h"
 #include "models/networks.h"
 #include "tests/cuda/conv_naive.h"
@@ -75,6 +76,13 @@ static struct seen step(struct device_run_job job, struct way way)
     return seen;
 }
 
+/* What core/memory.h says of values that need not be written. */
+static int64_t planned(const struct model *model, int64_t images)
+{
+    const struct scenario scenario = {.model = {.compute = DTYPE_FP16, .gradients = DTYPE_FP16}};
+    return memory_plan(model, &scenario, images, images).applied;
+}
+
 /* |a - b| / |b| of the gradients of @way and neither; -1: nothing can be merged in this network. */
 static double distance(const struct device_run_job *job, struct way way)
 {
@@ -83,6 +91,7 @@ static double distance(const struct device_run_job *job, struct way way)
     double difference = 0, square = 0;
     assert_int_equal(apart.applied + apart.back, 0);
     assert_true((way.apply || merged.applied == 0) && (way.back || merged.back == 0));
+    assert_true(!way.apply || (merged.applied > 0) == (planned(job->model, 1) > 0));
     for (int64_t i = 0; i < layout.parameters; i++) {
         difference += pow((double)merged.gradient[i] - (double)apart.gradient[i], 2);
         square += pow((double)apart.gradient[i], 2);
@@ -215,6 +224,7 @@ static void what_is_applied_takes_no_memory(void **state)
         cuda_run_close(&run);
     }
     int64_t values = 8 * (16 * 32 * 32 + 32 * 16 * 16), halves = 2 * 256; /* rounded up */
+    assert_int_equal(planned(model, 8), values * 2);
     assert_int_equal(used[1] - used[0], values * 2 + values / 8 - halves);
     model_free(model);
 }

@@ -10,6 +10,7 @@
 
 #include "core/base.h"
 #include "exec/cpu/device_dnnl.h"
+#include "exec/cpu/device_dnnl_state.h"
 #include "exec/cpu/device_naive.h"
 #include "models/networks.h"
 #include "tests/exec/device_run.h"
@@ -231,6 +232,50 @@ static void the_same_threads_give_the_same_bits(void **state)
     model_free(model);
 }
 
+/* What is told without allocating is what open() then takes; inner headers say what that is. */
+static void assert_workspace(const struct model *model, enum dtype compute, int32_t micro_batches,
+                             int32_t threads)
+{
+    const struct device_run_job job = {.model = model,
+                                       .batch = 8,
+                                       .micro_batches = micro_batches,
+                                       .threads = threads,
+                                       .compute = compute};
+    struct device_run run;
+    struct err err = {0};
+    int64_t told = -1;
+    open_run(&run, job, &device_dnnl_ops);
+    struct device_job asked = {.model = model,
+                               .scenario = &run.scenario,
+                               .batch = job.batch,
+                               .micro_batches = micro_batches,
+                               .slots = 1,
+                               .ranks = 1,
+                               .threads = threads};
+    assert_int_equal(device_dnnl_ops.workspace(&asked, &told, &err), 0);
+    assert_int_equal(told, run.state->workspace);
+    assert_true(told >= (int64_t)run.state->engine.scratch_size);
+    assert_true(told < run.state->engine.bytes);
+    device_run_close(&run);
+}
+
+static void the_workspace_is_told_beforehand(void **state)
+{
+    (void)state;
+    bool narrow = runs_bf16();
+    for (uint64_t seed = 1; seed <= NETWORKS / 4; seed++) {
+        struct model *model = random_network(seed);
+        assert_workspace(model, DTYPE_FP32, seed % 4 == 0 ? 2 : 1, 1 + (int32_t)(seed % 2));
+        if (narrow)
+            assert_workspace(model, DTYPE_BF16, 1, 1);
+        model_free(model);
+    }
+    struct err err = {0};
+    struct model *model = network_build("resnet18", 64, 10, &err);
+    assert_workspace(model, DTYPE_FP32, 1, 2); /* wide enough for Winograd's algorithm */
+    model_free(model);
+}
+
 static void half_precision_is_refused_with_a_way_out(void **state)
 {
     (void)state;
@@ -243,6 +288,11 @@ static void half_precision_is_refused_with_a_way_out(void **state)
         assert_int_equal(device_dnnl_ops.open(&opened, &job, &err), -1);
         assert_int_equal(err.exit_code, 69);
         assert_non_null(strstr(err.text, "--set model.precision.compute=fp32"));
+        assert_int_equal(strstr(err.text, "--device cuda") != NULL, i == 0);
+        err_release(&err);
+        int64_t bytes;
+        assert_int_equal(device_dnnl_ops.workspace(&job, &bytes, &err), -1);
+        assert_int_equal(err.exit_code, 69);
         err_release(&err);
     }
 }
@@ -254,6 +304,7 @@ int main(void)
         cmocka_unit_test(known_networks_train_as_on_the_naive_device),
         cmocka_unit_test(bf16_is_fp32_up_to_rounding),
         cmocka_unit_test(the_same_threads_give_the_same_bits),
+        cmocka_unit_test(the_workspace_is_told_beforehand),
         cmocka_unit_test(half_precision_is_refused_with_a_way_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,72 @@
+#pragma once
+
+/** @file
+ * oneDNN's engine with all memory that belongs to it, and primitives with their operands; inside
+ * exec/cpu/device_dnnl*.c alone, the only files that include oneDNN's header.
+ */
+
+#include <oneapi/dnnl/dnnl.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/** For calls that cannot fail unless memory or our arithmetic does. */
+#define MUST(call) engine_must((call), #call, __FILE__, __LINE__)
+
+/** End the process with exit code 71 unless @status of @what is success. */
+void engine_must(dnnl_status_t status, const char *what, const char *file, int line);
+
+/** The CPU as oneDNN sees it, and all memory that is released with it. */
+struct engine {
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    dnnl_memory_t *memory; /**< (memories) */
+    void **block;          /**< (blocks) allocations */
+    int64_t memories, memory_capacity, blocks, block_capacity;
+    dnnl_memory_t *scratch; /**< (scratches) working space of primitives, all at one place */
+    int64_t scratches, scratch_capacity;
+    size_t scratch_size; /**< what the largest needs [bytes] */
+    int64_t bytes;       /**< that engine_alloc() gave */
+    void *addresses;     /**< of all arrays of an engine that only describes; else NULL */
+};
+
+/** Most operands of a primitive. */
+enum { CALL_OPERANDS = 5 };
+
+/** A primitive with its operands. */
+struct call {
+    dnnl_primitive_t primitive; /**< NULL: nothing to do */
+    dnnl_exec_arg_t operand[CALL_OPERANDS];
+    int32_t operands;
+};
+
+/** Start oneDNN.  With @describes everything is asked for and counted, but nothing can be run: no
+ * primitive is made, and memory is given out as addresses alone.  Release with engine_release(). */
+void engine_init(struct engine *engine, bool describes);
+
+/** Release, and everything that engine_alloc() gave. */
+void engine_release(struct engine *engine);
+
+/** Zeroed floats, on large pages where that pays; released with the engine. */
+float *engine_alloc(struct engine *engine, int64_t count);
+
+/** Give all primitives made so far their common working space; before the first is run.  oneDNN's
+ * own would belong to the thread that makes a primitive, and another runs it. */
+void engine_share_scratch(struct engine *engine);
+
+/** A tensor of oneDNN at @data, or DNNL_MEMORY_NONE; released with the engine. */
+dnnl_memory_t engine_memory(struct engine *engine, const dnnl_memory_desc_t *desc, void *data);
+
+/** Make the primitive of @desc into zeroed @call, with its part of the common working space. */
+void engine_make(struct engine *engine, dnnl_primitive_desc_t desc, struct call *call);
+
+/** Add an operand. */
+void call_add(struct call *call, int argument, dnnl_memory_t memory);
+
+/** Release the primitive, if there is one. */
+void call_close(struct call *call);
+
+/** Run @call, if there is one. */
+void call_run(const struct engine *engine, const struct call *call);
+
+/** Run @call with @data as its input x. */
+void call_run_on(const struct engine *engine, const struct call *call, const float *data);
