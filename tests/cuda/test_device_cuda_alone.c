@@ -66,13 +66,13 @@ static struct weights train_padded(struct device_run_job job, int64_t padding)
     cuda_run_open(&run, job, &device_cuda_ops);
     for (int32_t i = 0; i < 3; i++)
         assert_false(device_run_step(&run).overflow);
-    struct weights weights = read_all(&run);
+    struct weights weights = cuda_run_read(&run);
     device_cuda_ops.write(run.state, &weights);
-    struct weights again = read_all(&run);
-    assert_same_bits(&run, &again, &weights);
+    struct weights again = cuda_run_read(&run);
+    cuda_run_same_bits(&run.layout, &again, &weights);
     if (padding > 0)
         expect_zeros_behind_gradients(&run);
-    free_weights(&again);
+    cuda_run_free(&again);
     cuda_run_close(&run);
     return weights;
 }
@@ -80,19 +80,19 @@ static struct weights train_padded(struct device_run_job job, int64_t padding)
 static void padding_stays_zero_and_changes_nothing(void **state)
 {
     (void)state;
-    struct model *model = toy();
-    struct device_run sizes = {.layout = layout_build(model)};
+    struct model *model = cuda_run_toy();
+    struct layout layout = layout_build(model);
     for (enum dtype type = 0; type < DTYPE_COUNT; type++)
         for (int32_t micro_batches = 1; micro_batches <= 2; micro_batches++) {
-            struct device_run_job job = toy_job(model);
+            struct device_run_job job = cuda_run_toy_job(model);
             job.gradients = type;
             job.micro_batches = micro_batches;
             struct weights usual = train_padded(job, 0), padded = train_padded(job, PADDING);
-            assert_same_bits(&sizes, &usual, &padded);
-            free_weights(&usual);
-            free_weights(&padded);
+            cuda_run_same_bits(&layout, &usual, &padded);
+            cuda_run_free(&usual);
+            cuda_run_free(&padded);
         }
-    layout_release(&sizes.layout);
+    layout_release(&layout);
     model_free(model);
 }
 
