@@ -16,6 +16,7 @@ struct cluster {
     struct platform *base; /* of a lab; NULL: this machine */
     struct network lab;
     int32_t ranks;
+    int32_t cores; /* ranks that compute at once, where others wait for their turn; else 0 */
     struct exchanges exchange;
     struct machine alone, together; /* without a lab */
     double contention;
@@ -55,11 +56,16 @@ static int check_machine(struct cluster *cluster, struct err *err)
         cluster->ranks = cores / threads;
     if (cluster->ranks < 2)
         return err_add_code(err, 64, "--ranks: at least 2 exchange anything, on as many cores");
-    if (cluster->ranks * threads > cores)
+    bool turns = cluster->ranks * threads > cores;
+    if (turns && !cluster->request.oversubscribe)
         return err_add_code(err, 64,
-                            "%d ranks of %d threads would take turns on %d cores: how long that "
-                            "takes is not the machine's alone; at most %d ranks are measured",
+                            "%d ranks of %d threads would take turns on %d cores: at most %d ranks "
+                            "are measured, or --oversubscribe says that they shall",
                             cluster->ranks, threads, cores, cores / threads);
+    if (turns && cores < threads)
+        return err_add_code(err, 64, "%d threads of one rank are more than %d cores", threads,
+                            cores);
+    cluster->cores = turns ? cores / threads : 0;
     return 0;
 }
 
@@ -167,6 +173,8 @@ static void write_machine(struct text *out, const struct cluster *cluster, const
              name, cluster->ranks, cluster->device, cluster->ranks);
     snprintf(value, sizeof(value), "%.4g %%", 100 * cluster->contention);
     add_quantity(out, "  ", "contention", value, source, "measured");
+    if (cluster->cores)
+        text_add(out, "  cores: %d # the ranks take turns\n", cluster->cores);
     text_add(out, "  links:\n    - name: memory\n");
     add_link(out, cluster, "      ", source);
     text_add(out, "  edges:\n    - {link: memory, connect: [");
@@ -203,9 +211,10 @@ static int write_platform(const struct cluster *cluster, const char *name, struc
     struct text text = {0};
     const struct request *request = &cluster->request;
     char *steps = calibrate_command("cluster", request);
-    char *what = base_format("%s --ranks %d --bytes %s --gradients %s%s%s", steps, cluster->ranks,
-                             request->bytes, gradients_of(cluster), request->lab ? " --lab " : "",
-                             request->lab ? request->lab : "");
+    char *what =
+        base_format("%s --ranks %d%s --bytes %s --gradients %s%s%s", steps, cluster->ranks,
+                    cluster->cores ? " --oversubscribe" : "", request->bytes, gradients_of(cluster),
+                    request->lab ? " --lab " : "", request->lab ? request->lab : "");
     char *source = calibrate_source(what);
     if (cluster->base)
         write_lab(&text, cluster, name, source);
@@ -253,6 +262,9 @@ static void print_people(struct text *out, const struct cluster *cluster)
     if (!cluster->base)
         text_add(out, "%d ranks that compute at once take %.1f %% longer than one\n",
                  cluster->ranks, 100 * cluster->contention);
+    if (cluster->cores)
+        text_add(out, "they take turns: %d compute at once, which is not in that\n",
+                 cluster->cores);
     text_add(out, "gradients travelled in %s; lower quartiles of up to %d sweeps\n",
              gradients_of(cluster), exchange->sweeps);
 }
@@ -284,6 +296,8 @@ static void print_json(struct text *out, const struct cluster *cluster)
     const struct exchanges *exchange = &cluster->exchange;
     json_put_text(json, "schema", "foretrain/machine-cluster/1");
     json_put_integer(json, "ranks", cluster->ranks);
+    if (cluster->cores)
+        json_put_integer(json, "cores", cluster->cores);
     json_put_text(json, "gradients", gradients_of(cluster));
     json_put_text(json, "lab", cluster->base ? platform_name(cluster->base) : NULL);
     if (!cluster->base)

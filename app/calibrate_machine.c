@@ -62,10 +62,12 @@ static int describe_gpu(struct words *words, struct err *err)
     return 0;
 }
 
-static void describe_processor(struct words *words, const struct machine *machine)
+static void describe_processor(struct words *words, const struct machine *machine,
+                               const struct request *request)
 {
     char *processor = processor_name();
-    int64_t ranks = cores_available() / machine->threads;
+    int64_t room = cores_available() / machine->threads;
+    int64_t ranks = request->started > room ? request->started : room;
     words->description = base_format("%d thread%s of %s", machine->threads,
                                      machine->threads == 1 ? "" : "s", processor);
     words->memory =
@@ -89,7 +91,7 @@ static int find_words(struct words *words, const struct machine *machine,
     free(command);
     if (request->device == DEVICE_CUDA)
         return describe_gpu(words, err);
-    describe_processor(words, machine);
+    describe_processor(words, machine, request);
     return 0;
 }
 

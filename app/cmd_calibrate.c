@@ -206,10 +206,14 @@ static int check_options(const struct request *request, bool cluster, struct err
                             "--out, --networks, --batch, --threads, --precision and --device have "
                             "no effect with --from: nothing is measured");
     if (!cluster && (request->lab || request->started || request->platform || request->bytes ||
-                     request->gradients))
+                     request->gradients || request->oversubscribe))
         return err_add_code(err, 64,
-                            "--ranks, --lab, --bytes, --gradients and --platform-device are of "
-                            "calibrate cluster");
+                            "--ranks, --oversubscribe, --lab, --bytes, --gradients and "
+                            "--platform-device are of calibrate cluster");
+    if (request->lab && request->oversubscribe)
+        return err_add_code(err, 64,
+                            "--oversubscribe has no effect in a lab: its hosts' ranks "
+                            "exchange messages and compute nothing");
     return 0;
 }
 
@@ -282,13 +286,30 @@ static const struct option option_message_row = {
     NULL,
     "Messages to time: 1MB,4MB or a range 1KiB..4MiB:x4 (the default; in a lab less)"};
 
+static const struct option option_oversubscribe_row = {
+    "oversubscribe", 0, OPTION_FLAG, offsetof(struct request, oversubscribe),
+    .help = "Of the cluster: ranks may be more than the cores, which they then share by turns"};
+
 static const struct option *const options[] = {
-    &option_file_row,    &option_networks_row,  &option_batches_row,
-    &option_threads_row, &option_device_row,    &option_dtype_row,
-    &option_repeats_row, &option_started_row,   &option_lab_row,
-    &option_message_row, &option_gradients_row, &option_device_file_row,
-    &option_from_row,    &option_to_row,        &option_without_row,
-    &option_json_row,    &option_help_row,      NULL,
+    &option_file_row,
+    &option_networks_row,
+    &option_batches_row,
+    &option_threads_row,
+    &option_device_row,
+    &option_dtype_row,
+    &option_repeats_row,
+    &option_started_row,
+    &option_lab_row,
+    &option_message_row,
+    &option_gradients_row,
+    &option_device_file_row,
+    &option_from_row,
+    &option_to_row,
+    &option_without_row,
+    &option_json_row,
+    &option_help_row,
+    &option_oversubscribe_row,
+    NULL,
 };
 
 const struct command command_calibrate = {

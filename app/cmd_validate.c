@@ -288,6 +288,11 @@ static void print_people(struct text *out, const struct trial *trial)
         unit_print(out, UNIT_SECONDS, trial->notes.latest_s);
         text_add(out, " at most\n");
     }
+    int32_t ranks = trial->task.point.devices_per_node;
+    int32_t cores = trial->job.platform ? platform_cores(trial->job.platform, ranks) : 0;
+    if (cores > 0)
+        text_add(out, "%d ranks take turns on %d cores: to wait for one is measured as waiting\n",
+                 ranks, cores);
     if (trial->notes.foreign >= 0)
         text_add(out,
                  "meanwhile other processes had %.0f %% of this machine's processors, the host "

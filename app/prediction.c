@@ -132,11 +132,24 @@ static void add_payload(struct prediction *prediction)
                                dtype_names[travels]));
 }
 
+/* Turns are taken to be fair, and changing from one rank to the next to cost nothing. */
+static void add_turns(struct prediction *prediction)
+{
+    const struct point *last = &prediction_last(prediction)->point;
+    int32_t cores = platform_cores(prediction->job.platform, last->devices_per_node);
+    if (cores > 0)
+        add_assumption(&prediction->result,
+                       base_format("%d ranks of a node take turns on %d cores, each as long as "
+                                   "the others",
+                                   last->devices_per_node, cores));
+}
+
 static void list_assumptions(struct prediction *prediction)
 {
     struct result *result = &prediction->result;
     add_measured(prediction);
     add_payload(prediction);
+    add_turns(prediction);
     platform_each_quantity(prediction->job.platform, add_assumed, result);
     const struct point *last = &prediction_last(prediction)->point;
     if (last->grid_chosen)

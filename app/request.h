@@ -52,7 +52,8 @@ struct request {
     const char *networks, *batches;               /**< of what is measured */
     int32_t dtype;                                /**< enum dtype, of its arithmetic */
     int32_t gradients;                            /**< enum dtype, that they travel in */
-    bool pairs; /**< neighbours exchange instead of all ranks reducing */
+    bool pairs;         /**< neighbours exchange instead of all ranks reducing */
+    bool oversubscribe; /**< more ranks than cores may take turns */
 };
 
 /** Words of --device: the index in device_words. */

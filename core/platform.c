@@ -23,9 +23,18 @@ int32_t platform_devices_per_node(const struct platform *platform)
 double platform_contention(const struct platform *platform, int32_t devices_per_node)
 {
     int32_t all = platform_devices_per_node(platform);
-    if (devices_per_node < 2 || all < 2)
-        return 0;
-    return platform->node.contention.value * (devices_per_node - 1) / (all - 1);
+    int32_t cores = platform_cores(platform, devices_per_node);
+    double longer = 1;
+    if (devices_per_node > 1 && all > 1)
+        longer += platform->node.contention.value * (devices_per_node - 1) / (all - 1);
+    if (cores > 0)
+        longer *= (double)devices_per_node / cores;
+    return longer - 1;
+}
+
+int32_t platform_cores(const struct platform *platform, int32_t devices_per_node)
+{
+    return platform->node.cores < devices_per_node ? (int32_t)platform->node.cores : 0;
 }
 
 int32_t platform_payload(const struct platform *platform)
@@ -111,6 +120,8 @@ static void hash_quantity(void *context, const struct quantity *quantity, enum u
 uint64_t platform_hash(const struct platform *platform)
 {
     uint64_t hash = base_hash(BASE_HASH_SEED, platform->name, strlen(platform->name));
+    if (platform->node.cores > 0)
+        hash = hash_number(hash, (double)platform->node.cores);
     const struct device_row *row = platform->device.measured.steps.item;
     platform_each_quantity(platform, hash_quantity, &hash);
     for (int32_t i = 0; i < platform->device.measured.steps.count; i++) {

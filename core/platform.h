@@ -61,8 +61,13 @@ const char *platform_name(const struct platform *platform);
 int32_t platform_devices_per_node(const struct platform *platform);
 
 /** How much longer a device computes while @devices_per_node of its node do, as a part of what it
- * takes alone: in proportion to the others that compute, and 0 for one. */
+ * takes alone: in proportion to the others that compute, and 0 for one.  Where they are more than
+ * the cores there are for them, they take turns besides. */
 double platform_contention(const struct platform *platform, int32_t devices_per_node);
+
+/** Devices of a node that compute at once, where @devices_per_node of them are more and take turns;
+ * 0: they all do. */
+int32_t platform_cores(const struct platform *platform, int32_t devices_per_node);
 
 /** The type in which gradients travelled while the links were measured (enum dtype), whose
  * conversion is therefore in the links' numbers; -1: the file does not say. */

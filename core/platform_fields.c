@@ -101,6 +101,8 @@ static const struct field platform_rows[] = {
         .kind = FIELD_LIST, .table = &edge_table),
     QUANTITY("node.contention", platform, node.contention, OPTIONAL, UNIT_FRACTION, 0, 10,
              "how much longer a device computes while all others of its node compute"),
+    COUNTED("node.cores", platform, node.cores, OPTIONAL, 64,
+            "devices that compute at once, where more are ranks that take turns"),
     BANDWIDTH("network.nic.bandwidth", platform, nic.bandwidth, OPTIONAL),
     EFFICIENCY("network.nic.efficiency", platform, nic.efficiency, OPTIONAL),
     LATENCY("network.nic.latency", platform, nic.latency, OPTIONAL),

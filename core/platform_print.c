@@ -114,6 +114,9 @@ static void print_messages(struct text *out, const struct platform *platform)
         unit_print(out, UNIT_BYTES, platform->transport.eager.value);
         text_add(out, " is handed over at once\n");
     }
+    if (platform->node.cores > 0)
+        text_add(out, "%lld devices of a node compute at once; more take turns\n",
+                 (long long)platform->node.cores);
     if (platform_payload(platform) >= 0)
         text_add(out, "links were measured with gradients in %s\n",
                  dtype_names[platform_payload(platform)]);

@@ -55,6 +55,7 @@ struct platform {
         struct field_list links;    /**< struct link_record */
         struct field_list edges;    /**< struct edge_record */
         struct quantity contention; /**< see platform_contention() */
+        int64_t cores;              /**< 0: one for each device */
     } node;
     struct link_record nic;
     struct field_list tiers; /**< struct tier_record, from the bottom up */

@@ -55,7 +55,9 @@ What computes here is real: `foretrain calibrate cluster` measures resnet20 at 4
 rank, how much longer all ranks take that compute at once, and messages between them; then other networks at
 other batches are predicted from its files, and trained. The step may be off by {job} %. A fixed piece of work
 is timed before and after: *slower* is how much longer it takes than when the machine was calibrated, and
-what is predicted is taken to become as much longer.
+what is predicted is taken to become as much longer. Where ranks are more than the cores they take turns, and
+a calibration of its own times their messages (`--oversubscribe`); what they compute was still measured on one
+rank, and is predicted to take as many times as long as there are ranks to a core.
 
 {jobs}
 

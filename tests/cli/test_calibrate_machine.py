@@ -233,13 +233,15 @@ class Machine(support.Case):
         self.assertRegex(note, r"^0 % of the computing time .*measured by foretrain calibrate")
 
     def test_words_without_effect_are_refused(self):
-        for words in (["--to", "x"], ["--without", "V100"], ["--lab", "flat-4"], ["-n", "2"], ["--gradients", "fp16"],
+        for words in (["--to", "x"], ["--without", "V100"], ["--lab", "flat-4"], ["-n", "2"], ["--oversubscribe"], ["--gradients", "fp16"],
                       ["-o", "mine.txt"], ["--networks", "resnet21"], ["--batch", "0"]):
             done = self.calibrate(*words)
             self.assertEqual((done.returncode, done.stdout), (64, ""), words)
         self.assertIn("--out", self.refused(64, "calibrate", "device", "--from", "x.csv", "-o",
                                             "mine.yaml"))
         self.assertIn("take turns", self.refused(64, "calibrate", "cluster", "-n", "4096"))
+        self.assertIn("no effect", self.refused(64, "calibrate", "cluster", "--lab", "flat-4",
+                                                "--oversubscribe"))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Real training jobs on what `calibrate` measured of this machine, predicted and run.
 
 A Calibration measures resnet20 at 4, 16 and 64 images, one rank and all at once, and messages
-between ranks.  Its jobs are other networks at other batches on procedural images, one thread a rank;
+between ranks, which may be more than there are cores and then take turns.  Its jobs are other networks at other batches on procedural images, one thread a rank;
 `validate` predicts and really trains them.  Of several launches the quickest counts, since what
 disturbs can only lengthen; of a launch, the lower quartile of its steps.
 """
@@ -31,14 +31,14 @@ class Broken(Exception):
 class Calibration:
     """with Calibration(FORETRAIN) as calibration: ... calibration.job("resnet8", 24, 2)"""
 
-    def __init__(self, program):
+    def __init__(self, program, *words):
         self.program = program
         self.folder = tempfile.TemporaryDirectory()
         self.platform = os.path.join(self.folder.name, "here.yaml")
         for _ in range(2):
             with this_machine.Others(program + "-exec") as self.others:
-                self.done = self.run("calibrate", "cluster", *this_machine.CALIBRATED, "-o",
-                                     self.platform, "--json")
+                self.done = self.run("calibrate", "cluster", *this_machine.CALIBRATED, *words,
+                                     "-o", self.platform, "--json")
             if not self.others.reason():
                 break
 

@@ -122,9 +122,9 @@ def judge(test, name, error):
     test.skipTest(f"disturbed: {text}, which did not repeat itself in {ROUNDS} rounds")
 
 
-def main(words, expected=()):
+def main(words):
     """Run the tests that @words name, of the program that calls, again where one was off.  Skipped
-    ones that are not @expected make the whole one skipped."""
+    ones make the whole one skipped."""
     begin = time.monotonic()
     for _ in range(ROUNDS):
         seen = sum(map(len, WRONG.values()))
@@ -133,7 +133,7 @@ def main(words, expected=()):
             sys.exit(1)
         if sum(map(len, WRONG.values())) == seen or time.monotonic() - begin > ROUNDS_S:
             break
-    reasons = {reason.splitlines()[0] for _, reason in result.skipped} - set(expected)
+    reasons = {reason.splitlines()[0] for _, reason in result.skipped}
     if reasons:
         print("; ".join(sorted(reasons)))
         sys.exit(SKIP)

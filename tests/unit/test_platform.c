@@ -346,6 +346,49 @@ static struct platform *ring_with_payload(const char *word)
     return platform;
 }
 
+/* A platform of nodes of four devices; the caller frees it. */
+static struct platform *nodes_of_four(const char *more)
+{
+    char *text = base_format(
+        "version: 1\nname: n\ndescription: a test\nkind: cluster\ndevice: p40\nnodes: 1\n"
+        "node:\n  devices: 4\n  cpus: 1\n%s"
+        "  contention: {value: 30 %%, source: test, kind: measured}\n"
+        "  links:\n"
+        "    - name: m\n"
+        "      bandwidth: {value: 1 GB/s, source: test, kind: measured}\n"
+        "      efficiency: {value: 100 %%, source: test, kind: measured}\n"
+        "      latency: {value: 0 us, source: test, kind: measured}\n"
+        "  edges: [{link: m, connect: [gpu0-cpu0, gpu1-cpu0, gpu2-cpu0, gpu3-cpu0]}]\n"
+        "transport:\n"
+        "  inside: {value: 1 us, source: test, kind: measured}\n"
+        "  between: {value: 1 us, source: test, kind: measured}\n",
+        more);
+    struct err err = {0};
+    struct platform *platform = platform_read_text("n.yaml", text, &err);
+    if (!platform)
+        fail_msg("%s", err.text);
+    free(text);
+    return platform;
+}
+
+static void devices_contend_and_ranks_take_turns(void **state)
+{
+    (void)state;
+    static const double contended[] = {0, 0.1, 0.2, 0.3};
+    struct platform *all = nodes_of_four(""), *two = nodes_of_four("  cores: 2\n");
+    for (int32_t n = 1; n <= 4; n++) {
+        double turns = n > 2 ? n / 2.0 : 1;
+        assert_true(fabs(platform_contention(all, n) - contended[n - 1]) < 1e-12);
+        assert_true(fabs(platform_contention(two, n) - (turns * (1 + contended[n - 1]) - 1)) <
+                    1e-12);
+        assert_int_equal(platform_cores(all, n), 0);
+        assert_int_equal(platform_cores(two, n), n > 2 ? 2 : 0);
+    }
+    assert_true(platform_hash(all) != platform_hash(two));
+    platform_free(all);
+    platform_free(two);
+}
+
 static void says_in_what_its_links_were_measured_or_that_nobody_said(void **state)
 {
     (void)state;
@@ -411,6 +454,7 @@ int main(void)
         cmocka_unit_test(refuses_what_a_platform_cannot_lay_out),
         cmocka_unit_test(refuses_arithmetic_the_device_does_not_have),
         cmocka_unit_test(visits_every_number_there_is_and_no_other),
+        cmocka_unit_test(devices_contend_and_ranks_take_turns),
         cmocka_unit_test(says_in_what_its_links_were_measured_or_that_nobody_said),
         cmocka_unit_test(prints_assumed_numbers_first),
     };
