@@ -8,7 +8,7 @@
 
 #include "app/calibrate_exchange.h"
 #include "app/cores.h"
-#include "core/json.h"
+#include "core/base/json.h"
 
 /* What is measured, and of what. */
 struct cluster {

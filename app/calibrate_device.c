@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "app/fit.h"
-#include "core/base.h"
+#include "core/base/base.h"
 
 /* What an efficiency may be in a file. */
 static const double lowest_efficiency = 1e-4;

@@ -6,7 +6,7 @@
  */
 
 #include "app/calibrate_run.h"
-#include "core/device_table.h"
+#include "core/platform/device_table.h"
 
 /** One class, fitted. */
 struct device_fit_class {

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "app/cores.h"
-#include "core/json.h"
+#include "core/base/json.h"
 
 /* "AMD EPYC", as the processor calls itself; the caller frees it. */
 static char *processor_name(void)

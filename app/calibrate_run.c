@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "app/launch.h"
-#include "core/device_table.h"
-#include "core/json.h"
+#include "core/base/json.h"
+#include "core/platform/device_table.h"
 
 /* --- what foretrain-exec answers --- */
 

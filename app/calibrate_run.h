@@ -12,7 +12,7 @@
 
 #include "app/processors.h"
 #include "app/request.h"
-#include "core/err.h"
+#include "core/base/err.h"
 
 enum {
     MACHINE_ROUNDS_LEAST = 2, /**< rounds, at least */

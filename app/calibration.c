@@ -8,10 +8,10 @@
 #include <strings.h>
 
 #include "app/published_facts.h"
-#include "core/backend.h"
-#include "core/cost.h"
-#include "core/iteration.h"
-#include "core/nccl.h"
+#include "core/backend/backend.h"
+#include "core/backend/cost.h"
+#include "core/network/nccl.h"
+#include "core/schedule/iteration.h"
 #include "models/networks.h"
 
 enum { NO_GROUP = -1 };

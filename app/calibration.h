@@ -13,7 +13,7 @@
 
 #include "app/fit.h"
 #include "app/published.h"
-#include "core/platform.h"
+#include "core/platform/platform.h"
 
 /** A device as software drives it. */
 struct calibration_group {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "app/published_facts.h"
-#include "core/scenario.h"
+#include "core/scenario/scenario.h"
 
 /* How much an efficiency changes from one round to the next. */
 static const double round_sd = 0.05;

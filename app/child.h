@@ -10,8 +10,8 @@
 
 #include <stdint.h>
 
-#include "core/err.h"
-#include "core/trace.h"
+#include "core/backend/trace.h"
+#include "core/base/err.h"
 
 /** One run of foretrain-sim.  Start from {0}; release with child_release(). */
 struct child {

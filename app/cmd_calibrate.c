@@ -11,7 +11,7 @@
 #include "app/calibration.h"
 #include "app/command.h"
 #include "app/measure_list.h"
-#include "core/json.h"
+#include "core/base/json.h"
 
 static void print_fits(struct text *out, const struct calibration *c)
 {

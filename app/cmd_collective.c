@@ -6,7 +6,7 @@
 #include "app/command.h"
 #include "app/task.h"
 #include "config.h"
-#include "core/iteration.h"
+#include "core/schedule/iteration.h"
 
 /* Words of --backend here: those that predict, then the one that measures. */
 enum { MEASURE = BACKEND_CHOICE_COUNT, WAYS };

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "app/command.h"
-#include "core/json.h"
+#include "core/base/json.h"
 #include "exec/input/input.h"
 #include "exec/input/pack.h"
 

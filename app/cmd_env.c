@@ -5,8 +5,8 @@
 #include "app/child.h"
 #include "app/command.h"
 #include "config.h"
-#include "core/json.h"
-#include "core/platform.h"
+#include "core/base/json.h"
+#include "core/platform/platform.h"
 
 /* One thing that is there, or the reason why it is not. */
 struct part {

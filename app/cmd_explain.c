@@ -4,7 +4,7 @@
 #include "app/command.h"
 #include "app/explain.h"
 #include "config.h"
-#include "core/report.h"
+#include "core/report/report.h"
 
 /* Runs A and B, and what is to be told: the causes of A's loss, or of what B loses more than A. */
 struct answer {

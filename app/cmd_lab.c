@@ -2,7 +2,7 @@
 
 #include "app/command.h"
 #include "app/lab.h"
-#include "core/unit.h"
+#include "core/base/unit.h"
 
 /* On stderr, which is for talk: the command's output is not ours. */
 static void print_summary(const struct network *network, const struct lab_result *result)

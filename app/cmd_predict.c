@@ -4,7 +4,7 @@
 
 #include "app/command.h"
 #include "app/prediction.h"
-#include "core/timeline.h"
+#include "core/report/timeline.h"
 
 typedef int (*write_timeline)(FILE *, const struct schedule *, const struct trace *, struct err *);
 

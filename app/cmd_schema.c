@@ -2,10 +2,10 @@
 #include <string.h>
 
 #include "app/command.h"
-#include "core/json.h"
-#include "core/platform.h"
-#include "core/scenario.h"
-#include "core/software.h"
+#include "core/base/json.h"
+#include "core/platform/platform.h"
+#include "core/platform/software.h"
+#include "core/scenario/scenario.h"
 
 /* One value of an answer; the rows of one object stand together.  A type with a question mark may
  * be null. */

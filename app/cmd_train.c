@@ -7,7 +7,7 @@
 #include "app/launch.h"
 #include "app/train_memory.h"
 #include "config.h"
-#include "core/json.h"
+#include "core/base/json.h"
 
 /* What the child gets is what we got, word by word. */
 static void add_options(struct launch *launch, const struct request *request)

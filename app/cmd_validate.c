@@ -11,9 +11,9 @@
 #include "app/validate.h"
 #include "app/validate_run.h"
 #include "config.h"
-#include "core/json.h"
-#include "core/timeline.h"
-#include "core/unit.h"
+#include "core/base/json.h"
+#include "core/base/unit.h"
+#include "core/report/timeline.h"
 
 enum {
     STEPS_USUAL = 10,     /* measured */

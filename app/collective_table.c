@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/json.h"
+#include "core/base/json.h"
 
 static const char *const names[] = {"-", "pass", "fail", "disturbed"};
 static_assert(sizeof(names) / sizeof(*names) == VERDICT_COUNT, "one name per verdict");

@@ -8,7 +8,7 @@
  */
 
 #include "app/request.h"
-#include "core/field.h"
+#include "core/config/field.h"
 
 /** One command.  All texts are static. */
 struct command {

@@ -4,8 +4,8 @@
 #include "app/exec_command.h"
 #include "app/job.h"
 #include "app/sizes.h"
-#include "core/iteration.h"
-#include "core/json.h"
+#include "core/base/json.h"
+#include "core/schedule/iteration.h"
 #include "exec/timing.h"
 #include "exec/world.h"
 

@@ -7,7 +7,7 @@
 #include "app/exec_command.h"
 #include "app/exec_job.h"
 #include "config.h"
-#include "core/json.h"
+#include "core/base/json.h"
 
 /* A request with the job and the assignments that stand beside the first checkpoint. */
 struct found {

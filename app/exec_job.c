@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #include "app/cores.h"
-#include "core/unit.h"
+#include "core/base/unit.h"
 #include "exec/devices.h"
 
 /* Ranks times threads are at most the cores.  A rank that mpirun has bound sees its own cores only,

@@ -7,8 +7,8 @@
 #include "app/exec_command.h"
 #include "app/exec_job.h"
 #include "config.h"
-#include "core/json.h"
-#include "core/timeline.h"
+#include "core/base/json.h"
+#include "core/report/timeline.h"
 #include "exec/train.h"
 
 /* null for what was never measured. */

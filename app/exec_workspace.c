@@ -2,7 +2,7 @@
 #include "app/exec_command.h"
 #include "app/exec_job.h"
 #include "app/measure_list.h"
-#include "core/json.h"
+#include "core/base/json.h"
 #include "exec/devices.h"
 
 /* What a rank's device takes for @batch images at once. */

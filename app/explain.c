@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/report.h"
+#include "core/report/report.h"
 
 enum { RUN, BASELINE, PAIR_COUNT };
 

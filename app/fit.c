@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 enum { REWEIGHTINGS = 12, ITERATIONS = 100 };
 

@@ -13,7 +13,7 @@
 
 #include <stdint.h>
 
-#include "core/err.h"
+#include "core/base/err.h"
 
 /** What a kernel costs as far as is known without the runs [s].
  * Assumed: 2 to 5 us to launch a kernel or to start it from a graph, and about as much for its

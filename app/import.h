@@ -5,14 +5,14 @@
  * and what had to be assumed.
  *
  * A reader takes one kind of file and fills the draft; import_finish() fills what no file says with
- * assumptions, each listed, and writes the platform (core/platform.h's form).  So every reader's
- * platform is complete, and nothing in it is without a source.
+ * assumptions, each listed, and writes the platform (core/platform/platform.h's form).  So every
+ * reader's platform is complete, and nothing in it is without a source.
  */
 
 #include "app/request.h"
-#include "core/field.h"
-#include "core/json.h"
-#include "core/wiring.h"
+#include "core/base/json.h"
+#include "core/config/field.h"
+#include "core/network/wiring.h"
 
 /** A kind of cable, a tier's uplink, or the card: what a platform says of a link. */
 struct import_link {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 /* What printed times are exact to: a smaller scatter says nothing. */
 static const double finest_residual = 0.005;

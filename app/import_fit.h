@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/err.h"
+#include "core/base/err.h"
 
 enum {
     CURVE_PIECES = 3,    /**< lines, at most */

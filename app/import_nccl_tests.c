@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "app/import_curve.h"
-#include "core/yaml.h"
+#include "core/config/yaml.h"
 
 /* What a report of nccl-tests has told so far. */
 struct report {

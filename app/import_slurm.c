@@ -6,7 +6,7 @@
 
 #include "app/import.h"
 #include "app/import_tree.h"
-#include "core/yaml.h"
+#include "core/config/yaml.h"
 
 /* Call @visit for each name of "tux[0-3,12],login": the list is cut on the way.
  * @return 0, or -1: brackets that do not close, a range that runs backwards. */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "app/import.h"
-#include "core/platform.h"
+#include "core/platform/platform.h"
 
 /* What an event of a trace stands for. */
 enum activity { ACTIVITY_COMPUTE, ACTIVITY_COMMUNICATION, ACTIVITY_COPY, ACTIVITY_COUNT };

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "app/import.h"
-#include "core/platform.h"
-#include "core/yaml.h"
+#include "core/config/yaml.h"
+#include "core/platform/platform.h"
 
 /* --- what no file says --- */
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 enum { LEVEL_LIMIT = 64, ELEMENT_LIMIT = 100000 };
 

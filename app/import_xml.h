@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "core/err.h"
+#include "core/base/err.h"
 
 /** An element.  Owns its children and texts. */
 struct xml {

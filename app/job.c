@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/iteration.h"
+#include "core/schedule/iteration.h"
 #include "models/networks.h"
 
 static int64_t cluster_devices(const struct job *job)

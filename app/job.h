@@ -7,12 +7,12 @@
  * and fabric that its parent checks.
  */
 
-#include "core/backend.h"
-#include "core/model.h"
-#include "core/phase.h"
-#include "core/platform.h"
-#include "core/scenario.h"
-#include "core/software.h"
+#include "core/backend/backend.h"
+#include "core/platform/platform.h"
+#include "core/platform/software.h"
+#include "core/scenario/phase.h"
+#include "core/scenario/scenario.h"
+#include "core/schedule/model.h"
 
 /** A scenario with what it names.  Start from {0}. */
 struct job {

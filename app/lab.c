@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "app/lab_net.h"
-#include "core/unit.h"
+#include "core/base/unit.h"
 
 /* All hosts together may send this part of what the machine carries between two of them, or the
  * machine decides and not the network.  Measured with ring all-reduces against the closed form:

@@ -19,7 +19,7 @@
 
 #include <stdint.h>
 
-#include "core/err.h"
+#include "core/base/err.h"
 #include "core/network.h"
 
 /** A frame on the lab's wires.

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "app/lab.h"
-#include "core/unit.h"
+#include "core/base/unit.h"
 
 /* What software adds to a message without any delay on the wire, at most; a lab does not add it,
  * it is there. */

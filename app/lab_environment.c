@@ -1,7 +1,7 @@
 #include <stdlib.h>
 
 #include "app/lab_net.h"
-#include "core/base.h"
+#include "core/base/base.h"
 
 /* Of Open MPI 4.1, as the environment of mpirun: hosts are entered, not logged in to; its own
  * messages take the second network; data take one TCP connection a pair of ranks, over the shaped

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 #define BATCH "/run/lab/batch"
 #define TALK  "/run/lab/talk"

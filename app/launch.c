@@ -14,7 +14,7 @@
 #include "app/child.h"
 #include "app/cores.h"
 #include "config.h"
-#include "core/base.h"
+#include "core/base/base.h"
 
 #ifdef HAVE_MPI
 static const bool has_mpi = true;

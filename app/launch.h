@@ -5,7 +5,7 @@
  * where this build has no MPI by "foretrain-exec start".
  */
 
-#include "core/err.h"
+#include "core/base/err.h"
 
 /** A command line.  Start from {0}; release with launch_release(). */
 struct launch {

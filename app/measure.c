@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "app/child.h"
-#include "core/json.h"
+#include "core/base/json.h"
 
 /* --- starting --- */
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "app/request.h"
-#include "core/base.h"
+#include "core/base/base.h"
 #include "models/networks.h"
 
 #define AT(member) offsetof(struct request, member)

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "app/option.h"
-#include "core/err.h"
+#include "core/base/err.h"
 
 /** The rows. */
 extern const struct option option_networks_row, option_batches_row, option_dtype_row;

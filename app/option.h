@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/base.h"
-#include "core/err.h"
+#include "core/base/base.h"
+#include "core/base/err.h"
 
 /** Type of an option's member in the record. */
 enum option_kind {

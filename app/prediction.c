@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "app/uncertainty.h"
-#include "core/cost.h"
-#include "core/device_table.h"
+#include "core/backend/cost.h"
+#include "core/platform/device_table.h"
 
 static int make_tasks(struct prediction *prediction, const struct request *request, struct err *err)
 {

@@ -6,7 +6,7 @@
  */
 
 #include "app/task.h"
-#include "core/report.h"
+#include "core/report/report.h"
 
 /** A prediction and all it was made from.  Start from {0}; release with prediction_release(). */
 struct prediction {

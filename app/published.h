@@ -11,8 +11,8 @@
 
 #include <stdint.h>
 
-#include "core/base.h"
-#include "core/err.h"
+#include "core/base/base.h"
+#include "core/base/err.h"
 
 enum {
     PUBLISHED_ROW_LIMIT = 100000, /**< rows read, at most */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "app/published_facts.h"
-#include "core/software.h"
+#include "core/platform/software.h"
 
 const char *const published_role_names[] = {"calibration", "check", NULL};
 static_assert(sizeof(published_role_names) / sizeof(*published_role_names) ==

@@ -7,7 +7,7 @@
 #include "app/published_map.h"
 #include "app/request.h"
 #include "app/uncertainty.h"
-#include "core/json.h"
+#include "core/base/json.h"
 
 /** One row, predicted.  Start from {0}; release with published_answer_release(). */
 struct published_answer {

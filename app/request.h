@@ -8,8 +8,8 @@
  */
 
 #include "app/option.h"
-#include "core/backend.h"
-#include "core/collective.h"
+#include "core/backend/backend.h"
+#include "core/collective/collective.h"
 
 /** Words of --backend: the index in backend_words. */
 enum backend_choice { BACKEND_ANALYTIC, BACKEND_SIM, BACKEND_CHOICE_COUNT };

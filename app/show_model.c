@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "core/json.h"
+#include "core/base/json.h"
 #include "models/networks.h"
 
 enum { IMAGENET_CLASSES = 1000 };

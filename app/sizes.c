@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/unit.h"
+#include "core/base/unit.h"
 
 enum { SIZE_LIMIT = 1000 /**< of one command: a mistyped factor must not run for hours */ };
 

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "core/err.h"
+#include "core/base/err.h"
 
 /** Start from {0}; release with sizes_release(). */
 struct sizes {

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 struct started {
     pid_t *pid; /* (ranks) 0: has ended */

@@ -3,14 +3,14 @@
 /** @file
  * The memory that one rank of a job takes of its device, for `train --dry-run`.
  *
- * Arrays are those of core/memory.h.  Beside them stands a workspace: on a GPU the most that a
- * convolution may need, on a CPU what foretrain-exec says of oneDNN for this machine.
+ * Arrays are those of core/schedule/memory.h.  Beside them stands a workspace: on a GPU the most
+ * that a convolution may need, on a CPU what foretrain-exec says of oneDNN for this machine.
  */
 
 #include "app/job.h"
 #include "app/request.h"
-#include "core/json.h"
-#include "core/memory.h"
+#include "core/base/json.h"
+#include "core/schedule/memory.h"
 
 /** How far the workspace is known. */
 enum workspace_kind { WORKSPACE_EXACT, WORKSPACE_AT_MOST, WORKSPACE_NOT_COUNTED };

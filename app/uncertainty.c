@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/cost.h"
+#include "core/backend/cost.h"
 
 /* How far the spread of devices may be from the stated one: it differs from machine to machine as
  * much as it is itself. */

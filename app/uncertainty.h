@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "app/job.h"
-#include "core/trace.h"
+#include "core/backend/trace.h"
 
 /** What is not known exactly: standard deviations of logarithms unless said otherwise. */
 struct uncertainty {

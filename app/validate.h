@@ -8,18 +8,18 @@
 
 #include <stdbool.h>
 
-#include "core/base.h"
-#include "core/err.h"
-#include "core/report.h"
-#include "core/schedule.h"
-#include "core/trace.h"
+#include "core/backend/trace.h"
+#include "core/base/base.h"
+#include "core/base/err.h"
+#include "core/report/report.h"
+#include "core/schedule/schedule.h"
 
 /** What a row is about. */
 enum validate_group {
-    VALIDATE_STEP,       /**< the whole step, from the end of one iteration to the next one's */
-    VALIDATE_KIND,       /**< all steps of one kind, mean over the ranks */
-    VALIDATE_LANE,       /**< what one lane is busy, likewise */
-    VALIDATE_PART,       /**< a part of the step, on the rank that ends last: core/report.h */
+    VALIDATE_STEP, /**< the whole step, from the end of one iteration to the next one's */
+    VALIDATE_KIND, /**< all steps of one kind, mean over the ranks */
+    VALIDATE_LANE, /**< what one lane is busy, likewise */
+    VALIDATE_PART, /**< a part of the step, on the rank that ends last: core/report/report.h */
     VALIDATE_COLLECTIVE, /**< one collective: from the last rank's entering to the last one's
                               leaving */
     VALIDATE_GROUP_COUNT

@@ -2,8 +2,8 @@
 #include <math.h>
 
 #include "app/validate.h"
-#include "core/json.h"
-#include "core/unit.h"
+#include "core/base/json.h"
+#include "core/base/unit.h"
 
 static void add_seconds(struct text *out, double seconds)
 {

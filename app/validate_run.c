@@ -11,7 +11,7 @@
 #include "app/launch.h"
 #include "app/measure.h"
 #include "app/processors.h"
-#include "core/json.h"
+#include "core/base/json.h"
 #include "exec/timing.h"
 
 static int read_spans(FILE *file, const char *name, struct trace *trace, struct err *err)

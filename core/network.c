@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "core/platform_record.h"
+#include "core/platform/platform_record.h"
 
 static struct network_cable cable(const struct link_record *record)
 {

@@ -7,8 +7,8 @@
 
 #include <stdint.h>
 
-#include "core/fabric.h"
-#include "core/platform.h"
+#include "core/network/fabric.h"
+#include "core/platform/platform.h"
 
 enum { NETWORK_DEVICE_LIMIT = 64 /**< devices of a node, at most */ };
 

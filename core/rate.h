@@ -15,8 +15,8 @@
 
 #include <stdbool.h>
 
-#include "core/phase.h"
-#include "core/scenario.h"
+#include "core/scenario/phase.h"
+#include "core/scenario/scenario.h"
 
 /** What holds at one step. */
 struct rate {

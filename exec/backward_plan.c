@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 /* Planning goes down the list once. */
 struct planner {

@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#include "core/model.h"
+#include "core/schedule/model.h"
 #include "exec/graph.h"
 
 /** Buffers of one layer; -1: none. */

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "core/json.h"
+#include "core/base/json.h"
 #include "exec/checkpoint_parts.h"
 #include "exec/file.h"
 

@@ -3,8 +3,8 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "core/json.h"
-#include "core/scenario.h"
+#include "core/base/json.h"
+#include "core/scenario/scenario.h"
 #include "exec/checkpoint_parts.h"
 
 #define SCHEMA "foretrain/checkpoint/1"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "config.h"
-#include "core/base.h"
+#include "core/base/base.h"
 
 #if HAVE_XXHASH
 #include <xxhash.h>

@@ -9,11 +9,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/collective.h"
-#include "core/err.h"
-#include "core/grid.h"
-#include "core/model.h"
-#include "core/schedule.h"
+#include "core/base/err.h"
+#include "core/collective/collective.h"
+#include "core/collective/grid.h"
+#include "core/schedule/model.h"
+#include "core/schedule/schedule.h"
 
 /** See exec/device.h. */
 struct stream;
@@ -56,7 +56,7 @@ struct comm_ops {
     /** Issue a note on @stream: what follows belongs to @bucket of @step (world_at()); a bucket of
      * -1: a step begins whose collectives were captured.  May be NULL. */
     void (*note)(struct stream *stream, int64_t step, int32_t bucket);
-    /** Messages this rank has sent so far, as core/collective.h counts them: a long one may travel
-     * in pieces. */
+    /** Messages this rank has sent so far, as core/collective/collective.h counts them: a long one
+     * may travel in pieces. */
     int64_t (*messages)(struct comm_state *state);
 };

@@ -15,7 +15,7 @@
 
 #include <stdint.h>
 
-#include "core/source.h"
+#include "core/scenario/source.h"
 
 /** What the bytes of each channel become: byte * scale + shift. */
 struct tint {

@@ -20,12 +20,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/backend.h"
-#include "core/err.h"
-#include "core/model.h"
+#include "core/backend/backend.h"
+#include "core/base/err.h"
 #include "core/rate.h"
-#include "core/scenario.h"
-#include "core/schedule.h"
+#include "core/scenario/scenario.h"
+#include "core/schedule/model.h"
+#include "core/schedule/schedule.h"
 #include "exec/crop.h"
 #include "exec/layout.h"
 #include "exec/optimizer.h"
@@ -108,8 +108,8 @@ struct device_ops {
      * @return 0, or -1 (exit code 69): a network or type the device cannot run. */
     int (*open)(struct device_state **state, const struct device_job *job, struct err *err);
     /** What open() would allocate for libraries and for work within a step [bytes], beside what
-     * core/memory.h counts; nothing is allocated.  Of @job, source, slots and run do not matter.
-     * NULL: the device cannot tell.
+     * core/schedule/memory.h counts; nothing is allocated.  Of @job, source, slots and run do not
+     * matter. NULL: the device cannot tell.
      * @return 0, or -1 as open(). */
     int (*workspace)(const struct device_job *job, int64_t *bytes, struct err *err);
     /** Release; accepts NULL.  Nothing may be running. */

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "exec/train_loop.h"
 
 /* The images that are this rank's: first ... end - 1. */

@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/base.h"
-#include "core/err.h"
+#include "core/base/base.h"
+#include "core/base/err.h"
 #include "exec/checksum.h"
 
 /** Make @path and what is missing above it.

@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 /* Building goes down the list once.  A block is open from its forking layer to its last. */
 struct builder {

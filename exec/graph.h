@@ -1,7 +1,7 @@
 #pragma once
 
 /** @file
- * Who feeds whom in a network: the list of layers (core/model.h) as a graph.
+ * Who feeds whom in a network: the list of layers (core/schedule/model.h) as a graph.
  *
  * A layer's value is its output after the residual add and the ReLU that it carries.  In a residual
  * block with a projection, the projection's layers stand behind the main branch in the list, so the
@@ -15,7 +15,7 @@
 
 #include <stdint.h>
 
-#include "core/model.h"
+#include "core/schedule/model.h"
 
 /** One layer's place in the graph; indices are those of the model's list. */
 struct graph_node {

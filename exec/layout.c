@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 /* Tensors of a layer stand weight first, bias second. */
 static enum parameter_kind kind_of(const struct layer *layer, int32_t index)

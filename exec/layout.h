@@ -4,16 +4,16 @@
  * Where each parameter of a network lies in the flat fp32 arrays of the executor.
  *
  * Parameters, gradients and momentum share one packing, that of the gradient buckets
- * (core/bucket.h): layers from last to first, in each layer its tensors in order.  Every tensor
- * has torchvision's shape and order of elements: convolutions (out, in, height, width), linear
- * layers (out, in).  Running statistics of batch norm lie in an array of their own: layers from
- * first to last, in each the means (channels), then the variances (channels).
+ * (core/schedule/bucket.h): layers from last to first, in each layer its tensors in order.  Every
+ * tensor has torchvision's shape and order of elements: convolutions (out, in, height, width),
+ * linear layers (out, in).  Running statistics of batch norm lie in an array of their own: layers
+ * from first to last, in each the means (channels), then the variances (channels).
  */
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/model.h"
+#include "core/schedule/model.h"
 
 /** What a parameter tensor is. */
 enum parameter_kind {

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/json.h"
+#include "core/base/json.h"
 #include "exec/file.h"
 #include "exec/log_line.h"
 #include "exec/log_rows.h"

@@ -23,9 +23,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/err.h"
-#include "core/phase.h"
-#include "core/scenario.h"
+#include "core/base/err.h"
+#include "core/scenario/phase.h"
+#include "core/scenario/scenario.h"
 
 /** One finished step. */
 struct log_step {

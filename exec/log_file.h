@@ -11,8 +11,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "core/base.h"
-#include "core/err.h"
+#include "core/base/base.h"
+#include "core/base/err.h"
 
 /** One file. */
 struct log_file {

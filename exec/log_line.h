@@ -4,7 +4,7 @@
  * Inner side of log.h: the line for people on stderr.
  */
 
-#include "core/phase.h"
+#include "core/scenario/phase.h"
 #include "exec/log.h"
 
 /** The line and what has gathered for it since it was last printed. */

@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 /** Type of a member. */
 enum log_kind {

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/scenario.h"
+#include "core/scenario/scenario.h"
 
 enum {
     LOSS_SCALE_SKIP_LIMIT = 100, /**< skipped steps in a row that end a run */

@@ -15,7 +15,7 @@
  * own device; the ranks begin together.
  */
 
-#include "core/schedule.h"
+#include "core/schedule/schedule.h"
 #include "exec/device.h"
 
 /** What to measure.  All pointers are borrowed. */

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/json.h"
+#include "core/base/json.h"
 
 #define POINT "POINT_IN_TIME"
 #define START "INTERVAL_START"

@@ -13,8 +13,8 @@
  * ResNet, and mlperf_logging/mllog/mllog.py for the form of a line.
  */
 
-#include "core/phase.h"
-#include "core/scenario.h"
+#include "core/scenario/phase.h"
+#include "core/scenario/scenario.h"
 #include "exec/log_file.h"
 
 enum {

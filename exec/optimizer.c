@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 /* Elements whose squares are added up at once: short enough for every thread to get its share, long
  * enough that the sums of sums cost nothing.  Part of the result: another number, other bits. */

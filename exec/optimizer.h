@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/scenario.h"
+#include "core/scenario/scenario.h"
 #include "exec/layout.h"
 
 /** What one iteration's optimizer step is to do. */

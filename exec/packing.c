@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 static int32_t count_buckets(const struct schedule *schedule)
 {

@@ -8,7 +8,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "exec/cpu/stream.h"
 #include "exec/world.h"
 

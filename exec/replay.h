@@ -6,9 +6,9 @@
  * there.
  *
  * A step begins when its lane is free and what it waits for has happened, and ends its predicted
- * seconds later (core/backend.h: run_local_seconds(), times the noise drawn for this rank and
- * iteration).  The thread sleeps until then.  Waking late does not make later steps late: the next
- * one begins when this one should have ended.
+ * seconds later (core/backend/backend.h: run_local_seconds(), times the noise drawn for this rank
+ * and iteration).  The thread sleeps until then.  Waking late does not make later steps late: the
+ * next one begins when this one should have ended.
  *
  * Gradients are exchanged for real, and it is checked that they were: before backward one number in
  * REPLAY_PROBE_STRIDE is set to 1, and after the all-reduces it must be the number of ranks.  Else

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/json.h"
+#include "core/base/json.h"
 #include "exec/half.h"
 
 const char *const safetensors_type_names[] = {"F32", "F16", "BF16", "I64", NULL};

@@ -17,8 +17,8 @@
 
 #include <stdint.h>
 
-#include "core/base.h"
-#include "core/err.h"
+#include "core/base/base.h"
+#include "core/base/err.h"
 
 /** Types of elements; others are refused. */
 enum safetensors_type {

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 /* After the channels of exec/plane.h: the job ends with the exit code in `bytes`; goodbye. */
 enum { FRAME_END = PLANE_CHANNEL_COUNT, FRAME_GOODBYE };

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "exec/world.h"
 
 enum { MAGIC = 0x46545231, GUEST_LIMIT = 64 };

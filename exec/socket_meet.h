@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#include "core/err.h"
+#include "core/base/err.h"
 #include "exec/socket_place.h"
 
 /** What a rank tells of itself. */

@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#include "core/err.h"
+#include "core/base/err.h"
 
 /** See above. */
 struct socket_place {

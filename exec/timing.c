@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "exec/cpu/device_naive.h"
 #include "exec/cpu/stream.h"
 #include "exec/devices.h"

@@ -15,9 +15,9 @@
 
 #include <stdint.h>
 
-#include "core/err.h"
-#include "core/model.h"
-#include "core/schedule.h"
+#include "core/base/err.h"
+#include "core/schedule/model.h"
+#include "core/schedule/schedule.h"
 
 /** One all-reduce. */
 struct timing_sample {

@@ -12,9 +12,9 @@
 
 #include <stdbool.h>
 
-#include "core/phase.h"
-#include "core/schedule.h"
-#include "core/trace.h"
+#include "core/backend/trace.h"
+#include "core/scenario/phase.h"
+#include "core/schedule/schedule.h"
 #include "exec/checkpoint.h"
 #include "exec/comm.h"
 #include "exec/device.h"

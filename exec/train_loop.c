@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "core/rate.h"
 #include "exec/clock.h"
 

@@ -8,8 +8,8 @@
  * schedule's and nobody else's.  Issuing runs ahead: up to walk_depth() iterations are in flight.
  */
 
-#include "core/schedule.h"
-#include "core/trace.h"
+#include "core/backend/trace.h"
+#include "core/schedule/schedule.h"
 #include "exec/comm.h"
 #include "exec/device.h"
 #include "exec/packing.h"

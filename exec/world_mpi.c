@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 #ifdef __SANITIZE_ADDRESS__
 /* Open MPI leaks, from plugins that are gone when the sanitizer looks for their names: no list of

@@ -4,7 +4,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "exec/plane.h"
 #include "exec/socket_link.h"
 #include "exec/socket_meet.h"

@@ -4,7 +4,7 @@
  * What the builders of networks share.  Private to models/.
  */
 
-#include "core/model.h"
+#include "core/schedule/model.h"
 
 /** Append @layer to @model under a formatted name.  @return its output shape. */
 struct shape build_layer(struct model *model, const char *block, const char *role,

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "models/build.h"
 
 const char *const network_names[] = {

@@ -11,8 +11,8 @@
  * toy: three convolutions with batch norm and a linear layer, for tests and teaching.
  */
 
-#include "core/err.h"
-#include "core/model.h"
+#include "core/base/err.h"
+#include "core/schedule/model.h"
 
 /** The names, NULL-terminated. */
 extern const char *const network_names[];

@@ -4,7 +4,7 @@
  * SimGrid's one engine of this process: its settings and its platform.
  */
 
-#include "core/err.h"
+#include "core/base/err.h"
 #include "sim/fold.h"
 
 /** Start SimGrid with the platform of @traffic folded by @fold.  Once per process; SimGrid aborts

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 /* Source: the finaliser of SplitMix64. */
 static uint64_t mix(uint64_t hash, uint64_t value)

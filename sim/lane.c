@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "sim/platform_xml.h"
 
 /* A class and a relation meet in a host and in a queue of messages to that class. */

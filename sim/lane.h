@@ -9,7 +9,7 @@
  * and its receiver have both entered the round.
  */
 
-#include "core/backend.h"
+#include "core/backend/backend.h"
 #include "sim/fold.h"
 
 /** What the actors walk.  All pointers are borrowed. */

@@ -17,7 +17,7 @@
  * actors pay it (see lane.h).
  */
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "sim/fold.h"
 
 /** Simulated bytes per byte.  SimGrid counts whole bytes; scaled sizes and bandwidths keep

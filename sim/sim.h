@@ -14,7 +14,7 @@
  * no two ranks are alike is a full run and named so.  GRAIN_COARSE is taken by name only.
  */
 
-#include "core/backend.h"
+#include "core/backend/backend.h"
 
 /** The name is "sim". */
 extern const struct backend backend_sim;

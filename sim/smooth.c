@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 /* One flow over one link. */
 struct crossing {

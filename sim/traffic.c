@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 static struct relation find_peers(const struct schedule *schedule, int32_t step, int32_t pattern)
 {

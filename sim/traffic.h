@@ -10,8 +10,8 @@
  * and rank enough to match them.
  */
 
-#include "core/fabric.h"
-#include "core/schedule.h"
+#include "core/network/fabric.h"
+#include "core/schedule/schedule.h"
 
 /** One way for ranks to exchange messages: each sends to at most one and receives from at most one.
  * All arrays are owned by the traffic. */

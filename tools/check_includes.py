@@ -20,8 +20,8 @@ MAY = {
 MAY_NOT = {"exec/cpu/": ("exec/cuda/",), "exec/cuda/": ("exec/cpu/",)}
 # Library header -> the files that may include it.  Anything not named here is free (libc, POSIX).
 OWNERS = {
-    "libfyaml.h": ("core/yaml.c",),
-    "jansson.h": ("core/json.c",),
+    "libfyaml.h": ("core/config/yaml.c",),
+    "jansson.h": ("core/base/json.c",),
     "sha2.h": ("core/", "exec/checksum.c"),
     "xxhash.h": ("exec/checksum.c", "exec/input/hash.c"),
     "jpeglib.h": ("exec/input/jpeg.c", "tests/input/", "tests/cuda/fake_nvjpeg.c"),

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "exec/cpu/comm_mpi_library.h"
 #include "exec/cpu/comm_mpi_rounds.h"
 #include "exec/cpu/stream.h"

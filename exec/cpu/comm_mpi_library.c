@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "exec/half.h"
 #include "exec/world.h"
 #include "exec/world_mpi.h"

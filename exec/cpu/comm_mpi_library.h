@@ -7,7 +7,7 @@
 #include <mpi.h>
 #include <stdint.h>
 
-#include "core/model.h"
+#include "core/schedule/model.h"
 
 /** Memory and operations that calls use one after the other.  Start from {0}. */
 struct library_memory {

@@ -11,8 +11,8 @@
  * ("narrowed"), sums and results are fp32, as is everything else.
  */
 
-#include "core/err.h"
-#include "core/model.h"
+#include "core/base/err.h"
+#include "core/schedule/model.h"
 #include "exec/cpu/device_dnnl_engine.h"
 
 /** Where the arrays of a layer lie. */

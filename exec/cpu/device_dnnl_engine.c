@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 void engine_must(dnnl_status_t status, const char *what, const char *file, int line)
 {

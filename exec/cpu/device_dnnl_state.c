@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 enum { BLOCK = 16 }; /* channels: what oneDNN's kernels for AVX-512 and AVX2 run fastest with */
 

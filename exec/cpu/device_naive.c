@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "exec/cpu/device_copy.h"
 #include "exec/cpu/ops_naive.h"
 #include "exec/cpu/stream.h"

@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#include "core/model.h"
+#include "core/schedule/model.h"
 
 /** y = w * x + bias, of a convolution or linear layer. */
 void naive_forward(const struct layer *layer, int32_t batch, const float *x, const float *w,

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "exec/world.h"
 
 struct command {

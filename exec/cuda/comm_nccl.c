@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "exec/cuda/comm_nccl_watch.h"
 #include "exec/cuda/gpu.h"
 #include "exec/cuda/stream_cuda.h"

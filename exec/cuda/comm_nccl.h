@@ -5,9 +5,9 @@
  *
  * One communicator for the job; where the grid has several rows and several columns also one for
  * this rank's row and one for its column, split from it.  A row is made of consecutive ranks
- * (core/grid.h), and those who start ranks fill one machine after the other: so a row lies within
- * a machine, on NVLink, where the ranks of a machine are a multiple of the columns.  Where they are
- * not, rank 0 says so on stderr.
+ * (core/collective/grid.h), and those who start ranks fill one machine after the other: so a row
+ * lies within a machine, on NVLink, where the ranks of a machine are a multiple of the columns.
+ * Where they are not, rank 0 says so on stderr.
  *
  * Everything happens in place in the flat gradients.  A reduce-scatter leaves rank i of a row the
  * mean of block i, of elements / columns numbers, which begin on 128 bytes: buckets are packed that

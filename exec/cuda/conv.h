@@ -24,8 +24,8 @@
 
 #include <cuda_runtime_api.h>
 
-#include "core/err.h"
-#include "core/model.h"
+#include "core/base/err.h"
+#include "core/schedule/model.h"
 
 /** What to compute.  Where batch norm and ReLU are applied, the convolution's input is not x but
  * max(x * scale + shift, 0), per channel, which is never written; its padding is 0 all the same.
@@ -90,8 +90,8 @@ void conv_close(struct conv_library *library);
 
 /** The plan for @op on @shape: from memory, the cache file, or found now, which takes up to seconds
  * and needs memory of the device for the operands and a workspace of up to MEMORY_WORKSPACE_LIMIT
- * (core/memory.h); all of it is free again afterwards.  The plan has run once, so it may be
- * captured at once.
+ * (core/schedule/memory.h); all of it is free again afterwards.  The plan has run once, so it may
+ * be captured at once.
  * @return NULL and nothing in @err: the library has no engine for it, use another op; NULL and an
  * entry (exit code 69): it failed. */
 const struct conv_plan *conv_plan(struct conv_library *library, enum conv_op op,

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "exec/file.h"
 
 const char *const conv_op_names[] = {"forward",

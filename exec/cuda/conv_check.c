@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "exec/half.h"
 
 bool conv_sums(enum conv_op op)

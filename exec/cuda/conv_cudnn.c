@@ -8,8 +8,8 @@
 
 #include <cudnn.h>
 
-#include "core/base.h"
-#include "core/memory.h"
+#include "core/base/base.h"
+#include "core/schedule/memory.h"
 #include "exec/cuda/conv_cache.h"
 #include "exec/cuda/conv_cudnn_engine.h"
 #include "exec/cuda/conv_cudnn_graph.h"

@@ -12,7 +12,7 @@
 
 #include <cudnn.h>
 
-#include "core/err.h"
+#include "core/base/err.h"
 #include "exec/cuda/conv.h"
 
 /** What graphs and engines are for: a device that is here, or the description of one. */

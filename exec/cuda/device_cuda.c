@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "exec/cuda/check.h"
 #include "exec/cuda/device_cuda_pass.h"
 #include "exec/cuda/device_cuda_weights.h"

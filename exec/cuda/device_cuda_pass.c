@@ -2,7 +2,7 @@
 
 #include <assert.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 /* The value of a layer.  One that is not written while training is written in inference, to where
  * its gradient would lie. */

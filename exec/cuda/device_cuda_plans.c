@@ -2,7 +2,7 @@
 
 #include <stddef.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "exec/cuda/stream_cuda.h"
 
 /* ---- finding ---- */

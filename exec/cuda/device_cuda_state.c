@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "exec/cuda/check.h"
 #include "exec/cuda/device_cuda_plans.h"
 #include "exec/cuda/device_cuda_weights.h"

@@ -19,8 +19,8 @@
 
 #include <cuda_runtime_api.h>
 
-#include "core/err.h"
-#include "core/model.h"
+#include "core/base/err.h"
+#include "core/schedule/model.h"
 #include "exec/device.h"
 
 enum { FEED_AHEAD = PICTURE_AHEAD };

@@ -4,7 +4,7 @@
  * Which GPU is this rank's.
  */
 
-#include "core/err.h"
+#include "core/base/err.h"
 
 /** Let the calling thread work on the GPU of this rank: of those that are visible
  * (CUDA_VISIBLE_DEVICES) the one with its number among the ranks of the machine, counted round.

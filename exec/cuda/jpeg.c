@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "exec/cuda/check.h"
 #include "exec/cuda/nvjpeg.h"
 

@@ -17,7 +17,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "core/err.h"
+#include "core/base/err.h"
 
 /** A decoder; one thread at a time, on the device that was current when it was opened. */
 struct jpeg_gpu;

@@ -19,7 +19,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "core/model.h"
+#include "core/schedule/model.h"
 #include "exec/crop.h"
 
 #ifdef __cplusplus
@@ -125,7 +125,8 @@ void kernel_bias(cudaStream_t stream, enum dtype type, int64_t rows, int32_t cha
 void kernel_bias_backward(cudaStream_t stream, enum dtype type, int64_t rows, int32_t channels,
                           const void *dy, float *partial, float *gradient);
 
-/** A pool as @layer says (core/model.h; average pools are adaptive), on @channels padded channels;
+/** A pool as @layer says (core/schedule/model.h; average pools are adaptive), on @channels padded
+ * channels;
  * @winner (batch, out height, out width, channels) is written by maximum pools: the place in the
  * window, row by row, of the first maximum. */
 void kernel_pool(cudaStream_t stream, enum dtype type, const struct layer *layer, int32_t batch,

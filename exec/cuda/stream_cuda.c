@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "exec/cuda/check.h"
 
 struct stream {

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "exec/input/file.h"
 #include "exec/input/reader.h"
 

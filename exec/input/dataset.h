@@ -24,9 +24,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/base.h"
-#include "core/err.h"
-#include "core/source.h"
+#include "core/base/base.h"
+#include "core/base/err.h"
+#include "core/scenario/source.h"
 #include "exec/crop.h"
 
 /** Which part of the data. */

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 int file_open(struct file *file, const char *path, struct err *err)
 {

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "core/err.h"
+#include "core/base/err.h"
 #include "exec/input/scratch.h"
 
 /** A regular file, open for reading. */

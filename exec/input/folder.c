@@ -7,7 +7,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "exec/input/catalog.h"
 #include "exec/input/file.h"
 

@@ -8,7 +8,7 @@
 #include <jerror.h>
 #include <jpeglib.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 struct decoder {
     struct jpeg_decompress_struct jpeg;

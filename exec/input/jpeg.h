@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/err.h"
+#include "core/base/err.h"
 #include "exec/input/picture.h"
 #include "exec/input/scratch.h"
 

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 static int fail(const struct output *output, int32_t code, const char *what, struct err *err)
 {

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "core/err.h"
+#include "core/base/err.h"
 
 /** A file being written.  Start from {0}; end with output_finish() or output_discard(). */
 struct output {

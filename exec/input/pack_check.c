@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "exec/input/pack_file.h"
 
 struct pack_summary pack_summarise(const struct pack_header *header, const struct pack_entry *entry,

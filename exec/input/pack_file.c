@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "exec/input/hash.h"
 
 static int64_t entries_size(const struct pack_header *header)

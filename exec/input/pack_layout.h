@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#include "core/err.h"
+#include "core/base/err.h"
 
 enum {
     PACK_VERSION = 1,

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "exec/input/catalog.h"
 #include "exec/input/hash.h"
 #include "exec/input/jpeg.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 /* Takes ownership of @path. */
 static int add(struct pattern *list, char *path, struct err *err)

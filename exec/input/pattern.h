@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "core/err.h"
+#include "core/base/err.h"
 
 /** Paths.  Start from {0}; release with pattern_release(). */
 struct pattern {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 #define MEAN(x) ((float)(255 * (x)))
 #define TINT(r, g, b, dr, dg, db)                                                                  \

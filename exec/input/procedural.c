@@ -1,7 +1,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "exec/input/reader.h"
 
 /* A grating with a solid shape before it: the class says the grating's orientation and whether the

@@ -1,6 +1,6 @@
 #include <stdlib.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "exec/input/pack_file.h"
 #include "exec/input/reader.h"
 

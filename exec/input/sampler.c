@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <math.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 enum { ROUNDS = 8 };
 

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "exec/input/jpeg.h"
 
 void *buffer_reserve(struct buffer *buffer, int64_t size)

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "exec/input/catalog.h"
 #include "exec/input/pattern.h"
 #include "exec/input/tar.h"

@@ -6,8 +6,8 @@
 
 #include <stdint.h>
 
-#include "core/base.h"
-#include "core/err.h"
+#include "core/base/base.h"
+#include "core/base/err.h"
 #include "exec/input/file.h"
 
 /** A walk over a tar file.  Start from {.file = ...}; release with tar_release(). */

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 enum { TRIALS = 10 };
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "exec/half.h"
 
 static size_t size_of(const struct array *array)

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "core/model.h"
+#include "core/schedule/model.h"
 
 /** An array. */
 struct array {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "exec/half.h"
 
 static int64_t elements_in(const struct conv_shape *s)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "tests/cuda/conv_loops.h"
 #include "tests/cuda/fake_runtime.h"
 

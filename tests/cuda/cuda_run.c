@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "exec/cuda/device_cuda.h"
 #include "exec/half.h"
 #include "models/networks.h"

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "exec/half.h"
 #include "tests/cuda/fake_nccl_inner.h"
 #include "tests/cuda/fake_runtime.h"

@@ -18,8 +18,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/base.h"
-#include "core/iteration.h"
+#include "core/base/base.h"
+#include "core/schedule/iteration.h"
 #include "exec/cuda/check.h"
 #include "exec/cuda/comm_nccl.h"
 #include "exec/cuda/stream_cuda.h"

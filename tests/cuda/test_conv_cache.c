@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "exec/cuda/conv_cache.h"
 #include "exec/file.h"
 

@@ -7,8 +7,8 @@
 
 #include <stdio.h>
 
-#include "core/base.h"
-#include "core/memory.h"
+#include "core/base/base.h"
+#include "core/schedule/memory.h"
 #include "exec/cuda/conv_cudnn_engine.h"
 #include "exec/cuda/conv_cudnn_graph.h"
 #include "models/networks.h"

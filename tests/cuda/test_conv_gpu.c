@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "exec/cuda/conv_check.h"
 #include "exec/half.h"
 #include "tests/cuda/conv_loops.h"

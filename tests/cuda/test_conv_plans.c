@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <sys/wait.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "exec/cuda/conv_check.h"
 #include "tests/cuda/conv_loops.h"
 #include "tests/cuda/conv_operands.h"

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "exec/cpu/device_naive.h"
 #include "exec/cuda/device_cuda.h"
 #include "models/networks.h"

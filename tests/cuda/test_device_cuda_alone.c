@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "core/base.h"
-#include "core/memory.h"
+#include "core/base/base.h"
+#include "core/schedule/memory.h"
 #include "exec/cuda/check.h"
 #include "exec/cuda/device_cuda.h"
 #include "models/networks.h"
@@ -229,9 +229,9 @@ static void a_machine_without_a_gpu_is_told_with_a_way_out(void **state)
     model_free(model);
 }
 
-/* The plan of core/memory.h knows neither bit masks (6 % of activations) nor what images take while
- * they are converted and padded from 3 to 8 channels; but it counts the values of projections'
- * batch norms, which the device never writes. */
+/* The plan of core/schedule/memory.h knows neither bit masks (6 % of activations) nor what images
+ * take while they are converted and padded from 3 to 8 channels; but it counts the values of
+ * projections' batch norms, which the device never writes. */
 static void never_asked(void *context, uint8_t *pixels, struct crop *crop, int32_t *label)
 {
     (void)context, (void)pixels, (void)crop, (void)label;

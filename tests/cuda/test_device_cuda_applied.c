@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "core/base.h"
-#include "core/memory.h"
+#include "core/base/base.h"
+#include "core/schedule/memory.h"
 #include "exec/cuda/device_cuda.h"
 #include "models/networks.h"
 #include "tests/cuda/conv_naive.h"
@@ -76,7 +76,7 @@ static struct seen step(struct device_run_job job, struct way way)
     return seen;
 }
 
-/* What core/memory.h says of values that need not be written. */
+/* What core/schedule/memory.h says of values that need not be written. */
 static int64_t planned(const struct model *model, int64_t images)
 {
     const struct scenario scenario = {.model = {.compute = DTYPE_FP16, .gradients = DTYPE_FP16}};

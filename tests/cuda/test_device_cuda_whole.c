@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "core/iteration.h"
+#include "core/schedule/iteration.h"
 #include "exec/cuda/device_cuda.h"
 #include "exec/walk.h"
 #include "tests/cuda/cuda_run.h"

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "tests/cuda/array.h"
 
 /* The shift makes up for what rounding does to the scale: the mean of y is right to a rounding of

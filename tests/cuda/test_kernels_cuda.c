@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "tests/cuda/array.h"
 #include "tests/cuda/emulate_order.h"
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "exec/cpu/ops_naive.h"
 #include "exec/input/picture.h"
 #include "exec/input/scratch.h"

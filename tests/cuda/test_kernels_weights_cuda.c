@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "exec/half.h"
 #include "exec/optimizer.h"
 #include "tests/cuda/array.h"

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/iteration.h"
+#include "core/schedule/iteration.h"
 #include "exec/cuda/comm_nccl.h"
 #include "exec/cuda/device_cuda.h"
 #include "exec/train.h"

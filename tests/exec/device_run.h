@@ -2,7 +2,7 @@
 
 /** @file
  * One device and one network for tests: iterations on fixed batches, without MPI and without a
- * schedule, step after step as core/iteration.h orders them.
+ * schedule, step after step as core/schedule/iteration.h orders them.
  */
 
 #include "exec/device.h"

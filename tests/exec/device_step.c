@@ -26,7 +26,7 @@
 #include <oneapi/dnnl/dnnl.h>
 #endif
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "exec/devices.h"
 #include "models/networks.h"
 #include "tests/exec/device_run.h"

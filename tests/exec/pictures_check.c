@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/iteration.h"
+#include "core/schedule/iteration.h"
 #include "exec/cpu/device_naive.h"
 #include "exec/devices.h"
 #include "exec/input/jpeg.h"

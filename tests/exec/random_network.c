@@ -3,7 +3,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 /* Draws numbers one after the other. */
 struct dice {

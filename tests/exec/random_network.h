@@ -4,7 +4,7 @@
  * Small networks of every shape that devices must run, for tests.
  */
 
-#include "core/model.h"
+#include "core/schedule/model.h"
 
 /** A network that follows from @seed: plain convolutions, residual blocks with and without a
  * projection, pools, a linear layer or two; every third in odd numbers of channels, which no block

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "exec/replay.h"
 #include "exec/world.h"
 #include "models/networks.h"

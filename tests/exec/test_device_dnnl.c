@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "exec/cpu/device_dnnl.h"
 #include "exec/cpu/device_dnnl_state.h"
 #include "exec/cpu/device_naive.h"

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 enum { ALL = 1 << 16, RANDOM = 400000 };
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 static float *random_floats(int64_t count, uint64_t seed)
 {

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 /* Small whole numbers: every sum below is exact in fp32, so results are compared with ==. */
 static float *whole_numbers(int64_t count, uint64_t seed)

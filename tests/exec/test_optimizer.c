@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 /* A network of four tensors of awkward sizes, the largest of several blocks, not in the order in
  * which they lie in memory. */

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "core/iteration.h"
+#include "core/schedule/iteration.h"
 #include "models/networks.h"
 
 enum { ALIGNMENT = 64 };

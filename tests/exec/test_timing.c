@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "core/iteration.h"
+#include "core/schedule/iteration.h"
 #include "exec/cpu/device_naive.h"
 #include "exec/cpu/stream.h"
 #include "exec/devices.h"

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/iteration.h"
+#include "core/schedule/iteration.h"
 #include "exec/cpu/comm_mpi.h"
 #include "exec/cpu/device_naive.h"
 #include "exec/input/input.h"

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "exec/clock.h"
 #include "exec/world.h"
 #include "tests/exec/world_exchange.h"

@@ -1,6 +1,6 @@
 #include <stdlib.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "exec/cpu/comm_mpi.h"
 #include "exec/cpu/stream.h"
 #include "exec/world.h"

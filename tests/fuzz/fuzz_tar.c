@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 #include "exec/input/catalog.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/json.h"
+#include "core/base/json.h"
 #include "exec/cuda/check.h"
 #include "exec/cuda/feed.h"
 #include "exec/cuda/jpeg.h"

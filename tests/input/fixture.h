@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "core/base.h"
-#include "core/err.h"
+#include "core/base/base.h"
+#include "core/base/err.h"
 
 /** A new folder, as the state of a test; for cmocka's setup. */
 int fixture_setup(void **state);

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 /* Whether one epoch has every index once. */
 static void check_epoch(uint64_t seed, int64_t count, uint64_t epoch)

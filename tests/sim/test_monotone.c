@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/platform.h"
+#include "core/platform/platform.h"
 #include "tests/sim/world.h"
 
 /* Does a better number never make a step longer?  Where every message has its links to itself, it

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "core/backend.h"
+#include "core/backend/backend.h"
 
 /** Fail unless @value is within @relative of @expected. */
 void assert_near(double value, double expected, double relative);

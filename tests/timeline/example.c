@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "core/timeline.h"
+#include "core/report/timeline.h"
 
 static struct schedule *build_schedule(struct err *err)
 {

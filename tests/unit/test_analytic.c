@@ -1,4 +1,4 @@
-#include "core/backend.h"
+#include "core/backend/backend.h"
 
 #include <math.h>
 #include <setjmp.h>

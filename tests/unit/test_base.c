@@ -1,4 +1,4 @@
-#include "core/base.h"
+#include "core/base/base.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "core/err.h"
+#include "core/base/err.h"
 
 static void allocated_memory_is_zero_and_grown_memory_keeps_its_content(void **state)
 {

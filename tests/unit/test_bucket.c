@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "core/bucket.h"
+#include "core/schedule/bucket.h"
 #include "models/networks.h"
 
 enum { ALL = 51114064 /* gradients of ResNet-50 in fp16 [bytes] */, MIB = 1048576 };

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "core/base.h"
-#include "core/collective.h"
+#include "core/base/base.h"
+#include "core/collective/collective.h"
 
 enum { LARGEST_RANKS = 17, LARGEST_COLUMNS = 7, LARGEST_ROWS = 5 };
 

@@ -1,4 +1,4 @@
-#include "core/cost.h"
+#include "core/backend/cost.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

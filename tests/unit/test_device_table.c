@@ -1,9 +1,10 @@
 /** @file
- * Tests of core/device_table.h: what was measured goes before the roofline, exactly where it was
- * measured and monotonely between; classes come next; a file that contradicts itself is refused.
+ * Tests of core/platform/device_table.h: what was measured goes before the roofline, exactly where
+ * it was measured and monotonely between; classes come next; a file that contradicts itself is
+ * refused.
  */
 
-#include "core/device_table.h"
+#include "core/platform/device_table.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,8 +16,8 @@
 
 #include <cmocka.h>
 
-#include "core/cost.h"
-#include "core/iteration.h"
+#include "core/backend/cost.h"
+#include "core/schedule/iteration.h"
 #include "models/networks.h"
 
 #define HEAD                                                                                       \

@@ -1,4 +1,4 @@
-#include "core/fabric.h"
+#include "core/network/fabric.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "core/platform.h"
+#include "core/platform/platform.h"
 
 static struct platform *read_platform(const char *name)
 {

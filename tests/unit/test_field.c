@@ -1,4 +1,4 @@
-#include "core/field.h"
+#include "core/config/field.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 struct stop {
     char *name;

@@ -1,4 +1,4 @@
-#include "core/floor.h"
+#include "core/backend/floor.h"
 
 #include <math.h>
 #include <setjmp.h>

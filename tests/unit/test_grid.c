@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "core/grid.h"
+#include "core/collective/grid.h"
 
 enum { LARGEST_COLUMNS = 7, LARGEST_ROWS = 5 };
 

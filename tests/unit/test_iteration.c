@@ -1,4 +1,4 @@
-#include "core/iteration.h"
+#include "core/schedule/iteration.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "core/memory.h"
+#include "core/schedule/memory.h"
 #include "models/networks.h"
 
 static struct scenario half_precision(void)

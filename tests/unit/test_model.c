@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "core/base.h"
-#include "core/model.h"
+#include "core/base/base.h"
+#include "core/schedule/model.h"
 #include "models/networks.h"
 
 enum { FP16 = 2, COLUMN_LIMIT = 64, ROWS = 109 };

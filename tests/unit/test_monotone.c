@@ -1,4 +1,4 @@
-#include "core/backend.h"
+#include "core/backend/backend.h"
 
 #include <dirent.h>
 #include <math.h>
@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "core/iteration.h"
+#include "core/schedule/iteration.h"
 #include "models/networks.h"
 
 /* What is better never makes a step longer: on every platform there is, under every algorithm, in

@@ -2,7 +2,7 @@
  * NCCL's choice: latencies and bandwidths added up by hand, and what must hold for every world.
  */
 
-#include "core/nccl.h"
+#include "core/network/nccl.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,5 +1,6 @@
 /** @file
- * Tests of the noise in core/backend.h: how much longer compute takes, by rank and iteration.
+ * Tests of the noise in core/backend/backend.h: how much longer compute takes, by rank and
+ * iteration.
  */
 
 #include <math.h>
@@ -10,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "core/backend.h"
+#include "core/backend/backend.h"
 
 static void assert_near(double value, double expected, double relative)
 {

@@ -1,4 +1,4 @@
-#include "core/phase.h"
+#include "core/scenario/phase.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

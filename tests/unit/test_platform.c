@@ -1,4 +1,4 @@
-#include "core/platform.h"
+#include "core/platform/platform.h"
 
 #include <dirent.h>
 #include <math.h>

@@ -1,4 +1,4 @@
-#include "core/report.h"
+#include "core/report/report.h"
 
 #include <math.h>
 #include <setjmp.h>

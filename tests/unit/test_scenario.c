@@ -1,4 +1,4 @@
-#include "core/scenario.h"
+#include "core/scenario/scenario.h"
 
 #include <dirent.h>
 #include <setjmp.h>
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 #define MODEL    "version: 1\nmodel: {network: resnet50}\n"
 #define CLUSTER  "cluster: {platform: abci, nodes: 4, devices_per_node: 4}\n"

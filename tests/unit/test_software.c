@@ -1,5 +1,5 @@
 /** @file
- * Tests of core/software.h: profiles are read, found and applied to a device.
+ * Tests of core/platform/software.h: profiles are read, found and applied to a device.
  */
 
 #include <setjmp.h>
@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "core/software.h"
+#include "core/platform/software.h"
 
 #define HEAD                                                                                       \
     "version: 1\nname: test\ndescription: a profile\nnccl: 204\n"                                  \

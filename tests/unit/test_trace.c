@@ -1,4 +1,4 @@
-#include "core/trace.h"
+#include "core/backend/trace.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 static struct trace example(void)
 {

@@ -1,4 +1,4 @@
-#include "core/unit.h"
+#include "core/base/unit.h"
 
 #include <math.h>
 #include <regex.h>

@@ -1,4 +1,4 @@
-#include "core/wiring.h"
+#include "core/network/wiring.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-#include "core/yaml.h"
+#include "core/config/yaml.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "core/base.h"
+#include "core/base/base.h"
 
 static struct document *read_text(const char *text)
 {

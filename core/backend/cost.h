@@ -1,0 +1,26 @@
+#pragma once
+
+/** @file
+ * Seconds for a step on a device: a roofline with a cost per kernel.
+ *
+ * seconds = kernels * overhead + max(flops / (peak * math efficiency),
+ *                                    bytes / (bandwidth * memory efficiency))
+ *           + exchanges * COST_NORM_EXCHANGE.
+ * The efficiencies are those of the step's class where the device file has them, and a step of a
+ * shape that was measured takes what was measured (core/platform/device_table.h) plus the
+ * exchanges. Monotone: more work or a slower device never takes less time.
+ */
+
+#include "core/platform/platform.h"
+#include "core/schedule/schedule.h"
+
+/** Seconds for one exchange of batch norm's sums between two devices of a node: a few KiB, written
+ * to the other's memory, made visible, and waited for, as NCCL's protocol Simple does.
+ * Source: NCCL 2.28.9 src/graph/tuning.cc, a ring's hop over NVLink. */
+#define COST_NORM_EXCHANGE 3.4e-6
+
+/** Duration of a STEP_COMPUTE on @device [s]. */
+double cost_compute(const struct device *device, const struct step *step);
+
+/** Duration of a STEP_INPUT: images / (workers * rate) [s]; 0 when workers is 0. */
+double cost_input(const struct step *step, int64_t workers, double rate);

@@ -1,0 +1,269 @@
+#include "core/backend/floor.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { EXIT_INTERNAL = 70 };
+static const double slack = 1e-9;
+
+/* What collectives cost at least. */
+struct bounds {
+    double *latency; /* (ranks) [s] of the rounds of each rank, one after the other */
+    double *load;    /* (links) [s] each link is busy */
+    int64_t rounds;
+};
+
+static struct bounds bounds_new(const struct fabric *fabric)
+{
+    return (struct bounds){.latency = base_alloc(fabric->ranks, sizeof(double)),
+                           .load = base_alloc(fabric->link_count, sizeof(double))};
+}
+
+static void bounds_release(struct bounds *bounds)
+{
+    free(bounds->latency);
+    free(bounds->load);
+}
+
+static void bounds_add(struct bounds *sum, const struct bounds *other, const struct fabric *fabric)
+{
+    for (int32_t rank = 0; rank < fabric->ranks; rank++)
+        sum->latency[rank] += other->latency[rank];
+    for (int32_t link = 0; link < fabric->link_count; link++)
+        sum->load[link] += other->load[link];
+    sum->rounds += other->rounds;
+}
+
+/* Lay @rounds rounds of pattern @pattern, in which each rank sends @bytes altogether, on their
+ * routes. */
+static void lay_pattern(struct bounds *bounds, const struct fabric *fabric,
+                        const struct schedule *schedule, int32_t step, int32_t pattern,
+                        int32_t rounds, double bytes)
+{
+    double *pay = base_alloc(fabric->ranks, sizeof(*pay));
+    for (int32_t rank = 0; rank < fabric->ranks; rank++) {
+        int32_t to = schedule_send_peer(schedule, step, rank, pattern);
+        if (to < 0)
+            continue;
+        struct route route = fabric_route(fabric, rank, to);
+        pay[rank] = fmax(pay[rank], route.latency);
+        pay[to] = fmax(pay[to], route.latency);
+        for (int32_t i = 0; i < route.count; i++)
+            bounds->load[route.link[i]] += bytes / fabric->link[route.link[i]].bandwidth;
+    }
+    for (int32_t rank = 0; rank < fabric->ranks; rank++)
+        bounds->latency[rank] += rounds * pay[rank];
+    free(pay);
+}
+
+/* However NCCL moves them, all bytes pass what is narrowest: the links of a node or its network
+ * cards. */
+static void lay_nccl(struct bounds *bounds, const struct fabric *fabric, double bytes)
+{
+    const struct nccl_world *world = &fabric->nccl;
+    bool between = world->nodes > 1 && world->inter_bandwidth < world->intra_bandwidth;
+    int32_t tier = between ? fabric->nic_tier : 0;
+    for (int32_t link = 0; link < fabric->link_count; link++)
+        if (fabric->link[link].tier == tier)
+            bounds->load[link] +=
+                bytes / (between ? world->inter_bandwidth : world->intra_bandwidth);
+}
+
+static struct bounds bounds_build(const struct fabric *fabric, const struct schedule *schedule,
+                                  int32_t step)
+{
+    struct collective c = schedule_collective(schedule, step);
+    struct bounds bounds = bounds_new(fabric);
+    if (c.algorithm == ALGORITHM_NCCL) {
+        lay_nccl(&bounds, fabric, (double)c.elements);
+        return bounds;
+    }
+    bounds.rounds = collective_rounds(&c);
+    int32_t patterns = bounds.rounds > 0 ? collective_pattern_count(&c) : 0;
+    int32_t *rounds = base_alloc(patterns, sizeof(*rounds));
+    double *bytes = base_alloc(patterns, sizeof(*bytes));
+    for (int32_t round = 0; round < bounds.rounds; round++) {
+        int32_t pattern = collective_pattern(&c, round);
+        rounds[pattern]++;
+        bytes[pattern] += collective_share(&c, round) * (double)c.elements;
+    }
+    for (int32_t i = 0; i < patterns; i++)
+        lay_pattern(&bounds, fabric, schedule, step, i, rounds[i], bytes[i]);
+    free(bytes);
+    free(rounds);
+    return bounds;
+}
+
+/* The bounds of every collective (step_count), shared by equal ones. */
+static struct bounds *bounds_list(const struct fabric *fabric, const struct schedule *schedule)
+{
+    struct bounds *list = base_alloc(schedule->step_count, sizeof(*list));
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        if (schedule->step[id].kind != STEP_COLLECTIVE)
+            continue;
+        int32_t like = schedule_first_like(schedule, id);
+        list[id] = like < id ? list[like] : bounds_build(fabric, schedule, id);
+    }
+    return list;
+}
+
+static void bounds_list_free(struct bounds *list, const struct schedule *schedule)
+{
+    for (int32_t id = 0; id < schedule->step_count; id++)
+        if (schedule->step[id].kind == STEP_COLLECTIVE && schedule_first_like(schedule, id) == id)
+            bounds_release(&list[id]);
+    free(list);
+}
+
+static int32_t largest(const double *value, int32_t count)
+{
+    int32_t index = 0;
+    for (int32_t i = 1; i < count; i++)
+        if (value[index] < value[i])
+            index = i;
+    return index;
+}
+
+static struct floor latency_floor(const struct bounds *bounds, int32_t rank)
+{
+    struct floor floor = {.seconds = bounds->latency[rank], .tier = -1};
+    snprintf(floor.what, sizeof(floor.what), "latency of %" PRId64 " rounds", bounds->rounds);
+    return floor;
+}
+
+static struct floor bounds_floor(const struct bounds *bounds, const struct fabric *fabric)
+{
+    struct floor floor = latency_floor(bounds, largest(bounds->latency, fabric->ranks));
+    if (fabric->link_count == 0)
+        return floor;
+    int32_t busiest = largest(bounds->load, fabric->link_count);
+    floor.tier = fabric->link[busiest].tier;
+    if (floor.seconds < bounds->load[busiest]) {
+        floor.seconds = bounds->load[busiest];
+        snprintf(floor.what, sizeof(floor.what), "bytes over %s", fabric->tier_name[floor.tier]);
+    }
+    return floor;
+}
+
+struct floor floor_collective(const struct fabric *fabric, const struct schedule *schedule,
+                              int32_t step)
+{
+    struct bounds bounds = bounds_build(fabric, schedule, step);
+    struct floor floor = bounds_floor(&bounds, fabric);
+    bounds_release(&bounds);
+    return floor;
+}
+
+/* The floor of all collectives of an iteration.  A lane of collectives runs one after the other on
+ * a rank, and a link carries the bytes of all: sums over one rank, or over one link, are sound;
+ * a sum of each collective's slowest rank or link is not, as ranks may run apart. */
+static struct floor communication_floor(const struct fabric *fabric,
+                                        const struct schedule *schedule, const struct bounds *list)
+{
+    struct floor floor = {.tier = -1};
+    struct bounds all = bounds_new(fabric);
+    for (enum lane lane = LANE_ROW; lane <= LANE_COLUMN; lane++) {
+        for (int32_t rank = 0; rank < fabric->ranks; rank++)
+            all.latency[rank] = 0;
+        all.rounds = 0;
+        for (int32_t id = 0; id < schedule->step_count; id++)
+            if (schedule->step[id].lane == lane)
+                bounds_add(&all, &list[id], fabric);
+        struct floor lane_floor = bounds_floor(&all, fabric);
+        if (floor.seconds < lane_floor.seconds)
+            floor = lane_floor;
+    }
+    bounds_release(&all);
+    return floor;
+}
+
+/* How much faster than without noise the last iteration may have computed. */
+static double fastest_factor(const struct run *run)
+{
+    double factor = 1;
+    for (int32_t rank = 0; rank < run->fabric->ranks && run->noise.compute_cv > 0; rank++)
+        factor = fmin(factor, noise_factor(&run->noise, rank, run->iterations - 1));
+    return factor;
+}
+
+/* The floor of the compute or input lane. */
+static struct floor local_floor(const struct run *run, const struct schedule *schedule,
+                                enum lane lane)
+{
+    struct floor floor = {.tier = -1};
+    snprintf(floor.what, sizeof(floor.what), "all steps of the %s lane", lane_name(lane));
+    for (int32_t id = 0; id < schedule->step_count; id++)
+        if (schedule->step[id].lane == lane)
+            floor.seconds += run_local_seconds(run, &schedule->step[id]);
+    if (run->noise.compute_cv > 0)
+        floor.seconds *= lane == LANE_COMPUTE ? fastest_factor(run) : 0;
+    return floor;
+}
+
+static struct floor iteration_floor(const struct run *run, const struct schedule *schedule,
+                                    const struct bounds *list)
+{
+    struct floor floor = local_floor(run, schedule, LANE_COMPUTE);
+    struct floor input = local_floor(run, schedule, LANE_INPUT);
+    struct floor communication = communication_floor(run->fabric, schedule, list);
+    if (floor.seconds < input.seconds)
+        floor = input;
+    if (floor.seconds < communication.seconds)
+        floor = communication;
+    return floor;
+}
+
+struct floor floor_iteration(const struct run *run, const struct schedule *schedule)
+{
+    struct bounds *list = bounds_list(run->fabric, schedule);
+    struct floor floor = iteration_floor(run, schedule, list);
+    bounds_list_free(list, schedule);
+    return floor;
+}
+
+static int refuse(struct err *err, const char *subject, double seconds, const struct floor *floor)
+{
+    return err_add_code(err, EXIT_INTERNAL,
+                        "result refused: %s took %.9g s, %.3g %% less than its floor of %.9g s "
+                        "(%s)",
+                        subject, seconds, 100 * (1 - seconds / floor->seconds), floor->seconds,
+                        floor->what);
+}
+
+static bool is_below(double seconds, const struct floor *floor)
+{
+    return seconds < floor->seconds * (1 - slack);
+}
+
+static int check_span(const struct schedule *schedule, const struct bounds *list,
+                      const struct span *span, struct err *err)
+{
+    const struct step *step = &schedule->step[span->step];
+    if (step->kind != STEP_COLLECTIVE)
+        return 0;
+    struct floor floor = latency_floor(&list[span->step], span->rank);
+    if (!is_below(span->end - span->begin, &floor))
+        return 0;
+    char *subject = base_format("\"%s\" of rank %" PRId32 " in iteration %" PRId32, step->name,
+                                span->rank, span->iteration);
+    refuse(err, subject, span->end - span->begin, &floor);
+    free(subject);
+    return -1;
+}
+
+int floor_check(const struct run *run, const struct schedule *schedule, const struct trace *trace,
+                struct err *err)
+{
+    struct bounds *list = bounds_list(run->fabric, schedule);
+    struct floor floor = iteration_floor(run, schedule, list);
+    int status = 0;
+    if (is_below(trace_step_time(trace), &floor))
+        status = refuse(err, "a step", trace_step_time(trace), &floor);
+    for (int64_t i = 0; i < trace->span_count; i++)
+        if (check_span(schedule, list, &trace->span[i], err) < 0)
+            status = -1;
+    bounds_list_free(list, schedule);
+    return status;
+}

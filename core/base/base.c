@@ -1,0 +1,166 @@
+#include "core/base/base.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static _Noreturn void out_of_memory(size_t bytes)
+{
+    fprintf(stderr, "foretrain: out of memory: cannot allocate %zu bytes\n", bytes);
+    exit(71);
+}
+
+void *base_alloc(int64_t count, size_t size)
+{
+    assert(count >= 0);
+    void *memory = calloc(count > 0 ? (size_t)count : 1, size > 0 ? size : 1);
+    if (!memory)
+        out_of_memory((size_t)count * size);
+    return memory;
+}
+
+void *base_grow(void *array, int64_t need, int64_t *capacity, size_t size)
+{
+    if (need <= *capacity && array)
+        return array;
+    int64_t room = *capacity > 0 ? *capacity : 8;
+    while (room < need)
+        room *= 2;
+    void *moved = reallocarray(array, (size_t)room, size);
+    if (!moved)
+        out_of_memory((size_t)room * size);
+    *capacity = room;
+    return moved;
+}
+
+char *base_copy(const char *text)
+{
+    if (!text)
+        return NULL;
+    size_t size = strlen(text) + 1;
+    return memcpy(base_alloc((int64_t)size, 1), text, size);
+}
+
+static char *format_list(const char *format, va_list list)
+{
+    char *text;
+    if (vasprintf(&text, format, list) < 0)
+        out_of_memory(strlen(format));
+    return text;
+}
+
+char *base_format(const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    char *text = format_list(format, list);
+    va_end(list);
+    return text;
+}
+
+void text_append(struct text *text, const char *data, int64_t count)
+{
+    text->data = base_grow(text->data, text->length + count + 1, &text->capacity, 1);
+    if (count > 0)
+        memcpy(text->data + text->length, data, (size_t)count);
+    text->length += count;
+    text->data[text->length] = '\0';
+}
+
+void text_add(struct text *text, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    char *piece = format_list(format, list);
+    va_end(list);
+    text_append(text, piece, (int64_t)strlen(piece));
+    free(piece);
+}
+
+void text_release(struct text *text)
+{
+    free(text->data);
+    *text = (struct text){0};
+}
+
+uint64_t base_hash(uint64_t seed, const void *data, size_t size)
+{
+    const unsigned char *byte = data;
+    for (size_t i = 0; i < size; i++)
+        seed = (seed ^ byte[i]) * UINT64_C(1099511628211);
+    return seed;
+}
+
+static uint64_t mix(uint64_t x)
+{
+    x += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return x ^ (x >> 31);
+}
+
+double base_uniform(uint64_t seed, uint64_t a, uint64_t b, uint64_t c)
+{
+    uint64_t bits = mix(mix(mix(mix(seed) ^ a) ^ b) ^ c);
+    return ((double)(bits >> 12) + 0.5) * 0x1p-52; /* half a step in: neither 0 nor 1 */
+}
+
+double base_normal(uint64_t seed, uint64_t a, uint64_t b, uint64_t c)
+{
+    const double two_pi = 6.283185307179586;
+    double radius = sqrt(-2 * log(base_uniform(seed, a, b, c)));
+    return radius * cos(two_pi * base_uniform(~seed, a, b, c));
+}
+
+static int32_t least(int32_t a, int32_t b, int32_t c)
+{
+    int32_t smaller = a < b ? a : b;
+    return smaller < c ? smaller : c;
+}
+
+int32_t base_edit_distance(const char *a, const char *b)
+{
+    int32_t columns = (int32_t)strlen(b) + 1;
+    int32_t *rows = base_alloc(3 * columns, sizeof(*rows)); /* of the table, used in turn */
+    int32_t *above = rows + columns, *row = rows;
+    for (int32_t j = 0; j < columns; j++)
+        row[j] = j;
+    for (int32_t i = 1; a[i - 1]; i++) {
+        int32_t *next = rows + i % 3 * columns;
+        next[0] = i;
+        for (int32_t j = 1; j < columns; j++) {
+            next[j] = least(row[j] + 1, next[j - 1] + 1, row[j - 1] + (a[i - 1] != b[j - 1]));
+            bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+            if (swapped && above[j - 2] + 1 < next[j])
+                next[j] = above[j - 2] + 1;
+        }
+        above = row;
+        row = next;
+    }
+    int32_t distance = row[columns - 1];
+    free(rows);
+    return distance;
+}
+
+const char *base_nearest(const char *word, const char *const *words)
+{
+    const int64_t longest = 64; /* no key is longer, and the cost is quadratic */
+    if ((int64_t)strnlen(word, (size_t)longest + 1) > longest)
+        return NULL;
+    int32_t limit = (int32_t)strlen(word) / 3;
+    if (limit < 1)
+        limit = 1;
+    const char *nearest = NULL;
+    for (; *words; words++) {
+        int32_t distance = base_edit_distance(word, *words);
+        if (distance <= limit && distance < (int32_t)strlen(*words)) {
+            nearest = *words;
+            limit = distance - 1;
+        }
+    }
+    return nearest;
+}

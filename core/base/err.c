@@ -1,0 +1,62 @@
+#include "core/base/err.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/base.h"
+
+/* The closing line is rewritten with each message that is left out, so that the text is complete
+ * at any time and nobody has to finish it. */
+static void count_left_out(struct err *err)
+{
+    int32_t left_out = err->count - ERR_MESSAGE_LIMIT;
+    err->text[strlen(err->text) - 1] = '\0';
+    if (left_out > 1)
+        *strrchr(err->text, '\n') = '\0';
+    char *text = base_format("%s\n... and %d more\n", err->text, left_out);
+    free(err->text);
+    err->text = text;
+}
+
+static void add(struct err *err, int32_t exit_code, const char *format, va_list list)
+{
+    if (err->count++ == 0)
+        err->exit_code = exit_code;
+    if (err->count > ERR_MESSAGE_LIMIT) {
+        count_left_out(err);
+        return;
+    }
+    char *message;
+    if (vasprintf(&message, format, list) < 0)
+        abort();
+    char *text = base_format("%s%s\n", err->text ? err->text : "", message);
+    free(message);
+    free(err->text);
+    err->text = text;
+}
+
+int err_add(struct err *err, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    add(err, 65, format, list);
+    va_end(list);
+    return -1;
+}
+
+int err_add_code(struct err *err, int32_t exit_code, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    add(err, exit_code, format, list);
+    va_end(list);
+    return -1;
+}
+
+void err_release(struct err *err)
+{
+    free(err->text);
+    *err = (struct err){0};
+}

@@ -1,0 +1,206 @@
+#include "core/base/json.h"
+
+#include <assert.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+
+/* struct json has no members of its own: it is jansson's value under a name of ours. */
+static json_t *to_jansson(const struct json *value)
+{
+    return (json_t *)(uintptr_t)value;
+}
+
+static struct json *from_jansson(json_t *value)
+{
+    assert(value);
+    return (struct json *)value;
+}
+
+static json_t *text_value(const char *text)
+{
+    if (!text)
+        return json_null();
+    json_t *value = json_string(text);
+    if (value)
+        return value;
+    char *ascii = base_copy(text); /* not UTF-8, as a file name may be */
+    for (char *c = ascii; *c; c++)
+        if ((unsigned char)*c >= 0x80)
+            *c = '?';
+    value = json_string(ascii);
+    free(ascii);
+    return value;
+}
+
+static void put(struct json *object, const char *key, json_t *value)
+{
+    int failed = json_object_set_new(to_jansson(object), key, value);
+    assert(!failed);
+    (void)failed;
+}
+
+struct json *json_new_object(void)
+{
+    return from_jansson(json_object());
+}
+
+struct json *json_new_array(void)
+{
+    return from_jansson(json_array());
+}
+
+struct json *json_new_real(double value)
+{
+    return from_jansson(isfinite(value) ? json_real(value) : json_null());
+}
+
+struct json *json_new_integer(int64_t value)
+{
+    return from_jansson(json_integer(value));
+}
+
+struct json *json_new_boolean(bool value)
+{
+    return from_jansson(json_boolean(value));
+}
+
+struct json *json_new_text(const char *value)
+{
+    return from_jansson(text_value(value));
+}
+
+void json_put_real(struct json *object, const char *key, double value)
+{
+    put(object, key, isfinite(value) ? json_real(value) : json_null());
+}
+
+void json_put_integer(struct json *object, const char *key, int64_t value)
+{
+    put(object, key, json_integer(value));
+}
+
+void json_put_text(struct json *object, const char *key, const char *value)
+{
+    put(object, key, text_value(value));
+}
+
+void json_put_boolean(struct json *object, const char *key, bool value)
+{
+    put(object, key, json_boolean(value));
+}
+
+void json_put(struct json *object, const char *key, struct json *value)
+{
+    put(object, key, to_jansson(value));
+}
+
+void json_append(struct json *array, struct json *value)
+{
+    int failed = json_array_append_new(to_jansson(array), to_jansson(value));
+    assert(!failed);
+    (void)failed;
+}
+
+void json_append_real(struct json *array, double value)
+{
+    json_append(array, json_new_real(value));
+}
+
+void json_append_integer(struct json *array, int64_t value)
+{
+    json_append(array, json_new_integer(value));
+}
+
+void json_append_text(struct json *array, const char *value)
+{
+    json_append(array, json_new_text(value));
+}
+
+static int append_chunk(const char *chunk, size_t size, void *out)
+{
+    text_append(out, chunk, (int64_t)size);
+    return 0;
+}
+
+void json_print(struct text *out, const struct json *value)
+{
+    json_dump_callback(to_jansson(value), append_chunk, out,
+                       JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+    text_append(out, "\n", 1);
+}
+
+void json_print_line(struct text *out, const struct json *value, int32_t digits)
+{
+    json_dump_callback(to_jansson(value), append_chunk, out, JSON_REAL_PRECISION((size_t)digits));
+}
+
+void json_free(struct json *value)
+{
+    json_decref(to_jansson(value));
+}
+
+struct json *json_read(const char *name, const char *text, int64_t length, struct err *err)
+{
+    json_error_t fault;
+    json_t *value = json_loadb(length > 0 ? text : "", (size_t)length,
+                               JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &fault);
+    if (value)
+        return from_jansson(value);
+    for (char *c = fault.text; *c; c++) /* it quotes the file */
+        if ((unsigned char)*c < ' ' || (unsigned char)*c >= 0x7f)
+            *c = '?';
+    err_add(err, "%s:%d:%d: not valid JSON: %s", name, fault.line, fault.column, fault.text);
+    return NULL;
+}
+
+int64_t json_count_items(const struct json *value)
+{
+    bool is_array = value && json_is_array(to_jansson(value));
+    return is_array ? (int64_t)json_array_size(to_jansson(value)) : -1;
+}
+
+int64_t json_count_members(const struct json *value)
+{
+    bool is_object = value && json_is_object(to_jansson(value));
+    return is_object ? (int64_t)json_object_size(to_jansson(value)) : -1;
+}
+
+const struct json *json_item(const struct json *array, int64_t index)
+{
+    return from_jansson(json_array_get(to_jansson(array), (size_t)index));
+}
+
+const struct json *json_get(const struct json *object, const char *key)
+{
+    return (struct json *)json_object_get(to_jansson(object), key);
+}
+
+const char *json_next_key(const struct json *object, const char *key)
+{
+    json_t *inside = to_jansson(object);
+    void *place = key ? json_object_iter_next(inside, json_object_key_to_iter(key))
+                      : json_object_iter(inside);
+    return place ? json_object_iter_key(place) : NULL;
+}
+
+bool json_as_integer(const struct json *value, int64_t *out)
+{
+    if (!value || !json_is_integer(to_jansson(value)))
+        return false;
+    *out = json_integer_value(to_jansson(value));
+    return true;
+}
+
+bool json_as_real(const struct json *value, double *out)
+{
+    if (!value || !(json_is_number(to_jansson(value)) || json_is_null(to_jansson(value))))
+        return false;
+    *out = json_is_null(to_jansson(value)) ? NAN : json_number_value(to_jansson(value));
+    return true;
+}
+
+const char *json_as_text(const struct json *value)
+{
+    return value ? json_string_value(to_jansson(value)) : NULL;
+}

@@ -1,0 +1,104 @@
+#pragma once
+
+/** @file
+ * JSON, written and read.  The only file that includes jansson is json.c.  Keys keep their order;
+ * numbers are written with 17 digits; NaN and infinity become null.
+ *
+ * What people write (scenarios, platforms) is read by core/config/yaml.h instead, which remembers
+ * where each value stands; json_read() is for files that programs wrote.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/base.h"
+#include "core/base/err.h"
+
+/** A JSON value.  Owned by whoever made it until it is put into another. */
+struct json;
+
+/** An empty object. */
+struct json *json_new_object(void);
+
+/** An empty array. */
+struct json *json_new_array(void);
+
+/** A number; null when it is not finite. */
+struct json *json_new_real(double value);
+
+/** A whole number. */
+struct json *json_new_integer(int64_t value);
+
+/** True or false. */
+struct json *json_new_boolean(bool value);
+
+/** A text; NULL becomes null, bytes that are not UTF-8 become '?'. */
+struct json *json_new_text(const char *value);
+
+/** Set a member of an object. */
+void json_put_real(struct json *object, const char *key, double value);
+
+/** Set a member of an object. */
+void json_put_integer(struct json *object, const char *key, int64_t value);
+
+/** Set a member of an object; NULL becomes null, bytes that are not UTF-8 become '?'. */
+void json_put_text(struct json *object, const char *key, const char *value);
+
+/** Set a member of an object. */
+void json_put_boolean(struct json *object, const char *key, bool value);
+
+/** Set a member of an object; takes ownership of @value. */
+void json_put(struct json *object, const char *key, struct json *value);
+
+/** Append to an array; takes ownership of @value. */
+void json_append(struct json *array, struct json *value);
+
+/** Append to an array. */
+void json_append_real(struct json *array, double value);
+
+/** Append to an array. */
+void json_append_integer(struct json *array, int64_t value);
+
+/** Append text to an array. */
+void json_append_text(struct json *array, const char *value);
+
+/** Append the value as indented text, ending in newline. */
+void json_print(struct text *out, const struct json *value);
+
+/** Append the value on one line, without the newline; numbers that are not whole have @digits
+ * significant digits (17: none is lost). */
+void json_print_line(struct text *out, const struct json *value, int32_t digits);
+
+/** Release; accepts NULL. */
+void json_free(struct json *value);
+
+/** Read @length characters of @text, which stand in a file called @name: one JSON value and
+ * nothing else.
+ * @return the value, to be released with json_free(), or NULL with one message that starts with
+ * @name: not JSON, a key given twice, a number out of range, bytes that are not UTF-8. */
+struct json *json_read(const char *name, const char *text, int64_t length, struct err *err);
+
+/** The items of an array, or -1 when @value is none; NULL is none. */
+int64_t json_count_items(const struct json *value);
+
+/** The members of an object, or -1 when @value is none; NULL is none. */
+int64_t json_count_members(const struct json *value);
+
+/** Item @index (0 ... json_count_items() - 1) of an array; borrowed. */
+const struct json *json_item(const struct json *array, int64_t index);
+
+/** The member of @object with that key, or NULL; borrowed. */
+const struct json *json_get(const struct json *object, const char *key);
+
+/** The key that stands behind @key in @object, the first for NULL; NULL at the end.  @key must be
+ * what an earlier call answered; borrowed. */
+const char *json_next_key(const struct json *object, const char *key);
+
+/** Set @out to an integer.  @return whether @value is one; NULL is none. */
+bool json_as_integer(const struct json *value, int64_t *out);
+
+/** Set @out to a number of either kind, or NaN for null.  @return whether @value is one. */
+bool json_as_real(const struct json *value, double *out);
+
+/** The text of @value, or NULL when it is none; borrowed. */
+const char *json_as_text(const struct json *value);

@@ -1,0 +1,189 @@
+#include "core/base/unit.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Value in SI = number * multiply / divide: dividing by 1e9 is correctly rounded, multiplying by
+ * 1e-9 is not. */
+struct suffix {
+    enum unit unit;
+    const char *name;
+    double multiply, divide;
+    double print_from; /* [SI] chosen for printing from this size on; NEVER: only read */
+};
+
+#define NEVER  INFINITY
+#define ALWAYS 0
+#define BINARY -1 /* chosen for printing when it divides the value */
+
+static const struct suffix suffixes[] = {
+    {UNIT_NONE, "", 1, 1, ALWAYS},
+    {UNIT_FRACTION, "%", 1, 100, ALWAYS},
+    {UNIT_FRACTION, "", 1, 1, NEVER},
+    {UNIT_BYTES, "B", 1, 1, ALWAYS},
+    {UNIT_BYTES, "kB", 1e3, 1, 1e3},
+    {UNIT_BYTES, "MB", 1e6, 1, 1e6},
+    {UNIT_BYTES, "GB", 1e9, 1, 1e9},
+    {UNIT_BYTES, "TB", 1e12, 1, 1e12},
+    {UNIT_BYTES, "KiB", 0x1p10, 1, BINARY},
+    {UNIT_BYTES, "MiB", 0x1p20, 1, BINARY},
+    {UNIT_BYTES, "GiB", 0x1p30, 1, BINARY},
+    {UNIT_BYTES, "TiB", 0x1p40, 1, BINARY},
+    {UNIT_BYTES_PER_SECOND, "B/s", 1, 1, ALWAYS},
+    {UNIT_BYTES_PER_SECOND, "kB/s", 1e3, 1, 1e3},
+    {UNIT_BYTES_PER_SECOND, "MB/s", 1e6, 1, 1e6},
+    {UNIT_BYTES_PER_SECOND, "GB/s", 1e9, 1, 1e9},
+    {UNIT_BYTES_PER_SECOND, "TB/s", 1e12, 1, 1e12},
+    {UNIT_BYTES_PER_SECOND, "KiB/s", 0x1p10, 1, NEVER},
+    {UNIT_BYTES_PER_SECOND, "MiB/s", 0x1p20, 1, NEVER},
+    {UNIT_BYTES_PER_SECOND, "GiB/s", 0x1p30, 1, NEVER},
+    {UNIT_BYTES_PER_SECOND, "kb/s", 1e3, 8, NEVER},
+    {UNIT_BYTES_PER_SECOND, "Mb/s", 1e6, 8, NEVER},
+    {UNIT_BYTES_PER_SECOND, "Gb/s", 1e9, 8, NEVER},
+    {UNIT_BYTES_PER_SECOND, "Tb/s", 1e12, 8, NEVER},
+    {UNIT_SECONDS, "s", 1, 1, ALWAYS},
+    {UNIT_SECONDS, "ns", 1, 1e9, 1e-10},
+    {UNIT_SECONDS, "us", 1, 1e6, 1e-6},
+    {UNIT_SECONDS, "ms", 1, 1e3, 1e-3},
+    {UNIT_SECONDS, "s", 1, 1, 1},
+    {UNIT_SECONDS, "min", 60, 1, 600},
+    {UNIT_SECONDS, "h", 3600, 1, 7200},
+    {UNIT_FLOPS, "GFLOP/s", 1e9, 1, ALWAYS},
+    {UNIT_FLOPS, "TFLOP/s", 1e12, 1, 1e12},
+    {UNIT_FLOPS, "PFLOP/s", 1e15, 1, 1e15},
+    {UNIT_EPOCHS, "epochs", 1, 1, ALWAYS},
+    {UNIT_EPOCHS, "epoch", 1, 1, NEVER},
+    {UNIT_EPOCHS, "", 1, 1, NEVER},
+    {UNIT_IMAGES_PER_SECOND, "images/s", 1, 1, ALWAYS},
+};
+
+enum { SUFFIX_COUNT = sizeof(suffixes) / sizeof(suffixes[0]) };
+
+static const struct {
+    const char *noun, *example;
+} units[] = {
+    [UNIT_NONE] = {"a number", "0.9"},
+    [UNIT_FRACTION] = {"a fraction", "2 %"},
+    [UNIT_BYTES] = {"a size", "4 MiB"},
+    [UNIT_BYTES_PER_SECOND] = {"a bandwidth", "25 GB/s"},
+    [UNIT_SECONDS] = {"a time", "2 us"},
+    [UNIT_FLOPS] = {"a computing rate", "125 TFLOP/s"},
+    [UNIT_EPOCHS] = {"a length of training", "5 epochs"},
+    [UNIT_IMAGES_PER_SECOND] = {"an image rate", "350 images/s"},
+};
+static_assert(sizeof(units) / sizeof(units[0]) == UNIT_COUNT, "one row per unit");
+
+const char *unit_example(enum unit unit)
+{
+    return units[unit].example;
+}
+
+static const struct suffix *find_suffix(enum unit unit, const char *name)
+{
+    for (int32_t i = 0; i < SUFFIX_COUNT; i++)
+        if (suffixes[i].unit == unit && strcmp(suffixes[i].name, name) == 0)
+            return &suffixes[i];
+    return NULL;
+}
+
+/* strtod() also reads hexadecimal, "inf" and "nan": a quantity has none of them. */
+static const char *read_number(const char *text, double *number)
+{
+    const char *digits = text + (*text == '-' || *text == '+');
+    if (!isdigit((unsigned char)*digits) && *digits != '.')
+        return NULL;
+    if (digits[0] == '0' && (digits[1] == 'x' || digits[1] == 'X'))
+        return NULL;
+    char *end;
+    *number = strtod(text, &end);
+    return end > text ? end : NULL;
+}
+
+static int bad_suffix(enum unit unit, const char *text, const char *suffix, struct err *err)
+{
+    if (!*suffix)
+        return err_add(err, "%s needs a unit, for example %s", units[unit].noun,
+                       units[unit].example);
+    if (unit == UNIT_NONE)
+        return err_add(err, "'%s' is not a plain number: no unit belongs here", text);
+    const char *names[SUFFIX_COUNT + 1];
+    int32_t count = 0;
+    for (int32_t i = 0; i < SUFFIX_COUNT; i++)
+        if (suffixes[i].unit == unit && *suffixes[i].name)
+            names[count++] = suffixes[i].name;
+    names[count] = NULL;
+    const char *nearest = base_nearest(suffix, names);
+    if (nearest)
+        return err_add(err, "'%s' is not a unit of %s; did you mean '%s'?", suffix,
+                       units[unit].noun, nearest);
+    return err_add(err, "'%s' is not a unit of %s, which is written like %s", suffix,
+                   units[unit].noun, units[unit].example);
+}
+
+int unit_parse(enum unit unit, const char *text, double *value, struct err *err)
+{
+    double number;
+    const char *rest = read_number(text, &number);
+    if (!rest)
+        return err_add(err, "'%s' is not %s, for example %s", text, units[unit].noun,
+                       units[unit].example);
+    rest += strspn(rest, " ");
+    const struct suffix *suffix = find_suffix(unit, rest);
+    if (!suffix)
+        return bad_suffix(unit, text, rest, err);
+    double result = number * suffix->multiply / suffix->divide;
+    if (!isfinite(result))
+        return err_add(err, "'%s' is too large for a number", text);
+    *value = result;
+    return 0;
+}
+
+static bool wants_to_print(const struct suffix *suffix, double size)
+{
+    if (suffix->print_from != BINARY)
+        return size >= suffix->print_from;
+    return fmod(size, suffix->multiply) == 0 && size >= suffix->multiply &&
+           size < 1024 * suffix->multiply;
+}
+
+/* The last row that wants the value, else the first of the unit. */
+static const struct suffix *printed_suffix(enum unit unit, double size)
+{
+    const struct suffix *chosen = NULL;
+    for (int32_t i = 0; i < SUFFIX_COUNT; i++)
+        if (suffixes[i].unit == unit && (!chosen || wants_to_print(&suffixes[i], size)))
+            chosen = &suffixes[i];
+    return chosen;
+}
+
+void unit_print(struct text *out, enum unit unit, double value)
+{
+    const struct suffix *suffix = printed_suffix(unit, fabs(value));
+    double number = value * suffix->divide / suffix->multiply;
+    bool long_whole = fabs(number) >= 1e4 && fabs(number) < 1e15;
+    text_add(out, long_whole ? "%.0f" : "%.4g", number);
+    if (*suffix->name)
+        text_add(out, " %s", suffix->name);
+}
+
+bool unit_allows_bare(enum unit unit)
+{
+    return find_suffix(unit, "") != NULL;
+}
+
+void unit_pattern(struct text *out, enum unit unit)
+{
+    text_add(out, "^[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9]+)? *(");
+    const char *separator = "";
+    for (int32_t i = 0; i < SUFFIX_COUNT; i++) {
+        if (suffixes[i].unit != unit || find_suffix(unit, suffixes[i].name) != &suffixes[i])
+            continue;
+        text_add(out, "%s%s", separator, suffixes[i].name);
+        separator = "|";
+    }
+    text_add(out, ")$");
+}

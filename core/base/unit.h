@@ -1,0 +1,45 @@
+#pragma once
+
+/** @file
+ * Quantities as people write them: "25 GB/s", "2 us", "125 TFLOP/s", "4 MiB", "2 %".
+ *
+ * Inside the program everything is SI: bytes, seconds, bytes per second, FLOP per second, and
+ * fractions of one.  A unit is required wherever a quantity has a dimension: bare "25" is refused.
+ * "Gb/s" is bits, "GB/s" is bytes, "MiB" is 1048576 bytes.
+ */
+
+#include <stdbool.h>
+
+#include "core/base/base.h"
+#include "core/base/err.h"
+
+/** What a number measures. */
+enum unit {
+    UNIT_NONE,              /**< a plain number, no suffix allowed */
+    UNIT_FRACTION,          /**< "2 %" or 0.02 */
+    UNIT_BYTES,             /**< B kB MB GB TB KiB MiB GiB TiB */
+    UNIT_BYTES_PER_SECOND,  /**< B/s kB/s MB/s GB/s TB/s KiB/s MiB/s GiB/s kb/s Mb/s Gb/s Tb/s */
+    UNIT_SECONDS,           /**< ns us ms s min h */
+    UNIT_FLOPS,             /**< GFLOP/s TFLOP/s PFLOP/s */
+    UNIT_EPOCHS,            /**< "5 epochs", "1 epoch" or a plain number */
+    UNIT_IMAGES_PER_SECOND, /**< "350 images/s" */
+    UNIT_COUNT
+};
+
+/** Parse @text as a quantity of @unit into SI.
+ * @return 0, or -1 with a message that names what was expected: not a number, unknown or missing
+ * unit, bytes where bits... are no error but distinct units, not finite. */
+int unit_parse(enum unit unit, const char *text, double *value, struct err *err);
+
+/** Append @value for people, with a readable prefix and 4 significant digits: "12.5 GB/s".
+ * Binary prefixes only where they make the number whole; times from 10 minutes on in min and h. */
+void unit_print(struct text *out, enum unit unit, double value);
+
+/** An example of how to write the unit ("25 GB/s"), for messages and help. */
+const char *unit_example(enum unit unit);
+
+/** True when a number without a suffix is accepted. */
+bool unit_allows_bare(enum unit unit);
+
+/** Append the regular expression that texts of @unit match, for the JSON Schema. */
+void unit_pattern(struct text *out, enum unit unit);

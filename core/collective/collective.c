@@ -1,0 +1,135 @@
+#include "core/collective/collective.h"
+
+#include <assert.h>
+#include <stddef.h>
+
+#include "core/collective/ops.h"
+
+static const char *const op_names[] = {"all-reduce", "reduce-scatter", "all-gather"};
+static_assert(sizeof(op_names) / sizeof(*op_names) == COLLECTIVE_OP_COUNT, "one name per op");
+
+const char *const algorithm_names[] = {
+    "ring", "tree", "double-tree", "halving-doubling", "hierarchical", "torus2d",
+    "nccl", "mpi",  NULL,
+};
+static_assert(sizeof(algorithm_names) / sizeof(*algorithm_names) == ALGORITHM_COUNT + 1,
+              "one name per algorithm");
+
+/* What passes between ranks is the library's own affair. */
+static int32_t no_rounds(const struct collective *c)
+{
+    (void)c;
+    return 0;
+}
+
+static const struct collective_ops collective_library = {.supports = {true}, .rounds = no_rounds};
+
+static const struct collective_ops *const ops[] = {
+    &collective_ring,         &collective_tree,
+    &collective_double_tree,  &collective_halving_doubling,
+    &collective_hierarchical, &collective_torus2d,
+    &collective_library,      &collective_library,
+};
+static_assert(sizeof(ops) / sizeof(*ops) == ALGORITHM_COUNT, "one table per algorithm");
+
+const char *collective_op_name(enum collective_op op)
+{
+    return op_names[op];
+}
+
+bool algorithm_supports(enum algorithm algorithm, enum collective_op op)
+{
+    return ops[algorithm]->supports[op];
+}
+
+int32_t collective_rounds(const struct collective *c)
+{
+    assert(c->ranks >= 1 && algorithm_supports(c->algorithm, c->op));
+    return c->ranks == 1 ? 0 : ops[c->algorithm]->rounds(c);
+}
+
+struct exchange collective_exchange(const struct collective *c, int32_t rank, int32_t round)
+{
+    return ops[c->algorithm]->exchange(c, rank, round);
+}
+
+int32_t collective_pattern(const struct collective *c, int32_t round)
+{
+    const struct collective_ops *o = ops[c->algorithm];
+    return o->pattern ? o->pattern(c, round) : round;
+}
+
+int32_t collective_pattern_count(const struct collective *c)
+{
+    const struct collective_ops *o = ops[c->algorithm];
+    return c->ranks == 1 || !o->pattern ? collective_rounds(c) : o->pattern_count(c);
+}
+
+static struct exchange pattern_exchange(const struct collective *c, int32_t rank, int32_t pattern)
+{
+    const struct collective_ops *o = ops[c->algorithm];
+    return o->exchange(c, rank, o->pattern ? o->pattern_round(c, pattern) : pattern);
+}
+
+int32_t collective_send_peer(const struct collective *c, int32_t rank, int32_t pattern)
+{
+    return pattern_exchange(c, rank, pattern).send.peer;
+}
+
+int32_t collective_receive_peer(const struct collective *c, int32_t rank, int32_t pattern)
+{
+    return pattern_exchange(c, rank, pattern).receive.peer;
+}
+
+double collective_share(const struct collective *c, int32_t round)
+{
+    return ops[c->algorithm]->share(c, round);
+}
+
+int64_t collective_sent(const struct collective *c, int32_t rank)
+{
+    int64_t sent = 0;
+    int32_t rounds = collective_rounds(c);
+    for (int32_t round = 0; round < rounds; round++)
+        sent += collective_exchange(c, rank, round).send.count;
+    return sent;
+}
+
+int64_t block_offset(int64_t elements, int32_t blocks, int32_t block)
+{
+    int64_t longer = elements % blocks;
+    return block * (elements / blocks) + (block < longer ? block : longer);
+}
+
+struct message message_range(int32_t peer, int64_t begin, int64_t end, bool reduce)
+{
+    return (struct message){.peer = peer, .offset = begin, .count = end - begin, .reduce = reduce};
+}
+
+struct exchange exchange_reversed(struct exchange exchange)
+{
+    struct exchange reversed = {.send = exchange.receive, .receive = exchange.send};
+    reversed.send.reduce = reversed.receive.reduce = false;
+    return reversed;
+}
+
+static void translate(struct message *message, int32_t base, int32_t stride, int64_t offset)
+{
+    if (message->peer < 0)
+        return;
+    message->peer = base + message->peer * stride;
+    message->offset += offset;
+}
+
+struct exchange exchange_translated(struct exchange exchange, int32_t base, int32_t stride,
+                                    int64_t offset)
+{
+    translate(&exchange.send, base, stride, offset);
+    translate(&exchange.receive, base, stride, offset);
+    return exchange;
+}
+
+int32_t log2_ceiling(int32_t n)
+{
+    return n > 1 ? 32 - __builtin_clz((uint32_t)n - 1) : 0;
+}

@@ -1,0 +1,475 @@
+#include "core/config/field.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/config/field_rows.h"
+
+/* One record being read from one mapping. */
+struct reading {
+    const struct field_table *table;
+    const struct node *root;
+    const char *prefix; /* where the mapping stands: "training.phases[0]" */
+    char *record;
+    struct err *err;
+};
+
+static int read_record(struct reading *reading);
+
+/* ---- single values ---- */
+
+static int read_integer(const char *text, int64_t *value, struct err *err)
+{
+    const char *digits = text + (*text == '-' || *text == '+');
+    if (!*digits || digits[strspn(digits, "0123456789")])
+        return err_add(err, "'%s' is not a whole number", text);
+    errno = 0;
+    long long number = strtoll(text, NULL, 10);
+    if (errno)
+        return err_add(err, "'%s' is too large for a whole number", text);
+    *value = number;
+    return 0;
+}
+
+static int read_boolean(const char *text, bool *value, struct err *err)
+{
+    if (strcmp(text, "true") && strcmp(text, "false"))
+        return err_add(err, "'%s' is neither true nor false", text);
+    *value = *text == 't';
+    return 0;
+}
+
+static int unknown_word(const char *text, const char *const *words, struct err *err)
+{
+    const char *nearest = base_nearest(text, words);
+    if (nearest)
+        return err_add(err, "unknown word '%s'; did you mean '%s'?", text, nearest);
+    struct text list = {0};
+    for (; *words; words++)
+        text_add(&list, "%s%s", *words, words[1] ? ", " : "");
+    err_add(err, "unknown word '%s'; it is one of: %s", text, list.data);
+    text_release(&list);
+    return -1;
+}
+
+static int read_word(const char *text, const char *const *words, int32_t *value, struct err *err)
+{
+    for (int32_t i = 0; words[i]; i++) {
+        if (strcmp(words[i], text) == 0) {
+            *value = i;
+            return 0;
+        }
+    }
+    return unknown_word(text, words, err);
+}
+
+static int check_range(const struct field *field, const char *text, double value, struct err *err)
+{
+    if (!field_has_range(field) || (value >= field->minimum && value <= field->maximum))
+        return 0;
+    struct text low = {0}, high = {0};
+    unit_print(&low, field->unit, field->minimum);
+    unit_print(&high, field->unit, field->maximum);
+    if (field->minimum == field->maximum)
+        err_add(err, "'%s' is not allowed: only %s is", text, low.data);
+    else
+        err_add(err, "'%s' is out of range: %s to %s is allowed", text, low.data, high.data);
+    text_release(&low);
+    text_release(&high);
+    return -1;
+}
+
+static int read_text(const struct field *field, const char *text, char **value, struct err *err)
+{
+    int32_t index;
+    if (field->words && read_word(text, field->words, &index, err))
+        return -1;
+    *value = base_copy(text);
+    return 0;
+}
+
+/* Give @text the type of the row and put it into @member. */
+static int read_scalar(const struct field *field, const char *text, void *member, struct err *err)
+{
+    if (!*text)
+        return err_add(err, "a value is missing here");
+    int64_t integer = 0;
+    double real;
+    switch (field->kind) {
+    case FIELD_INTEGER:
+        if (read_integer(text, &integer, err) || check_range(field, text, (double)integer, err))
+            return -1;
+        *(int64_t *)member = integer;
+        return 0;
+    case FIELD_REAL:
+        if (unit_parse(field->unit, text, &real, err) || check_range(field, text, real, err))
+            return -1;
+        *(double *)member = real;
+        return 0;
+    case FIELD_TEXT:
+        return read_text(field, text, member, err);
+    case FIELD_WORD:
+        return read_word(text, field->words, member, err);
+    case FIELD_BOOLEAN:
+        return read_boolean(text, member, err);
+    default:
+        assert(!"a row of several values has no text");
+        return -1;
+    }
+}
+
+/* ---- nodes ---- */
+
+static const struct node *step_down(const struct node *node, const char *key, size_t length)
+{
+    for (int32_t i = 0; i < node->child_count; i++) {
+        const struct node *child = node->child[i];
+        if (child->key && strlen(child->key) == length && memcmp(child->key, key, length) == 0)
+            return child;
+    }
+    return NULL;
+}
+
+/* Walk down @path as far as the file goes; *rest is what is left, NULL when all was found. */
+static const struct node *walk_down(const struct node *node, const char *path, const char **rest)
+{
+    while (*path) {
+        size_t length = strcspn(path, ".");
+        const struct node *child = step_down(node, path, length);
+        if (!child) {
+            *rest = path;
+            return node;
+        }
+        node = child;
+        path += length + (path[length] == '.');
+    }
+    *rest = NULL;
+    return node;
+}
+
+static const struct origin *mapping_origin(const struct node *mapping)
+{
+    return mapping->key ? &mapping->key_origin : &mapping->origin;
+}
+
+static const char *kind_phrase(const struct node *node)
+{
+    static const char *const phrases[] = {"a single value", "a list", "a mapping of keys"};
+    return phrases[node->kind];
+}
+
+static int wrong_kind(const struct reading *reading, const struct field *field,
+                      const struct node *node, const char *expected)
+{
+    struct text example = {0};
+    field_example(&example, field);
+    char *path = path_join(reading->prefix, field->path);
+    origin_error(&node->origin, reading->err, "%s takes %s, not %s, for example: %s", path,
+                 expected, kind_phrase(node), example.data);
+    free(path);
+    text_release(&example);
+    return -1;
+}
+
+/* Read @node as one value of the type of @field. */
+static int read_single(const struct reading *reading, const struct field *field,
+                       const struct node *node, void *member)
+{
+    if (node->kind != NODE_SCALAR)
+        return wrong_kind(reading, field, node, "a single value");
+    struct err err = {0};
+    if (read_scalar(field, node->text, member, &err) == 0)
+        return 0;
+    err.text[strlen(err.text) - 1] = '\0'; /* the newline */
+    origin_error(&node->origin, reading->err, "%s", err.text);
+    err_release(&err);
+    return -1;
+}
+
+static int read_quantity(const struct reading *reading, const struct field *field,
+                         const struct node *node, struct quantity *quantity)
+{
+    if (node->kind != NODE_MAPPING)
+        return wrong_kind(reading, field, node, "a number with its source");
+    struct quantity_rows rows;
+    quantity_rows_init(&rows, field);
+    quantity->path = path_join(reading->prefix, field->path);
+    return read_record(&(struct reading){.table = &rows.table,
+                                         .root = node,
+                                         .prefix = quantity->path,
+                                         .record = (char *)quantity,
+                                         .err = reading->err});
+}
+
+static int check_length(const struct reading *reading, const struct field *field,
+                        const struct node *node)
+{
+    double count = node->child_count;
+    if (!field_has_range(field) || (count >= field->minimum && count <= field->maximum))
+        return 0;
+    return origin_error(&node->origin, reading->err, "%s has %d items: %.0f to %.0f are allowed",
+                        field->path, node->child_count, field->minimum, field->maximum);
+}
+
+static int read_item(const struct reading *reading, const struct field *field,
+                     const struct node *node, int32_t index, char *record)
+{
+    if (node->kind != NODE_MAPPING)
+        return wrong_kind(reading, field, node, "mappings");
+    char *place = base_format("%s[%d]", field->path, index);
+    char *prefix = path_join(reading->prefix, place);
+    int result = read_record(&(struct reading){.table = field->table,
+                                               .root = node,
+                                               .prefix = prefix,
+                                               .record = record,
+                                               .err = reading->err});
+    free(place);
+    free(prefix);
+    return result;
+}
+
+static int read_list(const struct reading *reading, const struct field *field,
+                     const struct node *node, struct field_list *list)
+{
+    if (node->kind != NODE_SEQUENCE)
+        return wrong_kind(reading, field, node, "a list");
+    int result = check_length(reading, field, node);
+    bool texts = field->kind == FIELD_TEXTS;
+    size_t size = texts ? sizeof(char *) : field->table->size;
+    list->count = node->child_count;
+    list->item = base_alloc(list->count, size);
+    const struct field text = {.path = field->path, .kind = FIELD_TEXT, .words = field->words};
+    for (int32_t i = 0; i < list->count; i++) {
+        char *item = (char *)list->item + (size_t)i * size;
+        result |= texts ? read_single(reading, &text, node->child[i], item)
+                        : read_item(reading, field, node->child[i], i, item);
+    }
+    return result;
+}
+
+static int read_node(const struct reading *reading, const struct field *field,
+                     const struct node *node)
+{
+    void *member = reading->record + field->offset;
+    switch (field->kind) {
+    case FIELD_QUANTITY:
+        return read_quantity(reading, field, node, member);
+    case FIELD_TEXTS:
+    case FIELD_LIST:
+        return read_list(reading, field, node, member);
+    default:
+        return read_single(reading, field, node, member);
+    }
+}
+
+/* ---- keys ---- */
+
+/* True when a key of @mapping, which stands at @prefix, is unknown and looks like a misspelt @key:
+ * then that is reported, and the key it stands for is not missing. */
+static bool is_misspelt(const struct reading *reading, const struct node *mapping,
+                        const char *prefix, const char *key)
+{
+    bool misspelt = false;
+    const char *const words[] = {key, NULL};
+    for (int32_t i = 0; i < mapping->child_count && !misspelt; i++) {
+        char *path = path_join(prefix, mapping->child[i]->key);
+        misspelt = !table_row(reading->table, path) && !table_has_below(reading->table, path) &&
+                   base_nearest(mapping->child[i]->key, words);
+        free(path);
+    }
+    return misspelt;
+}
+
+/* @rest, the end of the row's path, is missing in the mapping @deepest. */
+static int missing_key(const struct reading *reading, const struct field *field,
+                       const struct node *deepest, const char *rest)
+{
+    int32_t found = (int32_t)(rest - field->path); /* with the dot behind it */
+    char *prefix = base_format("%.*s", found > 0 ? found - 1 : 0, field->path);
+    char *key = base_format("%.*s", (int)strcspn(rest, "."), rest);
+    char *path = path_join(reading->prefix, field->path);
+    struct text example = {0};
+    field_example(&example, field);
+    if (!is_misspelt(reading, deepest, prefix, key)) {
+        const char *dot = strrchr(field->path, '.');
+        origin_error(mapping_origin(deepest), reading->err,
+                     "missing key '%s' (%s), for example '%s: %s'", path, field->help,
+                     dot ? dot + 1 : field->path, example.data);
+    }
+    text_release(&example);
+    free(path);
+    free(key);
+    free(prefix);
+    return -1;
+}
+
+static int read_default(const struct reading *reading, const struct field *field,
+                        const struct node *deepest, const char *rest)
+{
+    if (field->fallback) {
+        struct err err = {0};
+        if (*field->fallback &&
+            read_scalar(field, field->fallback, reading->record + field->offset, &err))
+            assert(!"the default of a row is wrong");
+        return 0;
+    }
+    if (deepest->kind != NODE_MAPPING) /* a shorthand, or reported with the unknown keys */
+        return 0;
+    const struct field *shorthand = table_shorthand(reading->table, field->path);
+    if (shorthand) {
+        const char *left;
+        walk_down(reading->root, shorthand->path, &left);
+        if (left) /* neither form was chosen: only the shorthand is reported */
+            return 0;
+    }
+    return missing_key(reading, field, deepest, rest);
+}
+
+static int read_row(const struct reading *reading, const struct field *field)
+{
+    const char *rest;
+    const struct node *node = walk_down(reading->root, field->path, &rest);
+    if (rest)
+        return read_default(reading, field, node, rest);
+    if (node->kind == NODE_MAPPING && table_has_below(reading->table, field->path))
+        return 0; /* the longer form was chosen */
+    return read_node(reading, field, node);
+}
+
+static int unknown_key(const struct reading *reading, const struct node *child, const char *prefix)
+{
+    char *folder = path_join(reading->prefix, prefix);
+    char **keys = table_keys(reading->table, prefix);
+    const char *nearest = base_nearest(child->key, (const char *const *)keys);
+    struct text message = {0};
+    text_add(&message, "unknown key '%s'", child->key);
+    if (*folder)
+        text_add(&message, " in %s", folder);
+    if (nearest)
+        text_add(&message, "; did you mean '%s'?", nearest);
+    else
+        text_add(&message, "; known here:");
+    for (char **key = keys; *key && !nearest; key++)
+        text_add(&message, "%s %s", key == keys ? "" : ",", *key);
+    origin_error(&child->key_origin, reading->err, "%s", message.data);
+    text_release(&message);
+    keys_free(keys);
+    free(folder);
+    return -1;
+}
+
+static int not_a_mapping(const struct reading *reading, const struct node *child, const char *path)
+{
+    char **keys = table_keys(reading->table, path);
+    char *whole = path_join(reading->prefix, path);
+    origin_error(&child->origin, reading->err, "%s takes keys such as '%s', not %s", whole, *keys,
+                 kind_phrase(child));
+    free(whole);
+    keys_free(keys);
+    return -1;
+}
+
+static int check_keys(const struct reading *reading, const struct node *mapping,
+                      const char *prefix);
+
+static int check_key(const struct reading *reading, const struct node *child, const char *prefix)
+{
+    int result = 0;
+    char *path = path_join(prefix, child->key);
+    bool dotted = strchr(child->key, '.'); /* "a.b: 1" is no way to write a: {b: 1} */
+    bool below = !dotted && table_has_below(reading->table, path);
+    if (below && child->kind == NODE_MAPPING)
+        result = check_keys(reading, child, path);
+    else if (!dotted && table_row(reading->table, path))
+        result = 0;
+    else if (below)
+        result = not_a_mapping(reading, child, path);
+    else
+        result = unknown_key(reading, child, prefix);
+    free(path);
+    return result;
+}
+
+static int check_keys(const struct reading *reading, const struct node *mapping, const char *prefix)
+{
+    int result = 0;
+    for (int32_t i = 0; i < mapping->child_count; i++)
+        result |= check_key(reading, mapping->child[i], prefix);
+    return result;
+}
+
+static int read_record(struct reading *reading)
+{
+    int result = check_keys(reading, reading->root, "");
+    for (int32_t i = 0; i < reading->table->count; i++)
+        result |= read_row(reading, &reading->table->field[i]);
+    return result;
+}
+
+int field_read(const struct field_table *table, const struct node *root, void *record,
+               struct err *err)
+{
+    return read_record(&(struct reading){
+        .table = table, .root = root, .prefix = "", .record = record, .err = err});
+}
+
+static void release_list(const struct field *field, struct field_list *list)
+{
+    for (int32_t i = 0; i < list->count; i++) {
+        if (field->kind == FIELD_TEXTS)
+            free(((char **)list->item)[i]);
+        else
+            field_release(field->table, (char *)list->item + (size_t)i * field->table->size);
+    }
+    free(list->item);
+    *list = (struct field_list){0};
+}
+
+static void release_member(const struct field *field, void *member)
+{
+    struct quantity *quantity = member;
+    switch (field->kind) {
+    case FIELD_TEXT:
+        free(*(char **)member);
+        *(char **)member = NULL;
+        break;
+    case FIELD_QUANTITY:
+        free(quantity->source);
+        free(quantity->path);
+        *quantity = (struct quantity){0};
+        break;
+    case FIELD_TEXTS:
+    case FIELD_LIST:
+        release_list(field, member);
+        break;
+    default:
+        break;
+    }
+}
+
+void field_release(const struct field_table *table, void *record)
+{
+    for (int32_t i = 0; i < table->count; i++)
+        release_member(&table->field[i], (char *)record + table->field[i].offset);
+}
+
+const struct node *field_origin(const struct node *root, const char *path)
+{
+    const struct node *node = root;
+    while (node && *path) {
+        size_t length = strcspn(path, ".");
+        if (node->kind == NODE_SCALAR)
+            return node; /* a shorthand for all that lies below */
+        if (node->kind == NODE_SEQUENCE) {
+            long index = strtol(path, NULL, 10);
+            node = index >= 0 && index < node->child_count ? node->child[index] : NULL;
+        } else {
+            node = step_down(node, path, length);
+        }
+        path += length + (path[length] == '.');
+    }
+    return node;
+}

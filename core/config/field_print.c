@@ -1,0 +1,355 @@
+#include "core/config/field.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/json.h"
+#include "core/config/field_rows.h"
+
+/* ---- explain ---- */
+
+static void add_value(struct text *out, const struct field *field, const void *member)
+{
+    const struct quantity *quantity = member;
+    switch (field->kind) {
+    case FIELD_INTEGER:
+        text_add(out, "%lld", (long long)*(const int64_t *)member);
+        break;
+    case FIELD_REAL:
+        unit_print(out, field->unit, *(const double *)member);
+        break;
+    case FIELD_TEXT:
+        text_add(out, "%s", *(char *const *)member);
+        break;
+    case FIELD_WORD:
+        text_add(out, "%s", field->words[*(const int32_t *)member]);
+        break;
+    case FIELD_BOOLEAN:
+        text_add(out, "%s", *(const bool *)member ? "true" : "false");
+        break;
+    case FIELD_QUANTITY:
+        unit_print(out, field->unit, quantity->value);
+        text_add(out, " (%s: %s)", provenance_name(quantity->provenance), quantity->source);
+        break;
+    default:
+        break;
+    }
+}
+
+static void add_origin(struct text *out, const struct node *node)
+{
+    if (!node)
+        text_add(out, "default");
+    else if (node->origin.line == 0)
+        text_add(out, "%s", node->origin.file);
+    else
+        text_add(out, "%s:%d:%d", node->origin.file, node->origin.line, node->origin.column);
+}
+
+/* True when the file is silent and the row has no default. */
+static bool is_unset(const struct field *field, const struct node *node, const void *member)
+{
+    if (field->kind == FIELD_TEXT)
+        return !*(char *const *)member;
+    if (field->kind == FIELD_QUANTITY)
+        return !((const struct quantity *)member)->source;
+    return !node && !(field->fallback && *field->fallback);
+}
+
+static void explain_record(struct text *out, const struct field_table *table,
+                           const struct node *root, const char *prefix, const void *record);
+
+static void explain_list(struct text *out, const struct field *field, const struct node *root,
+                         const char *path, const struct field_list *list)
+{
+    for (int32_t i = 0; i < list->count; i++) {
+        char *item = base_format("%s.%d", path, i);
+        if (field->kind == FIELD_LIST) {
+            explain_record(out, field->table, root, item,
+                           (const char *)list->item + (size_t)i * field->table->size);
+        } else {
+            text_add(out, "%-36s  %-20s  ", item, ((char *const *)list->item)[i]);
+            add_origin(out, field_origin(root, item));
+            text_add(out, "\n");
+        }
+        free(item);
+    }
+}
+
+static void explain_row(struct text *out, const struct field *field, const struct node *root,
+                        const char *path, const void *member)
+{
+    if (field->kind == FIELD_TEXTS || field->kind == FIELD_LIST) {
+        explain_list(out, field, root, path, member);
+        return;
+    }
+    const struct node *node = field_origin(root, path);
+    if (is_unset(field, node, member))
+        return;
+    struct text value = {0};
+    add_value(&value, field, member);
+    text_add(out, "%-36s  %-20s  ", path, value.data);
+    add_origin(out, node);
+    text_add(out, "\n");
+    text_release(&value);
+}
+
+static void explain_record(struct text *out, const struct field_table *table,
+                           const struct node *root, const char *prefix, const void *record)
+{
+    for (int32_t i = 0; i < table->count; i++) {
+        const struct field *field = &table->field[i];
+        char *path = path_join(prefix, field->path);
+        explain_row(out, field, root, path, (const char *)record + field->offset);
+        free(path);
+    }
+}
+
+void field_explain(struct text *out, const struct field_table *table, const struct node *root,
+                   const void *record)
+{
+    explain_record(out, table, root, "", record);
+}
+
+/* ---- JSON Schema ---- */
+
+/* A value in a file has no type of its own (see yaml.h), so "4" and 4 are the same: the schema
+ * takes both. */
+static void put_types(struct json *schema, const char *type, const char *pattern)
+{
+    struct json *types = json_new_array();
+    json_append_text(types, type);
+    if (strcmp(type, "string"))
+        json_append_text(types, "string");
+    json_put(schema, "type", types);
+    json_put_text(schema, "pattern", pattern);
+}
+
+static void put_text(struct json *schema, const char *const *words)
+{
+    json_put_text(schema, "type", "string");
+    json_put_integer(schema, "minLength", 1);
+    if (!words)
+        return;
+    struct json *list = json_new_array();
+    for (; *words; words++)
+        json_append_text(list, *words);
+    json_put(schema, "enum", list);
+}
+
+static void put_range(struct json *schema, const struct field *field)
+{
+    if (!field_has_range(field))
+        return;
+    json_put_real(schema, "minimum", field->minimum);
+    json_put_real(schema, "maximum", field->maximum);
+}
+
+static struct json *schema_object(const struct field_table *table, const char *prefix, bool whole);
+
+static void put_real(struct json *schema, const struct field *field)
+{
+    struct text pattern = {0};
+    unit_pattern(&pattern, field->unit);
+    put_types(schema, unit_allows_bare(field->unit) ? "number" : "string", pattern.data);
+    text_release(&pattern);
+    put_range(schema, field);
+}
+
+static void put_list(struct json *schema, const struct field *field)
+{
+    json_put_text(schema, "type", "array");
+    if (field->kind == FIELD_LIST) {
+        json_put(schema, "items", schema_object(field->table, "", true));
+    } else {
+        struct json *item = json_new_object();
+        json_put_text(item, "type", "string");
+        json_put(schema, "items", item);
+    }
+    if (!field_has_range(field))
+        return;
+    json_put_integer(schema, "minItems", (int64_t)field->minimum);
+    json_put_integer(schema, "maxItems", (int64_t)field->maximum);
+}
+
+static struct json *schema_row(const struct field *field, bool whole)
+{
+    struct quantity_rows rows;
+    struct json *schema = NULL;
+    if (field->kind == FIELD_QUANTITY) {
+        quantity_rows_init(&rows, field);
+        schema = schema_object(&rows.table, "", whole);
+    } else {
+        schema = json_new_object();
+    }
+    json_put_text(schema, "description", field->help);
+    switch (field->kind) {
+    case FIELD_INTEGER:
+        put_types(schema, "integer", "^[-+]?[0-9]+$");
+        put_range(schema, field);
+        break;
+    case FIELD_REAL:
+        put_real(schema, field);
+        break;
+    case FIELD_TEXT:
+    case FIELD_WORD:
+        put_text(schema, field->words);
+        break;
+    case FIELD_BOOLEAN:
+        put_types(schema, "boolean", "^(true|false)$");
+        break;
+    case FIELD_TEXTS:
+    case FIELD_LIST:
+        put_list(schema, field);
+        break;
+    default:
+        break;
+    }
+    return schema;
+}
+
+static bool is_required(const struct field_table *table, const char *path)
+{
+    const struct field *row = table_row(table, path);
+    if (row)
+        return !row->fallback;
+    for (int32_t i = 0; i < table->count; i++)
+        if (path_below(table->field[i].path, path) && !table->field[i].fallback)
+            return true;
+    return false;
+}
+
+static struct json *schema_key(const struct field_table *table, const char *path, bool whole)
+{
+    const struct field *row = table_row(table, path);
+    if (!table_has_below(table, path))
+        return schema_row(row, whole);
+    struct json *object = schema_object(table, path, whole);
+    if (!row)
+        return object;
+    struct json *either = json_new_object();
+    struct json *forms = json_new_array();
+    json_append(forms, schema_row(row, whole));
+    json_append(forms, object);
+    json_put(either, "anyOf", forms);
+    return either;
+}
+
+static struct json *schema_properties(const struct field_table *table, const char *prefix,
+                                      bool whole)
+{
+    struct json *properties = json_new_object();
+    char **keys = table_keys(table, prefix);
+    for (char **key = keys; *key; key++) {
+        char *path = path_join(prefix, *key);
+        json_put(properties, *key, schema_key(table, path, whole));
+        free(path);
+    }
+    keys_free(keys);
+    return properties;
+}
+
+static struct json *required_keys(const struct field_table *table, const char *prefix)
+{
+    struct json *required = json_new_array();
+    char **keys = table_keys(table, prefix);
+    for (char **key = keys; *key; key++) {
+        char *path = path_join(prefix, *key);
+        if (is_required(table, path))
+            json_append_text(required, *key);
+        free(path);
+    }
+    keys_free(keys);
+    return required;
+}
+
+/* The mapping at @prefix; not @whole: another file may supply what is required. */
+static struct json *schema_object(const struct field_table *table, const char *prefix, bool whole)
+{
+    struct json *schema = json_new_object();
+    json_put_text(schema, "type", "object");
+    json_put_boolean(schema, "additionalProperties", false);
+    json_put(schema, "properties", schema_properties(table, prefix, whole));
+    if (whole)
+        json_put(schema, "required", required_keys(table, prefix));
+    return schema;
+}
+
+static struct json *schema_extending(const struct field_table *table)
+{
+    struct json *path = json_new_object();
+    json_put_text(path, "type", "string");
+    json_put_text(path, "description", "another file, whose keys this one replaces");
+    struct json *properties = schema_properties(table, "", false);
+    json_put(properties, "extends", path);
+    struct json *schema = json_new_object();
+    json_put_text(schema, "type", "object");
+    json_put_boolean(schema, "additionalProperties", false);
+    json_put(schema, "properties", properties);
+    return schema;
+}
+
+void field_schema(struct text *out, const struct field_table *table)
+{
+    struct json *extends = json_new_array();
+    json_append_text(extends, "extends");
+    struct json *condition = json_new_object();
+    json_put(condition, "required", extends);
+    struct json *schema = json_new_object();
+    json_put_text(schema, "$schema", "https://json-schema.org/draft/2020-12/schema");
+    json_put_text(schema, "title", table->name);
+    json_put(schema, "if", condition);
+    json_put(schema, "then", schema_extending(table));
+    json_put(schema, "else", schema_object(table, "", true));
+    json_print(out, schema);
+    json_free(schema);
+}
+
+/* ---- help ---- */
+
+static void add_type(struct text *out, const struct field *field)
+{
+    static const char *const types[] = {
+        [FIELD_INTEGER] = "whole number",
+        [FIELD_REAL] = "number",
+        [FIELD_TEXT] = "text",
+        [FIELD_WORD] = "word",
+        [FIELD_BOOLEAN] = "true or false",
+        [FIELD_QUANTITY] = "number with its source",
+        [FIELD_TEXTS] = "list of texts",
+        [FIELD_LIST] = "list",
+    };
+    if (field->words)
+        for (const char *const *word = field->words; *word; word++)
+            text_add(out, "%s%s", word == field->words ? "" : " | ", *word);
+    else
+        text_add(out, "%s", types[field->kind]);
+    if (field->unit != UNIT_NONE)
+        text_add(out, ", such as %s", unit_example(field->unit));
+    if (!field->fallback)
+        text_add(out, "; required");
+    else if (*field->fallback)
+        text_add(out, "; default %s", field->fallback);
+}
+
+static void help_rows(struct text *out, const struct field_table *table, const char *prefix)
+{
+    for (int32_t i = 0; i < table->count; i++) {
+        const struct field *field = &table->field[i];
+        char *path = path_join(prefix, field->path);
+        text_add(out, "%s\n    %s (", path, field->help);
+        add_type(out, field);
+        text_add(out, ")\n");
+        if (field->kind == FIELD_LIST) {
+            char *items = base_format("%s[]", path);
+            help_rows(out, field->table, items);
+            free(items);
+        }
+        free(path);
+    }
+}
+
+void field_help(struct text *out, const struct field_table *table)
+{
+    help_rows(out, table, "");
+}

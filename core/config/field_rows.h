@@ -1,0 +1,44 @@
+#pragma once
+
+/** @file
+ * Inner side of field.h: what reading a record (field.c) and describing it (field_print.c) share.
+ */
+
+#include "core/config/field.h"
+
+/** The rows of `{value, source, kind}` for one QUANTITY row. */
+struct quantity_rows {
+    struct field field[3];
+    struct field_table table;
+};
+
+/** Fill @rows so that rows->table reads a struct quantity; it points into @rows. */
+void quantity_rows_init(struct quantity_rows *rows, const struct field *field);
+
+/** "a" and "b" become "a.b"; what is empty adds nothing.  The caller frees it. */
+char *path_join(const char *prefix, const char *path);
+
+/** When @path lies below @prefix ("" holds everything), the rest of it, else NULL. */
+const char *path_below(const char *path, const char *prefix);
+
+/** True when another row's path lies below @path. */
+bool table_has_below(const struct field_table *table, const char *path);
+
+/** The row with that path, or NULL. */
+const struct field *table_row(const struct field_table *table, const char *path);
+
+/** The row whose shorthand could stand for @path, or NULL. */
+const struct field *table_shorthand(const struct field_table *table, const char *path);
+
+/** The keys that may stand in the mapping at @prefix, NULL-terminated, each once.  Release with
+ * keys_free(). */
+char **table_keys(const struct field_table *table, const char *prefix);
+
+/** Release what table_keys() gave. */
+void keys_free(char **keys);
+
+/** True when the row limits its values. */
+bool field_has_range(const struct field *field);
+
+/** Append an example of the value: "25 GB/s", "[{epochs: 1, batch_per_device: 1}]". */
+void field_example(struct text *out, const struct field *field);

@@ -1,0 +1,75 @@
+#pragma once
+
+/** @file
+ * YAML 1.2 (and so JSON) files as a tree that remembers where each value stands.
+ *
+ * The only file that includes libfyaml is yaml.c.  Scalars stay text: the fields that read them
+ * give them a type, so YAML's own guesses ("no" is false) never apply.  Duplicate keys are errors.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/err.h"
+
+/** Shape of a node. */
+enum node_kind { NODE_SCALAR, NODE_SEQUENCE, NODE_MAPPING };
+
+/** Where something was written. */
+struct origin {
+    const char *file;   /**< path as the user gave it, or "--set"; borrowed from the document */
+    const char *source; /**< the source line, without newline; borrowed from the document */
+    int32_t line;       /**< from 1; 0 for "--set", which has no lines */
+    int32_t column;     /**< from 1, in characters */
+    int32_t width;      /**< [characters] to underline, at least 1 */
+};
+
+/** One value.  In a mapping each child carries its key.  A value left out is a scalar with the
+ * text "". */
+struct node {
+    enum node_kind kind;
+    char *text;               /**< the scalar's text; NULL for other kinds; owned by the document */
+    char *key;                /**< the key in the parent mapping, or NULL; owned by the document */
+    struct origin origin;     /**< of the value */
+    struct origin key_origin; /**< of the key */
+    struct node **child;      /**< in order of the file */
+    int32_t child_count;
+};
+
+/** A file, or several merged by `extends:`.  Owns all nodes, texts and source lines. */
+struct document;
+
+/** Read @path.  A top-level `extends: other.yaml` (relative to the file) is read first and this
+ * file's keys replace its keys, mapping by mapping; sequences and scalars replace whole,
+ * and null takes a key away.
+ * @return the document, to be released with yaml_free(), or NULL with located messages: not
+ * readable (exit code 66), syntax, duplicate key, extends in a circle, more than 100000 nodes or
+ * 64 levels (aliases expanded), bytes that are not UTF-8 text. */
+struct document *yaml_read_file(const char *path, struct err *err);
+
+/** Read @text as if it stood in a file called @name; `extends` is refused. */
+struct document *yaml_read_text(const char *name, const char *text, struct err *err);
+
+/** Release everything; accepts NULL. */
+void yaml_free(struct document *document);
+
+/** The top node; never NULL. */
+struct node *yaml_root(const struct document *document);
+
+/** The text of the outermost file, of each file it extends and of each assignment, for hashing;
+ * borrowed. */
+const char *yaml_source(const struct document *document);
+
+/** Apply "cluster.nodes=512": replace or add one key, or take it away with null; the value is
+ * parsed as YAML (flow style is allowed).  A number indexes a sequence:
+ * "training.phases.0.epochs=10".
+ * @return 0, or -1: no "=", empty part, index out of range, a scalar on the way. */
+int yaml_set(struct document *document, const char *assignment, struct err *err);
+
+/** The child of mapping @node with that key, or NULL. */
+struct node *node_get(const struct node *node, const char *key);
+
+/** Add a message "file:line:column: error: ..." (exit code 65) with the source line and a caret.
+ * Control characters in the message are blanked.  @return -1. */
+int origin_error(const struct origin *origin, struct err *err, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));

@@ -1,0 +1,388 @@
+#include "core/network/fabric.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A way inside any node: links as offsets from the node's first link. */
+struct way {
+    double latency;
+    int32_t begin, count; /* in layout.pool */
+};
+
+/* Groups of one level: nodes in each, and the link id of the first one's uplink. */
+struct level {
+    char name[FABRIC_NAME_LIMIT];
+    int32_t nodes;
+    int32_t first;
+    double latency;
+};
+
+struct layout {
+    struct grid grid;      /* torus and ring; of a cluster: for the order */
+    enum rank_order order; /* of a cluster */
+    int32_t dimensions;    /* 0: a cluster */
+    double hop_latency[2]; /* of each dimension */
+    double latency_inside, latency_between;
+    int32_t node_links;    /* links of one node */
+    char **node_link_name; /* (node_links) */
+    int32_t *pool;
+    int32_t pool_count;
+    int64_t pool_capacity;
+    struct way *inside;   /* (devices, devices) */
+    struct way *out, *in; /* (devices) to and from the network, with the NIC's own link */
+    struct level level[FABRIC_TIER_LIMIT];
+    int32_t level_count;
+};
+
+/* The four links of a rank; a ring has the first two. */
+enum direction { ROW_NEXT, ROW_PREVIOUS, COLUMN_NEXT, COLUMN_PREVIOUS };
+
+static const char *const direction_names[] = {"row.next", "row.previous", "column.next",
+                                              "column.previous"};
+
+static struct fabric *new_fabric(int32_t ranks, int32_t devices_per_node, int32_t links)
+{
+    struct fabric *fabric = base_alloc(1, sizeof(*fabric));
+    *fabric = (struct fabric){
+        .ranks = ranks,
+        .devices_per_node = devices_per_node,
+        .link_count = links,
+        .link = base_alloc(links, sizeof(struct link)),
+        .layout = base_alloc(1, sizeof(struct layout)),
+    };
+    return fabric;
+}
+
+static int32_t add_tier(struct fabric *fabric, const char *name)
+{
+    assert(fabric->tier_count < FABRIC_TIER_LIMIT);
+    snprintf(fabric->tier_name[fabric->tier_count], FABRIC_NAME_LIMIT, "%s", name);
+    return fabric->tier_count++;
+}
+
+/* --- torus and ring --- */
+
+struct fabric *fabric_lay_torus(struct grid grid, int32_t dimensions, const struct link_kind *kind,
+                                double latency)
+{
+    int32_t ranks = grid_ranks(grid), per_rank = 2 * dimensions;
+    struct fabric *fabric = new_fabric(ranks, 1, ranks * per_rank);
+    struct layout *layout = fabric->layout;
+    layout->grid = dimensions == 1 ? (struct grid){.columns = ranks, .rows = 1} : grid;
+    layout->dimensions = dimensions;
+    layout->latency_between = latency;
+    for (int32_t d = 0; d < dimensions; d++) {
+        layout->hop_latency[d] = kind[d].latency;
+        add_tier(fabric, kind[d].name);
+    }
+    for (int32_t i = 0; i < fabric->link_count; i++) {
+        int32_t d = i % per_rank / 2;
+        fabric->link[i] = (struct link){.bandwidth = kind[d].bandwidth, .tier = d};
+    }
+    return fabric;
+}
+
+/* Hops from place @a to @b on a circle of @size; negative: backwards. */
+static int32_t turn(int32_t a, int32_t b, int32_t size)
+{
+    int32_t forward = (b - a + size) % size;
+    return 2 * forward <= size ? forward : forward - size;
+}
+
+/* Walk along one axis of the torus from rank @at.  @return where it ends. */
+static int32_t walk(const struct layout *layout, enum axis axis, int32_t at, int32_t to,
+                    struct route *route)
+{
+    int32_t dimension = axis == AXIS_COLUMN;
+    int32_t size = grid_axis_size(layout->grid, axis);
+    int32_t place = grid_axis_index(layout->grid, axis, at);
+    int32_t hops = turn(place, grid_axis_index(layout->grid, axis, to), size);
+    int32_t step = hops < 0 ? -1 : 1;
+    enum direction direction = (enum direction)(2 * dimension + (hops < 0));
+    for (; hops != 0; hops -= step) {
+        assert(route->count < FABRIC_ROUTE_LIMIT);
+        route->link[route->count++] = at * 2 * layout->dimensions + (int32_t)direction;
+        route->latency += layout->hop_latency[dimension];
+        place = (place + step + size) % size;
+        at = grid_axis_rank(layout->grid, axis, at, place);
+    }
+    return at;
+}
+
+static void route_torus(const struct layout *layout, int32_t from, int32_t to, struct route *route)
+{
+    route->latency = layout->latency_between;
+    int32_t at = walk(layout, AXIS_ROW, from, to, route);
+    if (layout->dimensions == 2)
+        walk(layout, AXIS_COLUMN, at, to, route);
+}
+
+/* --- cluster --- */
+
+static void make_room(struct layout *layout, int32_t count)
+{
+    layout->pool = base_grow(layout->pool, layout->pool_count + count, &layout->pool_capacity,
+                             sizeof(*layout->pool));
+}
+
+static struct way add_way(struct layout *layout, const struct cluster_plan *plan, int32_t from,
+                          int32_t to)
+{
+    struct way way = {.begin = layout->pool_count};
+    make_room(layout, wiring_vertices(plan->wiring));
+    way.count = wiring_path(plan->wiring, from, to, layout->pool + way.begin);
+    assert(way.count >= 0);
+    for (int32_t i = 0; i < way.count; i++) {
+        int32_t cable = layout->pool[way.begin + i] / 2;
+        way.latency += plan->cable[plan->wiring->cable[cable].kind].latency;
+    }
+    layout->pool_count += way.count;
+    return way;
+}
+
+/* The links of a node: two a cable, then up and down of each NIC. */
+static int32_t nic_link(const struct wiring *wiring, int32_t nic, int32_t down)
+{
+    return 2 * (wiring->cable_count + nic) + down;
+}
+
+static struct way add_way_out(struct layout *layout, const struct cluster_plan *plan,
+                              int32_t device, int32_t nic)
+{
+    struct way way = add_way(layout, plan, device, wiring_first(plan->wiring, VERTEX_NIC) + nic);
+    make_room(layout, 1);
+    layout->pool[layout->pool_count++] = nic_link(plan->wiring, nic, 0);
+    way.count++;
+    way.latency += plan->nic.latency;
+    return way;
+}
+
+static struct way add_way_in(struct layout *layout, const struct cluster_plan *plan, int32_t device,
+                             int32_t nic)
+{
+    make_room(layout, 1);
+    layout->pool[layout->pool_count++] = nic_link(plan->wiring, nic, 1);
+    struct way way = add_way(layout, plan, wiring_first(plan->wiring, VERTEX_NIC) + nic, device);
+    way.begin--;
+    way.count++;
+    way.latency += plan->nic.latency;
+    return way;
+}
+
+static void add_ways_to_network(struct layout *layout, const struct cluster_plan *plan)
+{
+    const struct wiring *wiring = plan->wiring;
+    int32_t *nic = base_alloc(wiring->count[VERTEX_DEVICE], sizeof(*nic));
+    wiring_assign_nics(wiring, nic);
+    for (int32_t d = 0; d < plan->devices_per_node; d++) {
+        layout->out[d] = add_way_out(layout, plan, d, nic[d]);
+        layout->in[d] = add_way_in(layout, plan, d, nic[d]);
+    }
+    free(nic);
+}
+
+static void add_ways(struct layout *layout, const struct cluster_plan *plan)
+{
+    int32_t devices = plan->devices_per_node;
+    layout->inside = base_alloc((int64_t)devices * devices, sizeof(struct way));
+    layout->out = base_alloc(devices, sizeof(struct way));
+    layout->in = base_alloc(devices, sizeof(struct way));
+    for (int32_t a = 0; a < devices; a++)
+        for (int32_t b = 0; b < devices; b++)
+            layout->inside[a * devices + b] = add_way(layout, plan, a, b);
+    if (plan->nodes > 1)
+        add_ways_to_network(layout, plan);
+}
+
+static void name_node_links(struct layout *layout, const struct wiring *wiring)
+{
+    layout->node_link_name = base_alloc(layout->node_links, sizeof(char *));
+    for (int32_t i = 0; i < 2 * wiring->cable_count; i++) {
+        const struct cable *cable = &wiring->cable[i / 2];
+        struct text name = {0};
+        wiring_print_vertex(&name, wiring, cable->end[i % 2]);
+        text_add(&name, "-");
+        wiring_print_vertex(&name, wiring, cable->end[1 - i % 2]);
+        layout->node_link_name[i] = name.data;
+    }
+    for (int32_t nic = 0; nic < wiring->count[VERTEX_NIC]; nic++)
+        for (int32_t down = 0; down < 2; down++)
+            layout->node_link_name[nic_link(wiring, nic, down)] =
+                base_format("nic%d.%s", nic, down ? "down" : "up");
+}
+
+/* Tiers are numbered: kinds of cable, the NIC, the groups from the bottom up. */
+static void fill_node_links(struct fabric *fabric, const struct cluster_plan *plan)
+{
+    const struct layout *layout = fabric->layout;
+    for (int32_t i = 0; i < plan->nodes * layout->node_links; i++) {
+        int32_t cable = i % layout->node_links / 2;
+        int32_t tier =
+            cable < plan->wiring->cable_count ? plan->wiring->cable[cable].kind : plan->cable_count;
+        double bandwidth =
+            tier < plan->cable_count ? plan->cable[tier].bandwidth : plan->nic.bandwidth;
+        fabric->link[i] = (struct link){.bandwidth = bandwidth, .tier = tier};
+    }
+}
+
+static int32_t groups_in_use(const struct cluster_plan *plan, int32_t level)
+{
+    int32_t nodes = plan->group[level].nodes;
+    return (plan->nodes - 1) / nodes + 1;
+}
+
+static void add_level(struct fabric *fabric, const struct cluster_plan *plan, int32_t level,
+                      int32_t first)
+{
+    struct layout *layout = fabric->layout;
+    const struct link_group *group = &plan->group[level];
+    struct level *l = &layout->level[layout->level_count++];
+    *l = (struct level){.nodes = group->nodes, .first = first, .latency = group->uplink.latency};
+    memcpy(l->name, group->name, sizeof(l->name));
+    int32_t tier = add_tier(fabric, group->uplink.name);
+    for (int32_t i = 0; i < 2 * groups_in_use(plan, level); i++)
+        fabric->link[first + i] = (struct link){.bandwidth = group->uplink.bandwidth, .tier = tier};
+}
+
+struct fabric *fabric_lay_cluster(const struct cluster_plan *plan)
+{
+    const struct wiring *wiring = plan->wiring;
+    int32_t node_links = 2 * (wiring->cable_count + wiring->count[VERTEX_NIC]);
+    int32_t uplinks = 0;
+    for (int32_t i = 0; i < plan->group_count; i++)
+        uplinks += 2 * groups_in_use(plan, i);
+    struct fabric *fabric = new_fabric(plan->nodes * plan->devices_per_node, plan->devices_per_node,
+                                       plan->nodes * node_links + uplinks);
+    struct layout *layout = fabric->layout;
+    layout->latency_inside = plan->latency_inside;
+    layout->latency_between = plan->latency_between;
+    layout->node_links = node_links;
+    for (int32_t i = 0; i < plan->cable_count; i++)
+        add_tier(fabric, plan->cable[i].name);
+    fabric->nic_tier = add_tier(fabric, plan->nic.name);
+    fill_node_links(fabric, plan);
+    name_node_links(layout, wiring);
+    add_ways(layout, plan);
+    int32_t first = plan->nodes * node_links;
+    for (int32_t i = 0; i < plan->group_count; i++) {
+        add_level(fabric, plan, i, first);
+        first += 2 * groups_in_use(plan, i);
+    }
+    return fabric;
+}
+
+static void follow(const struct layout *layout, const struct way *way, int32_t node,
+                   struct route *route)
+{
+    assert(route->count + way->count <= FABRIC_ROUTE_LIMIT);
+    for (int32_t i = 0; i < way->count; i++)
+        route->link[route->count++] = node * layout->node_links + layout->pool[way->begin + i];
+    route->latency += way->latency;
+}
+
+/* Up to the lowest switch both nodes share, and down again. */
+static void cross(const struct layout *layout, int32_t from, int32_t to, struct route *route)
+{
+    int32_t top = 0;
+    while (top < layout->level_count &&
+           from / layout->level[top].nodes != to / layout->level[top].nodes) {
+        const struct level *level = &layout->level[top++];
+        route->link[route->count++] = level->first + 2 * (from / level->nodes);
+        route->latency += 2 * level->latency;
+    }
+    while (top > 0) {
+        const struct level *level = &layout->level[--top];
+        route->link[route->count++] = level->first + 2 * (to / level->nodes) + 1;
+    }
+}
+
+static void route_cluster(const struct layout *layout, int32_t devices, int32_t from, int32_t to,
+                          struct route *route)
+{
+    int32_t a = from / devices, b = to / devices;
+    if (a == b) {
+        route->latency = layout->latency_inside;
+        follow(layout, &layout->inside[from % devices * devices + to % devices], a, route);
+        return;
+    }
+    route->latency = layout->latency_between;
+    follow(layout, &layout->out[from % devices], a, route);
+    cross(layout, a, b, route);
+    follow(layout, &layout->in[to % devices], b, route);
+}
+
+void fabric_set_order(struct fabric *fabric, struct grid grid, enum rank_order order)
+{
+    struct layout *layout = fabric->layout;
+    assert(layout->dimensions == 0 && grid_ranks(grid) == fabric->ranks);
+    layout->grid = grid;
+    layout->order = order;
+}
+
+/* --- both --- */
+
+struct route fabric_route(const struct fabric *fabric, int32_t from, int32_t to)
+{
+    assert(from >= 0 && from < fabric->ranks && to >= 0 && to < fabric->ranks && from != to);
+    const struct layout *layout = fabric->layout;
+    struct route route;
+    route.count = 0;
+    if (layout->dimensions > 0)
+        route_torus(layout, from, to, &route);
+    else
+        route_cluster(layout, fabric->devices_per_node,
+                      grid_place(layout->grid, layout->order, from),
+                      grid_place(layout->grid, layout->order, to), &route);
+    return route;
+}
+
+double fabric_route_bandwidth(const struct fabric *fabric, const struct route *route)
+{
+    double narrowest = fabric->link[route->link[0]].bandwidth;
+    for (int32_t i = 1; i < route->count; i++)
+        if (fabric->link[route->link[i]].bandwidth < narrowest)
+            narrowest = fabric->link[route->link[i]].bandwidth;
+    return narrowest;
+}
+
+static char *uplink_name(const struct layout *layout, int32_t link)
+{
+    const struct level *level = &layout->level[layout->level_count - 1];
+    while (link < level->first)
+        level--;
+    int32_t index = link - level->first;
+    return base_format("%s%d.%s", level->name, index / 2, index % 2 ? "down" : "up");
+}
+
+char *fabric_link_name(const struct fabric *fabric, int32_t link)
+{
+    assert(link >= 0 && link < fabric->link_count);
+    const struct layout *layout = fabric->layout;
+    int32_t per_rank = 2 * layout->dimensions;
+    if (per_rank > 0)
+        return base_format("rank%d.%s", link / per_rank, direction_names[link % per_rank]);
+    int32_t nodes = fabric->ranks / fabric->devices_per_node;
+    if (link >= nodes * layout->node_links)
+        return uplink_name(layout, link);
+    return base_format("node%d.%s", link / layout->node_links,
+                       layout->node_link_name[link % layout->node_links]);
+}
+
+void fabric_free(struct fabric *fabric)
+{
+    if (!fabric)
+        return;
+    struct layout *layout = fabric->layout;
+    for (int32_t i = 0; i < layout->node_links && layout->node_link_name; i++)
+        free(layout->node_link_name[i]);
+    free(layout->node_link_name);
+    free(layout->pool);
+    free(layout->inside);
+    free(layout->out);
+    free(layout->in);
+    free(layout);
+    free(fabric->link);
+    free(fabric);
+}

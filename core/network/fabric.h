@@ -1,0 +1,109 @@
+#pragma once
+
+/** @file
+ * A platform laid out for a number of ranks: every directed link, and the route between two ranks.
+ *
+ * Rank r is device p % devices_per_node of node p / devices_per_node, where p is its place
+ * (fabric_set_order(); r unless that says otherwise): the one place where ranks meet hosts.  A
+ * full-duplex cable is two links.  Contention exists only where routes share a link.
+ */
+
+#include <stdint.h>
+
+#include "core/collective/grid.h"
+#include "core/network/nccl.h"
+#include "core/network/wiring.h"
+
+enum {
+    FABRIC_ROUTE_LIMIT = 2048, /**< links on one route, at most: half-way round a ring of 4096 */
+    FABRIC_TIER_LIMIT = 16,    /**< kinds of link in one fabric, at most */
+    FABRIC_NAME_LIMIT = 32,    /**< characters of a tier's name, with the NUL */
+};
+
+/** One directed link. */
+struct link {
+    double bandwidth; /**< [bytes/s], in one direction, after protocol efficiency */
+    int32_t tier;     /**< index in fabric.tier_name: what kind of link this is */
+};
+
+/** The way from one rank to another. */
+struct route {
+    double latency; /**< [s] of the whole way, with the transport's cost per message */
+    int32_t count;
+    int32_t link[FABRIC_ROUTE_LIMIT]; /**< (count) in order; distinct; the rest is not set */
+};
+
+/** Read freely. */
+struct fabric {
+    int32_t ranks;
+    int32_t devices_per_node;
+    int32_t link_count;
+    struct link *link;
+    int32_t tier_count;
+    char tier_name[FABRIC_TIER_LIMIT][FABRIC_NAME_LIMIT]; /**< "nvlink", "nic", "rack uplink" */
+    int32_t nic_tier;       /**< of the network cards of a cluster; else 0 */
+    struct nccl_world nccl; /**< version 0: the platform does not say what NCCL would know */
+    double eager;           /**< messages up to this size [bytes] are handed over at once: a rank
+                                 that has received all it needs leaves a collective while its last
+                                 message is still on its way; 0: when that has arrived */
+    void *layout;           /**< private to fabric.c */
+};
+
+/** One kind of link as it is laid out. */
+struct link_kind {
+    char name[FABRIC_NAME_LIMIT]; /**< for people: "nvlink" */
+    double bandwidth;             /**< [bytes/s], in one direction, after protocol efficiency */
+    double latency;               /**< [s] */
+};
+
+/** Groups of nodes, such as racks, that reach other groups through shared uplinks. */
+struct link_group {
+    char name[FABRIC_NAME_LIMIT]; /**< "rack" */
+    int32_t nodes;                /**< in one group; a multiple of the group below */
+    struct link_kind uplink;      /**< all uplinks of one group together, one pipe each way */
+};
+
+/** What fabric_lay_cluster() lays out.  All pointers are borrowed. */
+struct cluster_plan {
+    int32_t nodes;            /**< to use */
+    int32_t devices_per_node; /**< to use, the first ones of each node */
+    const struct wiring *wiring;
+    const struct link_kind *cable; /**< by cable.kind; together with nic and groups at most
+                                        FABRIC_TIER_LIMIT kinds */
+    int32_t cable_count;
+    struct link_kind nic;           /**< one NIC to its switch, each way */
+    const struct link_group *group; /**< (group_count) from the bottom up */
+    int32_t group_count;
+    double latency_inside;  /**< [s] per message between devices of one node */
+    double latency_between; /**< [s] per message between nodes */
+};
+
+/** Lay out a cluster.  Within a node every device must reach every other, and between nodes a NIC.
+ * Above the highest group everything is one switch without limits.
+ * The caller owns the result: fabric_free(). */
+struct fabric *fabric_lay_cluster(const struct cluster_plan *plan);
+
+/** Lay out a ring (one @dimension: rank order) or a torus (two: along rows, along columns) on
+ * @grid.  Each rank has a link to the next and to the previous rank of each dimension, of
+ * kind[dimension].  Routes go along the row first, then along the column, the shorter way round,
+ * forwards when both are equal.  No route may be longer than FABRIC_ROUTE_LIMIT.
+ * The caller owns the result: fabric_free(). */
+struct fabric *fabric_lay_torus(struct grid grid, int32_t dimensions, const struct link_kind *kind,
+                                double latency);
+
+/** Let the ranks of a cluster take the places that @order gives them on @grid, all of whose ranks
+ * are in the fabric. */
+void fabric_set_order(struct fabric *fabric, struct grid grid, enum rank_order order);
+
+/** The route from rank @from to another rank @to.  Always exists. */
+struct route fabric_route(const struct fabric *fabric, int32_t from, int32_t to);
+
+/** The narrowest link of a route [bytes/s]. */
+double fabric_route_bandwidth(const struct fabric *fabric, const struct route *route);
+
+/** A name for a link, unique in the fabric: "node3.gpu0-gpu1", "node3.nic0.up", "rack2.down",
+ * "rank5.row.next", "rank5.column.previous".  The caller frees it. */
+char *fabric_link_name(const struct fabric *fabric, int32_t link);
+
+/** Release; accepts NULL. */
+void fabric_free(struct fabric *fabric);

@@ -1,0 +1,88 @@
+#pragma once
+
+/** @file
+ * NCCL's own cost model, by version: which algorithm and protocol it would choose, and how long the
+ * collective takes alone on its links.
+ *
+ * seconds = latency + bytes / bandwidth for each (algorithm, protocol) that the version knows; NCCL
+ * runs the cheapest.  Latencies are a base plus a cost per hop; bandwidth is what the rings or
+ * trees of the node and of the network carry, scaled by the protocol.
+ *
+ * Source: NVIDIA/nccl, src/graph/tuning.cc at tags v2.5.7-1 to v2.28.9-1 (all the numbers of
+ * nccl.c that name no other source), search.cc for what two nodes and NVLS can use, and
+ * ncclTreeThreshold() in src/init.cc at v2.4.8-1.  Nothing here was fitted to a training run.
+ *
+ * Different from NCCL, on purpose:
+ *   - NCCL searches rings and trees in the topology; here the platform says what they carry;
+ *   - the correction of tree bandwidth by size is interpolated between its powers of two, where
+ *     NCCL's steps would let a larger vector take less time;
+ *   - 2.3 has no model: rings only, as long as 2.4 says (it has no protocols to choose from);
+ *   - LL's limit and the network's overhead depend on the processors: AMD's with compute capability
+ *     80 (DGX A100), else Intel's;
+ *   - NVLS counts from 2.18 on, its trees between nodes from 2.19 on.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/collective/collective.h"
+
+/** How the devices of a node talk. */
+enum nccl_intra { NCCL_NVLINK, NCCL_PCI, NCCL_INTRA_COUNT };
+
+/** The words of platform files, NULL-terminated: "nvlink", "pci". */
+extern const char *const nccl_intra_names[];
+
+/** What NCCL can run. */
+enum nccl_algorithm {
+    NCCL_RING,
+    NCCL_TREE,    /**< double binary tree, from 2.4 */
+    NCCL_COLLNET, /**< reduction in the switches (SHARP) */
+    NCCL_NVLS,    /**< reduction in NVSwitch, on compute capability 90; a tree or SHARP between
+                       nodes */
+    NCCL_ALGORITHM_COUNT
+};
+
+/** How it moves bytes. */
+enum nccl_protocol { NCCL_LL, NCCL_LL128, NCCL_SIMPLE, NCCL_PROTOCOL_COUNT };
+
+/** "ring", "tree", "collnet", "nvls". */
+const char *nccl_algorithm_name(enum nccl_algorithm algorithm);
+
+/** "LL", "LL128", "Simple". */
+const char *nccl_protocol_name(enum nccl_protocol protocol);
+
+enum {
+    NCCL_VERSION_DEFAULT = 227, /**< where no software profile names one: 2.27 of 2025 */
+};
+
+/** A communicator.  Every node has the same number of ranks. */
+struct nccl_world {
+    int32_t version;      /**< 100 * major + minor: 204 is NCCL 2.4; the first known is 203 */
+    int32_t ranks, nodes; /**< ranks is a multiple of nodes */
+    enum nccl_intra intra;
+    int32_t compute_capability; /**< 70, 80, 90; the same for all */
+    bool nvswitch;              /**< the devices of a node meet in switches that can reduce */
+    bool sharp;                 /**< so do the nodes */
+    int32_t channels;           /**< rings or trees side by side in one node */
+    int32_t inter_channels;     /**< between nodes: one a network card that can be kept busy */
+    double intra_bandwidth;     /**< of all rings of a node together [bytes/s] */
+    double inter_bandwidth;     /**< of a node's network cards together, one direction [bytes/s] */
+};
+
+/** What NCCL would do, and how long it takes. */
+struct nccl_choice {
+    enum nccl_algorithm algorithm;
+    enum nccl_protocol protocol;
+    double latency;   /**< [s] */
+    double bandwidth; /**< bytes of the vector per second, after the latency */
+    double seconds;   /**< latency + bytes / bandwidth */
+};
+
+/** The cheapest way to run @op on a vector of @bytes.  One rank takes no time. */
+struct nccl_choice nccl_choose(const struct nccl_world *world, enum collective_op op,
+                               int64_t bytes);
+
+/** The cost of one way, or seconds = INFINITY when the version cannot do it. */
+struct nccl_choice nccl_cost(const struct nccl_world *world, enum collective_op op, int64_t bytes,
+                             enum nccl_algorithm algorithm, enum nccl_protocol protocol);

@@ -1,0 +1,150 @@
+#include "core/network/wiring.h"
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const kind_names[] = {"gpu", "switch", "cpu", "nic"};
+static_assert(sizeof(kind_names) / sizeof(kind_names[0]) == VERTEX_KIND_COUNT, "one name a kind");
+
+int32_t wiring_vertices(const struct wiring *wiring)
+{
+    return wiring_first(wiring, VERTEX_KIND_COUNT);
+}
+
+int32_t wiring_first(const struct wiring *wiring, enum vertex_kind kind)
+{
+    int32_t first = 0;
+    for (enum vertex_kind k = 0; k < kind; k++)
+        first += wiring->count[k];
+    return first;
+}
+
+static enum vertex_kind kind_of(const struct wiring *wiring, int32_t vertex)
+{
+    enum vertex_kind kind = VERTEX_DEVICE;
+    while (vertex >= wiring_first(wiring, kind + 1))
+        kind++;
+    return kind;
+}
+
+int32_t wiring_find(const struct wiring *wiring, const char *name)
+{
+    for (int32_t v = 0; v < wiring_vertices(wiring); v++) {
+        struct text text = {0};
+        wiring_print_vertex(&text, wiring, v);
+        bool found = strcmp(text.data, name) == 0;
+        text_release(&text);
+        if (found)
+            return v;
+    }
+    return -1;
+}
+
+void wiring_print_vertex(struct text *out, const struct wiring *wiring, int32_t vertex)
+{
+    enum vertex_kind kind = kind_of(wiring, vertex);
+    text_add(out, "%s%d", kind_names[kind], vertex - wiring_first(wiring, kind));
+}
+
+void wiring_add(struct wiring *wiring, int32_t a, int32_t b, int32_t kind)
+{
+    wiring->cable = base_grow(wiring->cable, wiring->cable_count + 1, &wiring->cable_capacity,
+                              sizeof(struct cable));
+    wiring->cable[wiring->cable_count++] = (struct cable){.end = {a, b}, .kind = kind};
+}
+
+static bool forwards(const struct wiring *wiring, int32_t vertex)
+{
+    enum vertex_kind kind = kind_of(wiring, vertex);
+    return kind == VERTEX_SWITCH || kind == VERTEX_CPU;
+}
+
+/* Breadth first: arrived[v] becomes the directed link by which v is first reached, or -1. */
+static void explore(const struct wiring *wiring, int32_t from, int32_t *arrived)
+{
+    int32_t vertices = wiring_vertices(wiring);
+    int32_t *queue = base_alloc(vertices, sizeof(*queue));
+    for (int32_t v = 0; v < vertices; v++)
+        arrived[v] = -1;
+    int32_t head = 0, tail = 0;
+    queue[tail++] = from;
+    while (head < tail) {
+        int32_t at = queue[head++];
+        if (at != from && !forwards(wiring, at))
+            continue;
+        for (int32_t link = 0; link < 2 * wiring->cable_count; link++) {
+            const struct cable *cable = &wiring->cable[link / 2];
+            int32_t next = cable->end[1 - link % 2];
+            if (cable->end[link % 2] != at || next == from || arrived[next] >= 0)
+                continue;
+            arrived[next] = link;
+            queue[tail++] = next;
+        }
+    }
+    free(queue);
+}
+
+/* Follow `arrived` back from @to; the links come out in order of travel. */
+static int32_t trace_back(const struct wiring *wiring, const int32_t *arrived, int32_t from,
+                          int32_t to, int32_t *path)
+{
+    int32_t count = 0;
+    for (int32_t v = to; v != from; v = wiring->cable[arrived[v] / 2].end[arrived[v] % 2]) {
+        if (arrived[v] < 0)
+            return -1;
+        count++;
+    }
+    int32_t at = count;
+    for (int32_t v = to; v != from; v = wiring->cable[arrived[v] / 2].end[arrived[v] % 2])
+        path[--at] = arrived[v];
+    return count;
+}
+
+int32_t wiring_path(const struct wiring *wiring, int32_t from, int32_t to, int32_t *path)
+{
+    int32_t *arrived = base_alloc(wiring_vertices(wiring), sizeof(*arrived));
+    explore(wiring, from, arrived);
+    int32_t count = trace_back(wiring, arrived, from, to, path);
+    free(arrived);
+    return count;
+}
+
+/* The nearest NIC of @device; @load says how many devices each NIC serves already. */
+static int32_t nearest_nic(const struct wiring *wiring, int32_t device, const int32_t *load,
+                           int32_t *path)
+{
+    int32_t best = -1, best_length = 0;
+    for (int32_t nic = 0; nic < wiring->count[VERTEX_NIC]; nic++) {
+        int32_t vertex = wiring_first(wiring, VERTEX_NIC) + nic;
+        int32_t length = wiring_path(wiring, device, vertex, path);
+        if (length < 0)
+            continue;
+        if (best < 0 || length < best_length || (length == best_length && load[nic] < load[best])) {
+            best = nic;
+            best_length = length;
+        }
+    }
+    return best;
+}
+
+void wiring_assign_nics(const struct wiring *wiring, int32_t *nic)
+{
+    int32_t *load = base_alloc(wiring->count[VERTEX_NIC] + 1, sizeof(*load));
+    int32_t *path = base_alloc(wiring_vertices(wiring), sizeof(*path));
+    for (int32_t device = 0; device < wiring->count[VERTEX_DEVICE]; device++) {
+        nic[device] = nearest_nic(wiring, device, load, path);
+        if (nic[device] >= 0)
+            load[nic[device]]++;
+    }
+    free(path);
+    free(load);
+}
+
+void wiring_release(struct wiring *wiring)
+{
+    free(wiring->cable);
+    *wiring = (struct wiring){0};
+}

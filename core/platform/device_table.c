@@ -1,0 +1,196 @@
+#include "core/platform/device_table.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNT(array) ((int32_t)(sizeof(array) / sizeof((array)[0])))
+
+const char *const device_op_words[] = {"forward",         "loss",      "backward-data",
+                                       "backward-filter", "optimizer", NULL};
+static_assert(COUNT(device_op_words) == COMPUTE_OP_COUNT + 1, "a word each");
+
+const char *const device_layer_words[] = {"convolution", "batch-norm", "max-pool", "average-pool",
+                                          "linear",      "none",       NULL};
+static_assert(COUNT(device_layer_words) == LAYER_OP_COUNT + 2, "a word each, and one for none");
+
+/* --- rows --- */
+
+#define WORD(key, record, member, list, missing, meaning)                                          \
+    {                                                                                              \
+        .path = key, .kind = FIELD_WORD, .offset = offsetof(struct record, member),                \
+        .fallback = missing, .words = list, .help = meaning                                        \
+    }
+#define NUMBER(key, record, member, form, measure, missing, low, high, meaning)                    \
+    {                                                                                              \
+        .path = key, .kind = form, .unit = measure, .offset = offsetof(struct record, member),     \
+        .fallback = missing, .minimum = low, .maximum = high, .help = meaning                      \
+    }
+
+static const struct field class_rows[] = {
+    WORD("op", device_class, op, device_op_words, NULL, "which part of a training step"),
+    WORD("layer", device_class, layer, device_layer_words, "none", "of which kind of layer"),
+    WORD("dtype", device_class, dtype, dtype_names, NULL, "type of the arithmetic's inputs"),
+    NUMBER("efficiency", device_class, efficiency, FIELD_QUANTITY, UNIT_FRACTION, NULL, 1e-4, 1,
+           "the part of the peak and of the memory bandwidth that these steps reach"),
+    NUMBER("efficiency_sd", device_class, efficiency_sd, FIELD_REAL, UNIT_FRACTION, "0", 0, 10,
+           "relative standard deviation of the efficiency"),
+    NUMBER("residual", device_class, residual, FIELD_REAL, UNIT_FRACTION, "0", 0, 10,
+           "relative standard deviation of a step about the fit"),
+    NUMBER("rows", device_class, rows, FIELD_INTEGER, UNIT_NONE, "0", 0, 1e9,
+           "measured steps behind it"),
+};
+const struct field_table device_class_table = {
+    .name = "class",
+    .field = class_rows,
+    .count = COUNT(class_rows),
+    .size = sizeof(struct device_class),
+};
+
+static const struct field row_rows[] = {
+    WORD("op", device_row, op, device_op_words, NULL, "which part of a training step"),
+    {.path = "shape",
+     .kind = FIELD_TEXT,
+     .offset = offsetof(struct device_row, shape),
+     .help = "of the layer, as `foretrain calibrate device` writes it"},
+    WORD("dtype", device_row, dtype, dtype_names, NULL, "type of the arithmetic's inputs"),
+    NUMBER("amount", device_row, amount, FIELD_INTEGER, UNIT_NONE, NULL, 1, 1e15,
+           "images of the pass, or the optimizer's parameters"),
+    NUMBER("time", device_row, time, FIELD_REAL, UNIT_SECONDS, NULL, 1e-12, 1e6,
+           "what the step took"),
+    NUMBER("spread", device_row, spread, FIELD_REAL, UNIT_FRACTION, "0", 0, 1e3,
+           "between the quartiles of its runs, relative to the time"),
+};
+const struct field_table device_row_table = {
+    .name = "measured step",
+    .field = row_rows,
+    .count = COUNT(row_rows),
+    .size = sizeof(struct device_row),
+};
+
+/* --- looking up --- */
+
+static int32_t layer_of(const struct step *step)
+{
+    return step->compute.layer < 0 ? LAYER_OP_COUNT : (int32_t)step->compute.layer_op;
+}
+
+const struct device_class *device_find_class(const struct device *device, const struct step *step)
+{
+    const struct device_class *class = device->classes.item;
+    for (int32_t i = 0; i < device->classes.count; i++)
+        if (class[i].op == (int32_t)step->compute.op && class[i].layer == layer_of(step) &&
+            class[i].dtype == (int32_t)step->compute.dtype)
+            return &class[i];
+    return NULL;
+}
+
+static bool same_shape(const struct device_row *row, int32_t op, int32_t dtype, const char *shape)
+{
+    return row->op == op && row->dtype == dtype && !strcmp(row->shape, shape);
+}
+
+/* The value at @x of the line through two points. */
+static double line(double x, double x0, double y0, double x1, double y1)
+{
+    return y0 + (x - x0) * (y1 - y0) / (x1 - x0);
+}
+
+double device_measured(const struct device *device, const struct step *step)
+{
+    const struct device_row *row = device->measured.steps.item, *below = NULL, *above = NULL;
+    int64_t amount = step->compute.amount;
+    for (int32_t i = 0; i < device->measured.steps.count; i++) {
+        if (!same_shape(&row[i], (int32_t)step->compute.op, (int32_t)step->compute.dtype,
+                        step->compute.shape))
+            continue;
+        if (row[i].amount <= amount && (!below || row[i].amount > below->amount))
+            below = &row[i];
+        if (row[i].amount >= amount && (!above || row[i].amount < above->amount))
+            above = &row[i];
+    }
+    if (!below && !above)
+        return -1;
+    if (below && above)
+        return below == above ? below->time
+                              : line((double)amount, (double)below->amount, below->time,
+                                     (double)above->amount, above->time);
+    const struct device_row *nearest = below ? below : above;
+    double idle = step->compute.kernels * device->kernel_overhead.value;
+    if (idle > nearest->time)
+        idle = nearest->time;
+    return line((double)amount, 0, idle, (double)nearest->amount, nearest->time);
+}
+
+static void release_list(const struct field_table *table, struct field_list *list)
+{
+    for (int32_t i = 0; i < list->count; i++)
+        field_release(table, (char *)list->item + (size_t)i * table->size);
+    free(list->item);
+    *list = (struct field_list){0};
+}
+
+void device_forget(struct device *device)
+{
+    release_list(&device_class_table, &device->classes);
+    release_list(&device_row_table, &device->measured.steps);
+}
+
+/* --- checking --- */
+
+static int fault(const struct node *root, const char *list, int32_t index, struct err *err,
+                 const char *message)
+{
+    char *path = base_format("%s.%d", list, index);
+    const struct node *node = field_origin(root, path);
+    free(path);
+    return origin_error(&node->origin, err, "%s", message);
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+    const struct device_row *x = *(const struct device_row *const *)a,
+                            *y = *(const struct device_row *const *)b;
+    int order = strcmp(x->shape, y->shape);
+    if (!order)
+        order = x->op != y->op ? x->op - y->op : x->dtype - y->dtype;
+    return order ? order : (x->amount > y->amount) - (x->amount < y->amount);
+}
+
+static int check_steps(const struct device *device, const struct node *root, struct err *err)
+{
+    const struct device_row *row = device->measured.steps.item;
+    int32_t count = device->measured.steps.count;
+    const struct device_row **sorted = base_alloc(count, sizeof(struct device_row *));
+    int result = 0;
+    for (int32_t i = 0; i < count; i++)
+        sorted[i] = &row[i];
+    qsort(sorted, (size_t)count, sizeof(*sorted), compare_rows);
+    for (int32_t i = 1; i < count; i++) {
+        const struct device_row *a = sorted[i - 1], *b = sorted[i];
+        if (!same_shape(a, b->op, b->dtype, b->shape))
+            continue;
+        if (a->amount == b->amount)
+            result |= fault(root, "measured.steps", (int32_t)(b - row), err,
+                            "the same op, shape, dtype and amount stand here twice");
+        else if (a->time > b->time)
+            result |= fault(root, "measured.steps", (int32_t)(b - row), err,
+                            "more of the same work takes less time than another row says");
+    }
+    free(sorted);
+    return result;
+}
+
+int device_check(const struct device *device, const struct node *root, struct err *err)
+{
+    const struct device_class *class = device->classes.item;
+    int result = check_steps(device, root, err);
+    for (int32_t b = 0; b < device->classes.count; b++)
+        for (int32_t a = 0; a < b; a++)
+            if (class[a].op == class[b].op && class[a].layer == class[b].layer &&
+                class[a].dtype == class[b].dtype)
+                result |=
+                    fault(root, "classes", b, err, "the same op, layer and dtype stand here twice");
+    return result;
+}

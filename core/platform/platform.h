@@ -1,0 +1,139 @@
+#pragma once
+
+/** @file
+ * A cluster and its devices as described in platforms/: every number with unit, source and kind.
+ *
+ * Three shapes: `cluster` (nodes with an inner graph of devices, switches, CPUs and NICs; racks;
+ * tiers of uplinks), `torus` (each rank linked to its four neighbours on the logical grid) and
+ * `ring` (each rank linked to the next in rank order).  torus and ring take any size: the grid of
+ * the job is their shape.
+ */
+
+#include <stdint.h>
+
+#include "core/base/err.h"
+#include "core/config/field.h"
+#include "core/network/fabric.h"
+#include "core/schedule/model.h"
+
+/** One kind of device with the software that drives it.  Filled from platforms/devices/. */
+struct device {
+    char *name;
+    char *description;
+    struct quantity peak[DTYPE_COUNT]; /**< matrix arithmetic on inputs of that type [FLOP/s] */
+    struct quantity memory_bandwidth;  /**< [bytes/s] */
+    struct quantity memory;            /**< [bytes] */
+    struct quantity math_efficiency;   /**< fraction of the peak a large kernel reaches */
+    struct quantity memory_efficiency; /**< fraction of the memory bandwidth it reaches */
+    struct quantity kernel_overhead;   /**< [s] added per kernel: launch, ramp-up, tail */
+    int64_t compute_capability;        /**< of CUDA: 10 * major + minor; 0: unknown or no CUDA */
+    int32_t fusion;                    /**< enum fusion of the software */
+    int32_t small_fusion;              /**< the same where a device has few images */
+    int64_t small_batch;               /**< up to so many; 0: never */
+    struct field_list classes;         /**< struct device_class of core/platform/device_table.h */
+    struct {
+        char *source;            /**< who measured, when, and how; NULL: nobody did */
+        int64_t threads;         /**< that one rank computed with; 0: not said */
+        struct field_list steps; /**< struct device_row of core/platform/device_table.h */
+    } measured;
+};
+
+/** A platform.  Opaque: read with the functions below. */
+struct platform;
+
+/** Read a platform by name (searched in the platform directory) or by path, with its device file.
+ * The directory is $FORETRAIN_DATADIR/platforms, else platforms/ found relative to the executable
+ * (source tree or installed share/foretrain).
+ * @return the platform, or NULL: not found (exit code 66, with the names there are), or located
+ * messages about its content. */
+struct platform *platform_read(const char *name, struct err *err);
+
+/** Read a platform from text, as if it stood in a file called @name. */
+struct platform *platform_read_text(const char *name, const char *text, struct err *err);
+
+/** Release; accepts NULL. */
+void platform_free(struct platform *platform);
+
+/** Its name; borrowed. */
+const char *platform_name(const struct platform *platform);
+
+/** Devices in a full node; 1 for torus and ring. */
+int32_t platform_devices_per_node(const struct platform *platform);
+
+/** How much longer a device computes while @devices_per_node of its node do, as a part of what it
+ * takes alone: in proportion to the others that compute, and 0 for one.  Where they are more than
+ * the cores there are for them, they take turns besides. */
+double platform_contention(const struct platform *platform, int32_t devices_per_node);
+
+/** Devices of a node that compute at once, where @devices_per_node of them are more and take turns;
+ * 0: they all do. */
+int32_t platform_cores(const struct platform *platform, int32_t devices_per_node);
+
+/** The type in which gradients travelled while the links were measured (enum dtype), whose
+ * conversion is therefore in the links' numbers; -1: the file does not say. */
+int32_t platform_payload(const struct platform *platform);
+
+/** Nodes there are, or 0 when any number can be asked for. */
+int32_t platform_nodes(const struct platform *platform);
+
+/** The device; borrowed. */
+const struct device *platform_device(const struct platform *platform);
+
+/** Check that the device can compute on inputs of @dtype.
+ * @return 0, or -1: it has no such arithmetic. */
+int platform_check_dtype(const struct platform *platform, enum dtype dtype, struct err *err);
+
+/** Check that the platform says what algorithm `nccl` needs: the section `nccl`, and the device's
+ * compute capability.
+ * @return 0, or -1: located messages that name what is missing. */
+int platform_check_nccl(const struct platform *platform, struct err *err);
+
+/** Lay out @nodes nodes with @devices_per_node devices each; @grid matters for torus and ring
+ * platforms only (columns * rows = ranks).
+ * @return the fabric, or NULL: more nodes or devices than there are, a grid that does not fit. */
+struct fabric *platform_fabric(const struct platform *platform, int32_t nodes,
+                               int32_t devices_per_node, struct grid grid, struct err *err);
+
+/** Append the whole description for people: shape, tiers, every number with unit, source, kind. */
+void platform_print(struct text *out, const struct platform *platform);
+
+/** Call @visit for every quantity of platform and device; paths of the device's begin with
+ * "device.". */
+void platform_each_quantity(const struct platform *platform,
+                            void (*visit)(void *context, const struct quantity *, enum unit),
+                            void *context);
+
+/** A hash of every number of the platform and of its device as software made it, and of the steps
+ * that were measured: predictions of one scenario that rest on other numbers have another one. */
+uint64_t platform_hash(const struct platform *platform);
+
+/** The same device, to be changed by a software profile. */
+struct device *platform_change_device(struct platform *platform);
+
+/** Multiply every quantity of the platform and its device for which @factor says something other
+ * than 1, to ask what would be if: fabrics laid out from then on follow. */
+void platform_scale(struct platform *platform,
+                    double (*factor)(void *context, const struct quantity *, enum unit),
+                    void *context);
+
+/** What the device's software merges when it has @batch images. */
+enum fusion device_fusion(const struct device *device, int64_t batch);
+
+/** Read a device of platforms/devices by name, or by path, into zeroed @device.
+ * @return 0, or -1: not found (exit code 66, with the names there are), or located messages. */
+int device_read(struct device *device, const char *name, struct err *err);
+
+/** Release; accepts a zeroed struct. */
+void device_release(struct device *device);
+
+/** The file of software profile @name (see core/platform/software.h); a path when it has a slash or
+ * ends in .yaml.  The caller frees it.
+ * @return the path, or NULL: none of that name (exit code 66, with the names there are). */
+char *platform_find_software(const char *name, struct err *err);
+
+/** The rows of platform and device files, for `schema`. */
+extern const struct field_table platform_table, device_table;
+
+/** The directory that holds platform files; the caller frees it.  NULL with a message when none
+ * is found. */
+char *platform_directory(struct err *err);

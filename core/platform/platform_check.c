@@ -1,0 +1,370 @@
+#include "core/platform/platform_record.h"
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    CLUSTER = 1 << PLATFORM_CLUSTER,
+    TORUS = 1 << PLATFORM_TORUS,
+    RING = 1 << PLATFORM_RING,
+    ANY = CLUSTER | TORUS | RING,
+};
+
+enum { NAME_LIMIT = FABRIC_NAME_LIMIT - 8 }; /* "rack uplink" must fit a tier's name */
+
+/* Which shapes need a key, and for which it has an effect. */
+static const struct rule {
+    const char *path;
+    int32_t needed, effect;
+} rules[] = {
+    {"nodes", CLUSTER, CLUSTER},
+    {"node", 0, CLUSTER},
+    {"node.devices", CLUSTER, ANY},
+    {"network", 0, CLUSTER},
+    {"transport.inside", CLUSTER, CLUSTER},
+    {"transport.between", CLUSTER, ANY},
+    {"transport.eager", 0, CLUSTER},
+    {"torus", 0, TORUS},
+    {"torus.row.bandwidth", TORUS, ANY},
+    {"torus.row.efficiency", TORUS, ANY},
+    {"torus.row.latency", TORUS, ANY},
+    {"torus.column.bandwidth", TORUS, ANY},
+    {"torus.column.efficiency", TORUS, ANY},
+    {"torus.column.latency", TORUS, ANY},
+    {"ring", 0, RING},
+    {"ring.bandwidth", RING, ANY},
+    {"ring.efficiency", RING, ANY},
+    {"ring.latency", RING, ANY},
+    {"nccl", 0, CLUSTER},
+};
+
+/* Needed as soon as there are two nodes. */
+static const char *const network_keys[] = {"node.nics", "network.nic.bandwidth",
+                                           "network.nic.efficiency", "network.nic.latency"};
+
+/* Needed as soon as there is one of them. */
+static const char *const nccl_keys[] = {"nccl.intra", "nccl.channels", "nccl.intra_bandwidth"};
+
+/* What every check needs. */
+struct check {
+    struct platform *platform;
+    const struct node *root;
+    struct err *err;
+};
+
+static const struct origin *origin_of(const struct check *check, const char *path)
+{
+    const struct node *node = field_origin(check->root, path);
+    return node ? &node->origin : &check->root->origin;
+}
+
+/* A fault at the value of @key of item @index of list @list. */
+__attribute__((format(printf, 5, 6))) static int fault_in(const struct check *check,
+                                                          const char *list, int32_t index,
+                                                          const char *key, const char *format, ...)
+{
+    char *path = base_format("%s.%d.%s", list, index, key);
+    char *message = NULL;
+    va_list arguments;
+    va_start(arguments, format);
+    if (vasprintf(&message, format, arguments) < 0)
+        abort();
+    va_end(arguments);
+    origin_error(origin_of(check, path), check->err, "%s", message);
+    free(message);
+    free(path);
+    return -1;
+}
+
+static int needs(const struct check *check, const char *path, const char *why)
+{
+    if (field_origin(check->root, path))
+        return 0;
+    return origin_error(origin_of(check, "kind"), check->err, "%s needs the key '%s'", why, path);
+}
+
+static int check_keys(const struct check *check)
+{
+    static const char *const nouns[] = {"a cluster", "a torus", "a ring"};
+    const char *noun = nouns[check->platform->kind];
+    int32_t shape = 1 << check->platform->kind;
+    int result = 0;
+    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+        const struct node *node = field_origin(check->root, rules[i].path);
+        if (node && !(rules[i].effect & shape))
+            result |= origin_error(&node->key_origin, check->err, "'%s' has no effect on %s",
+                                   rules[i].path, noun);
+        else if (rules[i].needed & shape)
+            result |= needs(check, rules[i].path, noun);
+    }
+    if (check->platform->nodes > 1)
+        for (size_t i = 0; i < sizeof(network_keys) / sizeof(network_keys[0]); i++)
+            result |= needs(check, network_keys[i], "a cluster of several nodes");
+    if (field_origin(check->root, "nccl"))
+        for (size_t i = 0; i < sizeof(nccl_keys) / sizeof(nccl_keys[0]); i++)
+            result |= needs(check, nccl_keys[i], "section 'nccl'");
+    return result;
+}
+
+/* The name of item @index of a list of records that begin with their name. */
+static const char *name_at(const struct field_list *list, size_t size, int32_t index)
+{
+    return *(char *const *)(const void *)((const char *)list->item + (size_t)index * size);
+}
+
+static int check_names(const struct check *check, const char *path, const struct field_list *list,
+                       size_t size)
+{
+    int result = 0;
+    for (int32_t i = 0; i < list->count; i++) {
+        const char *name = name_at(list, size, i);
+        if (strlen(name) > NAME_LIMIT)
+            result |=
+                fault_in(check, path, i, "name", "a name has at most %d characters", NAME_LIMIT);
+        for (int32_t k = 0; k < i; k++)
+            if (strcmp(name, name_at(list, size, k)) == 0)
+                result |= fault_in(check, path, i, "name", "'%s' is the name of item %d as well",
+                                   name, k + 1);
+    }
+    return result;
+}
+
+static int check_kinds_of_link(const struct check *check)
+{
+    int32_t kinds = check->platform->node.links.count + check->platform->tiers.count + 1;
+    if (kinds <= FABRIC_TIER_LIMIT)
+        return 0;
+    return origin_error(origin_of(check, "node.links"), check->err,
+                        "%d kinds of link with the NIC and the tiers; at most %d are supported",
+                        kinds, FABRIC_TIER_LIMIT);
+}
+
+static int check_tiers(const struct check *check)
+{
+    const struct platform *platform = check->platform;
+    const struct tier_record *tier = platform->tiers.item;
+    int result = check_names(check, "network.tiers", &platform->tiers, sizeof(*tier));
+    for (int32_t i = 0; i < platform->tiers.count; i++) {
+        if (tier[i].nodes > platform->nodes)
+            result |= fault_in(check, "network.tiers", i, "nodes",
+                               "a group of %lld nodes in a cluster of %lld",
+                               (long long)tier[i].nodes, (long long)platform->nodes);
+        if (i > 0 && (tier[i].nodes <= tier[i - 1].nodes || tier[i].nodes % tier[i - 1].nodes))
+            result |=
+                fault_in(check, "network.tiers", i, "nodes",
+                         "a %s of %lld nodes does not hold several whole groups of %lld, the "
+                         "tier below (tiers stand smallest first)",
+                         tier[i].name, (long long)tier[i].nodes, (long long)tier[i - 1].nodes);
+    }
+    return result;
+}
+
+/* --- the inside of a node --- */
+
+static int32_t find_link(const struct platform *platform, const char *name)
+{
+    const struct link_record *link = platform->node.links.item;
+    for (int32_t i = 0; i < platform->node.links.count; i++)
+        if (strcmp(link[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+static int unknown_link(const struct check *check, int32_t edge, const char *name)
+{
+    const struct field_list *links = &check->platform->node.links;
+    const char **names = base_alloc(links->count + 1, sizeof(*names));
+    for (int32_t i = 0; i < links->count; i++)
+        names[i] = name_at(links, sizeof(struct link_record), i);
+    const char *nearest = base_nearest(name, names);
+    fault_in(check, "node.edges", edge, "link", "there is no link '%s' in node.links%s%s%s", name,
+             nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
+    free(names);
+    return -1;
+}
+
+static bool has_cable(const struct wiring *wiring, int32_t a, int32_t b)
+{
+    for (int32_t i = 0; i < wiring->cable_count; i++) {
+        const int32_t *end = wiring->cable[i].end;
+        if ((end[0] == a && end[1] == b) || (end[0] == b && end[1] == a))
+            return true;
+    }
+    return false;
+}
+
+/* One item of an edge: where it stands, and the kind of link it asks for. */
+struct item {
+    const struct origin *origin;
+    int32_t kind;
+};
+
+static int add_cable(const struct check *check, const struct item *item, const char *a,
+                     const char *b)
+{
+    struct wiring *wiring = &check->platform->wiring;
+    const char *name[2] = {a, b};
+    int32_t end[2];
+    for (int32_t i = 0; i < 2; i++) {
+        end[i] = wiring_find(wiring, name[i]);
+        if (end[i] < 0)
+            return origin_error(item->origin, check->err,
+                                "a node has no '%s'; it has %d gpu, %d switch, %d cpu and %d nic, "
+                                "counted from 0",
+                                name[i], wiring->count[VERTEX_DEVICE], wiring->count[VERTEX_SWITCH],
+                                wiring->count[VERTEX_CPU], wiring->count[VERTEX_NIC]);
+    }
+    if (end[0] == end[1])
+        return origin_error(item->origin, check->err, "a cable from %s to itself", a);
+    if (has_cable(wiring, end[0], end[1]))
+        return origin_error(item->origin, check->err,
+                            "%s and %s have a cable already; a second one would never be used", a,
+                            b);
+    wiring_add(wiring, end[0], end[1], item->kind);
+    return 0;
+}
+
+static int add_connect(const struct check *check, int32_t edge, int32_t kind)
+{
+    const struct edge_record *record =
+        &((const struct edge_record *)check->platform->node.edges.item)[edge];
+    char *const *pair = record->connect.item;
+    int result = 0;
+    for (int32_t i = 0; i < record->connect.count; i++) {
+        char *path = base_format("node.edges.%d.connect.%d", edge, i);
+        struct item item = {origin_of(check, path), kind};
+        char *a = base_copy(pair[i]);
+        char *dash = strchr(a, '-');
+        if (dash) {
+            *dash = '\0';
+            result |= add_cable(check, &item, a, dash + 1);
+        } else {
+            result |=
+                origin_error(item.origin, check->err, "'%s' is not a pair such as gpu0-switch0", a);
+        }
+        free(a);
+        free(path);
+    }
+    return result;
+}
+
+static int add_all_to_all(const struct check *check, int32_t edge, int32_t kind)
+{
+    const struct edge_record *record =
+        &((const struct edge_record *)check->platform->node.edges.item)[edge];
+    char *const *name = record->all_to_all.item;
+    int result = 0;
+    for (int32_t b = 1; b < record->all_to_all.count; b++) {
+        char *path = base_format("node.edges.%d.all_to_all.%d", edge, b);
+        struct item item = {origin_of(check, path), kind};
+        for (int32_t a = 0; a < b; a++)
+            result |= add_cable(check, &item, name[a], name[b]);
+        free(path);
+    }
+    return result;
+}
+
+static int add_edges(const struct check *check)
+{
+    const struct platform *platform = check->platform;
+    const struct edge_record *edge = platform->node.edges.item;
+    bool used[FABRIC_TIER_LIMIT] = {false};
+    int result = 0;
+    for (int32_t i = 0; i < platform->node.edges.count; i++) {
+        int32_t kind = find_link(platform, edge[i].link);
+        if (kind < 0) {
+            result |= unknown_link(check, i, edge[i].link);
+            continue;
+        }
+        used[kind] = true;
+        if (edge[i].connect.count == 0 && edge[i].all_to_all.count < 2)
+            result |= fault_in(check, "node.edges", i, "link",
+                               "this edge has no cables: give 'connect' or 'all_to_all'");
+        result |= add_connect(check, i, kind);
+        result |= add_all_to_all(check, i, kind);
+    }
+    for (int32_t i = 0; i < platform->node.links.count; i++)
+        if (!used[i] && !result)
+            result = fault_in(check, "node.links", i, "name", "no edge uses this link");
+    return result;
+}
+
+static int unreachable(const struct check *check, int32_t from, int32_t to)
+{
+    struct text a = {0}, b = {0};
+    wiring_print_vertex(&a, &check->platform->wiring, from);
+    wiring_print_vertex(&b, &check->platform->wiring, to);
+    origin_error(origin_of(check, "node.edges"), check->err,
+                 "no way leads from %s to %s (devices and NICs do not forward)", a.data, b.data);
+    text_release(&a);
+    text_release(&b);
+    return -1;
+}
+
+static bool reached_by_some_device(const struct wiring *wiring, int32_t vertex, int32_t *path)
+{
+    for (int32_t device = 0; device < wiring->count[VERTEX_DEVICE]; device++)
+        if (wiring_path(wiring, device, vertex, path) >= 0)
+            return true;
+    return false;
+}
+
+/* Every device must reach every other, and everything else must be of use to some device. */
+static int check_reach(const struct check *check)
+{
+    const struct wiring *wiring = &check->platform->wiring;
+    int32_t vertices = wiring_vertices(wiring), devices = wiring->count[VERTEX_DEVICE];
+    int32_t *path = base_alloc(vertices, sizeof(*path));
+    int result = 0;
+    for (int32_t a = 0; a < devices && !result; a++)
+        for (int32_t b = 0; b < devices && !result; b++)
+            if (wiring_path(wiring, a, b, path) < 0)
+                result = unreachable(check, a, b);
+    for (int32_t v = devices; v < vertices && !result; v++)
+        if (!reached_by_some_device(wiring, v, path))
+            result = unreachable(check, 0, v);
+    free(path);
+    return result;
+}
+
+static int check_nics(const struct check *check)
+{
+    const struct wiring *wiring = &check->platform->wiring;
+    int32_t devices = wiring->count[VERTEX_DEVICE];
+    int32_t *nic = base_alloc(devices, sizeof(*nic));
+    int result = 0;
+    wiring_assign_nics(wiring, nic);
+    for (int32_t d = 0; d < devices && check->platform->nodes > 1 && !result; d++)
+        if (nic[d] < 0)
+            result = unreachable(check, d, wiring_first(wiring, VERTEX_NIC));
+    free(nic);
+    return result;
+}
+
+static int check_node(const struct check *check)
+{
+    struct platform *platform = check->platform;
+    for (enum vertex_kind kind = 0; kind < VERTEX_KIND_COUNT; kind++)
+        platform->wiring.count[kind] = (int32_t)platform->node.count[kind];
+    if (check_kinds_of_link(check) ||
+        check_names(check, "node.links", &platform->node.links, sizeof(struct link_record)) ||
+        add_edges(check))
+        return -1;
+    return check_reach(check) || check_nics(check) ? -1 : 0;
+}
+
+int platform_check(struct platform *platform, const struct node *root, struct err *err)
+{
+    struct check check = {.platform = platform, .root = root, .err = err};
+    int result = check_keys(&check);
+    if (!field_origin(root, "transport.payload"))
+        platform->transport.payload = -1;
+    if (platform->kind != PLATFORM_CLUSTER || result)
+        return result;
+    result |= check_node(&check);
+    result |= check_tiers(&check);
+    return result;
+}

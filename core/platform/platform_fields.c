@@ -1,0 +1,184 @@
+#include "core/platform/platform_record.h"
+
+#include <assert.h>
+
+#include "core/platform/device_table.h"
+
+const char *const platform_kind_names[] = {"cluster", "torus", "ring", NULL};
+static_assert(sizeof(platform_kind_names) / sizeof(platform_kind_names[0]) ==
+                  PLATFORM_KIND_COUNT + 1,
+              "one name a kind");
+
+#define COUNT(array) ((int32_t)(sizeof(array) / sizeof((array)[0])))
+
+/* One row: what every row has, then its kind and what that adds. */
+#define ROW(key, record, member, missing, meaning, ...)                                            \
+    {                                                                                              \
+        .path = key, .offset = offsetof(struct record, member), .fallback = missing,               \
+        .help = meaning, __VA_ARGS__                                                               \
+    }
+#define TEXT(key, record, member, meaning)                                                         \
+    ROW(key, record, member, REQUIRED, meaning, .kind = FIELD_TEXT)
+#define COUNTED(key, record, member, missing, high, meaning)                                       \
+    ROW(key, record, member, missing, meaning, .kind = FIELD_INTEGER, .minimum = 1, .maximum = high)
+#define REQUIRED NULL
+#define OPTIONAL ""
+
+#define QUANTITY(key, record, member, missing, measure, low, high, meaning)                        \
+    ROW(key, record, member, missing, meaning, .kind = FIELD_QUANTITY, .unit = measure,            \
+        .minimum = low, .maximum = high)
+#define BANDWIDTH(key, record, member, missing)                                                    \
+    QUANTITY(key, record, member, missing, UNIT_BYTES_PER_SECOND, 1, 1e15,                         \
+             "what the cable carries in one direction")
+#define EFFICIENCY(key, record, member, missing)                                                   \
+    QUANTITY(key, record, member, missing, UNIT_FRACTION, 1e-3, 1,                                 \
+             "the part of the bandwidth that is left for payload")
+#define LATENCY(key, record, member, missing)                                                      \
+    QUANTITY(key, record, member, missing, UNIT_SECONDS, 0, 1,                                     \
+             "time from one end to the other, with the switch behind it")
+
+static const struct field link_rows[] = {
+    TEXT("name", link_record, name, "what edges call this kind of link"),
+    BANDWIDTH("bandwidth", link_record, bandwidth, REQUIRED),
+    EFFICIENCY("efficiency", link_record, efficiency, REQUIRED),
+    LATENCY("latency", link_record, latency, REQUIRED),
+};
+static const struct field_table link_table = {
+    .name = "link",
+    .field = link_rows,
+    .count = COUNT(link_rows),
+    .size = sizeof(struct link_record),
+};
+
+static const struct field edge_rows[] = {
+    TEXT("link", edge_record, link, "the kind of link of these cables"),
+    ROW("connect", edge_record, connect, OPTIONAL, "pairs such as gpu0-switch0, one cable each",
+        .kind = FIELD_TEXTS),
+    ROW("all_to_all", edge_record, all_to_all, OPTIONAL, "vertices of which every pair has a cable",
+        .kind = FIELD_TEXTS),
+};
+static const struct field_table edge_table = {
+    .name = "edge",
+    .field = edge_rows,
+    .count = COUNT(edge_rows),
+    .size = sizeof(struct edge_record),
+};
+
+static const struct field tier_rows[] = {
+    TEXT("name", tier_record, name, "what one group is called, such as rack"),
+    COUNTED("nodes", tier_record, nodes, REQUIRED, 1e6, "nodes in one group"),
+    COUNTED("uplinks", tier_record, uplinks, REQUIRED, 1e6,
+            "cables from one group to the switches above, loaded evenly"),
+    BANDWIDTH("bandwidth", tier_record, uplink.bandwidth, REQUIRED),
+    EFFICIENCY("efficiency", tier_record, uplink.efficiency, REQUIRED),
+    LATENCY("latency", tier_record, uplink.latency, REQUIRED),
+};
+static const struct field_table tier_table = {
+    .name = "tier",
+    .field = tier_rows,
+    .count = COUNT(tier_rows),
+    .size = sizeof(struct tier_record),
+};
+
+#define VERTICES(key, which, meaning)                                                              \
+    COUNTED(key, platform, node.count[which], OPTIONAL, 64, meaning)
+
+static const struct field platform_rows[] = {
+    COUNTED("version", platform, version, REQUIRED, 1, "of this format"),
+    TEXT("name", platform, name, "the file's name without .yaml"),
+    TEXT("description", platform, description, "one line for people"),
+    ROW("kind", platform, kind, REQUIRED, "the shape of the network", .kind = FIELD_WORD,
+        .words = platform_kind_names),
+    TEXT("device", platform, device_name, "a file of platforms/devices without .yaml, or a path"),
+    COUNTED("nodes", platform, nodes, OPTIONAL, 1e6, "how many there are, of a cluster"),
+    VERTICES("node.devices", VERTEX_DEVICE, "devices in a node: gpu0, gpu1, ..."),
+    VERTICES("node.switches", VERTEX_SWITCH, "switches in a node: switch0, ..."),
+    VERTICES("node.cpus", VERTEX_CPU, "CPU sockets in a node: cpu0, ..."),
+    VERTICES("node.nics", VERTEX_NIC, "network cards in a node: nic0, ..."),
+    ROW("node.links", platform, node.links, OPTIONAL, "kinds of cable inside a node",
+        .kind = FIELD_LIST, .table = &link_table),
+    ROW("node.edges", platform, node.edges, OPTIONAL, "the cables inside a node",
+        .kind = FIELD_LIST, .table = &edge_table),
+    QUANTITY("node.contention", platform, node.contention, OPTIONAL, UNIT_FRACTION, 0, 10,
+             "how much longer a device computes while all others of its node compute"),
+    COUNTED("node.cores", platform, node.cores, OPTIONAL, 64,
+            "devices that compute at once, where more are ranks that take turns"),
+    BANDWIDTH("network.nic.bandwidth", platform, nic.bandwidth, OPTIONAL),
+    EFFICIENCY("network.nic.efficiency", platform, nic.efficiency, OPTIONAL),
+    LATENCY("network.nic.latency", platform, nic.latency, OPTIONAL),
+    ROW("network.tiers", platform, tiers, OPTIONAL, "groups of nodes with uplinks, smallest first",
+        .kind = FIELD_LIST, .table = &tier_table),
+    QUANTITY("transport.inside", platform, transport.inside, OPTIONAL, UNIT_SECONDS, 0, 1,
+             "what software adds to every message inside a node"),
+    QUANTITY("transport.between", platform, transport.between, OPTIONAL, UNIT_SECONDS, 0, 1,
+             "what software adds to every message between nodes"),
+    QUANTITY("transport.eager", platform, transport.eager, OPTIONAL, UNIT_BYTES, 0, 1e12,
+             "messages up to this size are handed over at once: their sender need not wait for "
+             "their arrival"),
+    ROW("transport.payload", platform, transport.payload, OPTIONAL,
+        "the type in which gradients travelled while the links were measured", .kind = FIELD_WORD,
+        .words = dtype_names),
+    BANDWIDTH("torus.row.bandwidth", platform, row.bandwidth, OPTIONAL),
+    EFFICIENCY("torus.row.efficiency", platform, row.efficiency, OPTIONAL),
+    LATENCY("torus.row.latency", platform, row.latency, OPTIONAL),
+    BANDWIDTH("torus.column.bandwidth", platform, column.bandwidth, OPTIONAL),
+    EFFICIENCY("torus.column.efficiency", platform, column.efficiency, OPTIONAL),
+    LATENCY("torus.column.latency", platform, column.latency, OPTIONAL),
+    BANDWIDTH("ring.bandwidth", platform, ring.bandwidth, OPTIONAL),
+    EFFICIENCY("ring.efficiency", platform, ring.efficiency, OPTIONAL),
+    LATENCY("ring.latency", platform, ring.latency, OPTIONAL),
+    ROW("nccl.intra", platform, nccl.intra, OPTIONAL, "how NCCL's rings run inside a node",
+        .kind = FIELD_WORD, .words = nccl_intra_names),
+    COUNTED("nccl.channels", platform, nccl.channels, OPTIONAL, 64,
+            "rings or trees that NCCL runs side by side"),
+    QUANTITY("nccl.intra_bandwidth", platform, nccl.intra_bandwidth, OPTIONAL,
+             UNIT_BYTES_PER_SECOND, 1, 1e15, "of all of NCCL's rings inside a node together"),
+    ROW("nccl.sharp", platform, nccl.sharp, OPTIONAL, "whether the network's switches can reduce",
+        .kind = FIELD_BOOLEAN),
+};
+const struct field_table platform_table = {
+    .name = "platform",
+    .field = platform_rows,
+    .count = COUNT(platform_rows),
+    .size = sizeof(struct platform),
+};
+
+static const struct field device_rows[] = {
+    TEXT("name", device, name, "the file's name without .yaml"),
+    TEXT("description", device, description, "one line for people"),
+    QUANTITY("peak.fp32", device, peak[DTYPE_FP32], REQUIRED, UNIT_FLOPS, 1, 1e21,
+             "arithmetic on fp32"),
+    QUANTITY("peak.fp16", device, peak[DTYPE_FP16], OPTIONAL, UNIT_FLOPS, 1, 1e21,
+             "matrix arithmetic on fp16; without it the device has none"),
+    QUANTITY("peak.bf16", device, peak[DTYPE_BF16], OPTIONAL, UNIT_FLOPS, 1, 1e21,
+             "matrix arithmetic on bf16; without it the device has none"),
+    QUANTITY("memory_bandwidth", device, memory_bandwidth, REQUIRED, UNIT_BYTES_PER_SECOND, 1, 1e18,
+             "of the device's own memory"),
+    QUANTITY("memory", device, memory, REQUIRED, UNIT_BYTES, 1, 1e15, "of the device"),
+    QUANTITY("math_efficiency", device, math_efficiency, REQUIRED, UNIT_FRACTION, 1e-3, 1,
+             "the part of the peak that a large kernel reaches"),
+    QUANTITY("memory_efficiency", device, memory_efficiency, REQUIRED, UNIT_FRACTION, 1e-3, 1,
+             "the part of the memory bandwidth that a large kernel reaches"),
+    QUANTITY("kernel_overhead", device, kernel_overhead, REQUIRED, UNIT_SECONDS, 0, 1,
+             "added to every kernel: launch, ramp-up, tail"),
+    COUNTED("compute_capability", device, compute_capability, OPTIONAL, 200,
+            "of a device that runs CUDA: 10 * major + minor"),
+    ROW("fusion", device, fusion, REQUIRED, "which operations the software merges into one kernel",
+        .kind = FIELD_WORD, .words = fusion_names),
+    ROW("classes", device, classes, OPTIONAL,
+        "what each class of steps reaches; others reach what the efficiencies above say",
+        .kind = FIELD_LIST, .table = &device_class_table),
+    ROW("measured.source", device, measured.source, OPTIONAL, "who measured the steps, and how",
+        .kind = FIELD_TEXT),
+    COUNTED("measured.threads", device, measured.threads, OPTIONAL, 4096,
+            "threads that a rank computed with"),
+    ROW("measured.steps", device, measured.steps, OPTIONAL,
+        "steps that were measured: they go before the roofline", .kind = FIELD_LIST,
+        .table = &device_row_table),
+};
+const struct field_table device_table = {
+    .name = "device",
+    .field = device_rows,
+    .count = COUNT(device_rows),
+    .size = sizeof(struct device),
+};

@@ -1,0 +1,179 @@
+#include "core/platform/platform_record.h"
+
+#include <dirent.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "config.h"
+
+static bool is_directory(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+/* The folder of the running program; the caller frees it. */
+static char *program_folder(void)
+{
+    char path[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
+    if (length <= 0)
+        return base_copy(".");
+    path[length] = '\0';
+    *strrchr(path, '/') = '\0';
+    return base_copy(path);
+}
+
+/* Where platforms/ may be below @folder, in order: beside a build directory; installed, for
+ * programs in bin/ and in libexec/foretrain/. */
+static const char *const below_program[] = {
+    "../platforms",
+    "../share/foretrain/platforms",
+    "../../share/foretrain/platforms",
+};
+
+static char *directory_of_program(void)
+{
+    char *folder = program_folder();
+    char *found = NULL;
+    for (size_t i = 0; !found && i < sizeof(below_program) / sizeof(below_program[0]); i++) {
+        char *candidate = base_format("%s/%s", folder, below_program[i]);
+        if (is_directory(candidate))
+            found = realpath(candidate, NULL);
+        free(candidate);
+    }
+    free(folder);
+    return found;
+}
+
+char *platform_directory(struct err *err)
+{
+    const char *data = getenv("FORETRAIN_DATADIR");
+    char *found = data ? base_format("%s/platforms", data) : directory_of_program();
+    if (!found)
+        found = base_copy(FORETRAIN_SOURCE_DIR "/platforms");
+    if (is_directory(found))
+        return found;
+    err_add_code(err, 66, "there is no platform directory %s%s", found,
+                 data ? " (from FORETRAIN_DATADIR)" : "; set FORETRAIN_DATADIR");
+    free(found);
+    return NULL;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* The names of the .yaml files in @folder, sorted, ending with NULL; the caller frees all. */
+static char **list_names(const char *folder)
+{
+    char **name = NULL;
+    int64_t count = 0, capacity = 0;
+    DIR *directory = opendir(folder);
+    for (struct dirent *entry; directory && (entry = readdir(directory));) {
+        const char *dot = strrchr(entry->d_name, '.');
+        if (!dot || dot == entry->d_name || strcmp(dot, ".yaml") != 0)
+            continue;
+        name = base_grow(name, count + 1, &capacity, sizeof(*name));
+        name[count++] = base_format("%.*s", (int)(dot - entry->d_name), entry->d_name);
+    }
+    if (directory)
+        closedir(directory);
+    name = base_grow(name, count + 1, &capacity, sizeof(*name));
+    name[count] = NULL;
+    qsort(name, (size_t)count, sizeof(*name), compare_names);
+    return name;
+}
+
+/* "there is no platform 'abcj' (there are abci, ...); did you mean 'abci'?"; the caller frees it.
+ */
+static char *describe_missing(const char *what, const char *name, const char *folder)
+{
+    char **names = list_names(folder);
+    struct text text = {0};
+    text_add(&text, "there is no %s '%s' in %s", what, name, folder);
+    const char *nearest = base_nearest(name, (const char *const *)names);
+    if (nearest)
+        text_add(&text, "; did you mean '%s'?", nearest);
+    for (int32_t i = 0; names[i]; i++) {
+        text_add(&text, "%s%s", i ? ", " : nearest ? " There are " : "; there are ", names[i]);
+        free(names[i]);
+    }
+    free(names);
+    return text.data;
+}
+
+/* The file of @name in @folder, or NULL with *@missing set; the caller frees both. */
+static char *find_in(const char *folder, const char *what, const char *name, char **missing)
+{
+    char *path = base_format("%s/%s.yaml", folder, name);
+    if (access(path, F_OK) == 0)
+        return path;
+    free(path);
+    *missing = describe_missing(what, name, folder);
+    return NULL;
+}
+
+static bool is_path(const char *name)
+{
+    size_t length = strlen(name);
+    return strchr(name, '/') || (length > 5 && strcmp(name + length - 5, ".yaml") == 0);
+}
+
+/* The file of @name in the folder @below of the platform directory ("": itself), or @name when it
+ * is a path. */
+static char *find_by_name(const char *below, const char *what, const char *name, struct err *err)
+{
+    if (is_path(name))
+        return base_copy(name);
+    char *platforms = platform_directory(err);
+    if (!platforms)
+        return NULL;
+    char *folder = base_format("%s%s%s", platforms, *below ? "/" : "", below);
+    char *missing = NULL;
+    char *path = find_in(folder, what, name, &missing);
+    if (!path)
+        err_add_code(err, 66, "%s", missing);
+    free(missing);
+    free(folder);
+    free(platforms);
+    return path;
+}
+
+char *platform_find(const char *name, struct err *err)
+{
+    return find_by_name("", "platform", name, err);
+}
+
+/* @name seen from the folder of @file. */
+static char *path_beside(const char *file, const char *name)
+{
+    const char *slash = strrchr(file, '/');
+    if (name[0] == '/' || !slash)
+        return base_copy(name);
+    return base_format("%.*s/%s", (int)(slash - file), file, name);
+}
+
+char *platform_find_software(const char *name, struct err *err)
+{
+    return find_by_name("software", "software", name, err);
+}
+
+char *platform_find_device(const char *name, const struct origin *origin, struct err *err)
+{
+    if (!origin)
+        return find_by_name("devices", "device", name, err);
+    if (is_path(name))
+        return path_beside(origin->file, name);
+    struct err missing = {0};
+    char *path = find_by_name("devices", "device", name, &missing);
+    if (!path)
+        origin_error(origin, err, "%.*s", (int)strcspn(missing.text, "\n"), missing.text);
+    err_release(&missing);
+    return path;
+}

@@ -1,0 +1,104 @@
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/platform/platform_record.h"
+
+/* One direction of one cable. */
+static double cable_bandwidth(const struct platform *platform, int32_t cable)
+{
+    const struct link_record *link = platform->node.links.item;
+    link += platform->wiring.cable[cable].kind;
+    return link->bandwidth.value * link->efficiency.value;
+}
+
+/* The narrowest cable on the way from @device to @nic. */
+static double way_out(const struct platform *platform, int32_t device, int32_t nic, int32_t *path)
+{
+    int32_t count = wiring_path(&platform->wiring, device,
+                                wiring_first(&platform->wiring, VERTEX_NIC) + nic, path);
+    double narrowest = INFINITY;
+    for (int32_t i = 0; i < count; i++)
+        narrowest = fmin(narrowest, cable_bandwidth(platform, path[i] / 2));
+    return narrowest;
+}
+
+/* One card behind its own cable. */
+static double card_bandwidth(const struct platform *platform, int32_t nic)
+{
+    const struct wiring *wiring = &platform->wiring;
+    int32_t vertex = wiring_first(wiring, VERTEX_NIC) + nic;
+    double bandwidth = platform->nic.bandwidth.value * platform->nic.efficiency.value;
+    for (int32_t c = 0; c < wiring->cable_count; c++)
+        if (wiring->cable[c].end[0] == vertex || wiring->cable[c].end[1] == vertex)
+            return fmin(bandwidth, cable_bandwidth(platform, c));
+    return bandwidth;
+}
+
+/* What the devices get out of a node: no more than its network cards carry, and no more than they
+ * feed them; a card that would get less than half of what it carries is left idle. */
+static void leave_node(const struct platform *platform, int32_t devices, struct nccl_world *world)
+{
+    const struct wiring *wiring = &platform->wiring;
+    int32_t *nic = base_alloc(wiring->count[VERTEX_DEVICE], sizeof(*nic));
+    int32_t *path = base_alloc(wiring_vertices(wiring), sizeof(*path));
+    wiring_assign_nics(wiring, nic);
+    double fed = 0, cards = 0;
+    for (int32_t d = 0; d < devices; d++)
+        fed += way_out(platform, d, nic[d], path);
+    for (int32_t n = 0; n < wiring->count[VERTEX_NIC]; n++) {
+        double card = card_bandwidth(platform, n);
+        if (n > 0 && fed - cards < card / 2)
+            break;
+        cards += card;
+        world->inter_channels++;
+    }
+    world->inter_bandwidth = fmin(fed, cards);
+    free(path);
+    free(nic);
+}
+
+static bool has_nvswitch(const struct platform *platform)
+{
+    const struct wiring *wiring = &platform->wiring;
+    int32_t devices = wiring->count[VERTEX_DEVICE];
+    for (int32_t c = 0; c < wiring->cable_count; c++)
+        if (wiring->cable[c].end[0] < devices && wiring->cable[c].end[1] < devices)
+            return false;
+    return platform->nccl.intra == NCCL_NVLINK;
+}
+
+struct nccl_world platform_nccl(const struct platform *platform, int32_t nodes,
+                                int32_t devices_per_node)
+{
+    if (platform->nccl.channels == 0)
+        return (struct nccl_world){0};
+    struct nccl_world world = {
+        .version = NCCL_VERSION_DEFAULT,
+        .ranks = nodes * devices_per_node,
+        .nodes = nodes,
+        .intra = (enum nccl_intra)platform->nccl.intra,
+        .compute_capability = (int32_t)platform->device.compute_capability,
+        .nvswitch = has_nvswitch(platform),
+        .sharp = platform->nccl.sharp,
+        .channels = (int32_t)platform->nccl.channels,
+        .intra_bandwidth = platform->nccl.intra_bandwidth.value,
+    };
+    if (nodes > 1)
+        leave_node(platform, devices_per_node, &world);
+    return world;
+}
+
+int platform_check_nccl(const struct platform *platform, struct err *err)
+{
+    if (platform->nccl.channels == 0)
+        return err_add(err,
+                       "%s: error: algorithm nccl needs the section 'nccl', with the keys intra, "
+                       "channels, intra_bandwidth and sharp; platform %s has none",
+                       platform->file, platform->name);
+    if (platform->device.compute_capability == 0)
+        return err_add(err,
+                       "%s: error: algorithm nccl needs the key 'compute_capability' in the file "
+                       "of device %s",
+                       platform->file, platform->device.name);
+    return 0;
+}

@@ -1,0 +1,188 @@
+#include "core/platform/platform_record.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* "12.5 GB/s"; the caller frees it. */
+static char *written(enum unit unit, double value)
+{
+    struct text text = {0};
+    unit_print(&text, unit, value);
+    return text.data;
+}
+
+/* One kind of link: how many there are, and what one of them carries. */
+static void print_link(struct text *out, const char *name, const char *number,
+                       const struct link_record *link)
+{
+    char *bandwidth = written(UNIT_BYTES_PER_SECOND, link->bandwidth.value);
+    char *payload = written(UNIT_BYTES_PER_SECOND, link->bandwidth.value * link->efficiency.value);
+    char *latency = written(UNIT_SECONDS, link->latency.value);
+    text_add(out, "  %-16s %-24s %-12s %-12s %s\n", name, number, bandwidth, payload, latency);
+    free(bandwidth);
+    free(payload);
+    free(latency);
+}
+
+static void print_heading(struct text *out, const char *heading)
+{
+    text_add(out, "\n%-18s %-24s %-12s %-12s %s\n", heading, "number", "each way", "payload",
+             "latency");
+}
+
+static void print_node(struct text *out, const struct platform *platform)
+{
+    const struct link_record *link = platform->node.links.item;
+    const struct wiring *wiring = &platform->wiring;
+    print_heading(out, "inside a node");
+    for (int32_t kind = 0; kind < platform->node.links.count; kind++) {
+        int32_t cables = 0;
+        for (int32_t i = 0; i < wiring->cable_count; i++)
+            cables += wiring->cable[i].kind == kind;
+        char *number = base_format("%d a node", cables);
+        print_link(out, link[kind].name, number, &link[kind]);
+        free(number);
+    }
+}
+
+static void print_nics(struct text *out, const struct wiring *wiring)
+{
+    int32_t *nic = base_alloc(wiring->count[VERTEX_DEVICE], sizeof(*nic));
+    wiring_assign_nics(wiring, nic);
+    for (int32_t n = 0; n < wiring->count[VERTEX_NIC]; n++) {
+        text_add(out, "  nic%d serves", n);
+        for (int32_t d = 0; d < wiring->count[VERTEX_DEVICE]; d++)
+            if (nic[d] == n)
+                text_add(out, " gpu%d", d);
+        text_add(out, "\n");
+    }
+    free(nic);
+}
+
+/* What leaves a group at once, as a part of what its network cards could send. */
+static void print_bisection(struct text *out, const struct platform *platform,
+                            const struct tier_record *tier)
+{
+    double up = (double)tier->uplinks * tier->uplink.bandwidth.value;
+    double below =
+        (double)tier->nodes * platform->wiring.count[VERTEX_NIC] * platform->nic.bandwidth.value;
+    char *up_text = written(UNIT_BYTES_PER_SECOND, up);
+    char *below_text = written(UNIT_BYTES_PER_SECOND, below);
+    text_add(out, "  a %s: %lld nodes, %s from its network cards, %s up: ", tier->name,
+             (long long)tier->nodes, below_text, up_text);
+    if (up >= below)
+        text_add(out, "full bisection\n");
+    else if (2 * up > below)
+        text_add(out, "%.3f of full bisection\n", up / below);
+    else
+        text_add(out, "%.3f, about 1/%.0f of full bisection\n", up / below, round(below / up));
+    free(up_text);
+    free(below_text);
+}
+
+static void print_network(struct text *out, const struct platform *platform)
+{
+    const struct tier_record *tier = platform->tiers.item;
+    print_heading(out, "between nodes");
+    char *number = base_format("%d a node", platform->wiring.count[VERTEX_NIC]);
+    print_link(out, "nic", number, &platform->nic);
+    free(number);
+    for (int32_t i = 0; i < platform->tiers.count; i++) {
+        char *name = base_format("%s uplink", tier[i].name);
+        number = base_format("%lld a %s of %lld nodes", (long long)tier[i].uplinks, tier[i].name,
+                             (long long)tier[i].nodes);
+        print_link(out, name, number, &tier[i].uplink);
+        free(number);
+        free(name);
+    }
+    print_nics(out, &platform->wiring);
+    for (int32_t i = 0; i < platform->tiers.count; i++)
+        print_bisection(out, platform, &tier[i]);
+}
+
+static void print_messages(struct text *out, const struct platform *platform)
+{
+    text_add(out, "\na message costs ");
+    if (platform->kind == PLATFORM_CLUSTER) {
+        unit_print(out, UNIT_SECONDS, platform->transport.inside.value);
+        text_add(out, " of software inside a node, ");
+    }
+    unit_print(out, UNIT_SECONDS, platform->transport.between.value);
+    text_add(out, " of software between nodes\n");
+    if (platform->transport.eager.value > 0) {
+        text_add(out, "a message of up to ");
+        unit_print(out, UNIT_BYTES, platform->transport.eager.value);
+        text_add(out, " is handed over at once\n");
+    }
+    if (platform->node.cores > 0)
+        text_add(out, "%lld devices of a node compute at once; more take turns\n",
+                 (long long)platform->node.cores);
+    if (platform_payload(platform) >= 0)
+        text_add(out, "links were measured with gradients in %s\n",
+                 dtype_names[platform_payload(platform)]);
+}
+
+static void print_nccl(struct text *out, const struct platform *platform)
+{
+    char *bandwidth = written(UNIT_BYTES_PER_SECOND, platform->nccl.intra_bandwidth.value);
+    text_add(out, "\nNCCL: %lld channels over %s, %s for all rings of a node%s\n",
+             (long long)platform->nccl.channels, nccl_intra_names[platform->nccl.intra], bandwidth,
+             platform->nccl.sharp ? ", switches that reduce" : "");
+    free(bandwidth);
+}
+
+static void print_cluster(struct text *out, const struct platform *platform)
+{
+    int32_t devices = platform_devices_per_node(platform);
+    text_add(out, "  %lld nodes x %d devices = %lld x %s\n", (long long)platform->nodes, devices,
+             (long long)platform->nodes * devices, platform->device.description);
+    if (platform->node.links.count > 0)
+        print_node(out, platform);
+    if (platform->nodes > 1)
+        print_network(out, platform);
+    if (platform->nccl.channels > 0)
+        print_nccl(out, platform);
+}
+
+static void print_torus(struct text *out, const struct platform *platform)
+{
+    text_add(out, "  %s of any size, each rank %s\n", platform_kind_names[platform->kind],
+             platform->device.description);
+    print_heading(out, "from rank to rank");
+    if (platform->kind == PLATFORM_RING) {
+        print_link(out, "ring link", "2 a rank", &platform->ring);
+        return;
+    }
+    print_link(out, "row link", "2 a rank", &platform->row);
+    print_link(out, "column link", "2 a rank", &platform->column);
+}
+
+/* What print_quantity() needs. */
+struct listing {
+    struct text *out;
+    bool assumed; /* print these, or the others */
+};
+
+static void print_quantity(void *context, const struct quantity *quantity, enum unit unit)
+{
+    const struct listing *listing = context;
+    if ((quantity->provenance == PROVENANCE_ASSUMED) != listing->assumed)
+        return;
+    char *value = written(unit, quantity->value);
+    text_add(listing->out, "  %-9s %-32s %-14s %s\n", provenance_name(quantity->provenance),
+             quantity->path, value, quantity->source);
+    free(value);
+}
+
+void platform_print(struct text *out, const struct platform *platform)
+{
+    text_add(out, "%s: %s\n", platform->name, platform->description);
+    if (platform->kind == PLATFORM_CLUSTER)
+        print_cluster(out, platform);
+    else
+        print_torus(out, platform);
+    print_messages(out, platform);
+    text_add(out, "\nevery number and its source, assumed ones first\n");
+    platform_each_quantity(platform, print_quantity, &(struct listing){out, true});
+    platform_each_quantity(platform, print_quantity, &(struct listing){out, false});
+}

@@ -1,0 +1,180 @@
+#include "core/platform/software.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/platform/device_table.h"
+#include "core/scenario/scenario.h"
+
+#define COUNT(array) ((int32_t)(sizeof(array) / sizeof((array)[0])))
+
+/* One row: what every row has, then its kind and what that adds. */
+#define ROW(key, record, member, missing, meaning, ...)                                            \
+    {                                                                                              \
+        .path = key, .offset = offsetof(struct record, member), .fallback = missing,               \
+        .help = meaning, __VA_ARGS__                                                               \
+    }
+#define DEVIATION(key, record, member, meaning)                                                    \
+    ROW(key, record, member, "0", meaning, .kind = FIELD_REAL, .unit = UNIT_FRACTION,              \
+        .minimum = 0, .maximum = 10)
+
+/* What a fit says, in a list and for the rest. */
+#define FIT_ROWS(at, record, member)                                                               \
+    ROW(at "fusion", record, member fusion, "",                                                    \
+        "which operations are merged into one kernel; as the device file says when not given",     \
+        .kind = FIELD_TEXT, .words = fusion_names),                                                \
+        ROW(at "small_batch", record, member small_batch, "0",                                     \
+            "images per device up to which another network is trained, merged less",               \
+            .kind = FIELD_INTEGER, .minimum = 0, .maximum = 1e6),                                  \
+        ROW(at "small_fusion", record, member small_fusion, "",                                    \
+            "which operations are merged there", .kind = FIELD_TEXT, .words = fusion_names),       \
+        ROW(at "efficiency", record, member efficiency, NULL,                                      \
+            "the part of the peak and of the memory bandwidth that kernels reach",                 \
+            .kind = FIELD_QUANTITY, .unit = UNIT_FRACTION, .minimum = 1e-3, .maximum = 1),         \
+        ROW(at "kernel_overhead", record, member kernel_overhead, NULL,                            \
+            "added to every kernel: launch, ramp-up, tail", .kind = FIELD_QUANTITY,                \
+            .unit = UNIT_SECONDS, .minimum = 0, .maximum = 1),                                     \
+        DEVIATION(at "efficiency_sd", record, member efficiency_sd,                                \
+                  "relative standard deviation of the efficiency"),                                \
+        DEVIATION(at "overhead_sd", record, member overhead_sd,                                    \
+                  "relative standard deviation of the overhead"),                                  \
+        ROW(at "correlation", record, member correlation, "0",                                     \
+            "of the errors of efficiency and overhead", .kind = FIELD_REAL, .minimum = -1,         \
+            .maximum = 1),                                                                         \
+        DEVIATION(at "residual", record, member residual,                                          \
+                  "relative standard deviation of a run about the fit"),                           \
+        ROW(at "rows", record, member rows, "0", "runs it was fitted to", .kind = FIELD_INTEGER,   \
+            .minimum = 0, .maximum = 1e9)
+
+static const struct field fit_rows[] = {
+    ROW("device", software_fit, device, NULL, "a file of platforms/devices without .yaml",
+        .kind = FIELD_TEXT),
+    FIT_ROWS("", software_fit, ),
+};
+static const struct field_table fit_table = {
+    .name = "fit",
+    .field = fit_rows,
+    .count = COUNT(fit_rows),
+    .size = sizeof(struct software_fit),
+};
+
+static const char *const overlap_words[] = {"none", "backward", NULL};
+static_assert(COUNT(overlap_words) == OVERLAP_COUNT + 1, "one word per overlap");
+
+static const struct field software_rows[] = {
+    ROW("version", software, version, NULL, "of this format", .kind = FIELD_INTEGER, .minimum = 1,
+        .maximum = 1),
+    ROW("name", software, name, NULL, "the file's name without .yaml", .kind = FIELD_TEXT),
+    ROW("description", software, description, NULL, "one line for people", .kind = FIELD_TEXT),
+    ROW("nccl", software, nccl, "", "version of NCCL, 100 * major + minor", .kind = FIELD_INTEGER,
+        .minimum = 200, .maximum = 999),
+    ROW("cuda_graphs", software, cuda_graphs, "false", "whether kernels are launched as graphs",
+        .kind = FIELD_BOOLEAN),
+    ROW("groups", software, groups, "1", "all-reduces per step at scale", .kind = FIELD_INTEGER,
+        .minimum = 1, .maximum = 10000),
+    ROW("overlap", software, overlap, "none", "whether they run during the backward pass",
+        .kind = FIELD_WORD, .words = overlap_words),
+    ROW("jitter", software, jitter, NULL, "coefficient of variation of a device's step time",
+        .kind = FIELD_QUANTITY, .unit = UNIT_FRACTION, .minimum = 0, .maximum = 1),
+    ROW("startup", software, startup, "",
+        "on one node before the first step runs at full speed, for information: training.startup "
+        "decides",
+        .kind = FIELD_QUANTITY, .unit = UNIT_SECONDS, .minimum = 0, .maximum = 1e9),
+    ROW("fits", software, fits, "", "one per device", .kind = FIELD_LIST, .table = &fit_table),
+    FIT_ROWS("fallback.", software, rest.),
+};
+const struct field_table software_table = {
+    .name = "software",
+    .field = software_rows,
+    .count = COUNT(software_rows),
+    .size = sizeof(struct software),
+};
+
+/* The fit for @device among the first @count, or NULL. */
+static const struct software_fit *find(const struct software *software, int32_t count,
+                                       const char *device)
+{
+    const struct software_fit *fit = software->fits.item;
+    for (int32_t i = 0; i < count; i++)
+        if (!strcmp(fit[i].device, device))
+            return &fit[i];
+    return NULL;
+}
+
+static int check(const struct software *software, const struct node *root, struct err *err)
+{
+    const struct software_fit *fit = software->fits.item;
+    int result = 0;
+    for (int32_t i = 1; i < software->fits.count; i++) {
+        if (!find(software, i, fit[i].device))
+            continue;
+        char *path = base_format("fits.%d.device", i);
+        result = origin_error(&field_origin(root, path)->origin, err, "a second fit for '%s'",
+                              fit[i].device);
+        free(path);
+    }
+    return result;
+}
+
+struct software *software_read(const char *name, struct err *err)
+{
+    char *path = platform_find_software(name, err);
+    struct document *document = path ? yaml_read_file(path, err) : NULL;
+    free(path);
+    if (!document)
+        return NULL;
+    struct software *software = base_alloc(1, sizeof(*software));
+    const struct node *root = yaml_root(document);
+    int failed = field_read(&software_table, root, software, err);
+    if (!failed)
+        failed = check(software, root, err);
+    yaml_free(document);
+    if (!failed)
+        return software;
+    software_free(software);
+    return NULL;
+}
+
+void software_free(struct software *software)
+{
+    if (!software)
+        return;
+    field_release(&software_table, software);
+    free(software);
+}
+
+const struct software_fit *software_find_fit(const struct software *software, const char *device)
+{
+    const struct software_fit *fit = find(software, software->fits.count, device);
+    return fit ? fit : &software->rest;
+}
+
+/* The path stays: lists of numbers go by it. */
+static void replace(struct quantity *quantity, const struct quantity *by)
+{
+    free(quantity->source);
+    quantity->source = base_copy(by->source);
+    quantity->value = by->value;
+    quantity->provenance = by->provenance;
+}
+
+static int32_t find_fusion(const char *word, int32_t fallback)
+{
+    for (int32_t i = 0; word && fusion_names[i]; i++)
+        if (!strcmp(fusion_names[i], word))
+            return i;
+    return fallback;
+}
+
+void software_apply(const struct software *software, struct device *device)
+{
+    const struct software_fit *fit = software_find_fit(software, device->name);
+    replace(&device->math_efficiency, &fit->efficiency);
+    replace(&device->memory_efficiency, &fit->efficiency);
+    replace(&device->kernel_overhead, &fit->kernel_overhead);
+    device->fusion = find_fusion(fit->fusion, device->fusion);
+    device->small_fusion = find_fusion(fit->small_fusion, device->fusion);
+    device->small_batch = fit->small_batch;
+    device_forget(device); /* what was measured says nothing of other software */
+}

@@ -1,0 +1,65 @@
+#pragma once
+
+/** @file
+ * A software profile: what one generation of training software makes of each device.
+ *
+ * The same device is faster under later libraries: they merge more operations, launch kernels for
+ * less and choose better ones.  A profile says how much of its roofline each device reached and
+ * what every kernel cost on top, as fitted by `foretrain calibrate device` to runs on one node.
+ * platforms/software/ has one file per profile.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/err.h"
+#include "core/config/field.h"
+#include "core/platform/platform.h"
+
+/** One device under one software, with how sure that is.  Deviations are relative. */
+struct software_fit {
+    char *device;                    /**< a file of platforms/devices; NULL: of every other */
+    char *fusion;                    /**< a word of fusion_names; NULL: the device file's own */
+    char *small_fusion;              /**< the same where a device has few images */
+    int64_t small_batch;             /**< up to so many; 0: never */
+    struct quantity efficiency;      /**< fraction of peak and of bandwidth that kernels reach */
+    struct quantity kernel_overhead; /**< [s] added per kernel */
+    double efficiency_sd;            /**< standard deviation of log efficiency */
+    double overhead_sd;              /**< standard deviation of log kernel_overhead */
+    double correlation;              /**< of the two, -1 ... 1 */
+    double residual;                 /**< standard deviation of a run about the fit */
+    int64_t rows;                    /**< runs behind it; 0: taken over from elsewhere */
+};
+
+/** A profile.  Read freely. */
+struct software {
+    int64_t version;
+    char *name;
+    char *description;
+    int64_t nccl;             /**< 100 * major + minor; 0: does not use NCCL */
+    bool cuda_graphs;         /**< kernels are launched as recorded graphs */
+    int64_t groups;           /**< all-reduces per step that it makes at scale */
+    int32_t overlap;          /**< enum overlap at scale */
+    struct quantity jitter;   /**< coefficient of variation of a device's step time */
+    struct quantity startup;  /**< [s] on one node before the first step runs at full speed */
+    struct field_list fits;   /**< struct software_fit */
+    struct software_fit rest; /**< for devices not in the list; its `device` is NULL */
+};
+
+/** Read a profile by name (searched in platforms/software) or by path.
+ * @return the profile, or NULL: not found (exit code 66, with the names there are), or located
+ * messages about its content: as read by software_table, two fits for one device. */
+struct software *software_read(const char *name, struct err *err);
+
+/** Release; accepts NULL. */
+void software_free(struct software *software);
+
+/** The fit of the device called @device, or the one for all others; borrowed. */
+const struct software_fit *software_find_fit(const struct software *software, const char *device);
+
+/** Make @device what it is under @software: both efficiencies, the overhead and the fusion of its
+ * fit. */
+void software_apply(const struct software *software, struct device *device);
+
+/** The rows of a profile file. */
+extern const struct field_table software_table;

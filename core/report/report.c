@@ -1,0 +1,339 @@
+#include "core/report/report.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "config.h"
+#include "core/backend/floor.h"
+
+/* What a rank can be busy with, the first one that applies: compute hides communication, and
+ * communication hides waiting for input. */
+enum activity { BUSY_COMPUTE, BUSY_OPTIMIZER, BUSY_COLUMN, BUSY_ROW, BUSY_INPUT, ACTIVITY_COUNT };
+
+static enum activity step_activity(const struct step *step)
+{
+    switch (step->lane) {
+    case LANE_ROW:
+        return BUSY_ROW;
+    case LANE_COLUMN:
+        return BUSY_COLUMN;
+    case LANE_INPUT:
+        return BUSY_INPUT;
+    default:
+        return step->kind == STEP_COMPUTE && step->compute.op == COMPUTE_OPTIMIZER ? BUSY_OPTIMIZER
+                                                                                   : BUSY_COMPUTE;
+    }
+}
+
+/* The beginning or end of an activity. */
+struct event {
+    double time;
+    enum activity activity;
+    int32_t change; /* +1 or -1 */
+};
+
+static int event_compare(const void *a, const void *b)
+{
+    const struct event *x = a, *y = b;
+    return (x->time > y->time) - (x->time < y->time);
+}
+
+/* The traced rank that ends the last iteration. */
+static int32_t last_rank(const struct trace *trace)
+{
+    const struct span *last = NULL;
+    for (int64_t i = 0; i < trace->span_count; i++)
+        if (trace->span[i].iteration == trace->iterations - 1 &&
+            (!last || last->end < trace->span[i].end))
+            last = &trace->span[i];
+    return last ? last->rank : -1;
+}
+
+static double clip(double time, double from, double to)
+{
+    return time < from ? from : time > to ? to : time;
+}
+
+/* The events of @rank between @from and @to, in order of time; the caller frees them. */
+static struct event *event_list(const struct schedule *schedule, const struct trace *trace,
+                                int32_t rank, double from, double to, int64_t *count)
+{
+    struct event *event = NULL;
+    int64_t capacity = 0;
+    *count = 0;
+    for (int64_t i = 0; i < trace->span_count; i++) {
+        const struct span *span = &trace->span[i];
+        if (span->rank != rank || span->end <= from || span->begin >= to)
+            continue;
+        enum activity activity = step_activity(&schedule->step[span->step]);
+        event = base_grow(event, *count + 2, &capacity, sizeof(*event));
+        event[(*count)++] = (struct event){clip(span->begin, from, to), activity, 1};
+        event[(*count)++] = (struct event){clip(span->end, from, to), activity, -1};
+    }
+    if (*count > 0)
+        qsort(event, (size_t)*count, sizeof(*event), event_compare);
+    return event;
+}
+
+struct breakdown report_breakdown(const struct schedule *schedule, const struct trace *trace)
+{
+    double to = trace->iteration_end[trace->iterations - 1];
+    double from = to - trace_step_time(trace);
+    double spent[ACTIVITY_COUNT] = {0};
+    int32_t running[ACTIVITY_COUNT] = {0};
+    int64_t count;
+    struct event *event = event_list(schedule, trace, last_rank(trace), from, to, &count);
+    for (int64_t i = 0; i + 1 < count; i++) {
+        running[event[i].activity] += event[i].change;
+        int32_t now = 0;
+        while (now < ACTIVITY_COUNT && running[now] == 0)
+            now++;
+        if (now < ACTIVITY_COUNT)
+            spent[now] += event[i + 1].time - event[i].time;
+    }
+    free(event);
+    struct breakdown step = {.time = to - from,
+                             .compute = spent[BUSY_COMPUTE],
+                             .exposed_communication = spent[BUSY_ROW] + spent[BUSY_COLUMN],
+                             .exposed_row = spent[BUSY_ROW],
+                             .exposed_column = spent[BUSY_COLUMN],
+                             .input_wait = spent[BUSY_INPUT]};
+    step.other = step.time - step.compute - step.exposed_communication - step.input_wait;
+    return step;
+}
+
+int32_t report_bottleneck(const struct fabric *fabric, const struct schedule *schedule,
+                          enum axis axis)
+{
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        const struct step *step = &schedule->step[id];
+        if (step->kind == STEP_COLLECTIVE && step->collective.axis == axis &&
+            grid_axis_size(schedule->grid, axis) > 1)
+            return floor_collective(fabric, schedule, id).tier;
+    }
+    return -1;
+}
+
+void result_add(char ***list, int32_t *count, char *text)
+{
+    int64_t capacity = *count;
+    *list = base_grow(*list, *count + 1, &capacity, sizeof(**list));
+    (*list)[(*count)++] = text;
+}
+
+static struct json *json_step(const struct breakdown *step)
+{
+    struct json *json = json_new_object();
+    json_put_real(json, "time_s", step->time);
+    json_put_real(json, "compute_s", step->compute);
+    json_put_real(json, "exposed_communication_s", step->exposed_communication);
+    json_put_real(json, "exposed_row_s", step->exposed_row);
+    json_put_real(json, "exposed_column_s", step->exposed_column);
+    json_put_real(json, "input_wait_s", step->input_wait);
+    json_put_real(json, "other_s", step->other);
+    return json;
+}
+
+static struct json *json_phases(const struct result *result)
+{
+    struct json *json = json_new_array();
+    for (int32_t i = 0; i < result->plan.phase_count; i++) {
+        const struct phase *phase = &result->plan.phase[i];
+        struct json *item = json_new_object();
+        json_put_real(item, "epochs", phase->epochs);
+        json_put_integer(item, "batch_per_device", phase->batch_per_device);
+        json_put_integer(item, "global_batch", phase->global_batch);
+        json_put_integer(item, "steps", phase->steps);
+        json_put_real(item, "step_time_s", result->phase_step_time[i]);
+        json_append(json, item);
+    }
+    return json;
+}
+
+static struct json *json_texts(char *const *text, int32_t count)
+{
+    struct json *json = json_new_array();
+    for (int32_t i = 0; i < count; i++)
+        json_append_text(json, text[i]);
+    return json;
+}
+
+static void put_setting(struct json *json, const struct result *result)
+{
+    char *hash = base_format("%016" PRIx64, result->schedule_hash);
+    char *numbers = base_format("%016" PRIx64, result->platform_hash);
+    json_put_text(json, "schema", "foretrain/result/1");
+    json_put_text(json, "version", FORETRAIN_VERSION);
+    json_put_text(json, "scenario_sha256", result->sha256);
+    json_put_text(json, "schedule_hash", hash);
+    json_put_text(json, "backend", result->backend);
+    json_put_text(json, "grain", result->grain);
+    json_put_text(json, "platform", result->platform);
+    json_put_text(json, "platform_hash", numbers);
+    json_put_integer(json, "nodes", result->nodes);
+    json_put_integer(json, "devices", result->devices);
+    struct json *grid = json_new_object();
+    json_put_integer(grid, "columns", result->grid.columns);
+    json_put_integer(grid, "rows", result->grid.rows);
+    json_put(json, "grid", grid);
+    free(hash);
+    free(numbers);
+}
+
+struct json *result_json(const struct result *result)
+{
+    struct json *json = json_new_object();
+    put_setting(json, result);
+    json_put(json, "step", json_step(&result->step));
+    struct json *interval = json_new_array();
+    if (!isnan(result->step_low)) {
+        json_append_real(interval, result->step_low);
+        json_append_real(interval, result->step_high);
+    }
+    json_put(json, "step_interval_s", interval);
+    json_put_real(json, "images_per_s", result->images_per_s);
+    json_put_real(json, "scaling_efficiency", result->scaling_efficiency);
+    struct json *baseline = json_new_object();
+    json_put_integer(baseline, "devices", result->baseline_devices);
+    json_put_real(baseline, "images_per_s", result->baseline_images_per_s);
+    json_put(json, "baseline", baseline);
+    json_put(json, "phases", json_phases(result));
+    json_put_real(json, "epochs", result->plan.epochs);
+    json_put_real(json, "evaluation_s", result->evaluation_s);
+    json_put_real(json, "startup_s", result->startup_s);
+    json_put_real(json, "time_to_train_s", result->time_to_train_s);
+    json_put_text(json, "bound_by", result->bound_by);
+    json_put_text(json, "sentence", result->sentence);
+    json_put(json, "assumptions", json_texts(result->assumption, result->assumption_count));
+    json_put(json, "warnings", json_texts(result->warning, result->warning_count));
+    return json;
+}
+
+static const char *plural(int32_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
+/* One row of the table: a label, a quantity, and what it is a part of or compared with. */
+static void print_row(struct text *out, const char *label, enum unit unit, double value,
+                      const char *note)
+{
+    struct text quantity = {0};
+    unit_print(&quantity, unit, value);
+    text_add(out, "  %-24s%16s%s%s\n", label, quantity.data, *note ? "   " : "", note);
+    text_release(&quantity);
+}
+
+static void print_part(struct text *out, const char *label, double seconds, double whole)
+{
+    char *share = base_format("%5.1f %%", 100 * seconds / whole);
+    print_row(out, label, UNIT_SECONDS, seconds, share);
+    free(share);
+}
+
+/* Where it could be drawn: a build without GSL has none. */
+static void print_interval(struct text *out, const struct result *result)
+{
+    if (isnan(result->step_low))
+        return;
+    struct text low = {0}, high = {0};
+    unit_print(&low, UNIT_SECONDS, result->step_low);
+    unit_print(&high, UNIT_SECONDS, result->step_high);
+    text_add(out, "  %-24s%16s to %s\n", "  90 % interval", low.data, high.data);
+    text_release(&low);
+    text_release(&high);
+}
+
+static void print_step(struct text *out, const struct result *result)
+{
+    const struct breakdown *step = &result->step;
+    print_row(out, "step", UNIT_SECONDS, step->time, "");
+    print_interval(out, result);
+    print_part(out, "  compute", step->compute, step->time);
+    print_part(out, "  exposed communication", step->exposed_communication, step->time);
+    if (step->exposed_row > 0 && step->exposed_column > 0) {
+        print_part(out, "    in rows", step->exposed_row, step->time);
+        print_part(out, "    in columns", step->exposed_column, step->time);
+    }
+    print_part(out, "  input wait", step->input_wait, step->time);
+    print_part(out, "  other", step->other, step->time);
+}
+
+static void print_totals(struct text *out, const struct result *result)
+{
+    struct text note = {0};
+    print_row(out, "throughput", UNIT_IMAGES_PER_SECOND, result->images_per_s, "");
+    text_add(&note, "of %" PRId32 " device%s with ", result->baseline_devices,
+             plural(result->baseline_devices));
+    unit_print(&note, UNIT_IMAGES_PER_SECOND, result->baseline_images_per_s);
+    print_row(out, "scaling efficiency", UNIT_FRACTION, result->scaling_efficiency, note.data);
+    print_row(out, "evaluation", UNIT_SECONDS, result->evaluation_s, "");
+    print_row(out, "start-up", UNIT_SECONDS, result->startup_s, "");
+    print_row(out, "time to train", UNIT_SECONDS, result->time_to_train_s, "");
+    text_release(&note);
+}
+
+static void print_phases(struct text *out, const struct result *result)
+{
+    text_add(out, "\n  %5s%9s%18s%14s%9s%14s\n", "phase", "epochs", "batch per device",
+             "global batch", "steps", "step");
+    for (int32_t i = 0; i < result->plan.phase_count; i++) {
+        const struct phase *phase = &result->plan.phase[i];
+        struct text step = {0};
+        unit_print(&step, UNIT_SECONDS, result->phase_step_time[i]);
+        text_add(out, "  %5" PRId32 "%9.4g%18" PRId64 "%14" PRId64 "%9" PRId64 "%14s\n", i + 1,
+                 phase->epochs, phase->batch_per_device, phase->global_batch, phase->steps,
+                 step.data);
+        text_release(&step);
+    }
+}
+
+static void print_texts(struct text *out, const char *heading, char *const *text, int32_t count)
+{
+    if (count > 0)
+        text_add(out, "\n%s\n", heading);
+    for (int32_t i = 0; i < count; i++)
+        text_add(out, "  %s\n", text[i]);
+}
+
+static void print_heading(struct text *out, const struct result *result)
+{
+    text_add(out, "%s on %s: %" PRId32 " device%s in %" PRId32 " node%s",
+             result->scenario->model.network, result->platform, result->devices,
+             plural(result->devices), result->nodes, plural(result->nodes));
+    text_add(out, ", grid of %" PRId32 " column%s x %" PRId32 " row%s\n", result->grid.columns,
+             plural(result->grid.columns), result->grid.rows, plural(result->grid.rows));
+    text_add(out, "back end %s, grain %s, schedule %016" PRIx64 "\n\n", result->backend,
+             result->grain, result->schedule_hash);
+}
+
+void result_print(struct text *out, const struct result *result)
+{
+    print_heading(out, result);
+    print_step(out, result);
+    print_totals(out, result);
+    print_phases(out, result);
+    text_add(out, "\n%s\n", result->sentence);
+    print_texts(out, "assumptions", result->assumption, result->assumption_count);
+    print_texts(out, "warnings", result->warning, result->warning_count);
+}
+
+static void free_texts(char **text, int32_t count)
+{
+    for (int32_t i = 0; i < count; i++)
+        free(text[i]);
+    free(text);
+}
+
+void result_release(struct result *result)
+{
+    free(result->platform);
+    plan_release(&result->plan);
+    free(result->phase_step_time);
+    free(result->bound_by);
+    free(result->sentence);
+    free_texts(result->assumption, result->assumption_count);
+    free_texts(result->warning, result->warning_count);
+    *result = (struct result){0};
+}

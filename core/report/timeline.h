@@ -1,0 +1,32 @@
+#pragma once
+
+/** @file
+ * Traces for other people's viewers.
+ */
+
+#include <stdio.h>
+
+#include "core/backend/trace.h"
+#include "core/schedule/schedule.h"
+
+/** Write Chrome Trace JSON in the dialect of PyTorch's Kineto, which Perfetto and HTA read: one
+ * process per traced rank, one thread per lane, microseconds, a ProfilerStep#N mark from the end of
+ * a rank's previous iteration to the end of this one.  Collectives are named "nccl:all_reduce" and
+ * alike and input "Memcpy ...", which is how those tools tell communication and copies from
+ * computation.  A collective counts bytes (dtype "Byte"), as the schedule does.
+ * @return 0, or -1: @trace is of another schedule (exit code 70), output error (exit code 74). */
+int timeline_write_kineto(FILE *file, const struct schedule *schedule, const struct trace *trace,
+                          struct err *err);
+
+/** Write one Chrome Trace with the last iteration of @predicted and @iteration of @measured, both
+ * from the end of the iteration before: processes "predicted rank 0", "measured rank 0",
+ * "predicted rank 1" and so on, one below the other.
+ * @return 0, or -1: a trace of another schedule (exit code 70), output error (exit code 74). */
+int timeline_write_comparison(FILE *file, const struct schedule *schedule,
+                              const struct trace *predicted, const struct trace *measured,
+                              int32_t iteration, struct err *err);
+
+/** Write a Paje trace (ViTE, pj_dump): a container per rank and lane, a state per step, seconds.
+ * @return 0, or -1: @trace is of another schedule (exit code 70), output error (exit code 74). */
+int timeline_write_paje(FILE *file, const struct schedule *schedule, const struct trace *trace,
+                        struct err *err);

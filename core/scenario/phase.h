@@ -1,0 +1,33 @@
+#pragma once
+
+/** @file
+ * Batch-size control: a whole training run as phases of equal steps.
+ */
+
+#include "core/scenario/scenario.h"
+
+/** One phase, in counts. */
+struct phase {
+    double epochs;
+    int64_t batch_per_device; /**< images */
+    int64_t global_batch;     /**< images */
+    int64_t steps;            /**< of the whole phase: ceil(epochs * train_images / global_batch) */
+};
+
+/** The run in counts. */
+struct plan {
+    struct phase *phase;
+    int32_t phase_count;
+    double epochs;       /**< of all phases */
+    int64_t evaluations; /**< full passes over the validation set: floor(epochs / evaluate_every) */
+};
+
+/** Images per device of @phase on @devices devices: rounded down when a global batch cannot be
+ * shared out evenly (scenario_read() and job_read() refuse that). */
+int64_t phase_batch(const struct scenario_phase *phase, int64_t devices);
+
+/** Lay out the phases of @scenario for @devices devices; release with plan_release(). */
+struct plan plan_build(const struct scenario *scenario, int64_t devices);
+
+/** Release. */
+void plan_release(struct plan *plan);

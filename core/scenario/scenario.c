@@ -1,0 +1,103 @@
+#include "core/scenario/scenario.h"
+
+#include <sha2.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/scenario/scenario_record.h"
+
+/* ILSVRC2012, the classification task.  Source: Russakovsky et al. 2015, arXiv 1409.0575, table 2.
+ */
+static void resolve_dataset(struct scenario *scenario)
+{
+    if (!scenario->training.dataset)
+        return;
+    scenario->training.train_images = 1281167;
+    scenario->training.validation_images = 50000;
+}
+
+/* Takes over @document, which may be NULL.  With @explained, append where each value comes from. */
+static int read_document(struct scenario *scenario, struct document *document, const char *path,
+                         struct text *explained, struct err *err)
+{
+    if (!document)
+        return -1;
+    struct scenario result = {.path = base_copy(path)};
+    const char *source = yaml_source(document);
+    SHA256Data((const uint8_t *)source, strlen(source), result.sha256);
+    const struct node *root = yaml_root(document);
+    int failed = field_read(&scenario_table, root, &result, err);
+    resolve_dataset(&result);
+    if (!failed)
+        failed = scenario_check(&result, root, err);
+    if (!failed && explained)
+        field_explain(explained, &scenario_table, root, &result);
+    result.document = document;
+    if (failed)
+        scenario_release(&result);
+    else
+        *scenario = result;
+    return failed;
+}
+
+static struct document *read_with_assignments(const char *path, const char *const *set,
+                                              int32_t set_count, struct err *err)
+{
+    struct document *document = yaml_read_file(path, err);
+    if (!document)
+        return NULL;
+    int failed = 0;
+    for (int32_t i = 0; i < set_count; i++)
+        failed |= yaml_set(document, set[i], err);
+    if (!failed)
+        return document;
+    yaml_free(document);
+    return NULL;
+}
+
+int scenario_read(struct scenario *scenario, const char *path, const char *const *set,
+                  int32_t set_count, struct err *err)
+{
+    return read_document(scenario, read_with_assignments(path, set, set_count, err), path, NULL,
+                         err);
+}
+
+int scenario_read_text(struct scenario *scenario, const char *name, const char *text,
+                       struct err *err)
+{
+    return read_document(scenario, yaml_read_text(name, text, err), name, NULL, err);
+}
+
+int scenario_explain(struct text *out, const char *path, const char *const *set, int32_t set_count,
+                     struct err *err)
+{
+    struct scenario scenario;
+    if (read_document(&scenario, read_with_assignments(path, set, set_count, err), path, out, err))
+        return -1;
+    scenario_release(&scenario);
+    return 0;
+}
+
+int scenario_blame(const struct scenario *scenario, const char *key, struct err *found,
+                   struct err *err)
+{
+    const struct node *node = field_origin(yaml_root(scenario->document), key);
+    int32_t length = (int32_t)strlen(found->text);
+    length -= length > 0 && found->text[length - 1] == '\n';
+    if (node && found->count == 1 && !memchr(found->text, '\n', (size_t)length))
+        origin_error(&node->origin, err, "%.*s", length, found->text);
+    else
+        err_add(err, "%.*s", length, found->text);
+    if (err->count == 1)
+        err->exit_code = found->exit_code;
+    err_release(found);
+    return -1;
+}
+
+void scenario_release(struct scenario *scenario)
+{
+    field_release(&scenario_table, scenario);
+    yaml_free(scenario->document);
+    free(scenario->path);
+    *scenario = (struct scenario){0};
+}

@@ -1,0 +1,178 @@
+#pragma once
+
+/** @file
+ * A training job as the user describes it: one YAML (or JSON) file.
+ *
+ * scenario_table drives reading, --help, the JSON Schema, `check --explain` and the manual page.
+ * All numbers are SI.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/collective/collective.h"
+#include "core/config/field.h"
+#include "core/scenario/source.h"
+#include "core/schedule/model.h"
+
+enum {
+    SCENARIO_DEVICE_LIMIT = 1000000, /**< devices that may take part */
+};
+
+/** When gradients are exchanged. */
+enum overlap {
+    OVERLAP_NONE,     /**< after the whole backward pass */
+    OVERLAP_BACKWARD, /**< each bucket as soon as it is full */
+    OVERLAP_COUNT
+};
+
+/** A stretch of training with one batch size (batch-size control): one of the two is given. */
+struct scenario_phase {
+    double epochs;
+    int64_t batch_per_device; /**< images per device and step; 0: global_batch is given */
+    int64_t global_batch;     /**< images of all devices per step; 0: batch_per_device is given */
+};
+
+/** From an epoch on, the learning rate is this much of the start's. */
+struct scenario_milestone {
+    double epoch, factor;
+};
+
+/** The words of `training.learning_rate.decay`. */
+enum decay { DECAY_CONSTANT, DECAY_STEP, DECAY_POLYNOMIAL, DECAY_COSINE, DECAY_COUNT };
+
+/** The words of `training.batch_norm.statistics`: what evaluation normalises with. */
+enum bn_statistics {
+    BN_STATISTICS_RUNNING, /**< moving averages, averaged over the ranks */
+    BN_STATISTICS_LAST,    /**< those of the last batch, averaged over the ranks */
+    BN_STATISTICS_COUNT
+};
+
+/** What may run in the columns of torus2d. */
+enum column_algorithm {
+    COLUMN_RING,
+    COLUMN_HALVING_DOUBLING,
+    COLUMN_DOUBLE_TREE,
+    COLUMN_ALGORITHM_COUNT
+};
+
+/** The words of `training.optimizer.name`. */
+enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_LARS, OPTIMIZER_COUNT };
+
+/** See docs/man/foretrain-scenario.5 for what each key means. */
+struct scenario {
+    int64_t version;
+    struct {
+        char *network; /**< "resnet50", "resnet50_v1", ... */
+        int64_t image; /**< [pixels] */
+        int64_t classes;
+        int32_t compute, gradients, master; /**< enum dtype */
+    } model;
+    struct {
+        char *platform; /**< a name in platforms/ or a path */
+        int64_t nodes;
+        int64_t devices_per_node; /**< 0: all of the platform's */
+        char
+            *software; /**< a name in platforms/software or a path; NULL: as the device file says */
+    } cluster;
+    struct {
+        char *dataset;             /**< "imagenet" or NULL when counts are given */
+        int64_t train_images;      /**< resolved */
+        int64_t validation_images; /**< resolved */
+        struct field_list phase;   /**< struct scenario_phase */
+        int32_t optimizer;         /**< enum optimizer_kind */
+        double momentum, weight_decay, label_smoothing, warmup_epochs;
+        double evaluate_every; /**< [epochs]; 0: never */
+        double startup;        /**< [s] before the first step runs at full speed */
+        int64_t norm_group;    /**< devices of a node that share batch norm's statistics */
+        int64_t micro_batch;   /**< images that pass through the network at once; 0: all */
+        bool nesterov;
+        double trust; /**< LARS: share of |w| / |g| that a layer's rate is multiplied by */
+        struct {
+            double base;
+            int64_t base_batch;          /**< base is for this global batch; 0: for every one */
+            int32_t decay;               /**< enum decay */
+            double power, final;         /**< of polynomial decay; rate at the end */
+            struct field_list milestone; /**< struct scenario_milestone, for DECAY_STEP */
+            int64_t cycles;
+        } learning_rate;
+        struct {
+            double epochs; /**< at the end of each cycle; 0: none */
+            double learning_rate, power, weight_decay;
+            bool augment;
+        } collapse;
+        struct {
+            double momentum, epsilon; /**< weight of the newest batch in the moving average */
+            int32_t statistics;       /**< enum bn_statistics */
+        } batch_norm;
+        struct {
+            double initial;
+            bool dynamic;
+            int64_t interval; /**< steps without overflow after which it doubles */
+        } loss_scale;
+        struct {
+            int32_t source; /**< enum dataset_source */
+            char *path, *validation_path;
+            bool augment, strict;
+            int32_t decode; /**< enum decode */
+        } data;
+        struct {
+            double every; /**< [epochs]; 0: only at the end */
+            int64_t keep;
+        } checkpoint;
+    } training;
+    struct {
+        int32_t algorithm;        /**< enum algorithm */
+        int32_t column_algorithm; /**< enum column_algorithm */
+        int64_t columns, rows;    /**< grid; 0: chosen */
+        double bucket;            /**< [bytes]; 0: one bucket */
+        int32_t overlap;          /**< enum overlap */
+    } allreduce;
+    struct {
+        int64_t nodes;            /**< scaling efficiency is relative to this */
+        int64_t devices_per_node; /**< 0: as the cluster */
+    } baseline;
+    struct {
+        double compute_cv;         /**< coefficient of variation of each compute step */
+        double straggler_fraction; /**< of ranks that are slow */
+        double straggler_slowdown; /**< how much slower: 0.5 = takes 1.5 times as long */
+    } noise;
+    int64_t seed;
+    struct {
+        int64_t workers;  /**< input threads per device; 0: input costs nothing */
+        double rate;      /**< [images/s] decoded per worker */
+        int64_t prefetch; /**< batches kept ready */
+    } input;
+    char sha256[65];           /**< of the file's text and the --set assignments, hexadecimal */
+    char *path;                /**< as given */
+    struct document *document; /**< where each value stands, for messages; owned */
+};
+
+/** What runs in the columns, as the collective it is. */
+enum algorithm column_algorithm(enum column_algorithm word);
+
+/** The one table. */
+extern const struct field_table scenario_table;
+
+/** Read @path, apply @set ("key=value", count), resolve the dataset, check values against each
+ * other (impossible grid, value without effect, ...).  All faults are reported at once.
+ * @return 0, or -1; on success release with scenario_release(). */
+int scenario_read(struct scenario *scenario, const char *path, const char *const *set,
+                  int32_t set_count, struct err *err);
+
+/** The same from text that stands in a file called @name. */
+int scenario_read_text(struct scenario *scenario, const char *name, const char *text,
+                       struct err *err);
+
+/** Append every resolved value with its origin, one line each. */
+int scenario_explain(struct text *out, const char *path, const char *const *set, int32_t set_count,
+                     struct err *err);
+
+/** Add the messages of @found, located at the value of @key ("cluster.platform"), or as they are
+ * when they have places of their own already; keeps the exit code and releases @found.  @return -1.
+ */
+int scenario_blame(const struct scenario *scenario, const char *key, struct err *found,
+                   struct err *err);
+
+/** Release; accepts a zeroed struct. */
+void scenario_release(struct scenario *scenario);

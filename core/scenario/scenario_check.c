@@ -1,0 +1,268 @@
+#include "core/scenario/scenario_record.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* Where the value at @path stands, or NULL when its default applied. */
+static const struct origin *given(const struct node *root, const char *path)
+{
+    const struct node *node = field_origin(root, path);
+    return node ? &node->origin : NULL;
+}
+
+static double total_epochs(const struct scenario *scenario)
+{
+    const struct scenario_phase *phase = scenario->training.phase.item;
+    double epochs = 0;
+    for (int32_t i = 0; i < scenario->training.phase.count; i++)
+        epochs += phase[i].epochs;
+    return epochs;
+}
+
+/* The grid of @devices places nearest to a square, @columns wide if that divides. */
+static int64_t fitting_columns(int64_t devices, int64_t columns)
+{
+    if (devices % columns == 0)
+        return columns;
+    columns = (int64_t)sqrt((double)devices);
+    while (devices % columns)
+        columns--;
+    return devices / columns;
+}
+
+static int check_devices(const struct scenario *scenario, const struct node *root, struct err *err)
+{
+    int64_t devices = scenario->cluster.nodes * scenario->cluster.devices_per_node;
+    if (devices <= SCENARIO_DEVICE_LIMIT)
+        return 0;
+    return origin_error(given(root, "cluster.nodes"), err,
+                        "%lld nodes with %lld devices each are more than %d devices",
+                        (long long)scenario->cluster.nodes,
+                        (long long)scenario->cluster.devices_per_node, SCENARIO_DEVICE_LIMIT);
+}
+
+/* The grid, or the side of it that an assignment changed. */
+static const struct origin *grid_origin(const struct node *root)
+{
+    const char *const paths[] = {"allreduce.grid.columns", "allreduce.grid.rows"};
+    for (int32_t i = 0; i < 2; i++) {
+        const struct origin *side = given(root, paths[i]);
+        if (side && side->line == 0)
+            return side;
+    }
+    return given(root, "allreduce.grid");
+}
+
+/* Devices per node may come from the platform: then the fit is checked by whoever reads that. */
+static int check_grid(const struct scenario *scenario, const struct node *root, struct err *err)
+{
+    const struct origin *origin = grid_origin(root);
+    if (!origin)
+        return 0;
+    if (scenario->allreduce.algorithm != ALGORITHM_TORUS2D)
+        return origin_error(origin, err, "a grid has no effect: only torus2d uses one, not %s",
+                            algorithm_names[scenario->allreduce.algorithm]);
+    int64_t columns = scenario->allreduce.columns, rows = scenario->allreduce.rows;
+    if (columns == 0 || rows == 0)
+        return origin_error(origin, err, "a grid needs both columns and rows");
+    int64_t devices = scenario->cluster.nodes * scenario->cluster.devices_per_node;
+    if (devices == 0 || devices > SCENARIO_DEVICE_LIMIT || columns * rows == devices)
+        return 0;
+    int64_t fitting = fitting_columns(devices, columns);
+    return origin_error(origin, err,
+                        "grid %lld x %lld has %lld places but there are %lld devices; "
+                        "{columns: %lld, rows: %lld} would fit",
+                        (long long)columns, (long long)rows, (long long)(columns * rows),
+                        (long long)devices, (long long)fitting, (long long)(devices / fitting));
+}
+
+static int check_column_algorithm(const struct scenario *scenario, const struct node *root,
+                                  struct err *err)
+{
+    const struct origin *origin = given(root, "allreduce.column_algorithm");
+    if (!origin || scenario->allreduce.algorithm == ALGORITHM_TORUS2D)
+        return 0;
+    return origin_error(origin, err,
+                        "a column algorithm has no effect: only torus2d has columns, not %s",
+                        algorithm_names[scenario->allreduce.algorithm]);
+}
+
+/* One of the two, and not more than there are images. */
+static int check_batch(const struct scenario *scenario, int32_t index, const struct node *root,
+                       struct err *err)
+{
+    const struct scenario_phase *phase =
+        (const struct scenario_phase *)scenario->training.phase.item + index;
+    char *per_device = base_format("training.phases.%d.batch_per_device", index);
+    char *all = base_format("training.phases.%d.global_batch", index);
+    int64_t devices = scenario->cluster.nodes * scenario->cluster.devices_per_node;
+    int64_t images = phase->global_batch ? phase->global_batch : phase->batch_per_device * devices;
+    const struct origin *origin = given(root, phase->global_batch ? all : per_device);
+    int result = 0;
+    if (!phase->global_batch == !phase->batch_per_device)
+        result = origin_error(given(root, "training.phases"), err,
+                              "phase %d needs either batch_per_device or global_batch", index + 1);
+    else if (devices <= SCENARIO_DEVICE_LIMIT && images > scenario->training.train_images)
+        result = origin_error(origin, err,
+                              "a step would take %lld images, more than the %lld of an epoch",
+                              (long long)images, (long long)scenario->training.train_images);
+    else if (phase->global_batch && devices > 0 && phase->global_batch % devices)
+        result = origin_error(
+            origin, err, "%lld images cannot be shared out evenly to %lld devices; %lld can",
+            (long long)images, (long long)devices, (long long)((images / devices + 1) * devices));
+    free(per_device);
+    free(all);
+    return result;
+}
+
+static int check_phase(const struct scenario *scenario, int32_t index, const struct node *root,
+                       struct err *err)
+{
+    const struct scenario_phase *phase =
+        (const struct scenario_phase *)scenario->training.phase.item + index;
+    char *epochs = base_format("training.phases.%d.epochs", index);
+    int result = phase->epochs > 0
+                     ? 0
+                     : origin_error(given(root, epochs), err, "a phase lasts more than 0 epochs");
+    free(epochs);
+    return result | check_batch(scenario, index, root, err);
+}
+
+static int check_training(const struct scenario *scenario, const struct node *root, struct err *err)
+{
+    int result = 0;
+    for (int32_t i = 0; i < scenario->training.phase.count; i++)
+        result |= check_phase(scenario, i, root, err);
+    double epochs = total_epochs(scenario);
+    if (scenario->training.warmup_epochs > epochs)
+        result =
+            origin_error(given(root, "training.warmup_epochs"), err,
+                         "the warm-up lasts longer than all phases together (%g epochs)", epochs);
+    if (scenario->training.evaluate_every > epochs)
+        result = origin_error(given(root, "training.evaluate_every"), err,
+                              "no effect: all phases together last %g epochs", epochs);
+    else if (scenario->training.evaluate_every > 0 && scenario->training.validation_images == 0)
+        result = origin_error(given(root, "training.evaluate_every"), err,
+                              "no effect: there are no validation images");
+    if (scenario->training.momentum >= 1)
+        result = origin_error(given(root, "training.optimizer.momentum"), err,
+                              "momentum is less than 1");
+    int64_t group = scenario->training.norm_group;
+    if (group & (group - 1))
+        result = origin_error(given(root, "training.batch_norm.group"), err,
+                              "a group of batch norm has 1, 2, 4, 8 ... devices");
+    if (scenario->training.label_smoothing >= 1)
+        result = origin_error(given(root, "training.label_smoothing"), err,
+                              "label smoothing is less than 100 %%");
+    return result;
+}
+
+/* What @path says matters only when @needed says something too. */
+static int check_pair(bool set, bool needed_set, const char *path, const char *needed,
+                      const struct node *root, struct err *err)
+{
+    const struct origin *origin = given(root, path);
+    if (!set || needed_set || !origin)
+        return 0;
+    return origin_error(origin, err, "no effect without %s", needed);
+}
+
+static int check_learning_rate(const struct scenario *scenario, const struct node *root,
+                               struct err *err)
+{
+    int32_t decay = scenario->training.learning_rate.decay;
+    bool collapses = scenario->training.collapse.epochs > 0;
+    int result =
+        check_pair(true, decay == DECAY_POLYNOMIAL, "training.learning_rate.power",
+                   "decay: polynomial", root, err) |
+        check_pair(true, decay == DECAY_POLYNOMIAL || decay == DECAY_COSINE,
+                   "training.learning_rate.final", "decay: polynomial or cosine", root, err) |
+        check_pair(true, decay == DECAY_STEP, "training.learning_rate.milestones", "decay: step",
+                   root, err) |
+        check_pair(true, collapses, "training.collapse.learning_rate", "training.collapse.epochs",
+                   root, err) |
+        check_pair(true, collapses, "training.collapse.power", "training.collapse.epochs", root,
+                   err) |
+        check_pair(true, collapses, "training.collapse.weight_decay", "training.collapse.epochs",
+                   root, err) |
+        check_pair(true, collapses, "training.collapse.augment", "training.collapse.epochs", root,
+                   err);
+    double cycle = total_epochs(scenario) / (double)scenario->training.learning_rate.cycles;
+    if (scenario->training.collapse.epochs + scenario->training.warmup_epochs > cycle)
+        result = origin_error(
+            given(root, collapses ? "training.collapse.epochs" : "training.warmup_epochs"), err,
+            "warm-up and collapse last longer than a cycle of %g epochs", cycle);
+    if (collapses && scenario->training.collapse.learning_rate <= 0)
+        result = origin_error(given(root, "training.collapse.epochs"), err,
+                              "a collapse needs training.collapse.learning_rate");
+    return result;
+}
+
+static int check_milestones(const struct scenario *scenario, const struct node *root,
+                            struct err *err)
+{
+    const struct field_list *list = &scenario->training.learning_rate.milestone;
+    const struct scenario_milestone *milestone = list->item;
+    const struct origin *origin = given(root, "training.learning_rate.milestones");
+    for (int32_t i = 1; i < list->count; i++)
+        if (milestone[i].epoch <= milestone[i - 1].epoch)
+            return origin_error(origin, err, "milestones stand in the order of their epochs");
+    if (scenario->training.learning_rate.decay == DECAY_STEP && list->count == 0)
+        return origin_error(given(root, "training.learning_rate.decay"), err,
+                            "step decay needs milestones");
+    return 0;
+}
+
+static int check_execution(const struct scenario *scenario, const struct node *root,
+                           struct err *err)
+{
+    enum dataset_source source = (enum dataset_source)scenario->training.data.source;
+    bool files = source != SOURCE_SYNTHETIC && source != SOURCE_PROCEDURAL;
+    bool given_by_name = scenario->training.dataset != NULL; /* where no key of it stands */
+    int result =
+        check_pair(true, scenario->training.optimizer == OPTIMIZER_LARS, "training.optimizer.trust",
+                   "optimizer lars", root, err) |
+        check_pair(true, scenario->training.loss_scale.dynamic, "training.loss_scale.interval",
+                   "training.loss_scale.dynamic", root, err) |
+        check_pair(true, files || given_by_name, "training.dataset.path",
+                   "a source that reads files", root, err) |
+        check_pair(true, files || given_by_name, "training.dataset.validation_path",
+                   "a source that reads files", root, err) |
+        check_pair(true, files || given_by_name, "training.dataset.strict",
+                   "a source that reads files", root, err) |
+        check_pair(true, source_is_jpeg(source) || given_by_name, "training.dataset.decode",
+                   "a source of JPEG files (imagefolder, webdataset)", root, err) |
+        check_pair(true, scenario->training.batch_norm.statistics == BN_STATISTICS_RUNNING,
+                   "training.batch_norm.momentum", "statistics: running", root, err);
+    if (files && !scenario->training.data.path)
+        result = origin_error(given(root, "training.dataset.source"), err,
+                              "images from files need training.dataset.path");
+    return result;
+}
+
+static int check_noise(const struct scenario *scenario, const struct node *root, struct err *err)
+{
+    bool fraction = scenario->noise.straggler_fraction > 0;
+    bool slowdown = scenario->noise.straggler_slowdown > 0;
+    return check_pair(fraction, slowdown, "noise.straggler.fraction", "noise.straggler.slowdown",
+                      root, err) |
+           check_pair(slowdown, fraction, "noise.straggler.slowdown", "noise.straggler.fraction",
+                      root, err);
+}
+
+static int check_input(const struct scenario *scenario, const struct node *root, struct err *err)
+{
+    bool workers = scenario->input.workers > 0, rate = scenario->input.rate > 0;
+    return check_pair(workers, rate, "input.workers", "input.rate", root, err) |
+           check_pair(rate, workers, "input.rate", "input.workers", root, err) |
+           check_pair(true, workers, "input.prefetch", "input.workers", root, err);
+}
+
+int scenario_check(const struct scenario *scenario, const struct node *root, struct err *err)
+{
+    return check_devices(scenario, root, err) | check_grid(scenario, root, err) |
+           check_column_algorithm(scenario, root, err) | check_training(scenario, root, err) |
+           check_learning_rate(scenario, root, err) | check_milestones(scenario, root, err) |
+           check_execution(scenario, root, err) | check_noise(scenario, root, err) |
+           check_input(scenario, root, err);
+}

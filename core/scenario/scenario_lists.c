@@ -1,0 +1,45 @@
+#include "core/scenario/scenario_record.h"
+
+static const struct field phase_rows[] = {
+    {.path = "epochs",
+     .kind = FIELD_REAL,
+     .unit = UNIT_EPOCHS,
+     .offset = offsetof(struct scenario_phase, epochs),
+     .minimum = 0,
+     .maximum = 1e6,
+     .help = "length of the phase in passes over the training images, more than 0"},
+    {.path = "batch_per_device",
+     .kind = FIELD_INTEGER,
+     .offset = offsetof(struct scenario_phase, batch_per_device),
+     .fallback = "",
+     .minimum = 1,
+     .maximum = 1e6,
+     .help = "images each device takes per step"},
+    {.path = "global_batch",
+     .kind = FIELD_INTEGER,
+     .offset = offsetof(struct scenario_phase, global_batch),
+     .fallback = "",
+     .minimum = 1,
+     .maximum = 1e9,
+     .help = "images all devices together take per step, instead of batch_per_device"},
+};
+const struct field_table scenario_phase_table = {
+    "phase", phase_rows, sizeof(phase_rows) / sizeof(*phase_rows), sizeof(struct scenario_phase)};
+
+static const struct field milestone_rows[] = {
+    {.path = "epoch",
+     .kind = FIELD_REAL,
+     .unit = UNIT_EPOCHS,
+     .offset = offsetof(struct scenario_milestone, epoch),
+     .minimum = 0,
+     .maximum = 1e6,
+     .help = "where in the run this factor begins"},
+    {.path = "factor",
+     .kind = FIELD_REAL,
+     .offset = offsetof(struct scenario_milestone, factor),
+     .minimum = 0,
+     .maximum = 1e6,
+     .help = "the learning rate from there on, relative to the base"},
+};
+const struct field_table scenario_milestone_table = {"milestone", milestone_rows, 2,
+                                                     sizeof(struct scenario_milestone)};

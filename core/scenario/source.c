@@ -1,0 +1,23 @@
+#include "core/scenario/source.h"
+
+#include <assert.h>
+#include <stddef.h>
+
+const char *const dataset_source_names[] = {
+    "synthetic", "procedural", "imagefolder", "webdataset", "cifar10", "pack", NULL,
+};
+static_assert(sizeof(dataset_source_names) / sizeof(*dataset_source_names) == SOURCE_COUNT + 1,
+              "a word per source");
+
+const char *const decode_names[] = {"cpu", "device", NULL};
+static_assert(sizeof(decode_names) / sizeof(*decode_names) == DECODE_COUNT + 1, "a word each");
+
+bool source_is_jpeg(enum dataset_source source)
+{
+    return source == SOURCE_IMAGEFOLDER || source == SOURCE_WEBDATASET;
+}
+
+bool source_has_pictures(enum dataset_source source)
+{
+    return source_is_jpeg(source) || source == SOURCE_PACK;
+}

@@ -1,0 +1,44 @@
+#include "core/schedule/bucket.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "core/base/base.h"
+
+static struct bucket *open_bucket(struct bucket_list *list)
+{
+    list->bucket = base_grow(list->bucket, list->count + 1, &list->capacity, sizeof(*list->bucket));
+    list->bucket[list->count] = (struct bucket){0};
+    return &list->bucket[list->count++];
+}
+
+/* Pack @bytes of @layer behind what is there, opening buckets as they fill. */
+static void pack(struct bucket_list *list, int32_t layer, int64_t bytes, int64_t limit)
+{
+    struct bucket *last = list->count > 0 ? &list->bucket[list->count - 1] : NULL;
+    while (bytes > 0) {
+        if (!last || last->bytes == limit)
+            last = open_bucket(list);
+        int64_t room = limit - last->bytes;
+        int64_t part = bytes < room ? bytes : room;
+        last->bytes += part;
+        last->layer = layer;
+        bytes -= part;
+    }
+}
+
+struct bucket_list bucket_build(const struct model *model, enum dtype dtype, int64_t limit)
+{
+    assert(limit >= 0);
+    struct bucket_list list = {0};
+    for (int32_t layer = model->layer_count - 1; layer >= 0; layer--)
+        pack(&list, layer, layer_weight_bytes(&model->layer[layer], dtype_size(dtype)),
+             limit > 0 ? limit : INT64_MAX);
+    return list;
+}
+
+void bucket_list_release(struct bucket_list *list)
+{
+    free(list->bucket);
+    *list = (struct bucket_list){0};
+}

@@ -1,0 +1,33 @@
+#pragma once
+
+/** @file
+ * Gradient buckets: the order in which gradients become ready, cut into messages.
+ *
+ * Backward visits the layers from last to first.  Gradients are packed in that order into buckets
+ * of at most `limit` bytes; a tensor may span two buckets, so all buckets but the last are full.
+ * Source: the fixed-size packing of Sony's nnabla-ext-cuda all_reduce_callback.
+ */
+
+#include <stdint.h>
+
+#include "core/schedule/model.h"
+
+/** One bucket. */
+struct bucket {
+    int64_t bytes; /**< payload */
+    int32_t layer; /**< ready once this layer's gradient is: the lowest layer index inside */
+};
+
+/** Buckets in the order they become ready. */
+struct bucket_list {
+    struct bucket *bucket;
+    int32_t count;
+    int64_t capacity;
+};
+
+/** Cut the gradients of @model in @dtype.  @limit [bytes] of 0: one bucket of everything.
+ * Never fails; release with bucket_list_release(). */
+struct bucket_list bucket_build(const struct model *model, enum dtype dtype, int64_t limit);
+
+/** Release. */
+void bucket_list_release(struct bucket_list *list);

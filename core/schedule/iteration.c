@@ -1,0 +1,264 @@
+#include "core/schedule/iteration.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Reads the weights in the type of the arithmetic, writes gradients in the type of the exchange. */
+static int64_t pass_bytes(const struct iteration *it, int32_t index, enum pass pass)
+{
+    int32_t compute = dtype_size(it->scenario->model.compute);
+    int32_t gradient = dtype_size(it->scenario->model.gradients);
+    return it->batch * model_bytes(it->model, index, pass, it->fusion, compute) +
+           layer_weight_bytes(&it->model->layer[index],
+                              pass == PASS_BACKWARD_FILTER ? gradient : compute);
+}
+
+/* One step for the passes @from ... @to of a layer; waits for step @after unless that is -1. */
+static int32_t add_layer(struct schedule *schedule, const struct iteration *it, int32_t index,
+                         enum compute_op op, enum pass from, enum pass to, int32_t after)
+{
+    const struct layer *layer = &it->model->layer[index];
+    struct step step = {.kind = STEP_COMPUTE,
+                        .lane = LANE_COMPUTE,
+                        .compute = {.op = op,
+                                    .layer_op = layer->op,
+                                    .layer = index,
+                                    .dtype = it->scenario->model.compute,
+                                    .amount = it->batch}};
+    layer_describe(layer, step.compute.shape, sizeof(step.compute.shape));
+    snprintf(step.name, sizeof(step.name), "%s %s", layer->name, compute_op_name(op));
+    for (enum pass pass = from; pass <= to; pass++) {
+        step.compute.kernels += layer_kernels(layer, pass, it->fusion);
+        step.compute.flops += it->batch * layer_flops(layer, pass);
+        step.compute.bytes += pass_bytes(it, index, pass);
+    }
+    struct dep dep = {after, 0};
+    return schedule_add(schedule, step, &dep, after >= 0);
+}
+
+static bool has_arithmetic(const struct layer *layer)
+{
+    return layer->op == LAYER_CONVOLUTION || layer->op == LAYER_LINEAR;
+}
+
+/* Steps of one pass forward, loss and backward, without exchanges. */
+static int32_t pass_steps(const struct model *model)
+{
+    int32_t steps = 1;
+    for (int32_t i = 0; i < model->layer_count; i++)
+        steps += has_arithmetic(&model->layer[i]) && !model->layer[i].first ? 3 : 2;
+    return steps;
+}
+
+static int32_t micro_batches(const struct iteration *it)
+{
+    int64_t micro = it->scenario->training.micro_batch;
+    return micro > 0 && micro < it->batch ? (int32_t)(it->batch / micro) : 1;
+}
+
+/* A batch may be decoded once the first layer has consumed the last of the one whose place it
+ * takes, @passes passes later.  Returns the step. */
+static int32_t add_input(struct schedule *schedule, const struct iteration *it, int32_t passes)
+{
+    int64_t pixels = shape_elements(it->model->layer[0].in);
+    int32_t prefetch = (int32_t)it->scenario->input.prefetch;
+    struct step input = {
+        .kind = STEP_INPUT,
+        .lane = LANE_INPUT,
+        .name = "input",
+        .input = {.images = (int32_t)it->batch,
+                  .bytes = it->batch * pixels * dtype_size(it->scenario->model.compute)}};
+    struct dep place_free = {1 + (passes - 1) * pass_steps(it->model), prefetch > 1 ? prefetch : 1};
+    return schedule_add(schedule, input, &place_free, 1);
+}
+
+static void add_forward(struct schedule *schedule, const struct iteration *it, int32_t ready)
+{
+    for (int32_t i = 0; i < it->model->layer_count; i++)
+        add_layer(schedule, it, i, COMPUTE_FORWARD, PASS_FORWARD, PASS_FORWARD,
+                  i == 0 ? ready : -1);
+}
+
+static void add_loss(struct schedule *schedule, const struct iteration *it)
+{
+    enum dtype dtype = it->scenario->model.compute;
+    int64_t scores = it->batch * it->model->classes;
+    struct step loss = {.kind = STEP_COMPUTE,
+                        .lane = LANE_COMPUTE,
+                        .name = "loss",
+                        .compute = {.op = COMPUTE_LOSS,
+                                    .layer = -1,
+                                    .dtype = dtype,
+                                    .kernels = 2,
+                                    .bytes = 3 * scores * dtype_size(dtype),
+                                    .amount = it->batch}};
+    snprintf(loss.compute.shape, sizeof(loss.compute.shape), "softmax %d", it->model->classes);
+    schedule_add(schedule, loss, NULL, 0);
+}
+
+static int32_t add_backward(struct schedule *schedule, const struct iteration *it, int32_t index)
+{
+    const struct layer *layer = &it->model->layer[index];
+    if (!has_arithmetic(layer))
+        return add_layer(schedule, it, index, COMPUTE_BACKWARD_DATA, PASS_BACKWARD_DATA,
+                         PASS_BACKWARD_FILTER, -1);
+    if (!layer->first)
+        add_layer(schedule, it, index, COMPUTE_BACKWARD_DATA, PASS_BACKWARD_DATA,
+                  PASS_BACKWARD_DATA, -1);
+    return add_layer(schedule, it, index, COMPUTE_BACKWARD_FILTER, PASS_BACKWARD_FILTER,
+                     PASS_BACKWARD_FILTER, -1);
+}
+
+static int64_t optimizer_bytes(const struct scenario *scenario)
+{
+    int64_t weight = dtype_size(scenario->model.master);
+    int64_t gradient = dtype_size(scenario->model.gradients);
+    bool copies = scenario->model.compute != scenario->model.master;
+    bool norms = scenario->training.optimizer == OPTIMIZER_LARS;
+    return 4 * weight + gradient + (copies ? dtype_size(scenario->model.compute) : 0) +
+           (norms ? weight + gradient : 0);
+}
+
+static void add_optimizer(struct schedule *schedule, const struct iteration *it,
+                          const struct dep *exchanged, int32_t count)
+{
+    const int32_t tensors_per_kernel = 54;
+    bool norms = it->scenario->training.optimizer == OPTIMIZER_LARS;
+    int32_t updates = (it->model->tensor_count + tensors_per_kernel - 1) / tensors_per_kernel;
+    struct step step = {
+        .kind = STEP_COMPUTE,
+        .lane = LANE_COMPUTE,
+        .name = "optimizer",
+        .compute = {.op = COMPUTE_OPTIMIZER,
+                    .layer = -1,
+                    .dtype = it->scenario->model.master,
+                    .kernels = updates + (norms ? 3 : 0),
+                    .bytes = model_parameters(it->model) * optimizer_bytes(it->scenario),
+                    .amount = model_parameters(it->model)}};
+    snprintf(step.compute.shape, sizeof(step.compute.shape), "%s%s", norms ? "lars" : "sgd",
+             it->scenario->model.compute != it->scenario->model.master ? " copy" : "");
+    schedule_add(schedule, step, exchanged, count);
+}
+
+/* The all-reduces of one iteration. */
+struct exchange_list {
+    struct bucket_list bucket;
+    struct dep *done; /* (next) the last step of each */
+    int32_t next;     /* the first bucket without an all-reduce */
+};
+
+/* Exchange what is complete once the layers from @layer up have run backward, ending in @last. */
+static void add_exchanges(struct schedule *schedule, const struct iteration *it,
+                          struct exchange_list *list, int32_t layer, int32_t last)
+{
+    for (; list->next < list->bucket.count; list->next++) {
+        struct bucket bucket = list->bucket.bucket[list->next];
+        if (bucket.layer < layer)
+            break;
+        int32_t id = schedule_add_all_reduce(schedule, it->scenario->allreduce.algorithm,
+                                             it->devices_per_node, list->next, bucket.bytes, last);
+        list->done[list->next] = (struct dep){id, 0};
+    }
+}
+
+/* Statistics of a group are summed by recursive doubling.  A node with fewer devices than a group,
+ * as a baseline may have, is one group. */
+static void group_norms(struct schedule *schedule, const struct iteration *it)
+{
+    int32_t exchanges = 0;
+    while (2 << exchanges <= it->scenario->training.norm_group &&
+           2 << exchanges <= it->devices_per_node)
+        exchanges++;
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        struct step *step = &schedule->step[id];
+        if (step->kind == STEP_COMPUTE && step->compute.layer >= 0 &&
+            step->compute.layer_op == LAYER_BATCH_NORM)
+            step->compute.exchanges = exchanges;
+    }
+}
+
+/* What this file builds obeys the rules; a refusal is our mistake. */
+static struct schedule *seal(struct schedule *schedule)
+{
+    struct err err = {0};
+    schedule_seal(schedule, &err);
+    err_release(&err);
+    assert(schedule->sealed);
+    return schedule;
+}
+
+/* Forward, loss and backward of micro-batch @micro; with @list, exchange on the way. */
+static int32_t add_pass(struct schedule *schedule, const struct iteration *it, int32_t micro,
+                        int32_t ready, struct exchange_list *list)
+{
+    int32_t first = schedule->step_count, last = -1;
+    add_forward(schedule, it, ready);
+    add_loss(schedule, it);
+    for (int32_t layer = it->model->layer_count - 1; layer >= 0; layer--) {
+        last = add_backward(schedule, it, layer);
+        if (list)
+            add_exchanges(schedule, it, list, layer, last);
+    }
+    for (int32_t id = first; id < schedule->step_count; id++)
+        if (schedule->step[id].kind == STEP_COMPUTE)
+            schedule->step[id].compute.micro = micro;
+    return last;
+}
+
+struct schedule *iteration_build(const struct iteration *it)
+{
+    const struct scenario *scenario = it->scenario;
+    struct schedule *schedule = schedule_new(it->grid);
+    schedule->column_algorithm =
+        column_algorithm((enum column_algorithm)scenario->allreduce.column_algorithm);
+    struct exchange_list list = {0};
+    if (grid_ranks(it->grid) > 1)
+        list.bucket =
+            bucket_build(it->model, scenario->model.gradients, (int64_t)scenario->allreduce.bucket);
+    list.done = base_alloc(list.bucket.count, sizeof(*list.done));
+
+    bool overlap = scenario->allreduce.overlap == OVERLAP_BACKWARD;
+    int32_t passes = micro_batches(it), last = -1;
+    int32_t ready = add_input(schedule, it, passes);
+    struct iteration part = *it;
+    part.batch = it->batch / passes;
+    for (int32_t micro = 0; micro < passes; micro++)
+        last = add_pass(schedule, &part, micro, micro == 0 ? ready : -1,
+                        overlap && micro == passes - 1 ? &list : NULL);
+    add_exchanges(schedule, it, &list, 0, last);
+    add_optimizer(schedule, it, list.done, list.next);
+    group_norms(schedule, it);
+
+    free(list.done);
+    bucket_list_release(&list.bucket);
+    return seal(schedule);
+}
+
+struct schedule *iteration_build_forward(const struct iteration *it)
+{
+    struct schedule *schedule = schedule_new(it->grid);
+    add_forward(schedule, it, add_input(schedule, it, 1));
+    return seal(schedule);
+}
+
+struct schedule *iteration_build_all_reduce(enum algorithm algorithm, struct grid grid,
+                                            int32_t devices_per_node, int64_t bytes,
+                                            struct err *err)
+{
+    if (grid_ranks(grid) < 2) {
+        err_add(err, "an all-reduce needs at least 2 ranks");
+        return NULL;
+    }
+    if (algorithm == ALGORITHM_HIERARCHICAL && grid_ranks(grid) % devices_per_node != 0) {
+        err_add(err,
+                "a hierarchical all-reduce needs whole nodes: %" PRId32
+                " ranks are no multiple of %" PRId32 " devices per node",
+                grid_ranks(grid), devices_per_node);
+        return NULL;
+    }
+    struct schedule *schedule = schedule_new(grid);
+    schedule_add_all_reduce(schedule, algorithm, devices_per_node, 0, bytes, -1);
+    return seal(schedule);
+}

@@ -1,0 +1,61 @@
+#pragma once
+
+/** @file
+ * From a network and a scenario to the schedule of one training iteration.
+ *
+ * FLOP are matrix arithmetic only, as everywhere.  What is counted besides the layers' own FLOP and
+ * activations, per batch:
+ *
+ *   weights    read by forward and backward-data in the type of the arithmetic; their gradients are
+ *              written once, by backward-filter, in the type of the exchange: no step of its own
+ *              converts them
+ *   loss       softmax, cross-entropy and its gradient: 2 kernels; each score is read twice and its
+ *              gradient written once
+ *   optimizer  reads weight, momentum and gradient, writes weight, momentum and, where the
+ *              arithmetic has another type than the master weights, a copy to compute with; one
+ *              kernel per 54 tensors.  LARS first reads weights and gradients once more for their
+ *              norms, with 3 kernels more (both norms, the rates).
+ *              Source: MXNet's fused multi-tensor kernels multi_sum_sq, multi_lars and
+ *              lars_multi_mp_sgd_mom_update as set in NVIDIA's MLPerf submissions
+ *              (MXNET_OPTIMIZER_AGGREGATION_SIZE=54).
+ *   batch norm in groups of 2^k devices: k exchanges of the sums per layer, forward and backward,
+ *              with one other device at a time; evaluation has none.
+ *              Source: NVIDIA apex contrib/groupbn/batch_norm.py: bn_sync_steps is 1, 2, 3 for
+ *              groups of 2, 4, 8.
+ *
+ * A batch larger than the scenario's micro_batch runs as several passes, whose gradients add up;
+ * only the last one's are exchanged.
+ *
+ * The all-reduces of two buckets never overlap: a torus all-reduce ends before the next begins, as
+ * on one CUDA stream.
+ */
+
+#include "core/scenario/scenario.h"
+#include "core/schedule/bucket.h"
+#include "core/schedule/schedule.h"
+
+/** What an iteration looks like. */
+struct iteration {
+    const struct model *model;       /**< borrowed */
+    const struct scenario *scenario; /**< borrowed: precision, optimizer, all-reduce, input */
+    enum fusion fusion;              /**< of the device's software */
+    struct grid grid;
+    int32_t devices_per_node; /**< for hierarchical all-reduce and groups of batch norm */
+    int64_t batch;            /**< images per rank; a multiple of the micro-batch if larger */
+};
+
+/** Build and seal: input (prefetched), forward, loss, backward from last to first layer, an
+ * all-reduce per bucket (as soon as it is full, or all after backward; none for one rank),
+ * optimizer.  A layer without matrix arithmetic runs backward in one backward-data step; the first
+ * layer has no backward-data step.
+ * @return the schedule; never fails for a checked scenario. */
+struct schedule *iteration_build(const struct iteration *iteration);
+
+/** Only input and forward pass, for evaluation; sealed. */
+struct schedule *iteration_build_forward(const struct iteration *iteration);
+
+/** Only one all-reduce of @bytes; sealed.  NULL with a message when the algorithm cannot run on
+ * the grid: one rank, nodes that are not full for the hierarchical one. */
+struct schedule *iteration_build_all_reduce(enum algorithm algorithm, struct grid grid,
+                                            int32_t devices_per_node, int64_t bytes,
+                                            struct err *err);

@@ -1,0 +1,91 @@
+#include "core/schedule/memory.h"
+
+/* Elements per image of all values together, and of the largest two. */
+static int64_t value_elements(const struct model *model)
+{
+    int64_t sum = 0, first = 0, second = 0;
+    for (int32_t i = 0; i < model->layer_count; i++) {
+        int64_t elements = shape_elements(model->layer[i].out);
+        sum += elements;
+        if (elements > first) {
+            second = first;
+            first = elements;
+        } else if (elements > second) {
+            second = elements;
+        }
+    }
+    return sum + first + second;
+}
+
+/* Whether layer @index is a convolution that may apply the batch norm and ReLU of what it reads,
+ * and leaves the sums that this takes to the batch norm behind it.  At the head of a block its
+ * input is also read by the residual branch. */
+static bool may_apply(const struct model *model, int32_t index)
+{
+    const struct layer *layer = &model->layer[index];
+    if (index == 0 || index + 1 >= model->layer_count)
+        return false;
+    const struct layer *before = layer - 1, *behind = layer + 1;
+    bool convolves = layer->op == LAYER_CONVOLUTION || layer->op == LAYER_LINEAR;
+    return convolves && !layer->bias && !layer->relu && !layer->fork && !layer->projection &&
+           behind->op == LAYER_BATCH_NORM && before->op == LAYER_BATCH_NORM && before->relu &&
+           !before->residual && !before->projection;
+}
+
+/* Elements per image of the values that need not be written. */
+static int64_t applied_elements(const struct model *model)
+{
+    int64_t sum = 0;
+    for (int32_t i = 0; i < model->layer_count; i++)
+        if (may_apply(model, i))
+            sum += shape_elements(model->layer[i].in);
+    return sum;
+}
+
+/* Of one image, before it is cropped.  What is decoded has a place that any file's pixels fit. */
+static int64_t picture_bytes(const struct model *model, const struct scenario *scenario)
+{
+    struct shape in = model->layer[0].in;
+    int64_t pixels = PICTURE_AHEAD * (int64_t)in.height * in.width;
+    if (!source_has_pictures((enum dataset_source)scenario->training.data.source))
+        return 0;
+    if (scenario->training.data.decode == DECODE_DEVICE)
+        return 3 * PICTURE_FILE_PIXELS * pixels;
+    return PICTURE_PLACE * pixels;
+}
+
+struct memory_plan memory_plan(const struct model *model, const struct scenario *scenario,
+                               int64_t batch, int64_t micro)
+{
+    int64_t parameters = model_parameters(model);
+    int64_t master = dtype_size((enum dtype)scenario->model.master);
+    int64_t compute = dtype_size((enum dtype)scenario->model.compute);
+    bool copies = scenario->model.compute != scenario->model.master;
+    bool applies = scenario->model.compute == DTYPE_FP16;
+    int64_t batches = (scenario->input.prefetch > 1 ? scenario->input.prefetch : 1) + 1;
+    return (struct memory_plan){
+        .weights = parameters * (master + (copies ? compute : 0)),
+        .gradients = parameters * dtype_size((enum dtype)scenario->model.gradients),
+        .momentum = parameters * master,
+        .activations = micro * value_elements(model) * compute,
+        .applied = applies ? micro * applied_elements(model) * compute : 0,
+        .input = batch * (batches * shape_elements(model->layer[0].in) * compute +
+                          picture_bytes(model, scenario)),
+    };
+}
+
+int64_t memory_total(const struct memory_plan *plan)
+{
+    return plan->weights + plan->gradients + plan->momentum + plan->activations + plan->input +
+           plan->workspace;
+}
+
+int64_t memory_largest_batch(const struct model *model, const struct scenario *scenario,
+                             int64_t fixed, int64_t image, int64_t capacity)
+{
+    struct memory_plan none = memory_plan(model, scenario, 0, 0);
+    struct memory_plan one = memory_plan(model, scenario, 1, 1);
+    int64_t each = memory_total(&one) - memory_total(&none) + image;
+    int64_t left = capacity - memory_total(&none) - fixed;
+    return left > 0 ? left / each : 0;
+}

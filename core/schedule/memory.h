@@ -1,0 +1,46 @@
+#pragma once
+
+/** @file
+ * The memory of a device that training takes, from shapes and types alone.
+ *
+ * Counted are the arrays that any implementation keeps: masters of the weights, their gradients and
+ * momentum, a copy of the weights in the type of the arithmetic where that is another one, the
+ * value of every layer (kept for backward), the gradients of the largest two values, and the images
+ * read ahead.  Where the source has pictures, which a GPU crops itself, it holds some before that;
+ * they take more room where it decodes JPEG files.  A CPU holds none.  The workspace of libraries
+ * follows from no shape: whoever knows it adds it.  Their code and buffers of communication are not
+ * counted.
+ */
+
+#include "core/scenario/scenario.h"
+#include "core/schedule/model.h"
+
+/** Memory that a convolution on a GPU may need while it runs [bytes]: engines that need more are
+ * not used.  Our choice. */
+enum { MEMORY_WORKSPACE_LIMIT = 1024 * 1024 * 1024 };
+
+/** Bytes of one device. */
+struct memory_plan {
+    int64_t weights;     /**< masters, and the copy to compute with */
+    int64_t gradients;   /**< of the weights, as they are exchanged */
+    int64_t momentum;    /**< of the optimizer */
+    int64_t activations; /**< values of all layers, and gradients of two, of one micro-batch */
+    int64_t applied;     /**< the part of them that a GPU need not write, in fp16 alone: values of a
+                              batch norm and ReLU that one convolution reads, which may apply
+                              both to what it reads, and does so where that is faster */
+    int64_t input;       /**< local batches read ahead, the one in use, and pictures before they are
+                              cropped */
+    int64_t workspace;   /**< of libraries; 0 until the caller sets it */
+};
+
+/** For @batch images per device of which @micro pass through at once. */
+struct memory_plan memory_plan(const struct model *model, const struct scenario *scenario,
+                               int64_t batch, int64_t micro);
+
+/** Sum of all; `applied` is a part of the activations. */
+int64_t memory_total(const struct memory_plan *plan);
+
+/** The largest batch, passing through at once, that fits into @capacity bytes beside a workspace of
+ * @fixed bytes and @image bytes for each image; 0: none does. */
+int64_t memory_largest_batch(const struct model *model, const struct scenario *scenario,
+                             int64_t fixed, int64_t image, int64_t capacity);

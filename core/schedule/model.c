@@ -1,0 +1,166 @@
+#include "core/schedule/model.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/base/base.h"
+
+const char *const dtype_names[] = {"fp32", "fp16", "bf16", NULL};
+static_assert(sizeof(dtype_names) / sizeof(*dtype_names) == DTYPE_COUNT + 1, "one name per dtype");
+
+const char *const fusion_names[] = {
+    "none", "pointwise", "bn-relu", "stats", "mainloop", "ideal", NULL,
+};
+static_assert(sizeof(fusion_names) / sizeof(*fusion_names) == FUSION_COUNT + 1,
+              "one name per fusion");
+
+int32_t dtype_size(enum dtype dtype)
+{
+    return dtype == DTYPE_FP32 ? 4 : 2;
+}
+
+struct model *model_new(const char *name, int32_t image, int32_t classes)
+{
+    assert(image >= 1 && classes >= 1);
+    struct model *model = base_alloc(1, sizeof(*model));
+    snprintf(model->name, sizeof(model->name), "%s", name);
+    model->image = image;
+    model->classes = classes;
+    return model;
+}
+
+void model_free(struct model *model)
+{
+    if (!model)
+        return;
+    free(model->layer);
+    free(model->tensor);
+    free(model);
+}
+
+int64_t shape_elements(struct shape shape)
+{
+    return (int64_t)shape.channels * shape.height * shape.width;
+}
+
+/* How many windows fit along one side; a part of a window at the end is dropped. */
+static int32_t window_count(const struct layer *layer, int32_t side)
+{
+    int32_t room = side + 2 * layer->padding - layer->kernel;
+    assert(layer->kernel >= 1 && layer->stride >= 1 && layer->padding >= 0 && room >= 0);
+    return room / layer->stride + 1;
+}
+
+static struct shape output_shape(const struct layer *layer)
+{
+    struct shape in = layer->in;
+    switch (layer->op) {
+    case LAYER_CONVOLUTION:
+        return (struct shape){layer->out.channels, window_count(layer, in.height),
+                              window_count(layer, in.width)};
+    case LAYER_MAX_POOL:
+        return (struct shape){in.channels, window_count(layer, in.height),
+                              window_count(layer, in.width)};
+    case LAYER_AVERAGE_POOL:
+        return (struct shape){in.channels, layer->out.height, layer->out.width};
+    case LAYER_LINEAR:
+        return (struct shape){layer->out.channels, 1, 1};
+    default:
+        return in;
+    }
+}
+
+static int64_t weights(const struct layer *layer)
+{
+    switch (layer->op) {
+    case LAYER_CONVOLUTION:
+        return (int64_t)layer->in.channels * layer->out.channels * layer->kernel * layer->kernel;
+    case LAYER_LINEAR:
+        return shape_elements(layer->in) * layer->out.channels;
+    case LAYER_BATCH_NORM:
+        return layer->out.channels;
+    default:
+        return 0;
+    }
+}
+
+static int64_t biases(const struct layer *layer)
+{
+    return layer->bias || layer->op == LAYER_BATCH_NORM ? layer->out.channels : 0;
+}
+
+static void add_tensor(struct model *model, int32_t index, const char *part, int64_t elements)
+{
+    if (elements == 0)
+        return;
+    model->tensor = base_grow(model->tensor, model->tensor_count + 1, &model->tensor_capacity,
+                              sizeof(*model->tensor));
+    struct tensor *tensor = &model->tensor[model->tensor_count++];
+    *tensor = (struct tensor){.layer = index, .elements = elements};
+    snprintf(tensor->name, sizeof(tensor->name), "%s.%s", model->layer[index].name, part);
+    model->layer[index].parameters += elements;
+}
+
+int32_t model_add(struct model *model, struct layer layer)
+{
+    layer.out = output_shape(&layer);
+    layer.parameters = 0;
+    assert(shape_elements(layer.in) > 0 && shape_elements(layer.out) > 0);
+    model->layer = base_grow(model->layer, model->layer_count + 1, &model->layer_capacity,
+                             sizeof(*model->layer));
+    int32_t index = model->layer_count++;
+    model->layer[index] = layer;
+    add_tensor(model, index, "weight", weights(&layer));
+    add_tensor(model, index, "bias", biases(&layer));
+    return index;
+}
+
+int64_t model_parameters(const struct model *model)
+{
+    int64_t sum = 0;
+    for (int32_t i = 0; i < model->layer_count; i++)
+        sum += model->layer[i].parameters;
+    return sum;
+}
+
+int64_t layer_multiply_adds(const struct layer *layer)
+{
+    bool matrix = layer->op == LAYER_CONVOLUTION || layer->op == LAYER_LINEAR;
+    return matrix ? weights(layer) * layer->out.height * layer->out.width : 0;
+}
+
+int64_t layer_flops(const struct layer *layer, enum pass pass)
+{
+    return pass == PASS_BACKWARD_DATA && layer->first ? 0 : 2 * layer_multiply_adds(layer);
+}
+
+int64_t model_flops(const struct model *model, enum pass pass)
+{
+    int64_t sum = 0;
+    for (int32_t i = 0; i < model->layer_count; i++)
+        sum += layer_flops(&model->layer[i], pass);
+    return sum;
+}
+
+int64_t layer_weight_bytes(const struct layer *layer, int32_t element_size)
+{
+    return layer->parameters * element_size;
+}
+
+void layer_describe(const struct layer *layer, char *text, size_t size)
+{
+    static const char *const word[] = {"convolution", "batch-norm", "max-pool", "average-pool",
+                                       "linear"};
+    static_assert(sizeof(word) / sizeof(*word) == LAYER_OP_COUNT, "a word each");
+    char window[48] = "";
+    if (layer->op != LAYER_BATCH_NORM && layer->op != LAYER_LINEAR)
+        snprintf(window, sizeof(window), " %dx%d/%d+%d", layer->kernel, layer->kernel,
+                 layer->stride, layer->padding);
+    snprintf(text, size, "%s%s %dx%dx%d-%dx%dx%d%s%s%s%s%s%s", word[layer->op], window,
+             layer->in.channels, layer->in.height, layer->in.width, layer->out.channels,
+             layer->out.height, layer->out.width, layer->bias ? " bias" : "",
+             layer->relu ? " relu" : "", layer->residual ? " add" : "",
+             layer->first ? " first" : "", layer->fork ? " fork" : "",
+             layer->projection ? " side" : "");
+}

@@ -1,0 +1,138 @@
+#pragma once
+
+/** @file
+ * A network as a list of layers with exact counts: parameters, FLOPs and bytes from shapes.
+ *
+ * Layers stand in forward order, one entry per kernel-sized operation; batch norm carries the ReLU
+ * and the residual add that follow it.  Counts are per image unless said otherwise and are exact
+ * integers.  One multiply-add is two FLOP.  Shapes are (channels, height, width).
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/** Kind of layer. */
+enum layer_op {
+    LAYER_CONVOLUTION,
+    LAYER_BATCH_NORM,
+    LAYER_MAX_POOL,
+    LAYER_AVERAGE_POOL,
+    LAYER_LINEAR,
+    LAYER_OP_COUNT
+};
+
+/** Number format. */
+enum dtype { DTYPE_FP32, DTYPE_FP16, DTYPE_BF16, DTYPE_COUNT };
+
+/** "fp32", "fp16", "bf16", NULL-terminated, in the order of enum dtype. */
+extern const char *const dtype_names[];
+
+/** Size of one element [bytes]. */
+int32_t dtype_size(enum dtype dtype);
+
+/** How much of batch norm, ReLU and add is merged into neighbouring kernels; decides memory
+ * traffic, never FLOPs. */
+enum fusion {
+    FUSION_NONE,      /**< every operation reads and writes memory */
+    FUSION_POINTWISE, /**< pointwise chains merged, as a tracing compiler does */
+    FUSION_BN_RELU,   /**< BN+ReLU+add kernels, bit masks, in-place gradient add */
+    FUSION_STATS,     /**< convolutions also emit BN statistics */
+    FUSION_MAINLOOP,  /**< statistics, and BN apply folded into the next convolution */
+    FUSION_IDEAL,     /**< and BN backward apply folded as well */
+    FUSION_COUNT
+};
+
+/** Words of device files, NULL-terminated, in the order of enum fusion. */
+extern const char *const fusion_names[];
+
+/** Which part of a training step. */
+enum pass { PASS_FORWARD, PASS_BACKWARD_DATA, PASS_BACKWARD_FILTER, PASS_COUNT };
+
+/** (channels, height, width). */
+struct shape {
+    int32_t channels, height, width;
+};
+
+/** One layer. */
+struct layer {
+    enum layer_op op;
+    char name[40];  /**< torchvision's name: "layer1.0.conv1" */
+    char block[16]; /**< "layer1.0", "stem", "body", "head" and alike */
+    char role[8];   /**< "c1" "c2" "c3" "ds" "stem" "body" "head" */
+    struct shape in, out;
+    int32_t kernel, stride, padding; /**< 1 / 1 / 0 for linear layers, 0 / 1 / 0 for batch norm */
+    bool bias;                       /**< convolutions and linear layers */
+    bool relu;                       /**< a ReLU follows, fused here */
+    bool residual;                   /**< a residual is added before the ReLU, fused here */
+    bool first;                      /**< no gradient with respect to its input is needed */
+    bool fork;          /**< its input also feeds the residual branch: two gradients are added */
+    bool projection;    /**< lies on the residual branch; follows the main branch in the list */
+    int64_t parameters; /**< weights and biases together */
+};
+
+/** One parameter tensor, in torchvision's order. */
+struct tensor {
+    char name[56]; /**< "layer1.0.conv1.weight" */
+    int32_t layer; /**< which layer it belongs to */
+    int64_t elements;
+};
+
+/** A network.  Read freely; filled through model_add(). */
+struct model {
+    char name[32];
+    int32_t image; /**< height and width of the input [pixels] */
+    int32_t classes;
+    struct layer *layer;
+    struct tensor *tensor;
+    int32_t layer_count, tensor_count;
+    int64_t layer_capacity, tensor_capacity;
+};
+
+/** An empty network; release with model_free(). */
+struct model *model_new(const char *name, int32_t image, int32_t classes);
+
+/** Release; accepts NULL. */
+void model_free(struct model *model);
+
+/** Append a layer, compute its output shape and parameter count, append its parameter tensors.
+ * The caller sets out.channels of convolutions and linear layers, and out.height and out.width of
+ * average pools, which are adaptive: their windows follow from the two shapes.
+ * @return its index.  Asserts shapes that fit (our mistake, not the user's). */
+int32_t model_add(struct model *model, struct layer layer);
+
+/** Sum of parameters. */
+int64_t model_parameters(const struct model *model);
+
+/** Multiply-adds of one layer, forward, per image. */
+int64_t layer_multiply_adds(const struct layer *layer);
+
+/** FLOP of one layer and pass, per image; 0 for layers without matrix arithmetic. */
+int64_t layer_flops(const struct layer *layer, enum pass pass);
+
+/** Sum of layer_flops(). */
+int64_t model_flops(const struct model *model, enum pass pass);
+
+/** Memory traffic of layer @index in @pass, per image, for activations of @element_size bytes
+ * [bytes].  Weights are not counted (once per batch, see layer_weight_bytes).
+ *
+ * Each kernel reads each of its inputs and writes each of its outputs once; caches help nobody.
+ * The backward of batch norm and pools is all PASS_BACKWARD_DATA; that of a ReLU after a
+ * convolution or linear layer counts in PASS_BACKWARD_FILTER, which every such layer has.  What one
+ * kernel does for two layers counts where core/schedule/model_bytes.c says. */
+int64_t model_bytes(const struct model *model, int32_t index, enum pass pass, enum fusion fusion,
+                    int32_t element_size);
+
+/** Parameters of the layer times @element_size [bytes]: weight traffic once per batch and pass. */
+int64_t layer_weight_bytes(const struct layer *layer, int32_t element_size);
+
+/** Kernels the layer launches in @pass at @fusion: 1 for the matrix arithmetic or the pooling, plus
+ * one for each pointwise operation, reduction or coefficient update that is not merged into it. */
+int32_t layer_kernels(const struct layer *layer, enum pass pass, enum fusion fusion);
+
+/** Write what decides how long one image takes in the layer to @text (@size bytes), such as
+ * "convolution 3x3/1+1 16x32x32-16x32x32 fork"; layers with equal texts cost the same. */
+void layer_describe(const struct layer *layer, char *text, size_t size);
+
+/** Input and output activations [elements per image]. */
+int64_t shape_elements(struct shape shape);

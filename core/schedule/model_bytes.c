@@ -1,0 +1,244 @@
+/* Memory traffic and kernel counts, from what each kernel must read and write.
+ *
+ * In the sums below x is the input of a batch norm, y the output after its ReLU, dy and dx their
+ * gradients, dz the gradient before the ReLU, and a mask the one bit per element that a ReLU needs.
+ */
+
+#include "core/schedule/model.h"
+
+#include <stddef.h>
+
+/* A layer among its neighbours in the list. */
+struct place {
+    const struct layer *layer, *before, *after, *second; /* NULL beyond the ends */
+    enum pass pass;
+    enum fusion fusion;
+    int32_t size; /* of an element [bytes] */
+};
+
+static int64_t bytes(const struct place *p, struct shape shape)
+{
+    return shape_elements(shape) * p->size;
+}
+
+static int64_t mask_bytes(struct shape shape)
+{
+    return (shape_elements(shape) + 7) / 8;
+}
+
+/* Where each maximum came from: a 64-bit position, or one byte within the window. */
+static int64_t index_bytes(const struct place *p, const struct layer *pool)
+{
+    return shape_elements(pool->out) * (p->fusion == FUSION_NONE ? 8 : 1);
+}
+
+static bool is(const struct layer *layer, enum layer_op op)
+{
+    return layer && layer->op == op;
+}
+
+/* What a data gradient kernel also does when the batch norm before it has no backward reduction of
+ * its own: it applies the ReLU and sums dz and dz * x, so it reads x.  A plain ReLU follows from x;
+ * after a residual add it needs the mask, and a projection has sums, and an x, of its own. */
+static int64_t reduction_bytes(const struct place *p)
+{
+    if (p->fusion < FUSION_MAINLOOP || !is(p->before, LAYER_BATCH_NORM) || p->layer->projection)
+        return 0;
+    struct shape x = p->before->out;
+    if (p->before->projection)
+        return 2 * bytes(p, x) + mask_bytes(x);
+    return bytes(p, x) + (p->before->residual ? mask_bytes(x) : 0);
+}
+
+/* What the backward kernels read for the gradient of the output: if the batch norm behind the layer
+ * is folded into them they compute it from dz and x.  One before a pool is never folded. */
+static int64_t gradient_bytes(const struct place *p)
+{
+    bool pooled = is(p->second, LAYER_MAX_POOL);
+    bool folded = p->fusion == FUSION_IDEAL && is(p->after, LAYER_BATCH_NORM) && !pooled;
+    return (folded ? 2 : 1) * bytes(p, p->layer->out);
+}
+
+/* Images are stored with channels padded to a multiple of 4, which tensor cores ask for. */
+static int64_t input_bytes(const struct place *p)
+{
+    struct shape in = p->layer->in;
+    if (p->layer->first)
+        in.channels = (in.channels + 3) / 4 * 4;
+    return bytes(p, in);
+}
+
+static int64_t relu_backward_bytes(const struct place *p)
+{
+    if (!p->layer->relu)
+        return 0;
+    int64_t out = bytes(p, p->layer->out);
+    bool masks = p->fusion >= FUSION_BN_RELU;
+    return 2 * out + (masks ? mask_bytes(p->layer->out) : out); /* dy, dz and the mask or y */
+}
+
+/* Convolutions and linear layers. */
+static int64_t matrix_bytes(const struct place *p)
+{
+    const struct layer *layer = p->layer;
+    int64_t in = input_bytes(p), out = bytes(p, layer->out);
+    switch (p->pass) {
+    case PASS_FORWARD: {
+        int64_t relu = layer->relu && p->fusion == FUSION_NONE ? 2 * out : 0;
+        /* The first convolution of a block makes y from x and the residual.  It does so for every
+         * block, also the first, whose input is pooled: there one read too many. */
+        int64_t residual = layer->fork && p->fusion == FUSION_IDEAL ? in : 0;
+        return in + residual + out + relu;
+    }
+    case PASS_BACKWARD_DATA: {
+        if (layer->first)
+            return 0;
+        int64_t added = layer->fork && p->fusion != FUSION_NONE ? in : 0; /* in place, read first */
+        return gradient_bytes(p) + in + added + reduction_bytes(p);
+    }
+    default:
+        return gradient_bytes(p) + in + relu_backward_bytes(p);
+    }
+}
+
+static int64_t batch_norm_forward_tensors(const struct place *p)
+{
+    const struct layer *layer = p->layer;
+    switch (p->fusion) {
+    case FUSION_NONE: /* x for the statistics; x, y; residual add: 2 in, 1 out; ReLU: in and out */
+        return 3 + (layer->residual ? 3 : 0) + (layer->relu ? 2 : 0);
+    case FUSION_POINTWISE:
+    case FUSION_BN_RELU:
+        return 3 + layer->residual;
+    case FUSION_STATS: /* x, y; the block's last batch norm applies the projection's too */
+        return layer->projection ? 0 : 2 + layer->residual;
+    case FUSION_MAINLOOP: /* applied by the next convolution, or with the add, or in the pool */
+        return layer->residual ? 3 : is(p->after, LAYER_MAX_POOL);
+    default: /* of the add only y remains here; the next convolution reads x and the residual */
+        return layer->residual || is(p->after, LAYER_MAX_POOL);
+    }
+}
+
+static int64_t batch_norm_backward_bytes(const struct place *p)
+{
+    const struct layer *layer = p->layer;
+    int64_t out = bytes(p, layer->out), mask = mask_bytes(layer->out);
+    if (p->fusion >= FUSION_MAINLOOP && is(p->after, LAYER_MAX_POOL)) /* dz from the pool's dy */
+        return 2 * out + bytes(p, p->after->out) + index_bytes(p, p->after);
+    switch (p->fusion) {
+    case FUSION_NONE: { /* x, dy for the sums; x, dy, dx; ReLU: dy, y, dz; add where branches meet
+                         */
+        int64_t fork = p->before && p->before->fork ? 3 * bytes(p, p->before->in) : 0;
+        return (5 + (layer->relu ? 3 : 0)) * out + fork;
+    }
+    case FUSION_POINTWISE: /* as above with y read along twice; dz is kept for the residual */
+        return (5 + (layer->relu ? 2 : 0) + layer->residual) * out;
+    case FUSION_BN_RELU:
+    case FUSION_STATS: /* dz is written with the sums where it is kept, else masked twice */
+        if (layer->residual)
+            return 6 * out + mask;
+        return 5 * out + (layer->relu ? 2 * mask : 0);
+    case FUSION_MAINLOOP: /* sums come with dz: x, dz, dx */
+        return 3 * out;
+    default:
+        return 0;
+    }
+}
+
+static int64_t batch_norm_bytes(const struct place *p)
+{
+    switch (p->pass) {
+    case PASS_FORWARD:
+        return batch_norm_forward_tensors(p) * bytes(p, p->layer->out);
+    case PASS_BACKWARD_DATA:
+        return batch_norm_backward_bytes(p);
+    default:
+        return 0;
+    }
+}
+
+static int64_t max_pool_bytes(const struct place *p)
+{
+    if (p->pass == PASS_BACKWARD_FILTER)
+        return 0;
+    int64_t out = bytes(p, p->layer->out) + index_bytes(p, p->layer);
+    /* Where it applies the batch norm, that counts the read of x.  Backward it reads x, for the
+     * sums, instead of writing the gradient. */
+    bool applies = p->fusion >= FUSION_MAINLOOP && is(p->before, LAYER_BATCH_NORM);
+    return out + (applies && p->pass == PASS_FORWARD ? 0 : bytes(p, p->layer->in));
+}
+
+/* The pooled vector is left out: it is small and stays in the cache. */
+static int64_t average_pool_bytes(const struct place *p)
+{
+    if (p->pass == PASS_BACKWARD_FILTER)
+        return 0;
+    return bytes(p, p->layer->in) + (p->pass == PASS_BACKWARD_DATA ? reduction_bytes(p) : 0);
+}
+
+int64_t model_bytes(const struct model *model, int32_t index, enum pass pass, enum fusion fusion,
+                    int32_t element_size)
+{
+    const struct layer *layer = &model->layer[index];
+    struct place place = {
+        .layer = layer,
+        .before = index > 0 ? layer - 1 : NULL,
+        .after = index + 1 < model->layer_count ? layer + 1 : NULL,
+        .second = index + 2 < model->layer_count ? layer + 2 : NULL,
+        .pass = pass,
+        .fusion = fusion,
+        .size = element_size,
+    };
+    switch (layer->op) {
+    case LAYER_CONVOLUTION:
+    case LAYER_LINEAR:
+        return matrix_bytes(&place);
+    case LAYER_BATCH_NORM:
+        return batch_norm_bytes(&place);
+    case LAYER_MAX_POOL:
+        return max_pool_bytes(&place);
+    default:
+        return average_pool_bytes(&place);
+    }
+}
+
+static int32_t matrix_kernels(const struct layer *layer, enum pass pass, enum fusion fusion)
+{
+    bool none = fusion == FUSION_NONE;
+    switch (pass) {
+    case PASS_FORWARD:
+        return 1 + (none && layer->relu);
+    case PASS_BACKWARD_DATA:
+        return layer->first ? 0 : 1 + (none && layer->fork);
+    default:
+        return 1 + layer->relu + (none && layer->bias);
+    }
+}
+
+static int32_t batch_norm_kernels(const struct layer *layer, enum pass pass, enum fusion fusion)
+{
+    bool forward = pass == PASS_FORWARD;
+    switch (fusion) {
+    case FUSION_NONE: /* reduce, apply, and each pointwise operation */
+        return 2 + layer->relu + (forward && layer->residual);
+    case FUSION_POINTWISE: /* reduce, apply */
+        return 2;
+    case FUSION_BN_RELU:
+        return 1;
+    case FUSION_STATS: /* coefficients from the sums, apply */
+        return forward ? 1 + !layer->projection : 1;
+    case FUSION_MAINLOOP:
+        return forward ? 1 + layer->residual : 2;
+    default: /* coefficients */
+        return 1;
+    }
+}
+
+int32_t layer_kernels(const struct layer *layer, enum pass pass, enum fusion fusion)
+{
+    if (layer->op == LAYER_CONVOLUTION || layer->op == LAYER_LINEAR)
+        return matrix_kernels(layer, pass, fusion);
+    if (pass == PASS_BACKWARD_FILTER)
+        return 0;
+    return layer->op == LAYER_BATCH_NORM ? batch_norm_kernels(layer, pass, fusion) : 1;
+}

@@ -1,0 +1,325 @@
+#include "core/schedule/schedule.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *const step_kind_name[] = {"compute", "collective", "input"};
+static_assert(sizeof(step_kind_name) / sizeof(*step_kind_name) == STEP_KIND_COUNT, "a name each");
+
+const char *lane_name(enum lane lane)
+{
+    static const char *const name[] = {"compute", "row", "column", "input"};
+    static_assert(sizeof(name) / sizeof(*name) == LANE_COUNT, "a name each");
+    assert(lane < LANE_COUNT);
+    return name[lane];
+}
+
+const char *compute_op_name(enum compute_op op)
+{
+    static const char *const name[] = {"forward", "loss", "backward-data", "backward-filter",
+                                       "optimizer"};
+    static_assert(sizeof(name) / sizeof(*name) == COMPUTE_OP_COUNT, "a name each");
+    assert(op < COMPUTE_OP_COUNT);
+    return name[op];
+}
+
+struct schedule *schedule_new(struct grid grid)
+{
+    struct schedule *schedule = base_alloc(1, sizeof(*schedule));
+    schedule->grid = grid;
+    return schedule;
+}
+
+void schedule_free(struct schedule *schedule)
+{
+    if (!schedule)
+        return;
+    free(schedule->step);
+    free(schedule->dep);
+    free(schedule);
+}
+
+int32_t schedule_add(struct schedule *schedule, struct step step, const struct dep *dep,
+                     int32_t count)
+{
+    assert(!schedule->sealed && count >= 0);
+    step.dep_begin = schedule->dep_count;
+    step.dep_end = schedule->dep_count + count;
+    step.name[sizeof(step.name) - 1] = '\0';
+    schedule->dep =
+        base_grow(schedule->dep, step.dep_end, &schedule->dep_capacity, sizeof(*schedule->dep));
+    for (int32_t i = 0; i < count; i++)
+        schedule->dep[schedule->dep_count++] = dep[i];
+    schedule->step = base_grow(schedule->step, schedule->step_count + 1, &schedule->step_capacity,
+                               sizeof(*schedule->step));
+    schedule->step[schedule->step_count] = step;
+    return schedule->step_count++;
+}
+
+/* Append one collective of a bucket, unless its axis has one rank. */
+static int32_t add_collective(struct schedule *schedule, struct step step, int32_t after)
+{
+    enum axis axis = step.collective.axis;
+    if (grid_axis_size(schedule->grid, axis) == 1)
+        return after;
+    snprintf(step.name, sizeof(step.name), "bucket %" PRId32 " %s %s", step.collective.bucket,
+             axis_name(axis), collective_op_name(step.collective.op));
+    step.kind = STEP_COLLECTIVE;
+    step.lane = axis == AXIS_COLUMN ? LANE_COLUMN : LANE_ROW;
+    struct dep dep = {after, 0};
+    return schedule_add(schedule, step, &dep, after >= 0);
+}
+
+int32_t schedule_add_all_reduce(struct schedule *schedule, enum algorithm algorithm, int32_t group,
+                                int32_t bucket, int64_t bytes, int32_t after)
+{
+    struct step step = {.collective = {.op = COLLECTIVE_ALL_REDUCE,
+                                       .axis = AXIS_WORLD,
+                                       .algorithm = algorithm,
+                                       .group = algorithm == ALGORITHM_HIERARCHICAL ? group : 0,
+                                       .bucket = bucket,
+                                       .bytes = bytes}};
+    if (algorithm != ALGORITHM_TORUS2D)
+        return add_collective(schedule, step, after);
+
+    struct step scatter = step, reduce = step, gather = step;
+    int64_t columns = schedule->grid.columns;
+    scatter.collective.algorithm = gather.collective.algorithm = ALGORITHM_RING;
+    reduce.collective.algorithm = schedule->column_algorithm;
+    scatter.collective.op = COLLECTIVE_REDUCE_SCATTER;
+    scatter.collective.axis = gather.collective.axis = AXIS_ROW;
+    reduce.collective.axis = AXIS_COLUMN;
+    reduce.collective.bytes = (bytes + columns - 1) / columns;
+    gather.collective.op = COLLECTIVE_ALL_GATHER;
+    after = add_collective(schedule, scatter, after);
+    after = add_collective(schedule, reduce, after);
+    return add_collective(schedule, gather, after);
+}
+
+static const char *compute_fault(const struct step *step)
+{
+    if (step->compute.op >= COMPUTE_OP_COUNT)
+        return "unknown compute operation";
+    if (step->compute.layer_op >= LAYER_OP_COUNT)
+        return "unknown layer operation";
+    if (step->compute.dtype >= DTYPE_COUNT)
+        return "unknown number format";
+    if (step->compute.kernels < 0 || step->compute.exchanges < 0 || step->compute.flops < 0 ||
+        step->compute.bytes < 0)
+        return "negative count of kernels, exchanges, FLOP or bytes";
+    return NULL;
+}
+
+static const char *collective_fault(const struct schedule *schedule, const struct step *step)
+{
+    enum algorithm algorithm = step->collective.algorithm;
+    int32_t group = step->collective.group;
+    if (step->collective.op >= COLLECTIVE_OP_COUNT)
+        return "unknown collective operation";
+    if (step->collective.axis >= AXIS_COUNT)
+        return "unknown axis";
+    if (algorithm >= ALGORITHM_COUNT || algorithm == ALGORITHM_TORUS2D)
+        return "unknown algorithm (torus2d is three steps)";
+    if (!algorithm_supports(algorithm, step->collective.op))
+        return "the algorithm cannot compute the operation";
+    if ((algorithm == ALGORITHM_NCCL || algorithm == ALGORITHM_MPI) &&
+        step->collective.axis != AXIS_WORLD)
+        return "NCCL or MPI on a part of the ranks";
+    if (algorithm == ALGORITHM_HIERARCHICAL &&
+        (group < 1 || grid_axis_size(schedule->grid, step->collective.axis) % group != 0))
+        return "the group does not divide the ranks of the axis";
+    if (step->collective.bucket < 0 || step->collective.bytes < 0)
+        return "negative bucket or count of bytes";
+    return NULL;
+}
+
+static const char *step_fault(const struct schedule *schedule, const struct step *step)
+{
+    if (step->kind >= STEP_KIND_COUNT)
+        return "unknown kind";
+    if (step->lane >= LANE_COUNT)
+        return "unknown lane";
+    bool communicates = step->lane == LANE_ROW || step->lane == LANE_COLUMN;
+    if (communicates != (step->kind == STEP_COLLECTIVE))
+        return communicates ? "not a collective, but on a lane of collectives"
+                            : "a collective on the compute or input lane";
+    if (step->kind == STEP_COMPUTE)
+        return compute_fault(step);
+    if (step->kind == STEP_COLLECTIVE)
+        return collective_fault(schedule, step);
+    if (step->input.images < 0 || step->input.bytes < 0)
+        return "negative count of images or bytes";
+    return NULL;
+}
+
+static const char *dep_fault(const struct schedule *schedule, int32_t id, struct dep dep)
+{
+    if (dep.step < 0 || dep.step >= schedule->step_count)
+        return "depends on a step that does not exist";
+    if (dep.distance < 0)
+        return "depends on a later iteration";
+    if (dep.distance == 0 && dep.step == id)
+        return "depends on itself";
+    if (dep.distance == 0 && dep.step > id)
+        return "depends on a later step of the same iteration";
+    return NULL;
+}
+
+int schedule_seal(struct schedule *schedule, struct err *err)
+{
+    int status = schedule->step_count > 0 ? 0 : err_add(err, "schedule: no steps");
+    if (schedule->grid.columns < 1 || schedule->grid.rows < 1)
+        return err_add(err, "schedule: a grid without ranks");
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        const struct step *step = &schedule->step[id];
+        const char *fault = step_fault(schedule, step);
+        for (int32_t i = step->dep_begin; i < step->dep_end && !fault; i++)
+            fault = dep_fault(schedule, id, schedule->dep[i]);
+        if (fault)
+            status = err_add(err, "schedule: step %" PRId32 " (%s): %s", id, step->name, fault);
+    }
+    schedule->sealed = status == 0;
+    return status;
+}
+
+/* Byte by byte, so that neither padding nor byte order enters the hash. */
+static uint64_t hash_integer(uint64_t hash, int64_t value)
+{
+    unsigned char byte[8];
+    for (int i = 0; i < 8; i++)
+        byte[i] = (unsigned char)((uint64_t)value >> (8 * i));
+    return base_hash(hash, byte, sizeof(byte));
+}
+
+static uint64_t hash_step(uint64_t hash, const struct step *step)
+{
+    int64_t field[9] = {step->kind, step->lane};
+    switch (step->kind) {
+    case STEP_COMPUTE:
+        field[2] = step->compute.op;
+        field[3] = step->compute.layer_op;
+        field[4] = step->compute.layer;
+        field[5] = step->compute.dtype | (int64_t)step->compute.micro << 32;
+        field[6] = step->compute.kernels | (int64_t)step->compute.exchanges << 32;
+        field[7] = step->compute.flops;
+        field[8] = step->compute.bytes;
+        break;
+    case STEP_COLLECTIVE:
+        field[2] = step->collective.op;
+        field[3] = step->collective.axis;
+        field[4] = step->collective.algorithm;
+        field[5] = step->collective.group;
+        field[6] = step->collective.bucket;
+        field[7] = step->collective.bytes;
+        break;
+    default:
+        field[2] = step->input.images;
+        field[3] = step->input.bytes;
+    }
+    for (int i = 0; i < 9; i++)
+        hash = hash_integer(hash, field[i]);
+    return hash;
+}
+
+uint64_t schedule_hash(const struct schedule *schedule)
+{
+    uint64_t hash = hash_integer(BASE_HASH_SEED, schedule->grid.columns);
+    hash = hash_integer(hash, schedule->grid.rows);
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        const struct step *step = &schedule->step[id];
+        hash = hash_step(hash, step);
+        hash = hash_integer(hash, step->dep_end - step->dep_begin);
+        for (int32_t i = step->dep_begin; i < step->dep_end; i++) {
+            hash = hash_integer(hash, schedule->dep[i].step);
+            hash = hash_integer(hash, schedule->dep[i].distance);
+        }
+    }
+    return hash;
+}
+
+static void print_what(struct text *out, const struct step *step)
+{
+    switch (step->kind) {
+    case STEP_COMPUTE:
+        text_add(out, "%s %s, %" PRId64 " FLOP, %" PRId64 " B, %" PRId32 " kernels",
+                 compute_op_name(step->compute.op), dtype_names[step->compute.dtype],
+                 step->compute.flops, step->compute.bytes, step->compute.kernels);
+        if (step->compute.exchanges)
+            text_add(out, ", %" PRId32 " exchanges", step->compute.exchanges);
+        break;
+    case STEP_COLLECTIVE:
+        text_add(out, "%s %s, %s, %" PRId64 " B", axis_name(step->collective.axis),
+                 collective_op_name(step->collective.op),
+                 algorithm_names[step->collective.algorithm], step->collective.bytes);
+        break;
+    default:
+        text_add(out, "%" PRId32 " images, %" PRId64 " B", step->input.images, step->input.bytes);
+    }
+}
+
+static void print_deps(struct text *out, const struct schedule *schedule, const struct step *step)
+{
+    for (int32_t i = step->dep_begin; i < step->dep_end; i++) {
+        struct dep dep = schedule->dep[i];
+        text_add(out, "%s%" PRId32, i == step->dep_begin ? " <- " : ", ", dep.step);
+        if (dep.distance > 0)
+            text_add(out, "@-%" PRId32, dep.distance);
+    }
+}
+
+void schedule_print(struct text *out, const struct schedule *schedule)
+{
+    assert(schedule->sealed);
+    text_add(out,
+             "schedule %016" PRIx64 ": %" PRId32 " steps, grid of %" PRId32 " columns x %" PRId32
+             " rows\n",
+             schedule_hash(schedule), schedule->step_count, schedule->grid.columns,
+             schedule->grid.rows);
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        const struct step *step = &schedule->step[id];
+        text_add(out, "%4" PRId32 "  %-7s  %-10s  %-40s  ", id, lane_name(step->lane),
+                 step_kind_name[step->kind], step->name);
+        print_what(out, step);
+        print_deps(out, schedule, step);
+        text_add(out, "\n");
+    }
+}
+
+struct collective schedule_collective(const struct schedule *schedule, int32_t step)
+{
+    const struct step *s = &schedule->step[step];
+    assert(s->kind == STEP_COLLECTIVE);
+    return (struct collective){.op = s->collective.op,
+                               .algorithm = s->collective.algorithm,
+                               .ranks = grid_axis_size(schedule->grid, s->collective.axis),
+                               .group = s->collective.group,
+                               .elements = s->collective.bytes};
+}
+
+int32_t schedule_send_peer(const struct schedule *schedule, int32_t step, int32_t rank,
+                           int32_t pattern)
+{
+    enum axis axis = schedule->step[step].collective.axis;
+    struct collective c = schedule_collective(schedule, step);
+    int32_t index = grid_axis_index(schedule->grid, axis, rank);
+    int32_t peer = collective_send_peer(&c, index, pattern);
+    return peer < 0 ? -1 : grid_axis_rank(schedule->grid, axis, rank, peer);
+}
+
+static bool is_like(const struct step *a, const struct step *b)
+{
+    return b->kind == STEP_COLLECTIVE && a->collective.op == b->collective.op &&
+           a->collective.axis == b->collective.axis &&
+           a->collective.algorithm == b->collective.algorithm &&
+           a->collective.group == b->collective.group && a->collective.bytes == b->collective.bytes;
+}
+
+int32_t schedule_first_like(const struct schedule *schedule, int32_t step)
+{
+    int32_t first = 0;
+    while (!is_like(&schedule->step[step], &schedule->step[first]))
+        first++;
+    return first;
+}

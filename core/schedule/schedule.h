@@ -1,0 +1,146 @@
+#pragma once
+
+/** @file
+ * A schedule is the program one rank runs in one training iteration: a list of steps.
+ *
+ * All ranks run the same list; a rank's place in the grid decides only its peers.  Two rules fix
+ * the order completely:
+ *
+ *   1. A step starts after every step it depends on has finished.
+ *   2. Steps of one lane run one at a time, in the order they were added.
+ *
+ * A dependency names a step and a distance: distance 0 is this iteration and must name an earlier
+ * step; distance d > 0 is d iterations ago and may name any step (a dependency on an iteration
+ * before the first is met).  So a cycle cannot be written, the list is in topological order, and no
+ * back end ever chooses an order.
+ *
+ * A schedule holds no durations and no buffers, only FLOPs and bytes: facts of the model.  Bytes
+ * and FLOP are exact integers for one rank and its whole local batch.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/base.h"
+#include "core/base/err.h"
+#include "core/collective/collective.h"
+#include "core/schedule/model.h"
+
+/** What a step does. */
+enum step_kind { STEP_COMPUTE, STEP_COLLECTIVE, STEP_INPUT, STEP_KIND_COUNT };
+
+/** A queue of a rank: one CUDA stream, one communicator, one thread, one simulated actor. */
+enum lane { LANE_COMPUTE, LANE_ROW, LANE_COLUMN, LANE_INPUT, LANE_COUNT };
+
+/** "compute", "row", "column", "input". */
+const char *lane_name(enum lane lane);
+
+/** What a compute step computes. */
+enum compute_op {
+    COMPUTE_FORWARD,
+    COMPUTE_LOSS,
+    COMPUTE_BACKWARD_DATA,
+    COMPUTE_BACKWARD_FILTER,
+    COMPUTE_OPTIMIZER,
+    COMPUTE_OP_COUNT
+};
+
+/** "forward", "loss", "backward-data", "backward-filter", "optimizer". */
+const char *compute_op_name(enum compute_op op);
+
+/** A step must run after @step of @distance iterations ago. */
+struct dep {
+    int32_t step;
+    int32_t distance;
+};
+
+/** One step. */
+struct step {
+    enum step_kind kind;
+    enum lane lane;
+    int32_t dep_begin, dep_end; /**< half-open range in schedule.dep; set by schedule_add() */
+    char name[56];
+    union {
+        struct {
+            enum compute_op op;
+            enum layer_op layer_op; /**< of the layer; meaningless for loss and optimizer */
+            int32_t layer;          /**< index in the model, or -1 */
+            enum dtype dtype;       /**< of the arithmetic's inputs */
+            int32_t micro;          /**< of which micro-batch of the local batch, from 0 */
+            int32_t kernels;        /**< kernels launched */
+            int32_t exchanges;      /**< of batch norm's sums with a device of the same node */
+            int64_t flops;          /**< [FLOP] */
+            int64_t bytes;          /**< memory traffic [bytes] */
+            int64_t amount;         /**< images of the pass; parameters of the optimizer */
+            char shape[64];         /**< of the layer, as layer_describe() writes it */
+        } compute;
+        struct {
+            enum collective_op op;
+            enum axis axis;
+            enum algorithm algorithm; /**< never TORUS2D: that is three steps */
+            int32_t group;            /**< HIERARCHICAL: ranks per node; else 0 */
+            int32_t bucket;           /**< which bucket, from 0 */
+            int64_t bytes;            /**< the full vector on one rank, for every op */
+        } collective;
+        struct {
+            int32_t images; /**< to decode and copy */
+            int64_t bytes;  /**< of the decoded batch */
+        } input;
+    };
+};
+
+/** Read freely; write only through the functions below. */
+struct schedule {
+    struct grid grid;
+    struct step *step;
+    struct dep *dep;
+    enum algorithm column_algorithm; /**< of the column step of TORUS2D: RING until changed */
+    int32_t step_count, dep_count;
+    int64_t step_capacity, dep_capacity;
+    bool sealed;
+};
+
+/** An empty schedule for @grid; never NULL; release with schedule_free(). */
+struct schedule *schedule_new(struct grid grid);
+
+/** Release; accepts NULL. */
+void schedule_free(struct schedule *schedule);
+
+/** Append @step, which waits for @dep (count).
+ * @return its id, to be named in later dependencies. */
+int32_t schedule_add(struct schedule *schedule, struct step step, const struct dep *dep,
+                     int32_t count);
+
+/** Append an all-reduce of @bytes that waits for step @after (-1: nothing): one step on AXIS_WORLD
+ * and the row lane, or for TORUS2D the three steps row reduce-scatter, column all-reduce, row
+ * all-gather (steps along an axis of size 1 are left out; with one rank nothing is added).
+ * @return the id of the last step, or @after when nothing was added. */
+int32_t schedule_add_all_reduce(struct schedule *schedule, enum algorithm algorithm, int32_t group,
+                                int32_t bucket, int64_t bytes, int32_t after);
+
+/** Check every invariant and forbid further change.
+ * @return 0, or -1: unknown kind, lane, op, axis or algorithm; negative count; a dependency on
+ * itself, on a later step at distance 0, on a missing step or at a negative distance; a collective
+ * on the compute or input lane, anything else on the row or column lane; an algorithm that cannot
+ * compute its op or (NCCL) its axis, a group that does not divide the ranks; no steps. */
+int schedule_seal(struct schedule *schedule, struct err *err);
+
+/** A hash of everything a back end can see, names left out, and shapes and amounts, which FLOP and
+ * bytes follow from.  Equal schedules have equal hashes on
+ * every machine. */
+uint64_t schedule_hash(const struct schedule *schedule);
+
+/** Append the sealed schedule as text: a heading, then one line a step with its id, lane, kind,
+ * name, size, and the steps it waits for ("<- 3, 7@-1": step 3, and step 7 one iteration ago). */
+void schedule_print(struct text *out, const struct schedule *schedule);
+
+/** The collective of a STEP_COLLECTIVE, with bytes as elements. */
+struct collective schedule_collective(const struct schedule *schedule, int32_t step);
+
+/** The rank that @rank sends to in a round of @pattern of the STEP_COLLECTIVE @step, or -1. */
+int32_t schedule_send_peer(const struct schedule *schedule, int32_t step, int32_t rank,
+                           int32_t pattern);
+
+/** The first STEP_COLLECTIVE that equals @step in all but name, bucket and dependencies (perhaps
+ * @step itself): what costs the same need be timed once. */
+int32_t schedule_first_like(const struct schedule *schedule, int32_t step);
