@@ -2,7 +2,7 @@
 #include <sys/stat.h>
 
 #include "app/command.h"
-#include "exec/checkpoint.h"
+#include "exec/checkpoint/checkpoint.h"
 #include "models/networks.h"
 
 /* Whether the tensors of checkpoint @path are those of its network; a damaged one has had its

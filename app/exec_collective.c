@@ -6,8 +6,8 @@
 #include "app/sizes.h"
 #include "core/base/json.h"
 #include "core/schedule/iteration.h"
-#include "exec/timing.h"
-#include "exec/world.h"
+#include "exec/measure/timing.h"
+#include "exec/world/world.h"
 
 static void add_samples(struct json *row, const struct timing_sample *sample, int32_t count)
 {

@@ -8,7 +8,7 @@
 
 #include "app/cores.h"
 #include "core/base/unit.h"
-#include "exec/devices.h"
+#include "exec/measure/devices.h"
 
 /* Ranks times threads are at most the cores.  A rank that mpirun has bound sees its own cores only,
  * and so do not its neighbours: the largest mask on the machine tells how many there are. */

@@ -6,8 +6,8 @@
 
 #include "app/job.h"
 #include "app/request.h"
-#include "exec/train.h"
-#include "exec/world.h"
+#include "exec/train/train.h"
+#include "exec/world/world.h"
 
 /** A job ready to train.  Start from {0}. */
 struct exec_job {

@@ -8,9 +8,9 @@
 #include "core/base/json.h"
 #include "core/platform/device_table.h"
 #include "core/schedule/iteration.h"
-#include "exec/devices.h"
-#include "exec/measure.h"
-#include "exec/world.h"
+#include "exec/measure/devices.h"
+#include "exec/measure/measure.h"
+#include "exec/world/world.h"
 #include "models/networks.h"
 
 /* One network at one batch. */

@@ -9,7 +9,7 @@
 #include "config.h"
 #include "core/base/json.h"
 #include "core/report/timeline.h"
-#include "exec/train.h"
+#include "exec/train/train.h"
 
 /* null for what was never measured. */
 static void put_share(struct json *json, const char *key, double value)

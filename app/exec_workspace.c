@@ -3,7 +3,7 @@
 #include "app/exec_job.h"
 #include "app/measure_list.h"
 #include "core/base/json.h"
-#include "exec/devices.h"
+#include "exec/measure/devices.h"
 
 /* What a rank's device takes for @batch images at once. */
 static int add_batch(const struct job *job, const struct request *request,

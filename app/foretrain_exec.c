@@ -14,7 +14,7 @@
 #include "app/exec_command.h"
 #include "app/start.h"
 #include "config.h"
-#include "exec/world.h"
+#include "exec/world/world.h"
 
 #ifdef HAVE_MPI
 static const bool has_mpi = true;

@@ -15,14 +15,15 @@
 struct measured {
     double time_s; /**< the lower quartile: what disturbs can only lengthen */
     double minimum_s, median_s, maximum_s;
-    double spread;         /**< from lower to upper quartile, as a part of the median */
-    double steal, foreign; /**< part of the processors' time, mean of all runs: exec/timing.h */
-    int64_t retransmits;   /**< TCP segments sent again, in all runs */
-    int64_t drops;         /**< packets that a lab's links threw away, in all its runs */
-    int32_t runs, clean;   /**< of all runs, those that were not disturbed; only these count unless
-                                there are fewer than wanted */
-    bool disturbed;        /**< the figure is not to be judged by */
-    char reason[128];      /**< why it is disturbed, or "" */
+    double spread; /**< from lower to upper quartile, as a part of the median */
+    double steal,
+        foreign; /**< part of the processors' time, mean of all runs: exec/measure/timing.h */
+    int64_t retransmits; /**< TCP segments sent again, in all runs */
+    int64_t drops;       /**< packets that a lab's links threw away, in all its runs */
+    int32_t runs, clean; /**< of all runs, those that were not disturbed; only these count unless
+                              there are fewer than wanted */
+    bool disturbed;      /**< the figure is not to be judged by */
+    char reason[128];    /**< why it is disturbed, or "" */
 };
 
 /** A figure whose quartiles are further apart counts as disturbed. */

@@ -12,7 +12,7 @@
 #include "app/measure.h"
 #include "app/processors.h"
 #include "core/base/json.h"
-#include "exec/timing.h"
+#include "exec/measure/timing.h"
 
 static int read_spans(FILE *file, const char *name, struct trace *trace, struct err *err)
 {

@@ -40,7 +40,8 @@ enum { VALIDATE_EXTRA_STEPS = 3 };
 int validate_measure(const struct validate_run *run, struct trace *trace,
                      struct validate_notes *notes, struct err *err);
 
-/** Whether others had more of the processors than exec/timing.h allows, or a lab lost packets. */
+/** Whether others had more of the processors than exec/measure/timing.h allows, or a lab lost
+ * packets. */
 bool validate_was_disturbed(const struct validate_notes *notes);
 
 /** Read spans that `predict --spans` or `train --spans` wrote into zeroed @trace.

@@ -1,6 +1,6 @@
 /* AVX-512F: 16 numbers at a time; the rest of an array goes through a mask. */
 
-#include "exec/half_kernels.h"
+#include "exec/step/half_kernels.h"
 
 #ifdef __x86_64__
 

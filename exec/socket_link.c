@@ -13,7 +13,7 @@
 
 #include "core/base/base.h"
 
-/* After the channels of exec/plane.h: the job ends with the exit code in `bytes`; goodbye. */
+/* After the channels of exec/world/plane.h: the job ends with the exit code in `bytes`; goodbye. */
 enum { FRAME_END = PLANE_CHANNEL_COUNT, FRAME_GOODBYE };
 
 /* What stands before each message. */

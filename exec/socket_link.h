@@ -13,8 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "exec/plane.h"
 #include "exec/socket_meet.h"
+#include "exec/world/plane.h"
 
 /** What the thread does when something ends; called once, on that thread. */
 struct link_events {

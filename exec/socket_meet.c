@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "core/base/base.h"
-#include "exec/world.h"
+#include "exec/world/world.h"
 
 enum { MAGIC = 0x46545231, GUEST_LIMIT = 64 };
 

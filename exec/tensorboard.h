@@ -13,7 +13,7 @@
  * summary.proto for the fields; tensorflow.org, "TFRecord and tf.train.Example" for the framing.
  */
 
-#include "exec/log_file.h"
+#include "exec/log/log_file.h"
 
 /** One value. */
 struct tensorboard_scalar {

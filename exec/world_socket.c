@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include "core/base/base.h"
-#include "exec/plane.h"
 #include "exec/socket_link.h"
 #include "exec/socket_meet.h"
 #include "exec/socket_place.h"
+#include "exec/world/plane.h"
 
 static struct {
     struct exec_world self;

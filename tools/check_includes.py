@@ -12,8 +12,8 @@ MAY = {
     "exec": ("core/", "exec/"),
     "app": ("core/", "models/", "app/", "sim/sim.h",
             "exec/input/dataset.h", "exec/input/input.h", "exec/input/pack.h",
-            "exec/checkpoint.h", "exec/layout.h",
-            "exec/measure.h", "exec/timing.h", "exec/train.h", "exec/world.h", "exec/devices.h"),
+            "exec/checkpoint/checkpoint.h", "exec/step/layout.h",
+            "exec/measure/measure.h", "exec/measure/timing.h", "exec/train/train.h", "exec/world/world.h", "exec/measure/devices.h"),
     "tests": ("core/", "models/", "sim/", "exec/", "app/", "tests/"),
 }
 # Further walls inside a folder.

@@ -9,7 +9,7 @@
 #include "exec/cpu/comm_mpi_library.h"
 #include "exec/cpu/comm_mpi_rounds.h"
 #include "exec/cpu/stream.h"
-#include "exec/world.h"
+#include "exec/world/world.h"
 
 struct comm_state {
     MPI_Comm comm[AXIS_COUNT];

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 
 #include "core/base/base.h"
-#include "exec/half.h"
-#include "exec/world.h"
-#include "exec/world_mpi.h"
+#include "exec/step/half.h"
+#include "exec/world/world.h"
+#include "exec/world/world_mpi.h"
 
 enum { AT_ONCE = 1 << 28 }; /* numbers: MPI counts in int */
 

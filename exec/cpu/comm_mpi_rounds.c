@@ -5,9 +5,9 @@
 #include <stdlib.h>
 
 #include "core/base/base.h"
-#include "exec/half.h"
-#include "exec/world.h"
-#include "exec/world_mpi.h"
+#include "exec/step/half.h"
+#include "exec/world/world.h"
+#include "exec/world/world_mpi.h"
 
 static int32_t piece_bytes = ROUNDS_PIECE;
 

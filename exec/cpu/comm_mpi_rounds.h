@@ -56,7 +56,8 @@ void rounds_set_piece(int32_t bytes);
 /** Release; the struct may be used again. */
 void rounds_release(struct rounds_memory *memory);
 
-/** Run @collective of rank @place on @data as exec/comm.h says; blocks until this rank is done.
+/** Run @collective of rank @place on @data as exec/step/comm.h says; blocks until this rank is
+ * done.
  * @return the messages this rank has sent. */
 int64_t rounds_run(struct rounds_memory *memory, MPI_Comm comm, int32_t place,
                    const struct collective *collective, enum dtype payload, float *data);

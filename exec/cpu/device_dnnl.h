@@ -8,7 +8,7 @@
  * threads.
  */
 
-#include "exec/device.h"
+#include "exec/step/device.h"
 
 /** The name is "cpu". */
 extern const struct device_ops device_dnnl_ops;

@@ -4,11 +4,11 @@
  * A network in the memory of the oneDNN device; inside exec/cpu/device_dnnl*.c alone.
  */
 
-#include "exec/backward_plan.h"
 #include "exec/cpu/device_dnnl_call.h"
 #include "exec/cpu/kernels.h"
-#include "exec/device.h"
-#include "exec/graph.h"
+#include "exec/step/backward_plan.h"
+#include "exec/step/device.h"
+#include "exec/step/graph.h"
 
 /** Everything that belongs to one layer. */
 struct place {
@@ -27,7 +27,7 @@ struct slot {
     struct outcome outcome;
 };
 
-/** See exec/device.h. */
+/** See exec/step/device.h. */
 struct device_state {
     struct device_job job;
     struct layout layout;

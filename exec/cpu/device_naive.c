@@ -9,7 +9,7 @@
 #include "exec/cpu/device_copy.h"
 #include "exec/cpu/ops_naive.h"
 #include "exec/cpu/stream.h"
-#include "exec/graph.h"
+#include "exec/step/graph.h"
 
 /* Everything that belongs to one layer. */
 struct place {

@@ -5,7 +5,7 @@
  * plain, and what every other device is checked against.
  */
 
-#include "exec/device.h"
+#include "exec/step/device.h"
 
 /** The name is "cpu-naive". */
 extern const struct device_ops device_naive_ops;

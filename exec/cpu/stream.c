@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "core/base/base.h"
-#include "exec/world.h"
+#include "exec/world/world.h"
 
 struct command {
     struct command *next;

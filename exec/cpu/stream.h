@@ -3,13 +3,13 @@
 /** @file
  * Streams and events of the CPU: a stream is a thread with a queue of calls.
  *
- * The meaning of each function stands with its entry in exec/device.h.  A thread that cannot be
- * started ends the process with exit code 71.
+ * The meaning of each function stands with its entry in exec/step/device.h.  A thread that cannot
+ * be started ends the process with exit code 71.
  */
 
 #include <stddef.h>
 
-#include "exec/device.h"
+#include "exec/step/device.h"
 
 /** A thread that waits for work. */
 struct stream *cpu_stream_new(void);

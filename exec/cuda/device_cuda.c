@@ -6,11 +6,11 @@
 #include <sys/stat.h>
 
 #include "core/base/base.h"
-#include "exec/cuda/check.h"
 #include "exec/cuda/device_cuda_pass.h"
 #include "exec/cuda/device_cuda_weights.h"
-#include "exec/cuda/gpu.h"
-#include "exec/cuda/stream_cuda.h"
+#include "exec/cuda/runtime/check.h"
+#include "exec/cuda/runtime/gpu.h"
+#include "exec/cuda/runtime/stream_cuda.h"
 
 static int check_types(const struct scenario *scenario, struct err *err)
 {

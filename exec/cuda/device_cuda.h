@@ -1,22 +1,22 @@
 #pragma once
 
 /** @file
- * A GPU of NVIDIA that trains: convolutions by cuDNN (exec/cuda/conv.h), everything else by own
- * kernels (exec/cuda/kernels.h), in fp32, fp16 or bf16 with fp32 master weights.
+ * A GPU of NVIDIA that trains: convolutions by cuDNN (exec/cuda/conv/conv.h), everything else by
+ * own kernels (exec/cuda/kernels/kernels.h), in fp32, fp16 or bf16 with fp32 master weights.
  *
  * Activations are NHWC with channels padded to a multiple of 8, and the padding is 0.  Batch norm
  * is applied with the ReLU and the residual add in one pass, also those of a projection; bit masks
- * remember the ReLU.  Gradients lie in the order of exec/layout.h, tensor by tensor, but inside a
- * weight as (out, height, width, in); read() and write() turn them round.
+ * remember the ReLU.  Gradients lie in the order of exec/step/layout.h, tensor by tensor, but
+ * inside a weight as (out, height, width, in); read() and write() turn them round.
  *
- * Everything but pictures on their way (exec/cuda/feed.h) lies in one allocation, made by open.
- * What changes from iteration to iteration (its number, loss scale, images) lies in the memory of
- * its slot, so an iteration that was captured once per slot can be launched again.  The schedule of
- * the learning rate (device_job.rate) is a table in the device's memory, where the optimizer's
- * kernels look up their iteration.
+ * Everything but pictures on their way (exec/cuda/pictures/feed.h) lies in one allocation, made by
+ * open. What changes from iteration to iteration (its number, loss scale, images) lies in the
+ * memory of its slot, so an iteration that was captured once per slot can be launched again.  The
+ * schedule of the learning rate (device_job.rate) is a table in the device's memory, where the
+ * optimizer's kernels look up their iteration.
  */
 
-#include "exec/device.h"
+#include "exec/step/device.h"
 
 /** The name is "cuda". */
 extern const struct device_ops device_cuda_ops;

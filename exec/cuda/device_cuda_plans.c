@@ -3,7 +3,7 @@
 #include <stddef.h>
 
 #include "core/base/base.h"
-#include "exec/cuda/stream_cuda.h"
+#include "exec/cuda/runtime/stream_cuda.h"
 
 /* ---- finding ---- */
 

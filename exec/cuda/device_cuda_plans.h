@@ -6,7 +6,7 @@
  * A value of batch norm and ReLU that one convolution alone reads need not be written: the
  * convolution, and backward the gradient of its weights, can apply both to what they read.  Whether
  * that is faster differs from layer to layer and from device to device, so all ways are timed, and
- * what was seen is kept beside the plans (exec/cuda/conv.h): who shares a file does the same.
+ * what was seen is kept beside the plans (exec/cuda/conv/conv.h): who shares a file does the same.
  *
  * The gradient of such a value need not be read once more either: the convolution that forms it can
  * cut it by the ReLU and sum what batch norm's backward needs.  Then no mask is written.

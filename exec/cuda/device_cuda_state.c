@@ -4,10 +4,10 @@
 #include <stdlib.h>
 
 #include "core/base/base.h"
-#include "exec/cuda/check.h"
 #include "exec/cuda/device_cuda_plans.h"
 #include "exec/cuda/device_cuda_weights.h"
-#include "exec/cuda/stream_cuda.h"
+#include "exec/cuda/runtime/check.h"
+#include "exec/cuda/runtime/stream_cuda.h"
 
 /* Numbers of different arrays come from different streams of the seed. */
 enum { NOISE_IMAGES = 1, NOISE_LABELS };

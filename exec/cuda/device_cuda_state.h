@@ -4,12 +4,12 @@
  * A network in the memory of a GPU; inside exec/cuda/device_cuda*.c alone.
  */
 
-#include "exec/backward_plan.h"
-#include "exec/cuda/conv.h"
+#include "exec/cuda/conv/conv.h"
 #include "exec/cuda/device_cuda.h"
-#include "exec/cuda/feed.h"
-#include "exec/cuda/kernels.h"
-#include "exec/graph.h"
+#include "exec/cuda/kernels/kernels.h"
+#include "exec/cuda/pictures/feed.h"
+#include "exec/step/backward_plan.h"
+#include "exec/step/graph.h"
 
 /** Everything that belongs to one layer, in the device's memory unless said otherwise.  Channels
  * are those of its value, padded. */
@@ -62,7 +62,7 @@ struct scratch {
     void *workspace; /**< of convolutions */
 };
 
-/** See exec/device.h. */
+/** See exec/step/device.h. */
 struct device_state {
     struct device_job job;
     struct layout layout;

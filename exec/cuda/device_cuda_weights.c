@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "core/base/base.h"
-#include "exec/cuda/check.h"
-#include "exec/cuda/stream_cuda.h"
+#include "exec/cuda/runtime/check.h"
+#include "exec/cuda/runtime/stream_cuda.h"
 
 enum { ALIGNMENT = 128 /* elements, so that every working copy starts on 256 bytes */ };
 

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "exec/crop.h"
+#include "exec/input/crop.h"
 #include "exec/input/dataset.h"
 
 /** What batches hold.  All but INPUT_IMAGES need dataset_has_pictures(). */

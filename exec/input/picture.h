@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "exec/crop.h"
+#include "exec/input/crop.h"
 #include "exec/input/scratch.h"
 #include "exec/input/view.h"
 

@@ -2,13 +2,13 @@
 
 /** @file
  * One image on its way from a source to whoever asked for it: cropped, resized and normalised here,
- * or as a picture with a crop (exec/crop.h) that others do this with.
+ * or as a picture with a crop (exec/input/crop.h) that others do this with.
  */
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "exec/crop.h"
+#include "exec/input/crop.h"
 #include "exec/input/picture.h"
 #include "exec/input/scratch.h"
 

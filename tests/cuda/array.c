@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "core/base/base.h"
-#include "exec/half.h"
+#include "exec/step/half.h"
 
 static size_t size_of(const struct array *array)
 {

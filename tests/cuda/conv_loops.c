@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/base/base.h"
-#include "exec/half.h"
+#include "exec/step/half.h"
 
 static int64_t elements_in(const struct conv_shape *s)
 {

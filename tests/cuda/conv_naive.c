@@ -8,8 +8,8 @@
 #include "tests/cuda/conv_loops.h"
 #include "tests/cuda/fake_runtime.h"
 
-/* exec/cuda/conv.h in software: plain loops on host memory, issued through the fake runtime like
- * any other work on a stream.
+/* exec/cuda/conv/conv.h in software: plain loops on host memory, issued through the fake runtime
+ * like any other work on a stream.
  *
  * It is stricter than a GPU: every operand of an op must be there, on 16 bytes, and the workspace
  * is filled with NaN, so whoever lets it overlap something alive is found out. */

@@ -4,7 +4,7 @@
  * What tests may say to, and see of, convolutions in software (tests/cuda/conv_naive.c).
  */
 
-#include "exec/cuda/conv.h"
+#include "exec/cuda/conv/conv.h"
 
 /** What a library that is opened does.  $FORETRAIN_TEST_APART sets slow_to_apply.  All plans take 1
  * us, and so do all passes, of which the first of each kind is timed all the same: what does more

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 #include <cuda_runtime_api.h>
 
-#include "exec/half.h"
+#include "exec/step/half.h"
 
 double operands_element(enum dtype type, const void *array, int64_t index)
 {

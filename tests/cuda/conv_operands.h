@@ -4,7 +4,7 @@
  * Operands of one run of a convolution, full of their patterns, in the memory of CUDA in software.
  */
 
-#include "exec/cuda/conv_check.h"
+#include "exec/cuda/conv/conv_check.h"
 
 /** One run's. */
 struct operands {

@@ -10,7 +10,7 @@
 
 #include "core/base/base.h"
 #include "exec/cuda/device_cuda.h"
-#include "exec/half.h"
+#include "exec/step/half.h"
 #include "models/networks.h"
 #include "tests/cuda/fake_runtime.h"
 

@@ -2,7 +2,7 @@
 
 /** @file
  * CUDA kernels in software: what CUDA adds to C++, so that a plain C++ compiler takes a .cu file
- * that launches by kernel_launch() (exec/cuda/launch.cuh) alone.  To be included before it.
+ * that launches by kernel_launch() (exec/cuda/kernels/launch.cuh) alone.  To be included before it.
  *
  * A launch is work on a stream of tests/cuda/fake_runtime.h.  Launches run one at a time, blocks
  * one after another, threads of a block one after another from barrier to barrier; so a thread

@@ -6,7 +6,7 @@
 #include <cudnn.h>
 
 #include "core/base/base.h"
-#include "exec/cuda/conv_check.h"
+#include "exec/cuda/conv/conv_check.h"
 #include "tests/cuda/conv_loops.h"
 #include "tests/cuda/fake_cudnn_inner.h"
 #include "tests/cuda/fake_runtime.h"

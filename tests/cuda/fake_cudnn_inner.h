@@ -10,7 +10,7 @@
 
 #include <cudnn.h>
 
-#include "exec/cuda/conv.h"
+#include "exec/cuda/conv/conv.h"
 
 enum { FAKE_ATTRIBUTES = 12 };
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "core/base/base.h"
-#include "exec/world.h"
+#include "exec/world/world.h"
 #include "tests/cuda/fake_nccl_inner.h"
 
 enum { QUESTIONS = 2 };

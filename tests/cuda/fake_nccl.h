@@ -1,10 +1,10 @@
 #pragma once
 
 /** @file
- * NCCL in software: the calls that exec/cuda/comm_nccl.c makes, under their own names.  Ranks are
- * processes of one machine, which really exchange their numbers; the control plane (exec/world.h)
- * introduces them to each other.  Sums are formed in fp64, so means of small whole numbers are
- * exact where they are whole.
+ * NCCL in software: the calls that exec/cuda/nccl/comm_nccl.c makes, under their own names.  Ranks
+ * are processes of one machine, which really exchange their numbers; the control plane
+ * (exec/world/world.h) introduces them to each other.  Sums are formed in fp64, so means of small
+ * whole numbers are exact where they are whole.
  *
  * Every call is written down as text.  What goes on in the background takes a few questions of
  * ncclCommGetAsyncError(); the use of a communicator before that, of one that was destroyed, two

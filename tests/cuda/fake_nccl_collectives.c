@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/base/base.h"
-#include "exec/half.h"
+#include "exec/step/half.h"
 #include "tests/cuda/fake_nccl_inner.h"
 #include "tests/cuda/fake_runtime.h"
 

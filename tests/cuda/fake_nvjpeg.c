@@ -7,7 +7,7 @@
 
 #include <jpeglib.h>
 
-#include "exec/cuda/nvjpeg.h"
+#include "exec/cuda/pictures/nvjpeg.h"
 #include "tests/cuda/fake_runtime.h"
 
 /* Statuses, as NVIDIA's documentation names them. */

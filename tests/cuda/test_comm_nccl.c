@@ -20,12 +20,12 @@
 
 #include "core/base/base.h"
 #include "core/schedule/iteration.h"
-#include "exec/cuda/check.h"
-#include "exec/cuda/comm_nccl.h"
-#include "exec/cuda/stream_cuda.h"
-#include "exec/half.h"
-#include "exec/packing.h"
-#include "exec/world.h"
+#include "exec/cuda/nccl/comm_nccl.h"
+#include "exec/cuda/runtime/check.h"
+#include "exec/cuda/runtime/stream_cuda.h"
+#include "exec/step/half.h"
+#include "exec/step/packing.h"
+#include "exec/world/world.h"
 #include "tests/cuda/fake_nccl.h"
 #include "tests/cuda/fake_runtime.h"
 
@@ -103,7 +103,7 @@ static struct packing pack(const struct rank *rank, int64_t elements, int64_t mo
     return packing;
 }
 
-/* As exec/walk.c does it. */
+/* As exec/step/walk.c does it. */
 static void issue_torus(const struct rank *rank, struct slice bucket)
 {
     struct slice block = packing_block(bucket, rank->grid, world_self().rank);

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 
 #include "core/base/base.h"
-#include "exec/cuda/conv_cache.h"
+#include "exec/cuda/conv/conv_cache.h"
 #include "exec/file.h"
 
 /* The cache of plans: what is written is read again, faults of the file are left out and told, and

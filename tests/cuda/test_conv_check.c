@@ -5,8 +5,8 @@
 
 #include <cmocka.h>
 
-#include "exec/cuda/conv_check.h"
-#include "exec/half.h"
+#include "exec/cuda/conv/conv_check.h"
+#include "exec/step/half.h"
 #include "tests/cuda/conv_loops.h"
 #include "tests/cuda/conv_operands.h"
 #include "tests/cuda/fake_runtime.h"

@@ -9,8 +9,8 @@
 
 #include "core/base/base.h"
 #include "core/schedule/memory.h"
-#include "exec/cuda/conv_cudnn_engine.h"
-#include "exec/cuda/conv_cudnn_graph.h"
+#include "exec/cuda/conv/conv_cudnn_engine.h"
+#include "exec/cuda/conv/conv_cudnn_graph.h"
 #include "models/networks.h"
 
 /* cuDNN itself, without a GPU: it is told what device to answer for, and asked for engines for

@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include "core/base/base.h"
-#include "exec/cuda/conv_check.h"
-#include "exec/half.h"
+#include "exec/cuda/conv/conv_check.h"
+#include "exec/step/half.h"
 #include "tests/cuda/conv_loops.h"
 
 /* Convolutions on the GPU that is here: every element of small ones against plain loops, samples of

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 
 #include "core/base/base.h"
-#include "exec/cuda/conv_check.h"
+#include "exec/cuda/conv/conv_check.h"
 #include "tests/cuda/conv_loops.h"
 #include "tests/cuda/conv_operands.h"
 #include "tests/cuda/fake_cudnn.h"

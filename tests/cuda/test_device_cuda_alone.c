@@ -12,8 +12,8 @@
 
 #include "core/base/base.h"
 #include "core/schedule/memory.h"
-#include "exec/cuda/check.h"
 #include "exec/cuda/device_cuda.h"
+#include "exec/cuda/runtime/check.h"
 #include "models/networks.h"
 #include "tests/cuda/cuda_run.h"
 #include "tests/cuda/fake_runtime.h"

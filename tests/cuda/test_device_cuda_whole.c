@@ -8,7 +8,7 @@
 
 #include "core/schedule/iteration.h"
 #include "exec/cuda/device_cuda.h"
-#include "exec/walk.h"
+#include "exec/step/walk.h"
 #include "tests/cuda/cuda_run.h"
 #include "tests/cuda/fake_runtime.h"
 

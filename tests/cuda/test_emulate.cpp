@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "exec/cuda/launch.cuh"
+#include "exec/cuda/kernels/launch.cuh"
 
 namespace
 {

@@ -1,4 +1,4 @@
-#include "exec/cuda/feed.h"
+#include "exec/cuda/pictures/feed.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "exec/cuda/check.h"
+#include "exec/cuda/runtime/check.h"
 #include "exec/input/jpeg.h"
 #include "tests/cuda/fake_nvjpeg.h"
 #include "tests/cuda/fake_runtime.h"

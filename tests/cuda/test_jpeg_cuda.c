@@ -1,10 +1,10 @@
-#include "exec/cuda/jpeg.h"
+#include "exec/cuda/pictures/jpeg.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/cuda/check.h"
+#include "exec/cuda/runtime/check.h"
 #include "exec/input/jpeg.h"
 #include "tests/cuda/fake_nvjpeg.h"
 #include "tests/cuda/fake_runtime.h"

@@ -1,5 +1,5 @@
 /* Kernels of a batch norm and ReLU whose value is never written: convolutions apply them. */
-#include "exec/cuda/kernels.h"
+#include "exec/cuda/kernels/kernels.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* Kernels of activations against what they are to compute, in fp64 and with plain loops. */
-#include "exec/cuda/kernels.h"
+#include "exec/cuda/kernels/kernels.h"
 
 #include <math.h>
 #include <setjmp.h>

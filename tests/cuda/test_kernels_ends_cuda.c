@@ -1,5 +1,5 @@
 /* Kernels of pools, images and the loss against plain loops. */
-#include "exec/cuda/kernels.h"
+#include "exec/cuda/kernels/kernels.h"
 
 #include <math.h>
 #include <setjmp.h>

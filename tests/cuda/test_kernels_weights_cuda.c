@@ -1,5 +1,5 @@
-/* Kernels of gradients and weights: packing, and the optimizer against exec/optimizer.h. */
-#include "exec/cuda/kernels.h"
+/* Kernels of gradients and weights: packing, and the optimizer against exec/step/optimizer.h. */
+#include "exec/cuda/kernels/kernels.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "core/base/base.h"
-#include "exec/half.h"
-#include "exec/optimizer.h"
+#include "exec/step/half.h"
+#include "exec/step/optimizer.h"
 #include "tests/cuda/array.h"
 #include "tests/cuda/emulate_order.h"
 

@@ -18,10 +18,10 @@
 #include <string.h>
 
 #include "core/schedule/iteration.h"
-#include "exec/cuda/comm_nccl.h"
 #include "exec/cuda/device_cuda.h"
-#include "exec/train.h"
-#include "exec/world.h"
+#include "exec/cuda/nccl/comm_nccl.h"
+#include "exec/train/train.h"
+#include "exec/world/world.h"
 #include "models/networks.h"
 #include "tests/cuda/fake_nccl.h"
 #include "tests/cuda/fake_nvjpeg.h"

@@ -15,7 +15,7 @@
 #include "core/base/base.h"
 #include "exec/cpu/comm_mpi.h"
 #include "exec/cpu/stream.h"
-#include "exec/world.h"
+#include "exec/world/world.h"
 
 /* Of coll_tuned_allreduce_algorithm; 0 lets Open MPI choose. */
 static const char *const tuned_names[] = {

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "exec/checkpoint.h"
+#include "exec/checkpoint/checkpoint.h"
 #include "models/networks.h"
 
 enum { FIXTURE_RANKS = 4 };

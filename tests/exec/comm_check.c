@@ -16,7 +16,7 @@
 #include "exec/cpu/comm_mpi.h"
 #include "exec/cpu/comm_mpi_rounds.h"
 #include "exec/cpu/stream.h"
-#include "exec/world.h"
+#include "exec/world/world.h"
 
 enum { UNKNOWN = -77 }; /* what a rank does not contribute */
 

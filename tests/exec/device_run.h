@@ -5,7 +5,7 @@
  * schedule, step after step as core/schedule/iteration.h orders them.
  */
 
-#include "exec/device.h"
+#include "exec/step/device.h"
 
 /** What to run.  Pointers are borrowed. */
 struct device_run_job {

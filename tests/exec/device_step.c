@@ -27,7 +27,7 @@
 #endif
 
 #include "core/base/base.h"
-#include "exec/devices.h"
+#include "exec/measure/devices.h"
 #include "models/networks.h"
 #include "tests/exec/device_run.h"
 

@@ -15,8 +15,8 @@
 #include <time.h>
 
 #include "core/base/base.h"
-#include "exec/replay.h"
-#include "exec/world.h"
+#include "exec/cpu/replay.h"
+#include "exec/world/world.h"
 #include "models/networks.h"
 
 enum { STEPS = 1000 };

@@ -4,7 +4,7 @@
 
 #include "tests/exec/checkpoint_fixture.h"
 
-#include "exec/checkpoint_parts.h"
+#include "exec/checkpoint/checkpoint_parts.h"
 #include "exec/file.h"
 
 static const char *const files[] = {"model.safetensors", "optim.safetensors", "ranks.safetensors",

@@ -1,4 +1,4 @@
-#include "exec/half.h"
+#include "exec/step/half.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,4 +1,4 @@
-#include "exec/loss_scale.h"
+#include "exec/step/loss_scale.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

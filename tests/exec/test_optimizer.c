@@ -1,4 +1,4 @@
-#include "exec/optimizer.h"
+#include "exec/step/optimizer.h"
 
 #include <math.h>
 #include <omp.h>

@@ -1,4 +1,4 @@
-#include "exec/packing.h"
+#include "exec/step/packing.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -170,7 +170,7 @@ static void buckets_of_real_jobs_are_aligned(void **state)
     model_free(model);
 }
 
-/* The numbers that exec/packing.h says. */
+/* The numbers that exec/step/packing.h says. */
 static void resnet_50_grows_by_little(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-#include "exec/safetensors.h"
+#include "exec/checkpoint/safetensors.h"
 
 #include <math.h>
 #include <setjmp.h>

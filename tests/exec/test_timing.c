@@ -1,4 +1,4 @@
-#include "exec/timing.h"
+#include "exec/measure/timing.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,9 +10,9 @@
 #include "core/schedule/iteration.h"
 #include "exec/cpu/device_naive.h"
 #include "exec/cpu/stream.h"
-#include "exec/devices.h"
-#include "exec/half.h"
-#include "exec/world.h"
+#include "exec/measure/devices.h"
+#include "exec/step/half.h"
+#include "exec/world/world.h"
 
 /* One rank of many, which has the sums of all at once. */
 static const struct exec_world many = {.rank = 3, .ranks = 40, .local_rank = 1};

@@ -15,9 +15,9 @@
 #include "exec/cpu/comm_mpi.h"
 #include "exec/cpu/device_naive.h"
 #include "exec/input/input.h"
-#include "exec/train.h"
-#include "exec/walk.h"
-#include "exec/world.h"
+#include "exec/step/walk.h"
+#include "exec/train/train.h"
+#include "exec/world/world.h"
 #include "models/networks.h"
 
 enum { GLOBAL = 24, ITERATIONS = 12, TRACED = ITERATIONS - 2, CLASSES = 4 };

@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 #include "core/base/base.h"
-#include "exec/clock.h"
-#include "exec/world.h"
+#include "exec/world/clock.h"
+#include "exec/world/world.h"
 #include "tests/exec/world_exchange.h"
 
 static int64_t faults;

@@ -1,6 +1,6 @@
 #include <stdlib.h>
 
-#include "exec/world.h"
+#include "exec/world/world.h"
 #include "tests/exec/world_exchange.h"
 
 struct exchange_state *exchange_open(void)

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "exec/checkpoint.h"
+#include "exec/checkpoint/checkpoint.h"
 #include "models/networks.h"
 
 static double cpu_seconds(void)

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "exec/log.h"
+#include "exec/log/log.h"
 
 static double cpu_seconds(void)
 {

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/checkpoint_parts.h"
+#include "exec/checkpoint/checkpoint_parts.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

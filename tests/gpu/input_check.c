@@ -18,12 +18,12 @@
 #include <time.h>
 
 #include "core/base/json.h"
-#include "exec/cuda/check.h"
-#include "exec/cuda/feed.h"
-#include "exec/cuda/jpeg.h"
+#include "exec/cuda/pictures/feed.h"
+#include "exec/cuda/pictures/jpeg.h"
+#include "exec/cuda/runtime/check.h"
 #include "exec/input/input.h"
 #include "exec/input/pack.h"
-#include "exec/world.h"
+#include "exec/world/world.h"
 #include "tests/input/fixture.h"
 
 enum { CHANNELS = 8, CLASSES = 2 };

@@ -1,0 +1,89 @@
+#pragma once
+
+/** @file
+ * Checkpoints: a directory that is whole or not there.
+ *
+ *     DIR/ckpt-000123/model.safetensors   parameters and running statistics, torchvision's names
+ *                                         and shapes; loads in PyTorch
+ *                     optim.safetensors   momentum, same names
+ *                     ranks.safetensors   each rank's own running statistics, with which as many
+ *                                         ranks go on bit by bit
+ *                     state.json          where the run stands
+ *                     MANIFEST            size and XXH3-128 of each file, one line each
+ *
+ * A checkpoint is written into a directory of another name (".tmp-..."), every file and the
+ * directory are fsynced, and the directory is renamed; so a crash or a full disk never harms an
+ * older one.  What a crash leaves behind is passed over by readers and removed by the next write.
+ * One process writes into a directory of checkpoints at a time.
+ *
+ * Loss and alike that are not finite are null in state.json and NaN when read.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/base.h"
+#include "core/base/err.h"
+#include "exec/step/layout.h"
+
+/** Where a run stands. */
+struct progress {
+    int64_t step;     /**< iterations done */
+    int64_t position; /**< images taken from the training stream (all ranks together) */
+    double epoch;     /**< position / images of an epoch */
+    double loss_scale;
+    int64_t good_steps;       /**< since the loss scale last changed */
+    int64_t skipped_steps;    /**< by overflow */
+    int64_t seed;             /**< of weights and data */
+    int32_t ranks;            /**< that wrote it; any number may go on */
+    int32_t image, classes;   /**< of the network's input and output */
+    double loss;              /**< of the last iteration */
+    double top1, top5;        /**< of the last evaluation, fractions; negative: none yet */
+    char network[32];         /**< "resnet50" */
+    char scenario_sha256[65]; /**< of the job's text */
+};
+
+/** Write a checkpoint of @progress and @weights (without momentum there is no optim.safetensors,
+ * without rank_statistics no ranks.safetensors) into directory @name ("ckpt-000123") of @directory,
+ * which is made when missing; one of that name is replaced.  Then remove the ckpt-* there beyond
+ * the @keep with the highest numbers (0: keep all), never @name itself, other names ("snapshot-1"),
+ * or a directory that holds other files too; what cannot be removed stays.  On one rank only.
+ * @return 0, or -1 (exit code 73 or 74): a file or directory that cannot be made or written, with
+ * the system's reason; nothing of the new checkpoint is left then, and no older one is removed. */
+int checkpoint_write(const char *directory, const char *name, int32_t keep,
+                     const struct layout *layout, const struct progress *progress,
+                     const struct weights *weights, struct err *err);
+
+/** Read the checkpoint directory @path: check every checksum, then fill @progress and @weights
+ * (arrays of the caller, NULL members are left out; momentum and rank_statistics
+ * (progress.ranks, statistic_count) are left alone when the checkpoint has none).
+ * @return 0, or -1 (exit code 65 or 66) with nothing filled: missing or unreadable file, wrong size
+ * or checksum (named), a tensor that is missing, unknown, of another type or shape than @layout's,
+ * another network; 69: a checksum that this build cannot compute. */
+int checkpoint_read(const char *path, const struct layout *layout, struct progress *progress,
+                    const struct weights *weights, struct err *err);
+
+/** Fill @progress alone, so that the caller can build the network.  @return 0, or -1 as above. */
+int checkpoint_read_progress(const char *path, struct progress *progress, struct err *err);
+
+/** Fill parameters and statistics of @weights from the file @path alone, which another program may
+ * have written: torchvision's names and shapes in F32, F16 or BF16.  @return 0, or -1 as above. */
+int checkpoint_read_model(const char *path, const struct layout *layout,
+                          const struct weights *weights, struct err *err);
+
+/** The path of the whole ckpt-* in @directory with the highest number, or NULL when there is none;
+ * whole means that MANIFEST is, and that every file has its size.  Others are passed over with a
+ * line in @notes.  The caller frees it. */
+char *checkpoint_latest(const char *directory, struct text *notes);
+
+/** What a user means by @path: itself if it is a checkpoint or a file, else the latest in it.
+ * @return the path, which the caller frees, or NULL (exit code 66): nothing there. */
+char *checkpoint_find(const char *path, struct text *notes, struct err *err);
+
+/** Append what is in @path (a checkpoint or a safetensors file) for people: progress, whether each
+ * checksum is right, every tensor with type, shape, minimum, mean and maximum of its finite
+ * elements and the number of others; or, as one JSON object, the same and @notes.
+ * @return 0, or -1 as checkpoint_read(), but for the network: what can be read is appended all the
+ * same. */
+int checkpoint_inspect(const char *path, bool as_json, const char *notes, struct text *out,
+                       struct err *err);

@@ -1,0 +1,156 @@
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/checkpoint/checkpoint_parts.h"
+#include "exec/file.h"
+
+const char *const checkpoint_file_names[] = {
+    "model.safetensors", "optim.safetensors", "ranks.safetensors", "state.json", "MANIFEST", NULL};
+static_assert(sizeof(checkpoint_file_names) / sizeof(*checkpoint_file_names) ==
+                  CHECKPOINT_FILE_COUNT + 2,
+              "one name each");
+
+#define ADVICE "; copy it again, or go on from an older checkpoint"
+
+/* One line of MANIFEST. */
+struct line {
+    int32_t file; /* CHECKPOINT_FILE_COUNT: MANIFEST itself */
+    struct manifest_entry entry;
+};
+
+static void print_line(struct text *out, enum checksum_kind kind, const char *digits, int64_t bytes,
+                       const char *name)
+{
+    text_add(out, "%s %s %" PRId64 " %s\n", checksum_names[kind], digits, bytes, name);
+}
+
+void manifest_print(struct text *out, const struct manifest *manifest)
+{
+    struct text lines = {0};
+    for (int32_t i = 0; i < CHECKPOINT_FILE_COUNT; i++) {
+        const struct manifest_entry *entry = &manifest->entry[i];
+        if (entry->present)
+            print_line(&lines, entry->kind, entry->digits, entry->bytes, checkpoint_file_names[i]);
+    }
+    char digits[CHECKSUM_DIGITS + 1];
+    checksum_of(checksum_preferred(), lines.data, (size_t)lines.length, digits);
+    print_line(&lines, checksum_preferred(), digits, lines.length,
+               checkpoint_file_names[CHECKPOINT_FILE_COUNT]);
+    text_append(out, lines.data, lines.length);
+    text_release(&lines);
+}
+
+/* The index of @word (length characters) in @list, or -1. */
+static int32_t find_word(const char *word, size_t length, const char *const *list)
+{
+    for (int32_t i = 0; list[i]; i++)
+        if (strlen(list[i]) == length && memcmp(list[i], word, length) == 0)
+            return i;
+    return -1;
+}
+
+/* Split "KIND DIGITS BYTES NAME\n" at @text.  @return whether it is such a line. */
+static bool split_line(struct line *line, const char *text)
+{
+    size_t kind = strcspn(text, " \n");
+    int32_t index = find_word(text, kind, checksum_names);
+    if (index < 0 || text[kind] != ' ')
+        return false;
+    const char *digits = text + kind + 1;
+    size_t count = strspn(digits, "0123456789abcdef");
+    if (count < 1 || count > CHECKSUM_DIGITS || digits[count] != ' ')
+        return false;
+    const char *number = digits + count + 1;
+    size_t figures = strspn(number, "0123456789");
+    if (figures < 1 || figures > 18 || number[figures] != ' ')
+        return false;
+    const char *name = number + figures + 1;
+    line->file = find_word(name, strcspn(name, "\n"), checkpoint_file_names);
+    line->entry = (struct manifest_entry){
+        .present = true, .bytes = strtoll(number, NULL, 10), .kind = (enum checksum_kind)index};
+    memcpy(line->entry.digits, digits, count);
+    return line->file >= 0 && name[strcspn(name, "\n")] == '\n';
+}
+
+/* The line about MANIFEST itself at @at must be the last and cover what stands before. */
+static int check_last_line(const struct line *line, const char *name, const char *text, int64_t at,
+                           int64_t length, struct err *err)
+{
+    char digits[CHECKSUM_DIGITS + 1];
+    if (strchr(text + at, '\n') + 1 != text + length)
+        return err_add(err, "%s: something stands behind its last line", name);
+    if (!checksum_available(line->entry.kind))
+        return err_add_code(err, 69,
+                            "%s: this foretrain was built without xxHash and cannot check %s "
+                            "checksums; build it with libxxhash-dev",
+                            name, checksum_names[line->entry.kind]);
+    checksum_of(line->entry.kind, text, (size_t)at, digits);
+    if (line->entry.bytes != at || strcmp(digits, line->entry.digits) != 0)
+        return err_add(err, "%s: damaged: its last line does not fit the lines before", name);
+    return 0;
+}
+
+int manifest_read_text(struct manifest *manifest, const char *name, const char *text,
+                       int64_t length, struct err *err)
+{
+    struct manifest found = {0};
+    struct line line = {0};
+    int64_t at = 0;
+    for (int32_t number = 1; at < length; number++) {
+        if (!split_line(&line, text + at))
+            return err_add(err,
+                           "%s:%d: damaged: expected a checksum's name and digits, a size in bytes "
+                           "and the name of a file",
+                           name, number);
+        if (line.file == CHECKPOINT_FILE_COUNT)
+            break;
+        if (found.entry[line.file].present)
+            return err_add(err, "%s:%d: damaged: %s stands here a second time", name, number,
+                           checkpoint_file_names[line.file]);
+        found.entry[line.file] = line.entry;
+        at = strchr(text + at, '\n') + 1 - text;
+    }
+    if (at >= length)
+        return err_add(err, "%s: cut: its last line, about %s itself, is missing", name,
+                       checkpoint_file_names[CHECKPOINT_FILE_COUNT]);
+    if (check_last_line(&line, name, text, at, length, err))
+        return -1;
+    for (int32_t i = 0; i < CHECKPOINT_FILE_COUNT; i++)
+        if (!found.entry[i].present && i != CHECKPOINT_OPTIM && i != CHECKPOINT_RANKS)
+            return err_add(err, "%s: %s is missing", name, checkpoint_file_names[i]);
+    *manifest = found;
+    return 0;
+}
+
+int manifest_read(struct manifest *manifest, const char *path, struct err *err)
+{
+    char *name = base_format("%s/%s", path, checkpoint_file_names[CHECKPOINT_FILE_COUNT]);
+    struct text content = {0};
+    int failed = file_read(name, &content, err) ||
+                 manifest_read_text(manifest, name, content.data, content.length, err);
+    text_release(&content);
+    free(name);
+    return failed ? -1 : 0;
+}
+
+int manifest_check(const struct manifest_entry *entry, const char *path, const struct text *content,
+                   struct err *err)
+{
+    char digits[CHECKSUM_DIGITS + 1];
+    if (content->length != entry->bytes)
+        return err_add(err, "%s: damaged: it has %" PRId64 " bytes, MANIFEST says %" PRId64 ADVICE,
+                       path, content->length, entry->bytes);
+    if (!checksum_available(entry->kind))
+        return err_add_code(err, 69,
+                            "%s: this foretrain was built without xxHash and cannot check its %s "
+                            "checksum; build it with libxxhash-dev",
+                            path, checksum_names[entry->kind]);
+    checksum_of(entry->kind, content->data, (size_t)content->length, digits);
+    if (strcmp(digits, entry->digits) != 0)
+        return err_add(err, "%s: damaged: its %s is %s, MANIFEST says %s" ADVICE, path,
+                       checksum_names[entry->kind], digits, entry->digits);
+    return 0;
+}

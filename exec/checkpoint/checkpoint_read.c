@@ -1,0 +1,142 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/checkpoint/checkpoint_parts.h"
+#include "exec/file.h"
+
+/* A file of tensors in memory. */
+struct tensor_file {
+    char *path;          /* owned */
+    struct text content; /* empty: not there or not wanted */
+    int32_t ranks;       /* that wrote it */
+    struct safetensors header;
+};
+
+static void release_file(struct tensor_file *file)
+{
+    free(file->path);
+    text_release(&file->content);
+    safetensors_release(&file->header);
+}
+
+static int read_header(struct tensor_file *file, const struct layout *layout,
+                       enum checkpoint_file kind, struct err *err)
+{
+    if (safetensors_read_header(&file->header, file->path, file->content.data, file->content.length,
+                                err))
+        return -1;
+    struct stored_list list = stored_tensors(layout, kind, file->ranks);
+    int failed = stored_check(&list, file->path, &file->header, err);
+    free(list.item);
+    return failed;
+}
+
+/* Widen what @file holds into the arrays that are not NULL. */
+static void fill(const struct tensor_file *file, const struct layout *layout,
+                 enum checkpoint_file kind, float *parameter, float *statistics)
+{
+    struct stored_list list = stored_tensors(layout, kind, file->ranks);
+    for (int64_t i = 0; i < list.count; i++) {
+        const struct stored_tensor *tensor = &list.item[i];
+        const struct safetensors_tensor *found = safetensors_find(&file->header, tensor->name);
+        float *array = tensor->in == STORED_IN_PARAMETER    ? parameter
+                       : tensor->in == STORED_IN_STATISTICS ? statistics
+                                                            : NULL;
+        if (array)
+            safetensors_widen(found->type, file->content.data + file->header.data + found->begin,
+                              tensor->elements, array + tensor->offset);
+    }
+    free(list.item);
+}
+
+/* The file of @kind with the right checksum, and its path. */
+static int read_checked(const char *path, const struct manifest *manifest,
+                        enum checkpoint_file kind, char **file, struct text *content,
+                        struct err *err)
+{
+    *file = base_format("%s/%s", path, checkpoint_file_names[kind]);
+    return file_read(*file, content, err) ||
+                   manifest_check(&manifest->entry[kind], *file, content, err)
+               ? -1
+               : 0;
+}
+
+static int read_state(const char *path, const struct manifest *manifest, struct progress *progress,
+                      struct err *err)
+{
+    char *file = NULL;
+    struct text content = {0};
+    int failed = read_checked(path, manifest, CHECKPOINT_STATE, &file, &content, err) ||
+                 state_read_text(progress, file, content.data, content.length, err);
+    text_release(&content);
+    free(file);
+    return failed ? -1 : 0;
+}
+
+static int read_tensors(const char *path, const struct manifest *manifest,
+                        const struct layout *layout, enum checkpoint_file kind,
+                        struct tensor_file *file, struct err *err)
+{
+    if (!manifest->entry[kind].present)
+        return 0;
+    return read_checked(path, manifest, kind, &file->path, &file->content, err) ||
+                   read_header(file, layout, kind, err)
+               ? -1
+               : 0;
+}
+
+static int check_network(const char *path, const struct progress *progress,
+                         const struct layout *layout, struct err *err)
+{
+    if (strcmp(progress->network, layout->model->name) == 0)
+        return 0;
+    return err_add(err, "%s: a checkpoint of network '%s', but '%s' is to be trained", path,
+                   progress->network, layout->model->name);
+}
+
+int checkpoint_read(const char *path, const struct layout *layout, struct progress *progress,
+                    const struct weights *weights, struct err *err)
+{
+    struct manifest manifest;
+    struct progress found = {0};
+    struct tensor_file model = {0}, optim = {0}, ranks = {0};
+    int failed = manifest_read(&manifest, path, err) || read_state(path, &manifest, &found, err) ||
+                 check_network(path, &found, layout, err);
+    ranks.ranks = found.ranks;
+    if (!failed) { /* all faults of all */
+        failed = read_tensors(path, &manifest, layout, CHECKPOINT_MODEL, &model, err);
+        failed |= read_tensors(path, &manifest, layout, CHECKPOINT_OPTIM, &optim, err);
+        failed |= read_tensors(path, &manifest, layout, CHECKPOINT_RANKS, &ranks, err);
+    }
+    if (!failed) {
+        *progress = found;
+        fill(&model, layout, CHECKPOINT_MODEL, weights->parameter, weights->statistics);
+        if (manifest.entry[CHECKPOINT_OPTIM].present)
+            fill(&optim, layout, CHECKPOINT_OPTIM, weights->momentum, NULL);
+        if (manifest.entry[CHECKPOINT_RANKS].present)
+            fill(&ranks, layout, CHECKPOINT_RANKS, NULL, weights->rank_statistics);
+    }
+    release_file(&model);
+    release_file(&optim);
+    release_file(&ranks);
+    return failed ? -1 : 0;
+}
+
+int checkpoint_read_progress(const char *path, struct progress *progress, struct err *err)
+{
+    struct manifest manifest;
+    return manifest_read(&manifest, path, err) || read_state(path, &manifest, progress, err) ? -1
+                                                                                             : 0;
+}
+
+int checkpoint_read_model(const char *path, const struct layout *layout,
+                          const struct weights *weights, struct err *err)
+{
+    struct tensor_file file = {.path = base_copy(path)};
+    int failed =
+        file_read(path, &file.content, err) || read_header(&file, layout, CHECKPOINT_MODEL, err);
+    if (!failed)
+        fill(&file, layout, CHECKPOINT_MODEL, weights->parameter, weights->statistics);
+    release_file(&file);
+    return failed ? -1 : 0;
+}

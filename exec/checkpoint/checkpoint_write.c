@@ -1,0 +1,217 @@
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "exec/checkpoint/checkpoint_parts.h"
+#include "exec/file.h"
+
+#define TEMPORARY ".tmp-"
+
+/* A checkpoint being written. */
+struct writing {
+    char *path; /* its directory for now, owned */
+    const struct layout *layout;
+    const struct progress *progress;
+    struct manifest manifest;
+};
+
+/* ---- directories that are checkpoints ---- */
+
+/* Take away the files of a checkpoint and then the directory, unless it holds anything else. */
+static void remove_files(const char *path)
+{
+    for (int32_t i = 0; checkpoint_file_names[i]; i++) {
+        char *file = base_format("%s/%s", path, checkpoint_file_names[i]);
+        unlink(file);
+        free(file);
+    }
+    rmdir(path);
+}
+
+static bool is_foreign(const char *name)
+{
+    for (int32_t i = 0; checkpoint_file_names[i]; i++)
+        if (strcmp(name, checkpoint_file_names[i]) == 0)
+            return false;
+    return strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
+}
+
+/* Renamed first, so that a crash never leaves a checkpoint that lacks files. */
+static void remove_checkpoint(const char *directory, const char *name)
+{
+    char **foreign, *path = base_format("%s/%s", directory, name);
+    char *gone = base_format("%s/" TEMPORARY "gone-%s", directory, name);
+    int64_t count = file_list(path, is_foreign, &foreign);
+    if (count == 0 && rename(path, gone) == 0)
+        remove_files(gone);
+    file_list_free(foreign, count);
+    free(gone);
+    free(path);
+}
+
+static bool is_temporary(const char *name)
+{
+    return strncmp(name, TEMPORARY, strlen(TEMPORARY)) == 0;
+}
+
+static void remove_leftovers(const char *directory)
+{
+    char **name;
+    int64_t count = file_list(directory, is_temporary, &name);
+    for (int64_t i = 0; i < count; i++) {
+        char *path = base_format("%s/%s", directory, name[i]);
+        remove_files(path);
+        free(path);
+    }
+    file_list_free(name, count);
+}
+
+/* @name was just written and stays, whatever its number. */
+static void prune(const char *directory, const char *name, int32_t keep)
+{
+    char **found;
+    int64_t count = checkpoint_list(directory, &found);
+    int32_t kept = 1;
+    for (int64_t i = 0; i < count && keep > 0; i++)
+        if (strcmp(found[i], name) != 0 && kept++ >= keep)
+            remove_checkpoint(directory, found[i]);
+    file_list_free(found, count);
+}
+
+/* ---- files ---- */
+
+static void put_tensor(struct file_sink *sink, const struct stored_tensor *tensor,
+                       const struct progress *progress, const float *parameter,
+                       const float *statistics)
+{
+    const float *array = tensor->in == STORED_IN_PARAMETER ? parameter : statistics;
+    if (tensor->in == STORED_IN_PROGRESS)
+        file_sink_put(sink, &progress->step, sizeof(progress->step));
+    else
+        file_sink_put(sink, array + tensor->offset, tensor->elements * (int64_t)sizeof(*array));
+}
+
+static int end_file(struct writing *writing, struct file_sink *sink, enum checkpoint_file file,
+                    struct err *err)
+{
+    struct manifest_entry *entry = &writing->manifest.entry[file];
+    *entry = (struct manifest_entry){
+        .present = true, .bytes = sink->bytes, .kind = checksum_preferred()};
+    return file_sink_close(sink, entry->digits, err);
+}
+
+/* Model or momentum: integers stand first, so that each number lies at a multiple of its size. */
+static int write_tensors(struct writing *writing, enum checkpoint_file file, const float *parameter,
+                         const float *statistics, struct err *err)
+{
+    struct stored_list list = stored_tensors(writing->layout, file, writing->progress->ranks);
+    struct safetensors header = {0};
+    struct text text = {0};
+    struct file_sink sink =
+        file_sink_open(writing->path, checkpoint_file_names[file], checksum_preferred());
+    for (int32_t integers = 1; integers >= 0; integers--)
+        for (int64_t i = 0; i < list.count; i++)
+            if ((list.item[i].in == STORED_IN_PROGRESS) == integers)
+                safetensors_add(&header, list.item[i].name,
+                                integers ? SAFETENSORS_I64 : SAFETENSORS_F32, list.item[i].rank,
+                                list.item[i].shape);
+    safetensors_print_header(&text, &header);
+    file_sink_put(&sink, text.data, text.length);
+    for (int32_t integers = 1; integers >= 0; integers--)
+        for (int64_t i = 0; i < list.count; i++)
+            if ((list.item[i].in == STORED_IN_PROGRESS) == integers)
+                put_tensor(&sink, &list.item[i], writing->progress, parameter, statistics);
+    text_release(&text);
+    safetensors_release(&header);
+    free(list.item);
+    return end_file(writing, &sink, file, err);
+}
+
+static int write_state(struct writing *writing, struct err *err)
+{
+    struct text text = {0};
+    struct file_sink sink = file_sink_open(writing->path, checkpoint_file_names[CHECKPOINT_STATE],
+                                           checksum_preferred());
+    state_print(&text, writing->progress);
+    file_sink_put(&sink, text.data, text.length);
+    text_release(&text);
+    return end_file(writing, &sink, CHECKPOINT_STATE, err);
+}
+
+static int write_manifest(const struct writing *writing, struct err *err)
+{
+    char digits[CHECKSUM_DIGITS + 1];
+    struct text text = {0};
+    struct file_sink sink = file_sink_open(
+        writing->path, checkpoint_file_names[CHECKPOINT_FILE_COUNT], checksum_preferred());
+    manifest_print(&text, &writing->manifest);
+    file_sink_put(&sink, text.data, text.length);
+    text_release(&text);
+    return file_sink_close(&sink, digits, err);
+}
+
+static int write_files(struct writing *writing, const struct weights *weights, struct err *err)
+{
+    if (mkdir(writing->path, 0777) != 0)
+        return err_add_code(err, 73, "%s: cannot make this directory: %s", writing->path,
+                            strerror(errno));
+    if (write_tensors(writing, CHECKPOINT_MODEL, weights->parameter, weights->statistics, err))
+        return -1;
+    if (weights->momentum && write_tensors(writing, CHECKPOINT_OPTIM, weights->momentum, NULL, err))
+        return -1;
+    if (weights->rank_statistics &&
+        write_tensors(writing, CHECKPOINT_RANKS, NULL, weights->rank_statistics, err))
+        return -1;
+    return write_state(writing, err) || write_manifest(writing, err) ||
+                   file_sync_directory(writing->path, err)
+               ? -1
+               : 0;
+}
+
+/* Give the finished directory its name.  One of that name is exchanged in one go where the file
+ * system can, and else moved away first. */
+static int publish(const char *directory, const char *name, const char *temporary, struct err *err)
+{
+    char *path = base_format("%s/%s", directory, name);
+    int failed = rename(temporary, path);
+    if (failed && (errno == ENOTEMPTY || errno == EEXIST)) {
+        failed = renameat2(AT_FDCWD, temporary, AT_FDCWD, path, RENAME_EXCHANGE);
+        if (!failed) {
+            remove_files(temporary); /* the older one */
+        } else {
+            remove_checkpoint(directory, name);
+            failed = rename(temporary, path);
+        }
+    }
+    if (failed)
+        err_add_code(err, 73, "%s: cannot be made from %s: %s", path, temporary, strerror(errno));
+    free(path);
+    return failed;
+}
+
+int checkpoint_write(const char *directory, const char *name, int32_t keep,
+                     const struct layout *layout, const struct progress *progress,
+                     const struct weights *weights, struct err *err)
+{
+    assert(weights->parameter && (weights->statistics || layout->statistic_count == 0));
+    if (file_make_directory(directory, err))
+        return -1;
+    remove_leftovers(directory);
+    struct writing writing = {.path = base_format("%s/" TEMPORARY "%s", directory, name),
+                              .layout = layout,
+                              .progress = progress};
+    int failed = write_files(&writing, weights, err) || publish(directory, name, writing.path, err);
+    if (failed)
+        remove_files(writing.path);
+    else
+        failed = file_sync_directory(directory, err);
+    if (!failed)
+        prune(directory, name, keep);
+    free(writing.path);
+    return failed ? -1 : 0;
+}

@@ -1,0 +1,212 @@
+#include "exec/cpu/replay.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#include "core/base/base.h"
+#include "exec/cpu/stream.h"
+#include "exec/world/world.h"
+
+struct device_state {
+    struct device_job job;
+    int64_t parameters;
+    float *gradient;         /* (parameters) */
+    double free[LANE_COUNT]; /* when each lane's last step should have ended; on its thread only */
+    struct outcome *outcome; /* (slots) of the compute lane */
+    int32_t compute_steps;   /* of the iteration that runs, so far; on the compute lane only */
+};
+
+/* A step on its way through a stream. */
+struct order {
+    struct device_state *state;
+    const struct stream *stream;
+    const struct step *step;
+    int32_t iteration;
+    double issued; /* when */
+};
+
+static int open_replay(struct device_state **out, const struct device_job *job, struct err *err)
+{
+    (void)err;
+    struct device_state *state = base_alloc(1, sizeof(*state));
+    *state = (struct device_state){.job = *job, .parameters = model_parameters(job->model)};
+    state->gradient = base_alloc(state->parameters, sizeof(float));
+    for (int64_t i = 0; i < state->parameters; i++)
+        ((volatile float *)state->gradient)[i] = 0; /* pages that were never written are shared */
+    state->outcome = base_alloc(job->slots, sizeof(*state->outcome));
+    *out = state;
+    return 0;
+}
+
+static void close_replay(struct device_state *state)
+{
+    if (!state)
+        return;
+    free(state->gradient);
+    free(state->outcome);
+    free(state);
+}
+
+/* ---- gradients that can be checked ---- */
+
+static void put_probes(struct device_state *state)
+{
+    for (int64_t i = 0; i < state->parameters; i += REPLAY_PROBE_STRIDE)
+        state->gradient[i] = 1;
+}
+
+static void check_probes(const struct device_state *state)
+{
+    for (int64_t i = 0; i < state->parameters && state->job.ranks <= REPLAY_PROBE_RANKS;
+         i += REPLAY_PROBE_STRIDE) {
+        if (state->gradient[i] == (float)state->job.ranks)
+            continue;
+        fprintf(stderr,
+                "foretrain-exec: rank %d: the all-reduces made gradient %lld of %lld %g, where "
+                "%d ranks had a 1 each\n",
+                state->job.rank, (long long)i, (long long)state->parameters, state->gradient[i],
+                state->job.ranks);
+        world_abort(70);
+    }
+}
+
+/* ---- steps ---- */
+
+/* The kernel may otherwise wake a thread 50 us later than asked, to wake several at once. */
+static void wake_on_time(void)
+{
+    static _Thread_local bool done;
+    if (!done)
+        prctl(PR_SET_TIMERSLACK, 1UL);
+    done = true;
+}
+
+static void sleep_until(double time)
+{
+    struct timespec end = {.tv_sec = (time_t)time, .tv_nsec = (long)(1e9 * fmod(time, 1))};
+    wake_on_time();
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, NULL) == EINTR)
+        ;
+}
+
+static struct outcome *outcome_of(const struct device_state *state, int32_t iteration)
+{
+    return &state->outcome[iteration % state->job.slots];
+}
+
+static double predicted(const struct device_state *state, const struct step *step,
+                        int32_t iteration)
+{
+    const struct run *run = state->job.run;
+    double seconds = state->job.time_scale * run_local_seconds(run, step);
+    if (step->kind == STEP_COMPUTE)
+        seconds *= noise_factor(&run->noise, state->job.rank, iteration);
+    return seconds;
+}
+
+/* The outcome holds the mean over the steps so far. */
+static void note_late(struct device_state *state, const struct step *step, int32_t iteration,
+                      double late)
+{
+    struct outcome *outcome = outcome_of(state, iteration);
+    outcome->late_s += (late - outcome->late_s) / ++state->compute_steps;
+    outcome->latest_s = fmax(outcome->latest_s, late);
+    if (step->compute.op == COMPUTE_OPTIMIZER)
+        state->compute_steps = 0;
+}
+
+static void work(struct device_state *state, const struct step *step)
+{
+    if (step->compute.op == COMPUTE_LOSS && step->compute.micro == 0)
+        put_probes(state);
+    if (step->compute.op == COMPUTE_OPTIMIZER)
+        check_probes(state);
+}
+
+static void run_step(void *argument)
+{
+    const struct order *order = argument;
+    struct device_state *state = order->state;
+    double *free_at = &state->free[order->step->lane];
+    double begin = fmax(fmax(*free_at, order->issued), cpu_stream_released(order->stream));
+    *free_at = begin + predicted(state, order->step, order->iteration);
+    if (order->step->kind == STEP_COMPUTE)
+        work(state, order->step);
+    if (world_now() < *free_at)
+        sleep_until(*free_at);
+    if (order->step->kind == STEP_COMPUTE)
+        note_late(state, order->step, order->iteration, world_now() - *free_at);
+}
+
+static void issue(struct device_state *state, struct stream *stream, const struct step *step,
+                  int32_t iteration)
+{
+    struct order order = {state, stream, step, iteration, world_now()};
+    cpu_stream_issue(stream, run_step, &order, sizeof(order));
+}
+
+static void prepare(struct device_state *state, int32_t iteration, const struct update *update)
+{
+    (void)update;
+    *outcome_of(state, iteration) = (struct outcome){0};
+}
+
+static void *gradients(struct device_state *state)
+{
+    return state->gradient;
+}
+
+static struct outcome outcome(const struct device_state *state, int32_t iteration)
+{
+    return *outcome_of(state, iteration);
+}
+
+/* ---- around training ---- */
+
+static void score(struct device_state *state, struct stream *stream, const float *images,
+                  int32_t count, float *scores)
+{
+    (void)stream;
+    (void)images;
+    memset(scores, 0, (size_t)count * (size_t)state->job.model->classes * sizeof(float));
+}
+
+/* There are no weights. */
+static void read_weights(const struct device_state *state, const struct weights *weights)
+{
+    (void)state;
+    (void)weights;
+}
+
+static void write_weights(struct device_state *state, const struct weights *weights)
+{
+    (void)state;
+    (void)weights;
+}
+
+const struct device_ops device_replay_ops = {
+    .name = "replay",
+    .rehearses = true,
+    .open = open_replay,
+    .close = close_replay,
+    .stream_new = cpu_stream_new,
+    .stream_free = cpu_stream_free,
+    .event_new = cpu_event_new,
+    .event_free = cpu_event_free,
+    .record = cpu_stream_record,
+    .wait = cpu_stream_wait,
+    .synchronize = cpu_event_synchronize,
+    .seconds = cpu_event_seconds,
+    .prepare = prepare,
+    .issue = issue,
+    .gradients = gradients,
+    .outcome = outcome,
+    .score = score,
+    .read = read_weights,
+    .write = write_weights,
+};

@@ -1,0 +1,397 @@
+#include "exec/cuda/conv/conv_cache.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/base/base.h"
+#include "exec/file.h"
+
+const char *const conv_op_names[] = {"forward",
+                                     "forward-sums",
+                                     "forward-applied-sums",
+                                     "backward-data",
+                                     "backward-data-norm",
+                                     "backward-filter",
+                                     "backward-filter-applied",
+                                     NULL};
+const char *const conv_pass_names[] = {"pass-sums", "pass-apply", "pass-norm", NULL};
+
+static const char title[] = "foretrain-convolutions ", version_1[] = "1";
+
+/* One line of the file. */
+struct plan {
+    char *key; /* owned */
+    struct conv_choice choice;
+    bool mine, replaces; /* added by this process */
+};
+
+struct plans {
+    struct plan *plan;
+    int64_t count, capacity;
+};
+
+struct conv_cache {
+    char *path, *device; /* owned; path NULL: nothing is kept */
+    int64_t version;
+    struct plans plans; /* of all devices and versions */
+    int64_t damaged;
+    bool told; /* that the file cannot be written */
+};
+
+/* ---- lines ---- */
+
+char *conv_cache_key(int64_t version, const char *device, const char *name,
+                     const struct conv_shape *s)
+{
+    return base_format("%" PRId64 " \"%s\" %s %s %d %dx%dx%d %dx%dx%d k%d s%d p%d", version, device,
+                       name, dtype_names[s->type], s->batch, s->in_channels, s->in_height,
+                       s->in_width, s->out_channels, s->out_height, s->out_width, s->kernel,
+                       s->stride, s->padding);
+}
+
+/* Append the line of @plan: key = choice = checksum of what stands before. */
+static void print_plan(struct text *text, const struct plan *plan)
+{
+    const struct conv_choice *choice = &plan->choice;
+    int64_t start = text->length;
+    text_add(text, "%s = %d", plan->key, choice->engine);
+    for (int32_t i = 0; i < choice->knobs; i++)
+        text_add(text, " %" PRId64 ":%" PRId64, choice->knob[i].type, choice->knob[i].value);
+    text_add(text, " = %.9g %" PRId64 " %" PRIu32, choice->seconds, choice->workspace,
+             choice->notes);
+    uint64_t sum = base_hash(BASE_HASH_SEED, text->data + start, (size_t)(text->length - start));
+    text_add(text, " = %016" PRIx64 "\n", sum);
+}
+
+/* Where " = " stands in @line the @nth time, or NULL. */
+static char *equals(char *line, int32_t nth)
+{
+    char *at = strstr(line, " = ");
+    while (at && --nth > 0)
+        at = strstr(at + 1, " = ");
+    return at;
+}
+
+/* Whether the checksum at the end of @line is right; it is cut off. */
+static bool is_whole(char *line)
+{
+    char *sum = equals(line, 3), digits[17];
+    if (!sum)
+        return false;
+    *sum = '\0';
+    snprintf(digits, sizeof digits, "%016" PRIx64, base_hash(BASE_HASH_SEED, line, strlen(line)));
+    return strcmp(digits, sum + 3) == 0;
+}
+
+static bool parse_engine(const char *words, struct conv_choice *choice)
+{
+    int used = 0, more;
+    if (sscanf(words, "%" SCNd32 "%n", &choice->engine, &used) != 1)
+        return false;
+    for (words += used; *words; words += more) {
+        struct conv_knob knob;
+        if (choice->knobs == CONV_KNOBS ||
+            sscanf(words, " %" SCNd64 ":%" SCNd64 "%n", &knob.type, &knob.value, &more) != 2)
+            return false;
+        choice->knob[choice->knobs++] = knob;
+    }
+    return true;
+}
+
+/* @line, which is changed. */
+static bool parse_plan(char *line, struct plan *plan)
+{
+    char *engine, *seen;
+    *plan = (struct plan){0};
+    if (!is_whole(line) || !(engine = equals(line, 1)) || !(seen = equals(line, 2)))
+        return false;
+    *engine = *seen = '\0';
+    if (!parse_engine(engine + 3, &plan->choice) ||
+        sscanf(seen + 3, "%lf %" SCNd64 " %" SCNu32, &plan->choice.seconds, &plan->choice.workspace,
+               &plan->choice.notes) != 3)
+        return false;
+    plan->key = base_copy(line);
+    return true;
+}
+
+/* ---- lists of plans ---- */
+
+static struct plan *find(const struct plans *plans, const char *key)
+{
+    for (int64_t i = 0; i < plans->count; i++)
+        if (strcmp(plans->plan[i].key, key) == 0)
+            return &plans->plan[i];
+    return NULL;
+}
+
+/* Put a copy of @plan in, in place of one with its key. */
+static void put(struct plans *plans, const struct plan *plan)
+{
+    struct plan *old = find(plans, plan->key);
+    if (!old) {
+        plans->plan =
+            base_grow(plans->plan, plans->count + 1, &plans->capacity, sizeof *plans->plan);
+        old = &plans->plan[plans->count++];
+        *old = *plan;
+        old->key = base_copy(plan->key);
+        return;
+    }
+    char *key = old->key;
+    *old = *plan;
+    old->key = key;
+}
+
+static void release(struct plans *plans)
+{
+    for (int64_t i = 0; i < plans->count; i++)
+        free(plans->plan[i].key);
+    free(plans->plan);
+    *plans = (struct plans){0};
+}
+
+/* ---- the file ---- */
+
+/* Read @path into @plans, which is empty.  A file that is not there is empty.
+ * @return damaged lines, told to @talk where that is not NULL; or -1: not a file of ours, told
+ * always. */
+static int64_t read_file(const char *path, FILE *talk, struct plans *plans)
+{
+    struct text text = {0};
+    struct err err = {0};
+    int64_t damaged = 0, number = 1;
+    if (access(path, F_OK) && errno == ENOENT)
+        return 0;
+    if (file_read(path, &text, &err)) {
+        fprintf(stderr, "foretrain-exec: plans of convolutions are not kept: %s", err.text);
+        err_release(&err);
+        return -1;
+    }
+    for (int64_t i = 0; i < text.length; i++)
+        if (text.data[i] == '\0') /* what a crash leaves of a file; it must not hide what follows */
+            text.data[i] = '?';
+    char *rest = text.length ? text.data : NULL, *line = strsep(&rest, "\n");
+    size_t head = strlen(title);
+    if (line && (strncmp(line, title, head) || strcmp(line + head, version_1))) {
+        bool newer = strncmp(line, title, head) == 0;
+        fprintf(stderr, "foretrain-exec: %s %s; it is left alone, and plans are not kept\n", path,
+                newer ? "is of another version of foretrain" : "is no file of convolution plans");
+        damaged = -1;
+    }
+    while (damaged >= 0 && (line = strsep(&rest, "\n"))) {
+        struct plan plan;
+        number++;
+        if (parse_plan(line, &plan)) {
+            put(plans, &plan);
+            free(plan.key);
+        } else if (line[0] || rest) { /* behind the last newline nothing stands */
+            if (talk && damaged++ < 5)
+                fprintf(talk, "%s:%" PRId64 ": damaged plan of a convolution left out\n", path,
+                        number);
+        }
+    }
+    text_release(&text);
+    return damaged;
+}
+
+struct conv_cache *conv_cache_open(const char *path, int64_t version, const char *device)
+{
+    struct conv_cache *cache = base_alloc(1, sizeof *cache);
+    cache->version = version;
+    cache->device = base_copy(device);
+    for (char *at = cache->device; *at; at++)
+        if (*at == '"' || *at == '=' || *at < ' ' || *at > '~')
+            *at = '_';
+    if (!path)
+        return cache;
+    cache->damaged = read_file(path, stderr, &cache->plans);
+    if (cache->damaged < 0)
+        cache->damaged = 0;
+    else
+        cache->path = base_copy(path);
+    return cache;
+}
+
+void conv_cache_close(struct conv_cache *cache)
+{
+    if (!cache)
+        return;
+    release(&cache->plans);
+    free(cache->path);
+    free(cache->device);
+    free(cache);
+}
+
+int64_t conv_cache_damaged(const struct conv_cache *cache)
+{
+    return cache->damaged;
+}
+
+static const struct conv_choice *find_named(const struct conv_cache *cache, const char *name,
+                                            const struct conv_shape *shape)
+{
+    char *key = conv_cache_key(cache->version, cache->device, name, shape);
+    const struct plan *plan = find(&cache->plans, key);
+    free(key);
+    return plan ? &plan->choice : NULL;
+}
+
+const struct conv_choice *conv_cache_find(const struct conv_cache *cache, enum conv_op op,
+                                          const struct conv_shape *shape)
+{
+    return find_named(cache, conv_op_names[op], shape);
+}
+
+double conv_cache_seconds(const struct conv_cache *cache, enum conv_pass pass,
+                          const struct conv_shape *shape)
+{
+    const struct conv_choice *known = find_named(cache, conv_pass_names[pass], shape);
+    return known ? known->seconds : -1;
+}
+
+/* ---- writing ---- */
+
+/* The lock of the file, or -1 and errno.  It ends with the process that holds it; one that holds it
+ * for long must not stop training. */
+static int lock(const char *path)
+{
+    const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
+    char *name = base_format("%s.lock", path);
+    int fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    free(name);
+    if (fd < 0)
+        return -1;
+    for (int32_t tries = 0; tries < 1000; tries++) {
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+            return fd;
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            break;
+        nanosleep(&pause, NULL);
+    }
+    int error = errno;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+/* Write @text to a new file in place of @path.  @return whether it worked; else errno. */
+static bool replace_file(const char *path, const struct text *text)
+{
+    char *fresh = base_format("%s.new", path);
+    int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    bool good = fd >= 0;
+    for (int64_t at = 0; good && at < text->length;) {
+        ssize_t wrote = write(fd, text->data + at, (size_t)(text->length - at));
+        at += wrote > 0 ? wrote : 0;
+        good = wrote > 0 || (wrote < 0 && errno == EINTR);
+    }
+    good = good && fdatasync(fd) == 0;
+    int error = errno;
+    if (fd >= 0)
+        close(fd);
+    errno = error;
+    good = good && rename(fresh, path) == 0;
+    error = errno;
+    if (!good)
+        unlink(fresh);
+    free(fresh);
+    errno = error;
+    return good;
+}
+
+/* What is in the file now, and what this process has added; what others added first counts here,
+ * too. */
+static void merge(struct plans *file, struct plans *ours)
+{
+    for (int64_t i = 0; i < ours->count; i++) {
+        struct plan *plan = &ours->plan[i];
+        const struct plan *there = find(file, plan->key);
+        if (plan->mine && there && !plan->replaces) {
+            plan->choice = there->choice;
+            plan->mine = false;
+        } else if (plan->mine) {
+            put(file, plan);
+        }
+    }
+}
+
+static bool write_file(struct conv_cache *cache)
+{
+    struct plans file = {0};
+    int held = lock(cache->path);
+    if (held < 0)
+        return false;
+    errno = EEXIST; /* something else stands there by now: said by read_file() */
+    bool good = read_file(cache->path, NULL, &file) >= 0;
+    if (good) {
+        struct text text = {0};
+        merge(&file, &cache->plans);
+        text_add(&text, "%s%s\n", title, version_1);
+        for (int64_t i = 0; i < file.count; i++)
+            print_plan(&text, &file.plan[i]);
+        good = replace_file(cache->path, &text);
+        text_release(&text);
+    }
+    release(&file);
+    int error = errno;
+    close(held);
+    errno = error;
+    return good;
+}
+
+/* Bring what was added to the file, and from it what others added. */
+static void keep(struct conv_cache *cache)
+{
+    char *path = base_copy(cache->path);
+    struct err err = {0};
+    file_make_directory(dirname(path), &err); /* a failure shows below */
+    err_release(&err);
+    free(path);
+    if (!write_file(cache)) {
+        cache->told = true;
+        fprintf(stderr, "foretrain-exec: %s: plans of convolutions are not kept: %s\n", cache->path,
+                strerror(errno));
+    }
+}
+
+static const struct conv_choice *add_named(struct conv_cache *cache, const char *name,
+                                           const struct conv_shape *shape,
+                                           const struct conv_choice *choice, bool replace)
+{
+    struct plan plan = {.key = conv_cache_key(cache->version, cache->device, name, shape),
+                        .choice = *choice,
+                        .mine = true,
+                        .replaces = replace};
+    put(&cache->plans, &plan);
+    free(plan.key);
+    if (cache->path && !cache->told)
+        keep(cache);
+    return find_named(cache, name, shape);
+}
+
+const struct conv_choice *conv_cache_add(struct conv_cache *cache, enum conv_op op,
+                                         const struct conv_shape *shape,
+                                         const struct conv_choice *choice, bool replace)
+{
+    return add_named(cache, conv_op_names[op], shape, choice, replace);
+}
+
+double conv_cache_add_seconds(struct conv_cache *cache, enum conv_pass pass,
+                              const struct conv_shape *shape, double seconds)
+{
+    const struct conv_choice choice = {.seconds = seconds};
+    return add_named(cache, conv_pass_names[pass], shape, &choice, false)->seconds;
+}
+
+bool conv_choice_same(const struct conv_choice *a, const struct conv_choice *b)
+{
+    return a->engine == b->engine && a->knobs == b->knobs &&
+           memcmp(a->knob, b->knob, (size_t)a->knobs * sizeof *a->knob) == 0;
+}

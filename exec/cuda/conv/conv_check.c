@@ -1,0 +1,317 @@
+#include "exec/cuda/conv/conv_check.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/base.h"
+#include "exec/step/half.h"
+
+bool conv_sums(enum conv_op op)
+{
+    return op == CONV_FORWARD_SUMS || op == CONV_FORWARD_APPLIED_SUMS;
+}
+
+bool conv_applies(enum conv_op op)
+{
+    return op == CONV_FORWARD_APPLIED_SUMS || op == CONV_BACKWARD_FILTER_APPLIED;
+}
+
+bool conv_norms(enum conv_op op)
+{
+    return op == CONV_BACKWARD_DATA_NORM;
+}
+
+bool conv_optional(enum conv_op op)
+{
+    return conv_sums(op) || conv_applies(op) || conv_norms(op);
+}
+
+int64_t conv_elements(enum conv_op op, const struct conv_shape *s, enum conv_array array)
+{
+    const int64_t x = (int64_t)s->batch * s->in_height * s->in_width * s->in_channels;
+    switch (array) {
+    case CONV_ARRAY_X:
+        return x;
+    case CONV_ARRAY_W:
+        return (int64_t)s->out_channels * s->kernel * s->kernel * s->in_channels;
+    case CONV_ARRAY_Y:
+        return (int64_t)s->batch * s->out_height * s->out_width * s->out_channels;
+    case CONV_ARRAY_FACTORS:
+        return conv_applies(op) ? 2 * (int64_t)s->in_channels : 0;
+    case CONV_ARRAY_SEEN:
+        return conv_norms(op) ? x : 0;
+    default:
+        return conv_norms(op) ? 2 * (int64_t)s->in_channels : 0;
+    }
+}
+
+enum dtype conv_array_type(enum dtype type, enum conv_array array)
+{
+    return array == CONV_ARRAY_STATISTICS || array == CONV_ARRAY_PARAMETER ? DTYPE_FP32 : type;
+}
+
+struct conv_call conv_call_of(enum conv_op op, void *const array[CONV_ARRAY_COUNT], float *sums,
+                              float *derived, void *workspace)
+{
+    return (struct conv_call){.x = array[conv_norms(op) ? CONV_ARRAY_SEEN : CONV_ARRAY_X],
+                              .w = array[CONV_ARRAY_W],
+                              .dy = array[CONV_ARRAY_Y],
+                              .factors = array[CONV_ARRAY_FACTORS],
+                              .statistics = array[CONV_ARRAY_STATISTICS],
+                              .parameter = array[CONV_ARRAY_PARAMETER],
+                              .y = array[CONV_ARRAY_Y],
+                              .dx = array[CONV_ARRAY_X],
+                              .dw = array[CONV_ARRAY_W],
+                              .sums = sums,
+                              .derived = derived,
+                              .workspace = workspace};
+}
+
+enum conv_array conv_written(enum conv_op op)
+{
+    switch (op) {
+    case CONV_BACKWARD_DATA:
+    case CONV_BACKWARD_DATA_NORM:
+        return CONV_ARRAY_X;
+    case CONV_BACKWARD_FILTER:
+    case CONV_BACKWARD_FILTER_APPLIED:
+        return CONV_ARRAY_W;
+    default:
+        return CONV_ARRAY_Y;
+    }
+}
+
+float *conv_pattern(enum dtype type, enum conv_array array)
+{
+    float *pattern = base_alloc(CONV_PATTERN, sizeof *pattern);
+    type = conv_array_type(type, array);
+    for (int32_t i = 0; i < CONV_PATTERN; i++)
+        pattern[i] = (float)(2 * base_uniform(1, (uint64_t)array, (uint64_t)i, 0) - 1);
+    if (type != DTYPE_FP32)
+        half_round(type, CONV_PATTERN, pattern);
+    return pattern;
+}
+
+/* ---- single elements ---- */
+
+/* Half a unit in the last of 24, 11 and 8 bits. */
+static const double rounding[] = {
+    [DTYPE_FP32] = 0x1p-24, [DTYPE_FP16] = 0x1p-11, [DTYPE_BF16] = 0x1p-8};
+
+struct sum {
+    const struct conv_shape *shape;
+    const float *pattern[CONV_ARRAY_COUNT]; /* those that are read */
+    bool applies;
+    double value, size; /* of products, and of their magnitudes */
+    double squares;     /* of what may be rounded of each */
+};
+
+/* A factor of a product, and the largest number on the way to it. */
+struct factor {
+    double value, size;
+};
+
+/* What the convolution sees of @x, which is of @channel. */
+static struct factor apply(const struct sum *sum, double x, int64_t channel)
+{
+    const float *factors = sum->pattern[CONV_ARRAY_FACTORS];
+    double scaled = x * (double)factors[channel];
+    double shift = (double)factors[sum->shape->in_channels + channel];
+    return (struct factor){fmax(scaled + shift, 0), fabs(scaled) + fabs(shift)};
+}
+
+/* Add @count products, of elements that begin at start[] of each array and are step[] apart;
+ * factors are applied to the first array, which is x then. */
+static void add(struct sum *sum, const int64_t start[2], const enum conv_array array[2],
+                const int64_t step[2], int64_t count)
+{
+    const float *left = sum->pattern[array[0]], *right = sum->pattern[array[1]];
+    int64_t a = start[0] % CONV_PATTERN, b = start[1] % CONV_PATTERN;
+    int64_t step_a = step[0] % CONV_PATTERN, step_b = step[1] % CONV_PATTERN;
+    for (int64_t i = 0; i < count; i++) {
+        struct factor x = {(double)left[a], 0};
+        if (sum->applies)
+            x = apply(sum, x.value, (start[0] + i * step[0]) % sum->shape->in_channels);
+        double product = x.value * (double)right[b];
+        sum->value += product;
+        sum->size += fabs(product);
+        sum->squares += x.size * x.size * (double)right[b] * (double)right[b];
+        a += step_a;
+        a -= a >= CONV_PATTERN ? CONV_PATTERN : 0;
+        b += step_b;
+        b -= b >= CONV_PATTERN ? CONV_PATTERN : 0;
+    }
+}
+
+/* First element of pixel (@n, @h, @w) of x, and of y; of tap @tap of filter @k. */
+static int64_t at_x(const struct conv_shape *s, int64_t n, int64_t h, int64_t w)
+{
+    return ((n * s->in_height + h) * s->in_width + w) * s->in_channels;
+}
+
+static int64_t at_y(const struct conv_shape *s, int64_t n, int64_t p, int64_t q)
+{
+    return ((n * s->out_height + p) * s->out_width + q) * s->out_channels;
+}
+
+static int64_t at_w(const struct conv_shape *s, int64_t k, int64_t tap)
+{
+    return (k * s->kernel * s->kernel + tap) * s->in_channels;
+}
+
+static bool inside(int64_t at, int64_t size)
+{
+    return at >= 0 && at < size;
+}
+
+/* y[index]: over taps and input channels. */
+static void forward(struct sum *sum, int64_t index)
+{
+    const struct conv_shape *s = sum->shape;
+    int64_t k = index % s->out_channels, pixel = index / s->out_channels;
+    int64_t q = pixel % s->out_width, p = pixel / s->out_width % s->out_height;
+    int64_t n = pixel / s->out_width / s->out_height;
+    for (int64_t tap = 0; tap < (int64_t)s->kernel * s->kernel; tap++) {
+        int64_t h = p * s->stride - s->padding + tap / s->kernel;
+        int64_t w = q * s->stride - s->padding + tap % s->kernel;
+        if (inside(h, s->in_height) && inside(w, s->in_width))
+            add(sum, (int64_t[]){at_x(s, n, h, w), at_w(s, k, tap)},
+                (enum conv_array[]){CONV_ARRAY_X, CONV_ARRAY_W}, (int64_t[]){1, 1}, s->in_channels);
+    }
+}
+
+/* dx[index]: over taps and output channels. */
+static void backward_data(struct sum *sum, int64_t index)
+{
+    const struct conv_shape *s = sum->shape;
+    int64_t c = index % s->in_channels, pixel = index / s->in_channels;
+    int64_t w = pixel % s->in_width, h = pixel / s->in_width % s->in_height;
+    int64_t n = pixel / s->in_width / s->in_height, taps = (int64_t)s->kernel * s->kernel;
+    for (int64_t tap = 0; tap < taps; tap++) {
+        int64_t p = h + s->padding - tap / s->kernel, q = w + s->padding - tap % s->kernel;
+        if (p < 0 || q < 0 || p % s->stride || q % s->stride)
+            continue;
+        p /= s->stride;
+        q /= s->stride;
+        if (inside(p, s->out_height) && inside(q, s->out_width))
+            add(sum, (int64_t[]){at_y(s, n, p, q), at_w(s, 0, tap) + c},
+                (enum conv_array[]){CONV_ARRAY_Y, CONV_ARRAY_W},
+                (int64_t[]){1, taps * s->in_channels}, s->out_channels);
+    }
+}
+
+/* dw[index]: over the images and the pixels of y. */
+static void backward_filter(struct sum *sum, int64_t index)
+{
+    const struct conv_shape *s = sum->shape;
+    int64_t c = index % s->in_channels, tap = index / s->in_channels % (s->kernel * s->kernel);
+    int64_t k = index / s->in_channels / (s->kernel * s->kernel);
+    int64_t left = tap % s->kernel - s->padding, first = 0, last = s->out_width;
+    while (first < last && first * s->stride + left < 0)
+        first++;
+    while (first < last && (last - 1) * s->stride + left >= s->in_width)
+        last--;
+    for (int64_t row = 0; row < (int64_t)s->batch * s->out_height; row++) {
+        int64_t n = row / s->out_height, p = row % s->out_height;
+        int64_t h = p * s->stride - s->padding + tap / s->kernel;
+        if (inside(h, s->in_height))
+            add(sum,
+                (int64_t[]){at_x(s, n, h, first * s->stride + left) + c, at_y(s, n, p, first) + k},
+                (enum conv_array[]){CONV_ARRAY_X, CONV_ARRAY_Y},
+                (int64_t[]){(int64_t)s->stride * s->in_channels, s->out_channels}, last - first);
+    }
+}
+
+/* What batch norm gave the ReLU at @index of x. */
+static double normalised(const struct sum *sum, int64_t index)
+{
+    const float *statistics = sum->pattern[CONV_ARRAY_STATISTICS];
+    const float *parameter = sum->pattern[CONV_ARRAY_PARAMETER];
+    int64_t channels = sum->shape->in_channels, c = index % channels;
+    double x = (double)sum->pattern[CONV_ARRAY_SEEN][index % CONV_PATTERN];
+    double normal = (x - (double)statistics[c]) * (double)statistics[channels + c];
+    return normal * (double)parameter[c] + (double)parameter[channels + c];
+}
+
+/* The first element from @index on of which it is sure whether the ReLU lets it pass. */
+static int64_t sure(const struct sum *sum, int64_t index, int64_t count)
+{
+    while (fabs(normalised(sum, index)) < 1e-5)
+        index = (index + 1) % count;
+    return index;
+}
+
+/* dx[index], cut. */
+static void backward_norm(struct sum *sum, int64_t index)
+{
+    if (normalised(sum, index) > 0)
+        backward_data(sum, index);
+}
+
+void conv_samples(enum conv_op op, const struct conv_shape *shape, struct conv_sample *sample)
+{
+    int64_t count = conv_elements(op, shape, conv_written(op));
+    float *pattern[CONV_ARRAY_COUNT];
+    for (int32_t array = 0; array < CONV_ARRAY_COUNT; array++)
+        pattern[array] = conv_pattern(shape->type, (enum conv_array)array);
+    for (int32_t i = 0; i < CONV_SAMPLES; i++) {
+        struct sum sum = {.shape = shape, .applies = conv_applies(op)};
+        memcpy(sum.pattern, pattern, sizeof pattern);
+        int64_t index = (int64_t)((double)count * base_uniform(2, (uint64_t)i, 0, 0));
+        index = i == 0 ? 0 : i == 1 ? count - 1 : index;
+        if (conv_norms(op))
+            index = sure(&sum, index, count);
+        if (conv_norms(op))
+            backward_norm(&sum, index);
+        else if (op == CONV_BACKWARD_DATA)
+            backward_data(&sum, index);
+        else if (conv_written(op) == CONV_ARRAY_W)
+            backward_filter(&sum, index);
+        else
+            forward(&sum, index);
+        /* Each applied value is rounded by up to that of the largest number on its way, either way:
+         * such errors grow as those of sums do, see below. */
+        double slack = 4 * rounding[shape->type] * sqrt(sum.squares);
+        sample[i] = (struct conv_sample){index, sum.value, sum.size, slack};
+    }
+    for (int32_t array = 0; array < CONV_ARRAY_COUNT; array++)
+        free(pattern[array]);
+}
+
+/* ---- how far off a result may be ---- */
+
+bool conv_is_right(enum dtype type, const struct conv_sample *sample, double got)
+{
+    const double lost = type == DTYPE_FP32 ? 0x1p-20 : 0x1p-17;
+    double limit = fabs(sample->want) * rounding[type] + sample->size * lost + sample->slack;
+    return fabs(got - sample->want) <= limit; /* false for NaN */
+}
+
+bool conv_sum_is_right(int64_t rows, double want, double size, double sum)
+{
+    /* Each value was rounded by up to 2^-11 of it, either way: errors grow with the root of their
+     * number.  Four times that, and what sums in fp32 lose. */
+    double limit = size * (4 * 0x1p-11 / sqrt((double)rows) + 0x1p-17);
+    return fabs(sum - want) <= limit;
+}
+
+struct conv_derived conv_derive(int64_t rows, const float *dx, const float *x,
+                                const double statistics[2], const double parameter[2])
+{
+    double scale = 0, shift = 0, size_scale = 0, size_shift = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        double normal = ((double)x[i] - statistics[0]) * statistics[1];
+        scale += (double)dx[i] * normal;
+        shift += (double)dx[i];
+        size_scale += fabs((double)dx[i] * normal);
+        size_shift += fabs((double)dx[i]);
+    }
+    double of_dx = parameter[0] * statistics[1], share = of_dx / (double)rows;
+    double of_x = -share * statistics[1] * scale;
+    double size_of_x = fabs(share * statistics[1]) * size_scale;
+    return (struct conv_derived){
+        .value = {scale, shift, of_dx, of_x, -share * shift - of_x * statistics[0]},
+        .size = {size_scale, size_shift, fabs(of_dx), size_of_x,
+                 fabs(share) * size_shift + size_of_x * fabs(statistics[0])}};
+}

@@ -1,0 +1,275 @@
+#include "exec/cuda/conv/conv_cudnn_engine.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/base.h"
+
+void conv_keep_compiler(void)
+{
+    char *name = base_format("libnvrtc.so.%d", CUDART_VERSION / 1000);
+    dlopen(name, RTLD_LAZY | RTLD_NODELETE);
+    free(name);
+}
+
+/* ---- what an engine says of itself ---- */
+
+static uint32_t bit(cudnnBackendNumericalNote_t note)
+{
+    return UINT32_C(1) << note;
+}
+
+static void read_knobs(struct conv_builder *builder, cudnnBackendDescriptor_t config,
+                       struct conv_choice *choice)
+{
+    cudnnBackendDescriptor_t knob[CONV_KNOBS];
+    for (int32_t i = 0; i < CONV_KNOBS; i++)
+        knob[i] = conv_builder_new(builder, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
+    choice->knobs = (int32_t)conv_builder_get(builder, config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES,
+                                              CUDNN_TYPE_BACKEND_DESCRIPTOR, CONV_KNOBS, knob);
+    for (int32_t i = 0; i < choice->knobs; i++) {
+        cudnnBackendKnobType_t type = CUDNN_KNOB_TYPE_COUNTS;
+        conv_builder_get(builder, knob[i], CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE,
+                         1, &type);
+        conv_builder_get(builder, knob[i], CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, 1,
+                         &choice->knob[i].value);
+        choice->knob[i].type = (int64_t)type;
+    }
+}
+
+static struct conv_choice describe(struct conv_builder *builder, cudnnBackendDescriptor_t config)
+{
+    struct conv_choice choice = {.engine = -1};
+    cudnnBackendDescriptor_t engine = conv_builder_new(builder, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+    cudnnBackendNumericalNote_t note[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
+    int64_t index = -1;
+    conv_builder_get(builder, config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                     &engine);
+    conv_builder_get(builder, engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &index);
+    int64_t notes =
+        conv_builder_get(builder, engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
+                         CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT, note);
+    for (int64_t i = 0; i < notes; i++)
+        choice.notes |= bit(note[i]);
+    choice.engine = (int32_t)index;
+    read_knobs(builder, config, &choice);
+    return choice;
+}
+
+static bool may_be_used(const struct conv_choice *choice, enum dtype type)
+{
+    uint32_t unwanted = bit(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) |
+                        bit(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION);
+    if (type == DTYPE_FP32)
+        unwanted |=
+            bit(CUDNN_NUMERICAL_NOTE_TENSOR_CORE) | bit(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
+    return (choice->notes & unwanted) == 0;
+}
+
+/* ---- lists of engines ---- */
+
+/* Append what one mode offers; a mode that cannot answer offers nothing. */
+static void ask(struct conv_builder *builder, const struct conv_target *target,
+                cudnnBackendDescriptor_t graph, cudnnBackendHeurMode_t mode, enum dtype type,
+                struct conv_candidate *list, int32_t *count)
+{
+    struct conv_builder question = {0};
+    cudnnBackendDescriptor_t answer[CONV_CANDIDATES];
+    cudnnBackendDescriptor_t heuristics =
+        conv_builder_new(&question, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    conv_builder_set(&question, heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH,
+                     CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &graph);
+    conv_builder_set(&question, heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1,
+                     &mode);
+    if (!target->handle)
+        conv_builder_set(&question, heuristics, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP,
+                         CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &target->property);
+    conv_builder_finalize(&question, heuristics);
+    for (int32_t i = 0; i < CONV_CANDIDATES; i++)
+        answer[i] = conv_builder_new(builder, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    int64_t answers = conv_builder_get(&question, heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                       CUDNN_TYPE_BACKEND_DESCRIPTOR, CONV_CANDIDATES, answer);
+    for (int64_t i = 0; i < answers; i++) {
+        struct conv_builder reading = {0};
+        struct conv_candidate next = {answer[i], describe(&reading, answer[i])};
+        bool wanted = !reading.failed && may_be_used(&next.choice, type);
+        for (int32_t j = 0; wanted && j < *count; j++)
+            wanted = !conv_choice_same(&list[j].choice, &next.choice);
+        if (wanted)
+            list[(*count)++] = next;
+        conv_builder_release(&reading);
+    }
+    conv_builder_release(&question);
+}
+
+int32_t conv_candidates(struct conv_builder *builder, const struct conv_target *target,
+                        cudnnBackendDescriptor_t graph, enum dtype type,
+                        struct conv_candidate **list)
+{
+    static const cudnnBackendHeurMode_t mode[] = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B,
+                                                  CUDNN_HEUR_MODE_FALLBACK};
+    int32_t count = 0;
+    *list = base_alloc(3 * (int64_t)CONV_CANDIDATES, sizeof **list);
+    for (int32_t i = 0; i < 3; i++)
+        ask(builder, target, graph, mode[i], type, *list, &count);
+    return count;
+}
+
+/* ---- from a choice to a plan ---- */
+
+static cudnnBackendDescriptor_t knob_choice(struct conv_builder *builder, struct conv_knob knob)
+{
+    const cudnnBackendKnobType_t type = (cudnnBackendKnobType_t)knob.type;
+    cudnnBackendDescriptor_t made = conv_builder_new(builder, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
+    conv_builder_set(builder, made, CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1,
+                     &type);
+    conv_builder_set(builder, made, CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, 1,
+                     &knob.value);
+    conv_builder_finalize(builder, made);
+    return made;
+}
+
+cudnnBackendDescriptor_t conv_config(struct conv_builder *builder, const struct conv_target *target,
+                                     cudnnBackendDescriptor_t graph,
+                                     const struct conv_choice *choice)
+{
+    const int64_t index = choice->engine;
+    cudnnBackendDescriptor_t knob[CONV_KNOBS];
+    cudnnBackendDescriptor_t engine = conv_builder_new(builder, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+    conv_builder_set(builder, engine, CUDNN_ATTR_ENGINE_OPERATION_GRAPH,
+                     CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &graph);
+    conv_builder_set(builder, engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &index);
+    if (!target->handle)
+        conv_builder_set(builder, engine, CUDNN_ATTR_ENGINE_DEVICEPROP,
+                         CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &target->property);
+    conv_builder_finalize(builder, engine);
+    for (int32_t i = 0; i < choice->knobs; i++)
+        knob[i] = knob_choice(builder, choice->knob[i]);
+    cudnnBackendDescriptor_t config = conv_builder_new(builder, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    conv_builder_set(builder, config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                     &engine);
+    if (choice->knobs)
+        conv_builder_set(builder, config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES,
+                         CUDNN_TYPE_BACKEND_DESCRIPTOR, choice->knobs, knob);
+    conv_builder_finalize(builder, config);
+    return builder->failed ? NULL : config;
+}
+
+cudnnBackendDescriptor_t conv_make_plan(struct conv_builder *builder,
+                                        const struct conv_target *target,
+                                        cudnnBackendDescriptor_t config, int64_t *workspace)
+{
+    cudnnBackendDescriptor_t plan =
+        conv_builder_new(builder, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    if (target->handle)
+        conv_builder_set(builder, plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1,
+                         &target->handle);
+    else
+        conv_builder_set(builder, plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP,
+                         CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &target->property);
+    conv_builder_set(builder, plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
+                     CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &config);
+    conv_builder_finalize(builder, plan);
+    conv_builder_get(builder, plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1,
+                     workspace);
+    return builder->failed ? NULL : plan;
+}
+
+char *conv_engine_name(const struct conv_choice *choice)
+{
+    bool cores = choice->notes & bit(CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
+    bool winograd = choice->notes & bit(CUDNN_NUMERICAL_NOTE_WINOGRAD);
+    bool fourier = choice->notes & bit(CUDNN_NUMERICAL_NOTE_FFT);
+    return base_format("engine %d%s%s%s", choice->engine, cores ? ", tensor cores" : "",
+                       winograd ? ", Winograd" : "", fourier ? ", Fourier transform" : "");
+}
+
+/* ---- running ---- */
+
+enum { MOST_OPERANDS = 13 };
+
+static int64_t operands_of_norm(int32_t channels, const struct conv_call *call, int64_t count,
+                                int64_t *id, void **pointer)
+{
+    const struct {
+        int64_t id;
+        const void *pointer;
+    } row[] = {{CONV_SEEN, call->x},
+               {CONV_MEAN, call->statistics},
+               {CONV_DEVIATION, call->statistics + channels},
+               {CONV_GAMMA, call->parameter},
+               {CONV_BETA, call->parameter + channels}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        id[count] = row[i].id;
+        pointer[count++] = (void *)(uintptr_t)row[i].pointer;
+    }
+    for (int32_t i = 0; i < CONV_DERIVED_COUNT; i++) {
+        id[count] = CONV_DERIVED + i;
+        pointer[count++] = call->derived + (int64_t)i * channels;
+    }
+    return count;
+}
+
+/* Which operand of @call stands where, by op.  cuDNN writes through what it takes as void *. */
+static int64_t operands(enum conv_op op, const struct conv_shape *shape,
+                        const struct conv_call *call, int64_t *id, void **pointer)
+{
+    const bool data = op == CONV_BACKWARD_DATA || op == CONV_BACKWARD_DATA_NORM;
+    const bool filter = op == CONV_BACKWARD_FILTER || op == CONV_BACKWARD_FILTER_APPLIED;
+    const void *x = data ? call->dx : call->x, *w = filter ? call->dw : call->w;
+    const void *y = data || filter ? call->dy : call->y;
+    int64_t count = 0;
+    id[count] = CONV_X;
+    pointer[count++] = (void *)(uintptr_t)x;
+    id[count] = CONV_W;
+    pointer[count++] = (void *)(uintptr_t)w;
+    id[count] = CONV_Y;
+    pointer[count++] = (void *)(uintptr_t)y;
+    if (conv_applies(op)) {
+        const char *scale = call->factors;
+        const int64_t bytes = (int64_t)shape->in_channels * dtype_size(shape->type);
+        id[count] = CONV_SCALE;
+        pointer[count++] = (void *)(uintptr_t)scale;
+        id[count] = CONV_SHIFT;
+        pointer[count++] = (void *)(uintptr_t)(scale + bytes);
+    }
+    if (conv_sums(op)) {
+        id[count] = CONV_SUM;
+        pointer[count++] = call->sums;
+        id[count] = CONV_SQUARES;
+        pointer[count++] = call->sums + shape->out_channels;
+    }
+    if (conv_norms(op))
+        count = operands_of_norm(shape->in_channels, call, count, id, pointer);
+    return count;
+}
+
+cudnnStatus_t conv_execute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan, enum conv_op op,
+                           const struct conv_shape *shape, cudaStream_t stream,
+                           const struct conv_call *call, struct err *err)
+{
+    struct conv_builder builder = {.err = err};
+    int64_t id[MOST_OPERANDS];
+    void *pointer[MOST_OPERANDS], *workspace = call->workspace;
+    int64_t count = operands(op, shape, call, id, pointer);
+    cudnnBackendDescriptor_t pack =
+        conv_builder_new(&builder, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+    conv_builder_set(&builder, pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, count,
+                     id);
+    conv_builder_set(&builder, pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR,
+                     count, pointer);
+    conv_builder_set(&builder, pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1,
+                     &workspace);
+    conv_builder_finalize(&builder, pack);
+    cudnnStatus_t status = builder.status;
+    if (!builder.failed) {
+        status = cudnnSetStream(handle, stream);
+        if (status == CUDNN_STATUS_SUCCESS)
+            status = cudnnBackendExecute(handle, plan, pack);
+        if (status != CUDNN_STATUS_SUCCESS)
+            conv_status(status, "run a convolution", err);
+    }
+    conv_builder_release(&builder);
+    return status;
+}

@@ -1,0 +1,396 @@
+#include "exec/cuda/conv/conv_cudnn_graph.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/base.h"
+
+/* ---- descriptors ---- */
+
+void conv_status(cudnnStatus_t status, const char *what, struct err *err)
+{
+    if (!err)
+        return;
+    char reason[512] = "";
+    cudnnGetLastErrorString(reason, sizeof reason);
+    reason[strcspn(reason, "\n")] = '\0'; /* the rest is a trace of its own calls */
+    err_add_code(err, 69, "cuDNN cannot %s: %s%s%s", what, cudnnGetErrorString(status),
+                 reason[0] ? ": " : "", reason);
+}
+
+static void judge(struct conv_builder *builder, cudnnStatus_t status, const char *what)
+{
+    if (status == CUDNN_STATUS_SUCCESS)
+        return;
+    builder->failed = true;
+    builder->status = status;
+    conv_status(status, what, builder->err);
+}
+
+cudnnBackendDescriptor_t conv_builder_new(struct conv_builder *builder,
+                                          cudnnBackendDescriptorType_t type)
+{
+    cudnnBackendDescriptor_t made = NULL;
+    if (builder->failed)
+        return NULL;
+    judge(builder, cudnnBackendCreateDescriptor(type, &made), "make a descriptor");
+    if (builder->failed)
+        return NULL;
+    builder->made =
+        base_grow(builder->made, builder->count + 1, &builder->capacity, sizeof *builder->made);
+    return builder->made[builder->count++] = made;
+}
+
+void conv_builder_set(struct conv_builder *builder, cudnnBackendDescriptor_t descriptor,
+                      cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                      int64_t count, const void *items)
+{
+    if (!builder->failed)
+        judge(builder, cudnnBackendSetAttribute(descriptor, name, type, count, items),
+              "describe an operation");
+}
+
+int64_t conv_builder_get(struct conv_builder *builder, cudnnBackendDescriptor_t descriptor,
+                         cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                         int64_t count, void *items)
+{
+    int64_t there = 0;
+    if (!builder->failed)
+        judge(builder, cudnnBackendGetAttribute(descriptor, name, type, count, &there, items),
+              "say what it offers");
+    return builder->failed ? 0 : there;
+}
+
+void conv_builder_finalize(struct conv_builder *builder, cudnnBackendDescriptor_t descriptor)
+{
+    if (!builder->failed)
+        judge(builder, cudnnBackendFinalize(descriptor), "do that");
+}
+
+void conv_builder_release(struct conv_builder *builder)
+{
+    while (builder->count > 0) /* the last first: it may be built on earlier ones */
+        cudnnBackendDestroyDescriptor(builder->made[--builder->count]);
+    free(builder->made);
+    *builder = (struct conv_builder){0};
+}
+
+/* ---- tensors ---- */
+
+static cudnnDataType_t data_type(enum dtype type)
+{
+    switch (type) {
+    case DTYPE_FP16:
+        return CUDNN_DATA_HALF;
+    case DTYPE_BF16:
+        return CUDNN_DATA_BFLOAT16;
+    default:
+        return CUDNN_DATA_FLOAT;
+    }
+}
+
+/* (n, c, h, w) as cuDNN counts, channels last in memory: NHWC, and KRSC alike. */
+static cudnnBackendDescriptor_t tensor(struct conv_builder *builder, enum conv_operand operand,
+                                       cudnnDataType_t type, int64_t n, int64_t c, int64_t h,
+                                       int64_t w)
+{
+    const int64_t size[] = {n, c, h, w}, stride[] = {c * h * w, 1, c * w, c};
+    const int64_t id = operand, alignment = 16;
+    const bool nowhere = operand >= CONV_SCALED && operand <= CONV_NORMAL;
+    cudnnBackendDescriptor_t made = conv_builder_new(builder, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+    conv_builder_set(builder, made, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
+    conv_builder_set(builder, made, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, size);
+    conv_builder_set(builder, made, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, stride);
+    conv_builder_set(builder, made, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id);
+    conv_builder_set(builder, made, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1,
+                     &alignment);
+    if (nowhere)
+        conv_builder_set(builder, made, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1,
+                         &nowhere);
+    conv_builder_finalize(builder, made);
+    return made;
+}
+
+/* ---- operations ---- */
+
+static cudnnBackendDescriptor_t window(struct conv_builder *builder, const struct conv_shape *shape)
+{
+    const int64_t two = 2, one[] = {1, 1}, stride[] = {shape->stride, shape->stride};
+    const int64_t padding[] = {shape->padding, shape->padding};
+    const cudnnDataType_t compute = CUDNN_DATA_FLOAT;
+    const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
+    const struct {
+        cudnnBackendAttributeName_t name;
+        cudnnBackendAttributeType_t type;
+        int64_t count;
+        const void *items;
+    } row[] = {
+        {CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &compute},
+        {CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode},
+        {CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &two},
+        {CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, padding},
+        {CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, padding},
+        {CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2, one},
+        {CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2, stride},
+    };
+    cudnnBackendDescriptor_t made = conv_builder_new(builder, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+        conv_builder_set(builder, made, row[i].name, row[i].type, row[i].count, row[i].items);
+    conv_builder_finalize(builder, made);
+    return made;
+}
+
+/* How cuDNN calls the parts of a convolution, by op. */
+static const struct names {
+    cudnnBackendDescriptorType_t type;
+    cudnnBackendAttributeName_t window, x, w, y, alpha, beta;
+} convolution_names[] = {
+    [CONV_FORWARD] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
+    [CONV_BACKWARD_DATA] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+                            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+                            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+                            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+                            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+                            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+                            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
+    [CONV_BACKWARD_FILTER] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+                              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+                              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+                              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+                              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+                              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+                              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA},
+};
+
+/* The plain op whose convolution @op has. */
+static enum conv_op plain(enum conv_op op)
+{
+    switch (op) {
+    case CONV_BACKWARD_DATA:
+    case CONV_BACKWARD_DATA_NORM:
+        return CONV_BACKWARD_DATA;
+    case CONV_BACKWARD_FILTER:
+    case CONV_BACKWARD_FILTER_APPLIED:
+        return CONV_BACKWARD_FILTER;
+    default:
+        return CONV_FORWARD;
+    }
+}
+
+/* The tensor @operand of x's shape. */
+static cudnnBackendDescriptor_t of_x(struct conv_builder *builder, enum conv_operand operand,
+                                     const struct conv_shape *s, cudnnDataType_t type)
+{
+    return tensor(builder, operand, type, s->batch, s->in_channels, s->in_height, s->in_width);
+}
+
+/* Tensors of an operation, by the names that cuDNN has for them. */
+struct named {
+    cudnnBackendAttributeName_t name;
+    cudnnBackendDescriptor_t tensor;
+};
+
+static void set_tensors(struct conv_builder *builder, cudnnBackendDescriptor_t operation,
+                        const struct named *named, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        conv_builder_set(builder, operation, named[i].name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                         &named[i].tensor);
+}
+
+/* @mode of @count tensors. */
+static cudnnBackendDescriptor_t pointwise(struct conv_builder *builder, cudnnPointwiseMode_t mode,
+                                          const struct named *named, size_t count)
+{
+    const cudnnDataType_t compute = CUDNN_DATA_FLOAT;
+    cudnnBackendDescriptor_t how = conv_builder_new(builder, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+    conv_builder_set(builder, how, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
+    conv_builder_set(builder, how, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1,
+                     &compute);
+    conv_builder_finalize(builder, how);
+    cudnnBackendDescriptor_t made =
+        conv_builder_new(builder, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+    conv_builder_set(builder, made, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR,
+                     CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &how);
+    set_tensors(builder, made, named, count);
+    conv_builder_finalize(builder, made);
+    return made;
+}
+
+/* y = @mode of x and, unless NULL, b. */
+static cudnnBackendDescriptor_t forward(struct conv_builder *builder, cudnnPointwiseMode_t mode,
+                                        cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t b,
+                                        cudnnBackendDescriptor_t y)
+{
+    const struct named named[] = {{CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x},
+                                  {CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y},
+                                  {CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b}};
+    return pointwise(builder, mode, named, b ? 3 : 2);
+}
+
+/* Batch norm's factors and ReLU applied to *@x, which becomes their result: APPLYING operations in
+ * @operation.  Between them is fp32, so that nothing but the result is rounded. */
+enum { APPLYING = 3 };
+
+static void apply(struct conv_builder *builder, const struct conv_shape *s,
+                  cudnnBackendDescriptor_t *x, cudnnBackendDescriptor_t operation[APPLYING])
+{
+    const cudnnDataType_t type = data_type(s->type), wide = CUDNN_DATA_FLOAT;
+    cudnnBackendDescriptor_t scale = tensor(builder, CONV_SCALE, type, 1, s->in_channels, 1, 1);
+    cudnnBackendDescriptor_t shift = tensor(builder, CONV_SHIFT, type, 1, s->in_channels, 1, 1);
+    cudnnBackendDescriptor_t scaled = of_x(builder, CONV_SCALED, s, wide);
+    cudnnBackendDescriptor_t shifted = of_x(builder, CONV_SHIFTED, s, wide);
+    cudnnBackendDescriptor_t applied = of_x(builder, CONV_APPLIED, s, type);
+    operation[0] = forward(builder, CUDNN_POINTWISE_MUL, *x, scale, scaled);
+    operation[1] = forward(builder, CUDNN_POINTWISE_ADD, scaled, shift, shifted);
+    operation[2] = forward(builder, CUDNN_POINTWISE_RELU_FWD, shifted, NULL, applied);
+    *x = applied;
+}
+
+/* The convolution of @op on @x; its y goes to @y. */
+static cudnnBackendDescriptor_t convolution(struct conv_builder *builder, enum conv_op op,
+                                            const struct conv_shape *s, cudnnBackendDescriptor_t x,
+                                            cudnnBackendDescriptor_t *y)
+{
+    const struct names *names = &convolution_names[plain(op)];
+    const cudnnDataType_t type = data_type(s->type);
+    const float one = 1.0F, zero = 0.0F;
+    cudnnBackendDescriptor_t w =
+        tensor(builder, CONV_W, type, s->out_channels, s->in_channels, s->kernel, s->kernel);
+    *y = tensor(builder, CONV_Y, type, s->batch, s->out_channels, s->out_height, s->out_width);
+    cudnnBackendDescriptor_t slide = window(builder, s),
+                             made = conv_builder_new(builder, names->type);
+    conv_builder_set(builder, made, names->window, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &slide);
+    conv_builder_set(builder, made, names->x, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &x);
+    conv_builder_set(builder, made, names->w, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &w);
+    conv_builder_set(builder, made, names->y, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, y);
+    conv_builder_set(builder, made, names->alpha, CUDNN_TYPE_FLOAT, 1, &one);
+    conv_builder_set(builder, made, names->beta, CUDNN_TYPE_FLOAT, 1, &zero);
+    conv_builder_finalize(builder, made);
+    return made;
+}
+
+/* Sums of @y and of y * y per channel. */
+static cudnnBackendDescriptor_t statistics(struct conv_builder *builder, int64_t channels,
+                                           cudnnBackendDescriptor_t y)
+{
+    const cudnnGenStatsMode_t mode = CUDNN_GENSTATS_SUM_SQSUM;
+    const cudnnDataType_t compute = CUDNN_DATA_FLOAT;
+    cudnnBackendDescriptor_t sum = tensor(builder, CONV_SUM, compute, 1, channels, 1, 1);
+    cudnnBackendDescriptor_t squares = tensor(builder, CONV_SQUARES, compute, 1, channels, 1, 1);
+    cudnnBackendDescriptor_t made =
+        conv_builder_new(builder, CUDNN_BACKEND_OPERATION_GEN_STATS_DESCRIPTOR);
+    conv_builder_set(builder, made, CUDNN_ATTR_OPERATION_GENSTATS_MODE, CUDNN_TYPE_GENSTATS_MODE, 1,
+                     &mode);
+    conv_builder_set(builder, made, CUDNN_ATTR_OPERATION_GENSTATS_MATH_PREC, CUDNN_TYPE_DATA_TYPE,
+                     1, &compute);
+    conv_builder_set(builder, made, CUDNN_ATTR_OPERATION_GENSTATS_XDESC,
+                     CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &y);
+    conv_builder_set(builder, made, CUDNN_ATTR_OPERATION_GENSTATS_SUMDESC,
+                     CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &sum);
+    conv_builder_set(builder, made, CUDNN_ATTR_OPERATION_GENSTATS_SQSUMDESC,
+                     CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &squares);
+    conv_builder_finalize(builder, made);
+    return made;
+}
+
+/* Of a batch norm, (1, channels, 1, 1) in fp32. */
+static cudnnBackendDescriptor_t of_norm(struct conv_builder *builder, int32_t operand,
+                                        const struct conv_shape *s)
+{
+    return tensor(builder, (enum conv_operand)operand, CUDNN_DATA_FLOAT, 1, s->in_channels, 1, 1);
+}
+
+/* Sums over @dz and @seen of batch norm's backward. */
+static cudnnBackendDescriptor_t norm_sums(struct conv_builder *builder, const struct conv_shape *s,
+                                          const struct named given[5])
+{
+    static const cudnnBackendAttributeName_t derived[CONV_DERIVED_COUNT] = {
+        CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DBN_SCALE_DESC,
+        CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DBN_BIAS_DESC,
+        CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_DY_SCALE_DESC,
+        CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_X_SCALE_DESC,
+        CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_BIAS};
+    const cudnnDataType_t compute = CUDNN_DATA_FLOAT;
+    struct named left[CONV_DERIVED_COUNT];
+    for (int32_t i = 0; i < CONV_DERIVED_COUNT; i++)
+        left[i] = (struct named){derived[i], of_norm(builder, CONV_DERIVED + i, s)};
+    cudnnBackendDescriptor_t made =
+        conv_builder_new(builder, CUDNN_BACKEND_OPERATION_BN_BWD_WEIGHTS_DESCRIPTOR);
+    conv_builder_set(builder, made, CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_MATH_PREC,
+                     CUDNN_TYPE_DATA_TYPE, 1, &compute);
+    set_tensors(builder, made, given, 5);
+    set_tensors(builder, made, left, CONV_DERIVED_COUNT);
+    conv_builder_finalize(builder, made);
+    return made;
+}
+
+/* Back through the ReLU and to the sums of the batch norm before a convolution, which gives @uncut:
+ * BACK operations in @operation. */
+enum { BACK = 6, MOST = APPLYING + 1 + BACK };
+
+static void go_back(struct conv_builder *builder, const struct conv_shape *s,
+                    cudnnBackendDescriptor_t uncut, cudnnBackendDescriptor_t operation[BACK])
+{
+    const cudnnDataType_t type = data_type(s->type), wide = CUDNN_DATA_FLOAT;
+    cudnnBackendDescriptor_t mean = of_norm(builder, CONV_MEAN, s);
+    cudnnBackendDescriptor_t deviation = of_norm(builder, CONV_DEVIATION, s);
+    cudnnBackendDescriptor_t gamma = of_norm(builder, CONV_GAMMA, s);
+    cudnnBackendDescriptor_t beta = of_norm(builder, CONV_BETA, s);
+    cudnnBackendDescriptor_t seen = of_x(builder, CONV_SEEN, s, type);
+    cudnnBackendDescriptor_t centred = of_x(builder, CONV_CENTRED, s, wide);
+    cudnnBackendDescriptor_t normal = of_x(builder, CONV_NORMAL, s, wide);
+    cudnnBackendDescriptor_t scaled = of_x(builder, CONV_SCALED, s, wide);
+    cudnnBackendDescriptor_t shifted = of_x(builder, CONV_SHIFTED, s, wide);
+    cudnnBackendDescriptor_t dz = of_x(builder, CONV_X, s, type);
+    const struct named relu[] = {{CUDNN_ATTR_OPERATION_POINTWISE_DYDESC, uncut},
+                                 {CUDNN_ATTR_OPERATION_POINTWISE_XDESC, shifted},
+                                 {CUDNN_ATTR_OPERATION_POINTWISE_DXDESC, dz}};
+    const struct named given[] = {{CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_MEAN_DESC, mean},
+                                  {CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_INVSTD_DESC, deviation},
+                                  {CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_BN_SCALE_DESC, gamma},
+                                  {CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_X_DESC, seen},
+                                  {CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DY_DESC, dz}};
+    operation[0] = forward(builder, CUDNN_POINTWISE_SUB, seen, mean, centred);
+    operation[1] = forward(builder, CUDNN_POINTWISE_MUL, centred, deviation, normal);
+    operation[2] = forward(builder, CUDNN_POINTWISE_MUL, normal, gamma, scaled);
+    operation[3] = forward(builder, CUDNN_POINTWISE_ADD, scaled, beta, shifted);
+    operation[4] = pointwise(builder, CUDNN_POINTWISE_RELU_BWD, relu, 3);
+    operation[5] = norm_sums(builder, s, given);
+}
+
+cudnnBackendDescriptor_t conv_graph(struct conv_builder *builder, const struct conv_target *target,
+                                    enum conv_op op, const struct conv_shape *shape)
+{
+    bool norms = conv_norms(op);
+    cudnnDataType_t type = norms ? CUDNN_DATA_FLOAT : data_type(shape->type);
+    cudnnBackendDescriptor_t x = of_x(builder, norms ? CONV_UNCUT : CONV_X, shape, type), y;
+    cudnnBackendDescriptor_t operation[MOST];
+    int64_t count = 0;
+    if (conv_applies(op)) {
+        apply(builder, shape, &x, operation);
+        count = APPLYING;
+    }
+    operation[count++] = convolution(builder, op, shape, x, &y);
+    if (conv_sums(op))
+        operation[count++] = statistics(builder, shape->out_channels, y);
+    if (norms) {
+        go_back(builder, shape, x, &operation[count]);
+        count += BACK;
+    }
+    cudnnBackendDescriptor_t made =
+        conv_builder_new(builder, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    if (target->handle)
+        conv_builder_set(builder, made, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1,
+                         &target->handle);
+    conv_builder_set(builder, made, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                     count, operation);
+    conv_builder_finalize(builder, made);
+    return builder->failed ? NULL : made;
+}

@@ -1,0 +1,91 @@
+#pragma once
+
+/** @file
+ * Operation graphs of cuDNN's backend API, for the ops of exec/cuda/conv/conv.h.
+ *
+ * Nothing here computes: a graph says which operation on which tensors; an engine, and then a plan,
+ * is chosen for it elsewhere (exec/cuda/conv/conv_cudnn_engine.h).  Every status is looked at.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <cudnn.h>
+
+#include "core/base/err.h"
+#include "exec/cuda/conv/conv.h"
+
+/** What graphs and engines are for: a device that is here, or the description of one. */
+struct conv_target {
+    cudnnHandle_t handle;              /**< NULL: no device is here, plans cannot run */
+    cudnnBackendDescriptor_t property; /**< used without a handle; finalized */
+};
+
+/** Which tensor of a graph an address belongs to.  The values are cuDNN's unique ids. */
+enum conv_operand {
+    CONV_X = 'x', /**< x, or dx */
+    CONV_W = 'w', /**< w, or dw */
+    CONV_Y = 'y', /**< y, or dy */
+    CONV_SCALE = 'a',
+    CONV_SHIFT = 'b',
+    CONV_SUM = 's',
+    CONV_SQUARES = 'q',
+    CONV_SEEN = 'v', /**< what batch norm read, where dx is x */
+    CONV_MEAN = 'm',
+    CONV_DEVIATION = 'd', /**< 1 / it */
+    CONV_GAMMA = 'g',
+    CONV_BETA = 'h',
+    CONV_DERIVED = 'A', /**< and the next four: as conv_call.derived */
+    /* Between operations, in no memory. */
+    CONV_SCALED = '1',  /**< x times scale */
+    CONV_SHIFTED = '2', /**< plus shift */
+    CONV_APPLIED = '3', /**< cut at 0 */
+    CONV_UNCUT = '4',   /**< what the convolution gives, before the ReLU */
+    CONV_CENTRED = '5', /**< x less mean */
+    CONV_NORMAL = '6'   /**< times 1 / deviation */
+};
+
+enum { CONV_DERIVED_COUNT = 5 };
+
+/** Descriptors made together and released together.  Start from {.err = err}; after the first
+ * failure, which adds one message to @err (exit code 69) where that is not NULL, calls do nothing.
+ */
+struct conv_builder {
+    struct err *err;
+    cudnnBackendDescriptor_t *made; /**< owned */
+    int64_t count, capacity;
+    bool failed;
+    cudnnStatus_t status; /**< of the call that failed */
+};
+
+/** A new descriptor, or NULL. */
+cudnnBackendDescriptor_t conv_builder_new(struct conv_builder *builder,
+                                          cudnnBackendDescriptorType_t type);
+
+/** Set @count items of @name. */
+void conv_builder_set(struct conv_builder *builder, cudnnBackendDescriptor_t descriptor,
+                      cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                      int64_t count, const void *items);
+
+/** Read up to @count items of @name.  @return how many there are, or 0. */
+int64_t conv_builder_get(struct conv_builder *builder, cudnnBackendDescriptor_t descriptor,
+                         cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                         int64_t count, void *items);
+
+/** The descriptor is complete. */
+void conv_builder_finalize(struct conv_builder *builder, cudnnBackendDescriptor_t descriptor);
+
+/** Release all descriptors; the struct may be used again. */
+void conv_builder_release(struct conv_builder *builder);
+
+/** "cuDNN cannot WHAT: STATUS: what the library last said" in @err (exit code 69), unless @err is
+ * NULL. */
+void conv_status(cudnnStatus_t status, const char *what, struct err *err);
+
+/** The graph of @op on @shape: multiplication, addition and ReLU where factors are applied; the
+ * convolution; its statistics where it leaves sums.  Where it goes back through batch norm, after
+ * the convolution batch norm's result is formed again, then come the ReLU's backward and the sums
+ * of batch norm's.
+ * @return a finalized descriptor that @builder owns, or NULL with @builder failed. */
+cudnnBackendDescriptor_t conv_graph(struct conv_builder *builder, const struct conv_target *target,
+                                    enum conv_op op, const struct conv_shape *shape);

@@ -1,0 +1,318 @@
+#include "exec/cuda/kernels/kernels.h"
+
+#include <math.h>
+
+#include "exec/cuda/kernels/launch.cuh"
+#include "exec/cuda/kernels/rows.cuh"
+
+/* All blocks of a sum are to run at once on a large device (132 multiprocessors), or the last ones
+ * would have it to themselves; what their threads have fetched ahead, 4 to 8 MB, covers the latency
+ * of its memory.  Registers allow four blocks on a multiprocessor of one kind, two of the other. */
+constexpr int32_t SUM_BLOCKS = 512, BACKWARD_BLOCKS = 256;
+
+static_assert(SUM_BLOCKS <= (int32_t)KERNEL_PARTIALS, "partial sums have their place");
+
+/* ---- sums ---- */
+
+/* Add up what the rows of threads have, and write the block's slice of the partial sums; channels
+ * of threads that lie together lie together. */
+static __device__ void write_partial(int32_t channels, const float *sum, const float *product,
+                                     float *partial)
+{
+    __shared__ float pile[THREADS * 2 * WIDTH];
+    int32_t wide = (int32_t)blockDim.x, high = (int32_t)blockDim.y;
+    int32_t x = (int32_t)threadIdx.x, y = (int32_t)threadIdx.y;
+    int32_t tall = 2 * WIDTH * wide; /* numbers of one row of threads */
+#pragma unroll
+    for (int32_t i = 0; i < WIDTH; i++) {
+        pile[y * tall + i * wide + x] = sum[i];
+        pile[y * tall + (WIDTH + i) * wide + x] = product[i];
+    }
+    __syncthreads();
+    for (int32_t i = y * wide + x; i < tall; i += THREADS) {
+        int32_t which = i / (WIDTH * wide), channel = i % (WIDTH * wide);
+        const float *from = pile + (which * WIDTH + channel % WIDTH) * wide + channel / WIDTH;
+        float total = 0;
+        for (int32_t row = 0; row < high; row++)
+            total += from[row * tall];
+        channel += (int32_t)blockIdx.x * wide * WIDTH;
+        if (channel < channels)
+            partial[((int64_t)blockIdx.y * 2 + which) * channels + channel] = total;
+    }
+}
+
+/* Rows are taken from the last to the first: what was written last may still be in the cache. */
+template <typename T>
+__global__ void __launch_bounds__(THREADS)
+    sums(int64_t rows, int32_t channels, const T *__restrict__ x, float *__restrict__ partial)
+{
+    constexpr int32_t AHEAD = 4;
+    int32_t channel = my_channel();
+    int64_t step = (int64_t)gridDim.y * blockDim.y;
+    int64_t row = rows - 1 - ((int64_t)blockIdx.y * blockDim.y + threadIdx.y);
+    float sum[WIDTH] = {}, square[WIDTH] = {};
+    for (; channel < channels && row >= 0; row -= AHEAD * step) {
+        octet<T> in[AHEAD];
+#pragma unroll
+        for (int32_t k = 0; k < AHEAD; k++)
+            in[k] = row - k * step >= 0 ? load<WIDTH>(x + (row - k * step) * channels + channel)
+                                        : octet<T>{};
+#pragma unroll
+        for (int32_t k = 0; k < AHEAD; k++)
+#pragma unroll
+            for (int32_t i = 0; i < WIDTH; i++) {
+                float value = widen(in[k].at[i]);
+                sum[i] += value;
+                square[i] += value * value;
+            }
+    }
+    write_partial(channels, sum, square, partial);
+}
+
+int32_t kernel_sums(cudaStream_t stream, enum dtype type, int64_t rows, int32_t channels,
+                    const void *x, float *partial)
+{
+    struct tiling tiling = tile(rows, channels, SUM_BLOCKS, 4);
+    with_type(type, [&](auto zero) {
+        using T = decltype(zero);
+        kernel_launch(stream, tiling.grid, tiling.block, sums<T>, rows, channels, (const T *)x,
+                      partial);
+    });
+    return (int32_t)tiling.grid.y;
+}
+
+/* What comes in from behind, cut by the ReLU's mask and rounded. */
+template <typename T>
+static __device__ inline octet<T> cut(const octet<T> &dy, const octet<T> &more, bool two,
+                                      uint32_t bits)
+{
+    octet<T> dz;
+#pragma unroll
+    for (int32_t i = 0; i < WIDTH; i++) {
+        float sum = two ? widen(dy.at[i]) + widen(more.at[i]) : widen(dy.at[i]);
+        dz.at[i] = narrow<T>(bits >> i & 1 ? sum : 0);
+    }
+    return dz;
+}
+
+/* Pointers of one pass of batch norm backward. */
+template <typename T> struct backward {
+    const T *dy, *more;
+    const uint8_t *mask;
+    const float *factors; /* in place of the mask */
+    const T *x;
+    T *dz;
+};
+
+/* A mask's words are little endian: WIDTH elements are a byte.  AGAIN: what the ReLU let pass is
+ * computed again, from x. */
+template <typename T, bool TWO, bool AGAIN>
+__global__ void __launch_bounds__(THREADS, 2)
+    backward_sums(int64_t rows, int32_t channels, struct backward<T> at,
+                  const float *__restrict__ statistics, float *__restrict__ partial)
+{
+    constexpr int32_t AHEAD = TWO ? 2 : 3;
+    int32_t channel = my_channel();
+    int64_t step = (int64_t)gridDim.y * blockDim.y;
+    int64_t row = rows - 1 - ((int64_t)blockIdx.y * blockDim.y + threadIdx.y);
+    float sum[WIDTH] = {}, product[WIDTH] = {}, mean[WIDTH] = {};
+    struct line scale = {}, shift = {};
+#pragma unroll
+    for (int32_t i = 0; i < WIDTH; i++)
+        mean[i] = channel < channels ? statistics[channel + i] : 0;
+    if (AGAIN && channel < channels) {
+        scale = fetch(at.factors + channel, 0);
+        shift = fetch(at.factors + channels + channel, 0);
+    }
+    for (; channel < channels && row >= 0; row -= AHEAD * step) {
+        octet<T> dy[AHEAD], more[AHEAD], x[AHEAD];
+        uint32_t bits[AHEAD];
+#pragma unroll
+        for (int32_t k = 0; k < AHEAD; k++) {
+            int64_t i = (row - k * step) * channels + channel;
+            bool inside = row - k * step >= 0;
+            dy[k] = inside ? load<WIDTH>(at.dy + i) : octet<T>{};
+            more[k] = inside && TWO ? load<WIDTH>(at.more + i) : octet<T>{};
+            x[k] = inside ? load<WIDTH>(at.x + i) : octet<T>{};
+            bits[k] = !AGAIN && inside && at.mask ? at.mask[i / WIDTH] : 0xff;
+        }
+#pragma unroll
+        for (int32_t k = 0; k < AHEAD; k++) {
+            if (AGAIN)
+                bits[k] = let_pass(x[k], scale, shift);
+            octet<T> dz = cut(dy[k], more[k], TWO, bits[k]);
+            if (at.dz && row - k * step >= 0)
+                store(at.dz + (row - k * step) * channels + channel, dz);
+#pragma unroll
+            for (int32_t i = 0; i < WIDTH; i++) {
+                sum[i] += widen(dz.at[i]);
+                product[i] += widen(dz.at[i]) * (widen(x[k].at[i]) - mean[i]);
+            }
+        }
+    }
+#pragma unroll
+    for (int32_t i = 0; i < WIDTH; i++)
+        product[i] *= channel < channels ? statistics[channels + channel + i] : 0;
+    write_partial(channels, sum, product, partial);
+}
+
+int32_t kernel_backward_sums(cudaStream_t stream, enum dtype type, int64_t rows, int32_t channels,
+                             const void *dy, const void *more, struct kernel_cut cut, const void *x,
+                             const float *statistics, void *dz, float *partial)
+{
+    assert(!cut.factors || (!cut.mask && !more && !dz));
+    struct tiling tiling = tile(rows, channels, BACKWARD_BLOCKS, 2);
+    with_type(type, [&](auto zero) {
+        using T = decltype(zero);
+        struct backward<T> at = {
+            (const T *)dy, (const T *)more, (const uint8_t *)cut.mask, cut.factors, (const T *)x,
+                (T *)dz
+        };
+        auto *kernel = cut.factors ? backward_sums<T, false, true>
+                       : more      ? backward_sums<T, true, false>
+                                   : backward_sums<T, false, false>;
+        kernel_launch(stream, tiling.grid, tiling.block, kernel, rows, channels, at, statistics,
+                      partial);
+    });
+    return (int32_t)tiling.grid.y;
+}
+
+/* ---- from sums to factors ---- */
+
+constexpr int32_t LANES = 32; /* threads that add up one channel's partial sums */
+
+struct two {
+    double first, second;
+};
+
+/* Add up a channel's partial sums: right in threads with threadIdx.y 0. */
+static __device__ struct two add_partial(int32_t count, int32_t channels, const float *partial)
+{
+    __shared__ struct two pile[LANES][WIDTH];
+    int32_t channel = (int32_t)(blockIdx.x * WIDTH + threadIdx.x);
+    struct two sum = {0, 0};
+#pragma unroll 4
+    for (int32_t i = (int32_t)threadIdx.y; i < count; i += LANES) {
+        sum.first += (double)partial[(int64_t)2 * i * channels + channel];
+        sum.second += (double)partial[((int64_t)2 * i + 1) * channels + channel];
+    }
+    pile[threadIdx.y][threadIdx.x] = sum;
+    for (int32_t half = LANES / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if ((int32_t)threadIdx.y < half) {
+            pile[threadIdx.y][threadIdx.x].first += pile[threadIdx.y + half][threadIdx.x].first;
+            pile[threadIdx.y][threadIdx.x].second += pile[threadIdx.y + half][threadIdx.x].second;
+        }
+    }
+    return pile[threadIdx.y][threadIdx.x];
+}
+
+static dim3 channel_grid(int32_t channels)
+{
+    return dim3((unsigned)(channels / WIDTH));
+}
+
+static const unsigned channel_block[] = {WIDTH, LANES};
+
+static __global__ void statistics_kernel(int64_t rows, int32_t channels, double epsilon,
+                                         int32_t count, const float *partial,
+                                         const float *parameter, struct kernel_running running,
+                                         float *statistics, float *factors, __half *halves)
+{
+    struct two sum = add_partial(count, channels, partial);
+    if (threadIdx.y > 0)
+        return;
+    int32_t c = (int32_t)(blockIdx.x * WIDTH + threadIdx.x);
+    double mean = sum.first / (double)rows;
+    double variance = fmax(sum.second / (double)rows - mean * mean, 0.0);
+    double inverse = 1 / sqrt(variance + epsilon), scale = (double)parameter[c] * inverse;
+    statistics[c] = (float)mean;
+    statistics[channels + c] = (float)inverse;
+    if (halves) {
+        halves[c] = narrow<__half>((float)scale);
+        scale = (double)widen(halves[c]);
+    }
+    factors[c] = (float)scale;
+    factors[channels + c] = (float)((double)parameter[channels + c] - scale * mean);
+    if (halves) {
+        halves[channels + c] = narrow<__half>(factors[channels + c]);
+        factors[channels + c] = widen(halves[channels + c]);
+    }
+    if (!running.mean)
+        return;
+    double unbiased = rows > 1 ? variance * (double)rows / (double)(rows - 1) : variance;
+    running.mean[c] = running.keep * running.mean[c] + running.take * (float)mean;
+    running.variance[c] = running.keep * running.variance[c] + running.take * (float)unbiased;
+}
+
+void kernel_statistics(cudaStream_t stream, int64_t rows, int32_t channels, double epsilon,
+                       int32_t count, const float *partial, const float *parameter,
+                       struct kernel_running running, float *statistics, float *factors,
+                       void *halves)
+{
+    kernel_launch(stream, channel_grid(channels), dim3(channel_block[0], channel_block[1]),
+                  statistics_kernel, rows, channels, epsilon, count, partial, parameter, running,
+                  statistics, factors, (__half *)halves);
+}
+
+/* With n = (x - mean) / deviation: dx = w / deviation * (dz - mean(dz) - n * mean(dz * n)). */
+static __global__ void factors_kernel(int64_t rows, int32_t channels, int32_t count,
+                                      const float *partial, const float *parameter,
+                                      const float *statistics, float *gradient, float *factors)
+{
+    struct two sum = add_partial(count, channels, partial);
+    if (threadIdx.y > 0)
+        return;
+    int32_t c = (int32_t)(blockIdx.x * WIDTH + threadIdx.x);
+    double mean = (double)statistics[c], inverse = (double)statistics[channels + c];
+    double scale = (double)parameter[c] * inverse;
+    double slope = scale * inverse * sum.second / (double)rows;
+    gradient[c] = (float)sum.second;
+    gradient[channels + c] = (float)sum.first;
+    factors[c] = (float)scale;
+    factors[channels + c] = (float)-slope;
+    factors[2 * channels + c] = (float)(slope * mean - scale * sum.first / (double)rows);
+}
+
+void kernel_backward_factors(cudaStream_t stream, int64_t rows, int32_t channels, int32_t count,
+                             const float *partial, const float *parameter, const float *statistics,
+                             float *gradient, float *factors)
+{
+    kernel_launch(stream, channel_grid(channels), dim3(channel_block[0], channel_block[1]),
+                  factors_kernel, rows, channels, count, partial, parameter, statistics, gradient,
+                  factors);
+}
+
+static __global__ void sum_kernel(int32_t channels, int32_t count, const float *partial,
+                                  float *gradient)
+{
+    struct two sum = add_partial(count, channels, partial);
+    if (threadIdx.y == 0)
+        gradient[blockIdx.x * WIDTH + threadIdx.x] = (float)sum.first;
+}
+
+void kernel_bias_backward(cudaStream_t stream, enum dtype type, int64_t rows, int32_t channels,
+                          const void *dy, float *partial, float *gradient)
+{
+    int32_t count = kernel_sums(stream, type, rows, channels, dy, partial);
+    kernel_launch(stream, channel_grid(channels), dim3(channel_block[0], channel_block[1]),
+                  sum_kernel, channels, count, partial, gradient);
+}
+
+static __global__ void inference_kernel(int32_t channels, double epsilon, const float *parameter,
+                                        const float *mean, const float *variance, float *factors)
+{
+    int32_t c = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x);
+    if (c >= channels)
+        return;
+    double scale = (double)parameter[c] / sqrt((double)variance[c] + epsilon);
+    factors[c] = (float)scale;
+    factors[channels + c] = (float)((double)parameter[channels + c] - scale * (double)mean[c]);
+}
+
+void kernel_inference(cudaStream_t stream, int32_t channels, double epsilon, const float *parameter,
+                      const float *mean, const float *variance, float *factors)
+{
+    kernel_launch(stream, dim3((unsigned)divide_up(channels, THREADS)), dim3(THREADS),
+                  inference_kernel, channels, epsilon, parameter, mean, variance, factors);
+}

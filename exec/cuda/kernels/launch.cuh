@@ -1,0 +1,128 @@
+#pragma once
+
+/** @file
+ * What every file of kernels needs: launches, element types, and loads and stores of several
+ * elements at once.
+ *
+ * Compiled by nvcc for devices, and by a plain C++ compiler behind tests/cuda/emulate.hpp, which
+ * then has defined kernel_launch(), the built-in variables and what else CUDA adds to C++.
+ */
+
+#include <assert.h>
+#include <stdint.h>
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime_api.h>
+
+#include "core/schedule/model.h"
+#include "exec/cuda/kernels/kernels.h"
+
+#ifdef __CUDACC__
+/** Launch @kernel.  Arguments are converted to the kernel's parameters. */
+template <typename... Parameters, typename... Arguments>
+void kernel_launch(cudaStream_t stream, dim3 grid, dim3 block, void (*kernel)(Parameters...),
+                   Arguments... arguments)
+{
+    kernel<<<grid, block, 0, stream>>>(static_cast<Parameters>(arguments)...);
+}
+#endif
+
+/** Call @function with a 0 of the C++ type that @type is. */
+template <typename Function> void with_type(enum dtype type, Function &&function)
+{
+    if (type == DTYPE_FP16)
+        function(__half());
+    else if (type == DTYPE_BF16)
+        function(__nv_bfloat16());
+    else
+        function(float());
+}
+
+/** @count / @by, rounded up. */
+static inline __host__ __device__ int64_t divide_up(int64_t count, int64_t by)
+{
+    return (count + by - 1) / by;
+}
+
+/** N elements that lie together, on an address that lets them be moved with as few accesses of at
+ * most 16 bytes as there can be. */
+template <typename T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) some {
+    T at[N];
+};
+
+/** N elements from @from. */
+template <int N, typename T> __device__ inline some<T, N> load(const T *from)
+{
+    assert((uintptr_t)from % alignof(some<T, N>) == 0);
+    return *reinterpret_cast<const some<T, N> *>(from);
+}
+
+/** N elements to @to. */
+template <int N, typename T> __device__ inline void store(T *to, const some<T, N> &value)
+{
+    assert((uintptr_t)to % alignof(some<T, N>) == 0);
+    *reinterpret_cast<some<T, N> *>(to) = value;
+}
+
+/** The fp32 that an element stands for. */
+__device__ inline float widen(float x)
+{
+    return x;
+}
+
+/** See above. */
+__device__ inline float widen(__half x)
+{
+    return __half2float(x);
+}
+
+/** See above. */
+__device__ inline float widen(__nv_bfloat16 x)
+{
+    return __bfloat162float(x);
+}
+
+/** @x rounded to type T, to the nearest. */
+template <typename T> __device__ inline T narrow(float x);
+
+/** See above. */
+template <> __device__ inline float narrow<float>(float x)
+{
+    return x;
+}
+
+/** See above. */
+template <> __device__ inline __half narrow<__half>(float x)
+{
+    return __float2half_rn(x);
+}
+
+/** See above. */
+template <> __device__ inline __nv_bfloat16 narrow<__nv_bfloat16>(float x)
+{
+    return __float2bfloat16_rn(x);
+}
+
+/** @x, a number per thread of a warp, added up over it; every thread gets the same bits. */
+template <typename T> __device__ inline T warp_sum(T x)
+{
+    for (int distance = 16; distance > 0; distance /= 2)
+        x += __shfl_xor_sync(0xffffffffU, x, distance);
+    return x;
+}
+
+/** @x, a number per thread of a block of WARPS warps, added up over it: right in thread 0. */
+template <int WARPS> __device__ inline double block_sum(double x)
+{
+    __shared__ double pile[WARPS];
+    int32_t thread = (int32_t)threadIdx.x;
+    x = warp_sum(x);
+    if (thread % 32 == 0)
+        pile[thread / 32] = x;
+    __syncthreads();
+    for (int32_t warp = 1; thread == 0 && warp < WARPS; warp++)
+        x += pile[warp];
+    __syncthreads(); /* the pile may be used again */
+    return x;
+}

@@ -1,0 +1,75 @@
+#pragma once
+
+/** @file
+ * Activations as rows of channels, shared among threads.
+ *
+ * A thread owns WIDTH channels, which are 16 bytes in 16 bits, and goes through rows; its
+ * neighbours in x own the channels beside, so a warp moves 512 bytes that lie together.  Several
+ * rows are fetched before the first is used, which is what keeps the memory busy.
+ */
+
+#include <stdint.h>
+
+#include "exec/cuda/kernels/launch.cuh"
+
+/** Threads of a block. */
+constexpr int32_t THREADS = 256;
+
+/** Channels of a thread. */
+constexpr int32_t WIDTH = KERNEL_CHANNELS;
+
+/** The channels of one thread. */
+template <typename T> using octet = some<T, WIDTH>;
+
+/** Blocks that share rows and channels: across channels in x, across rows in y. */
+struct tiling {
+    dim3 grid, block;
+};
+
+/** Share @rows x @channels among about @blocks blocks, fewer where a thread would get less than
+ * @rows_per_thread. */
+static inline struct tiling tile(int64_t rows, int32_t channels, int32_t blocks,
+                                 int32_t rows_per_thread)
+{
+    int32_t groups = channels / WIDTH, wide = 1;
+    while (wide < 32 && wide < groups)
+        wide *= 2;
+    int64_t across = divide_up(groups, wide), high = THREADS / wide;
+    int64_t most = blocks / across > 1 ? blocks / across : 1;
+    int64_t down = divide_up(rows, high * rows_per_thread);
+    return {dim3((unsigned)across, (unsigned)(down < most ? down : most)),
+            dim3((unsigned)wide, (unsigned)high)};
+}
+
+/** Per-channel numbers, of the channels of one thread. */
+struct line {
+    float at[WIDTH];
+};
+
+/** WIDTH numbers from @from; NULL: @otherwise. */
+__device__ inline struct line fetch(const float *from, float otherwise)
+{
+    struct line line;
+#pragma unroll
+    for (int32_t i = 0; i < WIDTH; i++)
+        line.at[i] = from ? from[i] : otherwise;
+    return line;
+}
+
+/** Bit i: a ReLU lets element i of @x pass, times @scale and plus @shift. */
+template <typename T>
+__device__ inline uint32_t let_pass(const octet<T> &x, const struct line &scale,
+                                    const struct line &shift)
+{
+    uint32_t bits = 0;
+#pragma unroll
+    for (int32_t i = 0; i < WIDTH; i++)
+        bits |= (uint32_t)(widen(x.at[i]) * scale.at[i] + shift.at[i] > 0) << i;
+    return bits;
+}
+
+/** The first channel of this thread; it may be beyond the last. */
+__device__ inline int32_t my_channel()
+{
+    return (int32_t)(blockIdx.x * blockDim.x + threadIdx.x) * WIDTH;
+}

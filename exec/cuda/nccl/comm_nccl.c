@@ -1,0 +1,264 @@
+#include "exec/cuda/nccl/comm_nccl.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/base/base.h"
+#include "exec/cuda/nccl/comm_nccl_watch.h"
+#include "exec/cuda/runtime/gpu.h"
+#include "exec/cuda/runtime/stream_cuda.h"
+#include "exec/world/world.h"
+
+static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 19, 1), "ncclCommRegister()");
+
+struct comm_state {
+    int32_t size[AXIS_COUNT], place[AXIS_COUNT]; /* of the groups; this rank's in each */
+    ncclComm_t comm[AXIS_COUNT];  /* NULL: nobody else along this axis, or a rank beyond the grid */
+    ncclComm_t own[NCCL_WATCHED]; /* (owned) each once, the job's first */
+    int32_t owned;
+    void *handle[NCCL_WATCHED]; /* (owned) of the registered gradients */
+    bool registered;
+};
+
+/* ---- before it is opened ---- */
+
+static int refuse(enum algorithm algorithm, struct err *err)
+{
+    return err_add_code(err, 69,
+                        "NCCL cannot be told to exchange by algorithm %s: it has rings and double "
+                        "binary trees; use --set allreduce.algorithm=torus2d, nccl, ring or "
+                        "double-tree",
+                        algorithm_names[algorithm]);
+}
+
+/* What NCCL is to use for the collectives of all ranks: NULL leaves it free. */
+static int choose_algorithm(const struct schedule *schedule, const char **word, struct err *err)
+{
+    for (int32_t i = 0; i < schedule->step_count; i++) {
+        const struct step *step = &schedule->step[i];
+        if (step->kind != STEP_COLLECTIVE || step->collective.axis != AXIS_WORLD)
+            continue;
+        if (step->collective.algorithm == ALGORITHM_RING)
+            *word = "Ring";
+        else if (step->collective.algorithm == ALGORITHM_DOUBLE_TREE)
+            *word = "Tree";
+        else if (step->collective.algorithm != ALGORITHM_NCCL)
+            return refuse(step->collective.algorithm, err);
+    }
+    return 0;
+}
+
+/* For tests: ranks that share a GPU take it in turns. */
+static void let_ranks_share(void)
+{
+    struct exec_world self = world_self();
+    int count = 0;
+    char name[64];
+    if (cudaGetDeviceCount(&count) != cudaSuccess || self.local_ranks <= count ||
+        getenv("NCCL_HOSTID"))
+        return;
+    snprintf(name, sizeof(name), "foretrain-rank-%d", self.rank);
+    setenv("NCCL_HOSTID", name, 1);
+    if (self.rank == 0)
+        fprintf(stderr,
+                "foretrain-exec: %d ranks share the %d GPU%s of a machine: good for tests, slow\n",
+                self.local_ranks, count, count > 1 ? "s" : "");
+}
+
+/* NCCL reads its variables when its first communicator is made. */
+static int check(const struct schedule *schedule, struct err *err)
+{
+    struct grid grid = schedule->grid;
+    const char *word = NULL;
+    if (cuda_choose_device(err) || choose_algorithm(schedule, &word, err))
+        return -1;
+    if (grid_ranks(grid) == 1)
+        return 0;
+    if (word)
+        setenv("NCCL_ALGO", word, 0);
+    if (grid.columns > 1 && grid.rows > 1)
+        setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+    let_ranks_share();
+    return 0;
+}
+
+/* ---- communicators ---- */
+
+static ncclComm_t keep(struct comm_state *state, ncclComm_t comm)
+{
+    if (comm)
+        state->own[state->owned++] = comm;
+    return comm;
+}
+
+static ncclComm_t connect_job(struct exec_world self)
+{
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    ncclComm_t comm = NULL;
+    ncclUniqueId id = {0};
+    config.blocking = 0;
+    nccl_enter();
+    nccl_settle(self.rank == 0 ? ncclGetUniqueId(&id) : ncclSuccess, NULL, "ncclGetUniqueId");
+    world_broadcast(&id, sizeof(id), 0);
+    nccl_enter();
+    ncclResult_t result = ncclCommInitRankConfig(&comm, self.ranks, id, self.rank, &config);
+    nccl_settle(result, comm, "ncclCommInitRankConfig");
+    return comm;
+}
+
+/* The part of @parent's ranks with the same @color, or NULL without one. */
+static ncclComm_t split(ncclComm_t parent, int32_t color, int32_t key)
+{
+    ncclComm_t comm = NULL;
+    nccl_enter();
+    ncclResult_t result = ncclCommSplit(parent, color, key, &comm, NULL);
+    nccl_settle(result, parent, "ncclCommSplit");
+    if (!comm)
+        return NULL;
+    nccl_enter();
+    nccl_settle(ncclInProgress, comm, "ncclCommSplit");
+    return comm;
+}
+
+static void advise_on_rows(struct grid grid)
+{
+    struct exec_world self = world_self();
+    if (self.rank > 0 || grid.columns == 1 || self.local_ranks % grid.columns == 0)
+        return;
+    fprintf(stderr,
+            "foretrain-exec: rows of %d ranks span machines with %d: NVLink will not carry them; "
+            "choose allreduce.grid.columns so that it divides the GPUs of a machine\n",
+            grid.columns, self.local_ranks);
+}
+
+/* An axis with all ranks of the grid is the world's. */
+static ncclComm_t connect_axis(struct comm_state *state, struct grid grid, enum axis axis)
+{
+    struct exec_world self = world_self();
+    bool inside = self.rank < grid_ranks(grid);
+    if (axis == AXIS_WORLD && grid_ranks(grid) == self.ranks)
+        return state->own[0];
+    if (axis != AXIS_WORLD && grid_axis_size(grid, axis) == 1)
+        return NULL;
+    if (axis != AXIS_WORLD && grid_axis_size(grid, axis) == grid_ranks(grid))
+        return state->comm[AXIS_WORLD];
+    int32_t first = inside ? grid_axis_rank(grid, axis, self.rank, 0) : NCCL_SPLIT_NOCOLOR;
+    return keep(state, split(state->own[0], first, grid_axis_index(grid, axis, self.rank)));
+}
+
+static struct comm_state *open_nccl(struct grid grid)
+{
+    struct exec_world self = world_self();
+    struct comm_state *state = base_alloc(1, sizeof(*state));
+    advise_on_rows(grid);
+    keep(state, connect_job(self));
+    for (const enum axis *axis = (const enum axis[]){AXIS_WORLD, AXIS_ROW, AXIS_COLUMN, AXIS_COUNT};
+         *axis != AXIS_COUNT; axis++) {
+        state->size[*axis] = grid_axis_size(grid, *axis);
+        state->place[*axis] = grid_axis_index(grid, *axis, self.rank);
+        state->comm[*axis] = connect_axis(state, grid, *axis);
+    }
+    nccl_watch_start(state->own, state->owned);
+    return state;
+}
+
+static void release_gradients(struct comm_state *state)
+{
+    for (int32_t i = 0; state->registered && i < state->owned; i++) {
+        nccl_enter();
+        nccl_settle(ncclCommDeregister(state->own[i], state->handle[i]), state->own[i],
+                    "ncclCommDeregister");
+    }
+    state->registered = false;
+}
+
+static void attach(struct comm_state *state, void *data, int64_t bytes)
+{
+    release_gradients(state);
+    for (int32_t i = 0; data && i < state->owned; i++) {
+        nccl_enter();
+        nccl_settle(ncclCommRegister(state->own[i], data, (size_t)bytes, &state->handle[i]),
+                    state->own[i], "ncclCommRegister");
+    }
+    state->registered = data != NULL;
+}
+
+/* Nobody can be asked how the destruction of a communicator goes. */
+static void destroy(ncclComm_t comm)
+{
+    nccl_enter();
+    nccl_settle(ncclCommFinalize(comm), comm, "ncclCommFinalize");
+    nccl_enter();
+    ncclResult_t result = ncclCommDestroy(comm);
+    nccl_settle(result == ncclInProgress ? ncclSuccess : result, NULL, "ncclCommDestroy");
+}
+
+static void close_nccl(struct comm_state *state)
+{
+    if (!state)
+        return;
+    release_gradients(state);
+    nccl_watch_stop();
+    world_barrier();
+    for (int32_t i = state->owned - 1; i >= 0; i--)
+        destroy(state->own[i]);
+    free(state);
+}
+
+/* ---- collectives ---- */
+
+static const ncclDataType_t types[DTYPE_COUNT] = {
+    [DTYPE_FP32] = ncclFloat32, [DTYPE_FP16] = ncclFloat16, [DTYPE_BF16] = ncclBfloat16};
+
+static ncclResult_t run(const struct comm_state *state, cudaStream_t stream, enum axis axis,
+                        const struct collective *collective, enum dtype payload, char *data)
+{
+    ncclComm_t comm = state->comm[axis];
+    if (collective->op == COLLECTIVE_ALL_REDUCE)
+        return ncclAllReduce(data, data, (size_t)collective->elements, types[payload], ncclAvg,
+                             comm, stream);
+    assert(collective->elements % (state->size[axis] * comm_nccl_ops.alignment) == 0);
+    int64_t block = collective->elements / state->size[axis];
+    char *own = data + state->place[axis] * block * dtype_size(payload);
+    if (collective->op == COLLECTIVE_REDUCE_SCATTER)
+        return ncclReduceScatter(data, own, (size_t)block, types[payload], ncclAvg, comm, stream);
+    return ncclAllGather(own, data, (size_t)block, types[payload], comm, stream);
+}
+
+static void issue(struct comm_state *state, struct stream *stream, enum axis axis,
+                  const struct collective *collective, enum dtype payload, void *data)
+{
+    if (!state->comm[axis] || state->size[axis] == 1 || collective->elements == 0)
+        return;
+    cudaStream_t handle = cuda_stream_handle(stream);
+    nccl_note_place(handle);
+    nccl_enter();
+    nccl_settle(run(state, handle, axis, collective, payload, data), state->comm[axis],
+                collective_op_name(collective->op));
+}
+
+static void note(struct stream *stream, int64_t step, int32_t bucket)
+{
+    (void)stream;
+    nccl_note(step, bucket);
+}
+
+/* NCCL does not tell. */
+static int64_t messages(struct comm_state *state)
+{
+    (void)state;
+    return 0;
+}
+
+const struct comm_ops comm_nccl_ops = {.name = "nccl",
+                                       .averages = true,
+                                       .alignment = 64, /* 128 bytes of fp16 */
+                                       .in_payload = true,
+                                       .check = check,
+                                       .open = open_nccl,
+                                       .close = close_nccl,
+                                       .attach = attach,
+                                       .issue = issue,
+                                       .note = note,
+                                       .messages = messages};

@@ -1,0 +1,321 @@
+#include "exec/cuda/pictures/feed.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/base.h"
+#include "exec/cuda/kernels/kernels.h"
+#include "exec/cuda/pictures/jpeg.h"
+#include "exec/cuda/runtime/check.h"
+#include "exec/world/world.h"
+
+/* Arrays of one batch, in either memory. */
+struct arrays {
+    uint8_t *pixels; /* (batch) places */
+    struct crop *crop;
+    int32_t *label;
+    const uint8_t **picture; /* where each begins; on the device alone */
+};
+
+/* A batch on its way. */
+struct parcel {
+    struct arrays host, device;
+    cudaEvent_t ready;   /* the device has it */
+    cudaEvent_t cropped; /* the device is done with it */
+};
+
+struct feed {
+    struct device_source source;
+    int32_t batch, size;
+    int device;
+    size_t host_place, device_place; /* bytes of a picture */
+    char *memory, *pinned;           /* all parcels' */
+    struct parcel parcel[FEED_AHEAD];
+    cudaStream_t stream;
+    struct jpeg_gpu *jpeg;  /* NULL: the CPU decodes */
+    struct jpeg_file *file; /* (batch) of the batch at hand */
+    int32_t *place;         /* (batch) where they stand in it */
+    pthread_t thread;
+    bool started;
+
+    pthread_mutex_t lock; /* of all below */
+    pthread_cond_t changed;
+    int64_t filled, taken; /* batches, since the first */
+    bool stop;
+};
+
+/* ---- memory ---- */
+
+static size_t device_place(const struct device_source *source, int32_t size)
+{
+    return (size_t)(source->files ? crop_decoded(size) : crop_place(size));
+}
+
+/* Give out @count elements of @size bytes of what begins at @base; NULL: only count the bytes. */
+static void *take(char *base, size_t *used, int32_t count, size_t size)
+{
+    void *place = base ? base + *used : NULL;
+    *used += ((size_t)count * size + 255) / 256 * 256;
+    return place;
+}
+
+/* Bytes of a batch whose places have @place bytes. */
+static size_t lay_out(struct arrays *arrays, char *base, int32_t batch, size_t place)
+{
+    size_t used = 0;
+    arrays->pixels = take(base, &used, batch, place);
+    arrays->crop = take(base, &used, batch, sizeof(*arrays->crop));
+    arrays->label = take(base, &used, batch, sizeof(*arrays->label));
+    arrays->picture = take(base, &used, batch, sizeof(*arrays->picture));
+    return used;
+}
+
+size_t feed_memory(const struct device_source *source, int32_t batch, int32_t size)
+{
+    struct arrays none;
+    return FEED_AHEAD * lay_out(&none, NULL, batch, device_place(source, size));
+}
+
+/* Where pictures begin never changes. */
+static void upload_pictures(const struct feed *feed, const struct arrays *device)
+{
+    const uint8_t **picture = base_alloc(feed->batch, sizeof(*picture));
+    for (int32_t i = 0; i < feed->batch; i++)
+        picture[i] = device->pixels + (size_t)i * feed->device_place;
+    CUDA_CHECK(cudaMemcpyAsync(device->picture, picture, (size_t)feed->batch * sizeof(*picture),
+                               cudaMemcpyHostToDevice, feed->stream));
+    CUDA_CHECK(cudaStreamSynchronize(feed->stream));
+    free(picture);
+}
+
+static int allocate(struct feed *feed, struct err *err)
+{
+    struct arrays none;
+    size_t bytes = feed_memory(&feed->source, feed->batch, feed->size);
+    size_t pinned = lay_out(&none, NULL, feed->batch, feed->host_place);
+    if (cudaMalloc((void **)&feed->memory, bytes) != cudaSuccess) {
+        cudaGetLastError(); /* or the next launch would be blamed */
+        return err_add_code(err, 69,
+                            "%d batches of pictures take %.2f GB on the GPU, which are not free: "
+                            "use a smaller batch",
+                            FEED_AHEAD, 1e-9 * (double)bytes);
+    }
+    CUDA_CHECK(cudaMallocHost((void **)&feed->pinned, FEED_AHEAD * pinned));
+    for (size_t i = 0; i < FEED_AHEAD; i++) {
+        struct parcel *parcel = &feed->parcel[i];
+        lay_out(&parcel->device, feed->memory + i * (bytes / FEED_AHEAD), feed->batch,
+                feed->device_place);
+        lay_out(&parcel->host, feed->pinned + i * pinned, feed->batch, feed->host_place);
+        upload_pictures(feed, &parcel->device);
+    }
+    return 0;
+}
+
+/* ---- the thread ---- */
+
+static void decode_on_cpu(struct feed *feed, struct arrays *host, int32_t place)
+{
+    feed->source.decode(feed->source.context, place,
+                        host->pixels + (size_t)place * feed->host_place, &host->crop[place],
+                        &host->label[place]);
+    assert(host->crop[place].file == 0);
+}
+
+static void decode(struct feed *feed, struct parcel *parcel)
+{
+    struct arrays *host = &parcel->host;
+    int32_t files = 0;
+    for (int32_t i = 0; i < feed->batch; i++) {
+        const struct crop *crop = &host->crop[i];
+        if (!crop->file)
+            continue;
+        assert((size_t)3 * (size_t)crop->height * (size_t)crop->width <= feed->device_place);
+        feed->place[files] = i;
+        feed->file[files++] =
+            (struct jpeg_file){.data = host->pixels + (size_t)i * feed->host_place,
+                               .size = crop->file,
+                               .height = crop->height,
+                               .width = crop->width,
+                               .pixels = parcel->device.pixels + (size_t)i * feed->device_place};
+    }
+    if (files > 0 && feed->jpeg)
+        jpeg_gpu_decode(feed->jpeg, feed->stream, feed->file, files);
+    for (int32_t i = 0; i < files; i++)
+        if (!feed->file[i].decoded)
+            decode_on_cpu(feed, host, feed->place[i]);
+}
+
+static void copy(const struct feed *feed, void *to, const void *from, size_t size)
+{
+    CUDA_CHECK(cudaMemcpyAsync(to, from, size, cudaMemcpyHostToDevice, feed->stream));
+}
+
+/* Of each place only what is used: on average less than half of it. */
+static void copy_batch(const struct feed *feed, const struct parcel *parcel)
+{
+    const struct arrays *host = &parcel->host, *device = &parcel->device;
+    for (int32_t i = 0; i < feed->batch; i++) {
+        size_t used = (size_t)3 * (size_t)host->crop[i].height * (size_t)host->crop[i].width;
+        if (host->crop[i].file)
+            continue;
+        assert(used <= feed->host_place);
+        copy(feed, device->pixels + (size_t)i * feed->device_place,
+             host->pixels + (size_t)i * feed->host_place, used);
+    }
+    copy(feed, device->crop, host->crop, (size_t)feed->batch * sizeof(*host->crop));
+    copy(feed, device->label, host->label, (size_t)feed->batch * sizeof(*host->label));
+}
+
+static void fill(struct feed *feed, struct parcel *parcel)
+{
+    CUDA_CHECK(cudaEventSynchronize(parcel->ready)); /* then its pinned memory is free */
+    feed->source.next_pictures(feed->source.context, parcel->host.pixels, parcel->host.crop,
+                               parcel->host.label);
+    CUDA_CHECK(cudaStreamWaitEvent(feed->stream, parcel->cropped, 0));
+    decode(feed, parcel);
+    copy_batch(feed, parcel);
+    CUDA_CHECK(cudaEventRecord(parcel->ready, feed->stream));
+}
+
+/* Wait until there is a batch to be asked for.  False when there will be none. */
+static bool wait_for_room(struct feed *feed)
+{
+    while (!feed->stop && feed->filled - feed->taken == FEED_AHEAD)
+        pthread_cond_wait(&feed->changed, &feed->lock);
+    return !feed->stop;
+}
+
+static void *work(void *argument)
+{
+    struct feed *feed = argument;
+    CUDA_CHECK(cudaSetDevice(feed->device));
+    pthread_mutex_lock(&feed->lock);
+    while (wait_for_room(feed)) {
+        struct parcel *parcel = &feed->parcel[feed->filled % FEED_AHEAD];
+        pthread_mutex_unlock(&feed->lock);
+        fill(feed, parcel);
+        pthread_mutex_lock(&feed->lock);
+        feed->filled++;
+        pthread_cond_signal(&feed->changed);
+    }
+    pthread_mutex_unlock(&feed->lock);
+    return NULL;
+}
+
+/* ---- opening and closing ---- */
+
+static void open_jpeg(struct feed *feed)
+{
+    struct err why = {0};
+    feed->file = base_alloc(feed->batch, sizeof(*feed->file));
+    feed->place = base_alloc(feed->batch, sizeof(*feed->place));
+    if (!feed->source.files)
+        return;
+    feed->jpeg = jpeg_gpu_open(feed->batch, &why);
+    if (!feed->jpeg && world_self().local_rank == 0)
+        fprintf(stderr,
+                "warning: %.*s; JPEG files are decoded by one thread of the CPU, which is slower "
+                "than training.dataset.decode=cpu\n",
+                (int)strcspn(why.text, "\n"), why.text);
+    err_release(&why);
+}
+
+static int start(struct feed *feed, struct err *err)
+{
+    int status = pthread_create(&feed->thread, NULL, work, feed);
+    feed->started = status == 0;
+    return status ? err_add_code(err, 69, "the thread that feeds the GPU does not start: %s",
+                                 strerror(status))
+                  : 0;
+}
+
+int feed_open(struct feed **out, const struct device_source *source, int32_t batch, int32_t size,
+              struct err *err)
+{
+    struct feed *feed = base_alloc(1, sizeof(*feed));
+    *feed = (struct feed){.source = *source,
+                          .batch = batch,
+                          .size = size,
+                          .host_place = (size_t)crop_place(size),
+                          .device_place = device_place(source, size)};
+    pthread_mutex_init(&feed->lock, NULL);
+    pthread_cond_init(&feed->changed, NULL);
+    CUDA_CHECK(cudaGetDevice(&feed->device));
+    CUDA_CHECK(cudaStreamCreateWithFlags(&feed->stream, cudaStreamNonBlocking));
+    unsigned flags = cudaEventBlockingSync | cudaEventDisableTiming;
+    for (size_t i = 0; i < FEED_AHEAD; i++) {
+        CUDA_CHECK(cudaEventCreateWithFlags(&feed->parcel[i].ready, flags));
+        CUDA_CHECK(cudaEventCreateWithFlags(&feed->parcel[i].cropped, flags));
+    }
+    open_jpeg(feed);
+    if (allocate(feed, err) || start(feed, err)) {
+        feed_close(feed);
+        return -1;
+    }
+    *out = feed;
+    return 0;
+}
+
+static void stop(struct feed *feed)
+{
+    pthread_mutex_lock(&feed->lock);
+    feed->stop = true;
+    pthread_cond_signal(&feed->changed);
+    pthread_mutex_unlock(&feed->lock);
+    pthread_join(feed->thread, NULL);
+}
+
+void feed_close(struct feed *feed)
+{
+    if (!feed)
+        return;
+    if (feed->started)
+        stop(feed);
+    CUDA_CHECK(cudaStreamSynchronize(feed->stream));
+    jpeg_gpu_close(feed->jpeg);
+    for (size_t i = 0; i < FEED_AHEAD; i++) {
+        CUDA_CHECK(cudaEventDestroy(feed->parcel[i].ready));
+        CUDA_CHECK(cudaEventDestroy(feed->parcel[i].cropped));
+    }
+    CUDA_CHECK(cudaStreamDestroy(feed->stream));
+    CUDA_CHECK(cudaFreeHost(feed->pinned));
+    CUDA_CHECK(cudaFree(feed->memory));
+    pthread_cond_destroy(&feed->changed);
+    pthread_mutex_destroy(&feed->lock);
+    free(feed->file);
+    free(feed->place);
+    free(feed);
+}
+
+/* ---- batches ---- */
+
+static struct parcel *wait_for_batch(struct feed *feed)
+{
+    pthread_mutex_lock(&feed->lock);
+    while (feed->filled == feed->taken)
+        pthread_cond_wait(&feed->changed, &feed->lock);
+    struct parcel *parcel = &feed->parcel[feed->taken % FEED_AHEAD];
+    pthread_mutex_unlock(&feed->lock);
+    return parcel;
+}
+
+void feed_crop(struct feed *feed, cudaStream_t stream, enum dtype type, int32_t to, void *images,
+               int32_t *label)
+{
+    const struct parcel *parcel = wait_for_batch(feed);
+    const struct arrays *device = &parcel->device;
+    CUDA_CHECK(cudaStreamWaitEvent(stream, parcel->ready, 0));
+    kernel_augment(stream, type, feed->batch, feed->size, to, device->picture, device->crop,
+                   &feed->source.tint, images);
+    CUDA_CHECK(cudaMemcpyAsync(label, device->label, (size_t)feed->batch * sizeof(*label),
+                               cudaMemcpyDeviceToDevice, stream));
+    CUDA_CHECK(cudaEventRecord(parcel->cropped, stream));
+    pthread_mutex_lock(&feed->lock);
+    feed->taken++;
+    pthread_cond_signal(&feed->changed);
+    pthread_mutex_unlock(&feed->lock);
+}

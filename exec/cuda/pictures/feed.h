@@ -1,0 +1,50 @@
+#pragma once
+
+/** @file
+ * Pictures in the device's memory, ahead of the iterations that train on them.
+ *
+ * A thread asks the source for one batch after the other, into pinned memory, copies it on a stream
+ * of its own, and decodes what is left as JPEG files (exec/cuda/pictures/jpeg.h).  FEED_AHEAD
+ * batches are held; a batch that an iteration has cropped is free again.  Everything is in order:
+ * the n-th feed_crop() crops the source's n-th batch.
+ *
+ * Who issues an iteration waits for its batch in feed_crop(), on the CPU.  A host function on the
+ * stream must not wait for it instead: the thread's copies may stand behind that stream in one of
+ * the GPU's queues, and neither would go on (CUDA: a host function may not wait for work that is
+ * not mandated to run earlier).
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cuda_runtime_api.h>
+
+#include "core/base/err.h"
+#include "core/schedule/model.h"
+#include "exec/step/device.h"
+
+enum { FEED_AHEAD = PICTURE_AHEAD };
+
+/** Batches under way. */
+struct feed;
+
+/** Start the thread, on the current device, for batches of @batch images of @size x @size from
+ * @source, whose next_pictures() is not NULL; it asks from now on.
+ * @return 0, or -1 (exit code 69): too little memory, a thread that does not start.  Where the
+ * source has files and nvJPEG is missing, one line on stderr says so and the CPU decodes, on that
+ * one thread. */
+int feed_open(struct feed **feed, const struct device_source *source, int32_t batch, int32_t size,
+              struct err *err);
+
+/** Memory that feed_open() takes of the device, without what nvJPEG takes itself [bytes]. */
+size_t feed_memory(const struct device_source *source, int32_t batch, int32_t size);
+
+/** Wait for the next batch; then issue on @stream: copy its labels to @label (batch, device
+ * memory), crop it into @images (batch, size, size, @to) of @type, and let the thread have its
+ * place again.  One thread at a time. */
+void feed_crop(struct feed *feed, cudaStream_t stream, enum dtype type, int32_t to, void *images,
+               int32_t *label);
+
+/** Stop the thread, once the source has given what it was asked for, and release; accepts NULL.
+ * Nothing of it may be running. */
+void feed_close(struct feed *feed);

@@ -1,0 +1,22 @@
+#include "exec/cuda/runtime/check.h"
+
+#include <stdio.h>
+
+#include "exec/world/world.h"
+
+void cuda_check(cudaError_t error, const char *call, const char *file, int line)
+{
+    if (error == cudaSuccess)
+        return;
+    int device = -1;
+    cudaGetDevice(&device);
+    fprintf(stderr, "foretrain-exec: rank %d, GPU %d: CUDA: %s (%s): %s, %s:%d\n",
+            world_self().rank, device, cudaGetErrorString(error), cudaGetErrorName(error), call,
+            file, line);
+    world_abort(70);
+}
+
+void cuda_check_launches(const char *what)
+{
+    cuda_check(cudaGetLastError(), what, "kernels", 0);
+}

@@ -1,0 +1,40 @@
+#pragma once
+
+/** @file
+ * Streams and events of a GPU: those of CUDA, which exec/step/device.h took its meaning from.
+ *
+ * The calling thread has chosen the GPU (exec/cuda/runtime/gpu.h).  Streams do not wait for stream
+ * 0.
+ */
+
+#include <cuda_runtime_api.h>
+
+#include "exec/step/device.h"
+
+/** See device_ops. */
+struct stream *cuda_stream_new(void);
+
+/** Finish its work and release. */
+void cuda_stream_free(struct stream *stream);
+
+/** CUDA's own; valid until cuda_stream_free(). */
+cudaStream_t cuda_stream_handle(const struct stream *stream);
+
+/** See device_ops. */
+struct event *cuda_event_new(void);
+
+/** Release. */
+void cuda_event_free(struct event *event);
+
+/** See device_ops. */
+void cuda_stream_record(struct stream *stream, struct event *event);
+
+/** See device_ops. */
+void cuda_stream_wait(struct stream *stream, struct event *event);
+
+/** Block until the latest record has happened; the thread sleeps. */
+void cuda_event_synchronize(struct event *event);
+
+/** Seconds between two events, to a few microseconds; also after hours where @from is asked for now
+ * and then, although CUDA answers in fp32 milliseconds.  Not while the thread captures. */
+double cuda_event_seconds(struct event *from, struct event *to);

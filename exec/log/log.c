@@ -1,0 +1,278 @@
+#include "exec/log/log.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/base/json.h"
+#include "exec/file.h"
+#include "exec/log/log_line.h"
+#include "exec/log/log_rows.h"
+#include "exec/log/mllog.h"
+#include "exec/tensorboard.h"
+
+/* What a line of steps.csv says. */
+struct step_record {
+    struct log_step step;
+    double unix_s, images_per_s;
+};
+
+/* What a line of evaluations.csv says. */
+struct evaluation_record {
+    struct log_evaluation evaluation;
+    double unix_s;
+};
+
+struct log {
+    bool files; /* false: only the line */
+    const struct plan *plan;
+    int64_t total_steps;
+    double epoch; /* of the last step */
+    struct log_file csv, jsonl, evaluations, events;
+    struct mllog mllog;
+    struct log_line line;
+    struct text text; /* of a line being made */
+    double flushed_s;
+};
+
+#define IN_STEP(member)       offsetof(struct step_record, member)
+#define IN_EVALUATION(member) offsetof(struct evaluation_record, member)
+
+static const struct log_row step_rows[] = {
+    {"step", LOG_INTEGER, IN_STEP(step.step)},
+    {"unix_s", LOG_TIME, IN_STEP(unix_s)},
+    {"epoch", LOG_REAL, IN_STEP(step.epoch)},
+    {"global_batch", LOG_INTEGER, IN_STEP(step.global_batch)},
+    {"loss", LOG_REAL, IN_STEP(step.loss)},
+    {"learning_rate", LOG_REAL, IN_STEP(step.learning_rate)},
+    {"weight_decay", LOG_REAL, IN_STEP(step.weight_decay)},
+    {"loss_scale", LOG_REAL, IN_STEP(step.loss_scale)},
+    {"gradient_norm", LOG_REAL, IN_STEP(step.gradient_norm)},
+    {"skipped", LOG_BOOLEAN, IN_STEP(step.skipped)},
+    {"seconds", LOG_REAL, IN_STEP(step.seconds)},
+    {"input_wait_s", LOG_REAL, IN_STEP(step.input_wait_s)},
+    {"exposed_comm_s", LOG_REAL, IN_STEP(step.exposed_comm_s)},
+    {"images_per_s", LOG_REAL, IN_STEP(images_per_s)},
+    {NULL, LOG_REAL, 0},
+};
+
+static const struct log_row evaluation_rows[] = {
+    {"step", LOG_INTEGER, IN_EVALUATION(evaluation.step)},
+    {"unix_s", LOG_TIME, IN_EVALUATION(unix_s)},
+    {"epoch", LOG_REAL, IN_EVALUATION(evaluation.epoch)},
+    {"loss", LOG_REAL, IN_EVALUATION(evaluation.loss)},
+    {"top1", LOG_REAL, IN_EVALUATION(evaluation.top1)},
+    {"top5", LOG_REAL, IN_EVALUATION(evaluation.top5)},
+    {"images", LOG_INTEGER, IN_EVALUATION(evaluation.images)},
+    {"seconds", LOG_REAL, IN_EVALUATION(evaluation.seconds)},
+    {NULL, LOG_REAL, 0},
+};
+
+static double clock_s(clockid_t id)
+{
+    struct timespec now;
+    clock_gettime(id, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* Where the run stands after @step steps. */
+static double epoch_of(const struct plan *plan, int64_t step)
+{
+    double epoch = 0;
+    for (int32_t i = 0; i < plan->phase_count && step > 0; i++) {
+        const struct phase *phase = &plan->phase[i];
+        int64_t part = step < phase->steps ? step : phase->steps;
+        epoch += phase->epochs * (double)part / (double)phase->steps;
+        step -= part;
+    }
+    return epoch;
+}
+
+static void close_files(struct log *log, const char *status, struct err *err)
+{
+    log_file_close(&log->csv, err);
+    log_file_close(&log->evaluations, err);
+    log_file_close(&log->jsonl, err);
+    log_file_close(&log->events, err);
+    if (log->mllog.file.path)
+        mllog_close(&log->mllog, log->epoch, status, err);
+}
+
+static int open_files(struct log *log, const char *directory, const struct scenario *scenario,
+                      int32_t ranks, struct err *err)
+{
+    return file_make_directory(directory, err) ||
+                   log_file_open(&log->csv, directory, "steps.csv", err) ||
+                   log_file_open(&log->evaluations, directory, "evaluations.csv", err) ||
+                   log_file_open(&log->jsonl, directory, "steps.jsonl", err) ||
+                   mllog_open(&log->mllog, directory, scenario, log->plan, ranks, err) ||
+                   tensorboard_open(&log->events, directory, err)
+               ? -1
+               : 0;
+}
+
+int log_open(struct log **log, const char *directory, bool progress,
+             const struct scenario *scenario, const struct plan *plan, int64_t total_steps,
+             int32_t ranks, struct err *err)
+{
+    struct log *opened = base_alloc(1, sizeof(*opened));
+    opened->plan = plan;
+    opened->total_steps = total_steps;
+    opened->files = directory != NULL;
+    opened->line = log_line_new(progress, plan, total_steps);
+    if (directory && open_files(opened, directory, scenario, ranks, err)) {
+        close_files(opened, "aborted", &(struct err){0});
+        free(opened);
+        return -1;
+    }
+    *log = opened;
+    return 0;
+}
+
+static bool csv_is_lost(const char *line, int64_t step)
+{
+    char *end;
+    int64_t found = strtoll(line, &end, 10);
+    return end != line && found > step; /* the header has no number */
+}
+
+static bool json_is_lost(const char *line, int64_t step)
+{
+    static const char key[] = "\"step\": ";
+    const char *place = strstr(line, key);
+    return place && csv_is_lost(place + strlen(key), step);
+}
+
+static void start_rows(struct log *log, struct log_file *file, const struct log_row *rows,
+                       int64_t step)
+{
+    if (step == 0)
+        log_file_restart(file);
+    else
+        log_file_cut(file, rows ? csv_is_lost : json_is_lost, step);
+    if (rows && log_file_is_empty(file)) {
+        log_rows_header(&log->text, rows);
+        log_file_take(file, &log->text);
+    }
+}
+
+static void flush(struct log *log)
+{
+    log_file_flush(&log->csv);
+    log_file_flush(&log->evaluations);
+    log_file_flush(&log->jsonl);
+    log_file_flush(&log->events);
+    log_file_flush(&log->mllog.file);
+    log->flushed_s = clock_s(CLOCK_MONOTONIC);
+}
+
+void log_start(struct log *log, int64_t step)
+{
+    log->epoch = epoch_of(log->plan, step);
+    log->line.first_step = log->line.last.step = step;
+    if (!log->files)
+        return;
+    start_rows(log, &log->csv, step_rows, step);
+    start_rows(log, &log->evaluations, evaluation_rows, step);
+    start_rows(log, &log->jsonl, NULL, step);
+    tensorboard_start(&log->events, clock_s(CLOCK_REALTIME), step + 1);
+    mllog_start(&log->mllog, step, log->epoch);
+    flush(log);
+}
+
+static void put_step_scalars(struct log *log, const struct step_record *record)
+{
+    const struct log_step *step = &record->step;
+    const struct tensorboard_scalar scalar[] = {
+        {"train/loss", (float)step->loss},
+        {"train/learning_rate", (float)step->learning_rate},
+        {"train/weight_decay", (float)step->weight_decay},
+        {"train/loss_scale", (float)step->loss_scale},
+        {"train/gradient_norm", (float)step->gradient_norm},
+        {"train/epoch", (float)step->epoch},
+        {"pace/images_per_s", (float)record->images_per_s},
+        {"pace/step_s", (float)step->seconds},
+        {"pace/input_wait_s", (float)step->input_wait_s},
+        {"pace/exposed_comm_s", (float)step->exposed_comm_s},
+    };
+    tensorboard_put(&log->events, record->unix_s, step->step, scalar,
+                    sizeof(scalar) / sizeof(*scalar));
+}
+
+void log_step(struct log *log, const struct log_step *step)
+{
+    double now_s = clock_s(CLOCK_MONOTONIC);
+    log->epoch = step->epoch;
+    log_line_step(&log->line, step, now_s);
+    if (!log->files)
+        return;
+    struct step_record record = {
+        .step = *step,
+        .unix_s = clock_s(CLOCK_REALTIME),
+        .images_per_s = step->seconds > 0 ? (double)step->global_batch / step->seconds : NAN};
+    log_rows_csv(&log->text, step_rows, &record);
+    log_file_take(&log->csv, &log->text);
+    log_rows_json(&log->text, step_rows, &record, "step");
+    log_file_take(&log->jsonl, &log->text);
+    put_step_scalars(log, &record);
+    mllog_batch(&log->mllog, step->global_batch);
+    if (now_s + step->seconds - log->flushed_s >= 1) /* the next step may come too late */
+        flush(log);
+}
+
+void log_evaluation(struct log *log, const struct log_evaluation *evaluation)
+{
+    struct evaluation_record record = {.evaluation = *evaluation,
+                                       .unix_s = clock_s(CLOCK_REALTIME)};
+    log->line.top1 = evaluation->top1;
+    log_line_say(&log->line,
+                 "evaluation at epoch %.2f: top-1 %.2f %%, top-5 %.2f %%, loss %.4f (%" PRId64
+                 " images in %.1f s)",
+                 evaluation->epoch, 100 * evaluation->top1, 100 * evaluation->top5,
+                 evaluation->loss, evaluation->images, evaluation->seconds);
+    if (!log->files)
+        return;
+    const struct tensorboard_scalar scalar[] = {
+        {"evaluation/top1", (float)evaluation->top1},
+        {"evaluation/top5", (float)evaluation->top5},
+        {"evaluation/loss", (float)evaluation->loss},
+    };
+    log_rows_csv(&log->text, evaluation_rows, &record);
+    log_file_take(&log->evaluations, &log->text);
+    log_rows_json(&log->text, evaluation_rows, &record, "evaluation");
+    log_file_take(&log->jsonl, &log->text);
+    tensorboard_put(&log->events, record.unix_s, evaluation->step, scalar,
+                    sizeof(scalar) / sizeof(*scalar));
+    mllog_evaluation(&log->mllog, evaluation->epoch, evaluation->top1, evaluation->seconds,
+                     evaluation->step < log->total_steps);
+    flush(log);
+}
+
+void log_checkpoint(struct log *log, int64_t step, const char *path)
+{
+    log_line_say(&log->line, "checkpoint %s", path);
+    if (!log->files)
+        return;
+    struct json *line = json_new_object();
+    json_put_text(line, "event", "checkpoint");
+    json_put_integer(line, "step", step);
+    json_put_text(line, "path", path);
+    json_print_line(&log->text, line, 9);
+    text_append(&log->text, "\n", 1);
+    log_file_take(&log->jsonl, &log->text);
+    json_free(line);
+    flush(log);
+}
+
+int log_close(struct log *log, const char *status, struct err *err)
+{
+    int32_t before = err->count;
+    log_line_close(&log->line);
+    if (log->files)
+        close_files(log, status, err);
+    text_release(&log->text);
+    free(log);
+    return err->count > before ? -1 : 0;
+}

@@ -1,0 +1,241 @@
+#include "exec/measure/measure.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/base.h"
+#include "exec/step/layout.h"
+#include "exec/step/walk.h"
+#include "exec/world/world.h"
+
+enum { WARM_UP = 2 };
+
+/* One measurement while it runs. */
+struct measuring {
+    const struct measure_job *job;
+    struct device_state *device;
+    struct walker *walker;
+    float *image;  /* (batch, height, width, channels) noise */
+    double *busy;  /* (steps, iterations) */
+    double *whole; /* (iterations) sum of them */
+    double *wall;  /* (iterations) */
+    double *input; /* (iterations) */
+    int64_t pixels;
+};
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The @share quantile of @value (@count), which is sorted on the way. */
+static double quantile(double *value, int32_t count, double share)
+{
+    qsort(value, (size_t)count, sizeof(*value), compare);
+    double at = share * (count - 1);
+    int32_t below = (int32_t)at;
+    if (below + 1 >= count)
+        return value[count - 1];
+    return value[below] + (at - below) * (value[below + 1] - value[below]);
+}
+
+static double spread(double *value, int32_t count)
+{
+    double middle = quantile(value, count, 0.5);
+    return middle > 0 ? (quantile(value, count, 0.75) - quantile(value, count, 0.25)) / middle : 0;
+}
+
+/* --- running --- */
+
+static void next_batch(void *context, float *images, int32_t *label)
+{
+    const struct measuring *m = context;
+    memcpy(images, m->image, (size_t)m->pixels * sizeof(*images));
+    for (int32_t i = 0; i < m->job->batch; i++)
+        label[i] = i % m->job->model->classes;
+}
+
+static void write_weights(const struct measuring *m)
+{
+    struct layout layout = layout_build(m->job->model);
+    struct weights weights = {
+        .parameter = base_alloc(layout.parameters, sizeof(float)),
+        .momentum = base_alloc(layout.parameters, sizeof(float)),
+        .statistics = base_alloc(layout.statistic_count, sizeof(float)),
+    };
+    layout_initialise(&layout, 1, false, weights.parameter, weights.statistics);
+    m->job->device_ops->write(m->device, &weights);
+    free(weights.parameter);
+    free(weights.momentum);
+    free(weights.statistics);
+    layout_release(&layout);
+}
+
+static int open_device(struct measuring *m, struct err *err)
+{
+    const struct measure_job *job = m->job;
+    struct device_job device_job = {
+        .model = job->model,
+        .scenario = job->scenario,
+        .source = {next_batch, m},
+        .batch = job->batch,
+        .micro_batches = 1,
+        .slots = walk_depth(job->schedule),
+        .ranks = 1,
+        .threads = job->threads,
+    };
+    m->pixels = job->batch * shape_elements(job->model->layer[0].in);
+    m->image = base_alloc(m->pixels, sizeof(*m->image));
+    for (int64_t i = 0; i < m->pixels; i++)
+        m->image[i] = (float)base_normal(1, 0, (uint64_t)i, 0);
+    return job->device_ops->open(&m->device, &device_job, err);
+}
+
+static void issue(const struct measuring *m, int32_t iteration)
+{
+    struct update update = {.learning_rate = 1e-4, .weight_decay = 1e-4, .loss_scale = 1};
+    m->job->device_ops->prepare(m->device, iteration, &update);
+    walker_issue(m->walker, iteration, iteration + 1);
+}
+
+static void note(struct measuring *m, int32_t iteration)
+{
+    const struct schedule *schedule = m->job->schedule;
+    int32_t at = iteration - WARM_UP, count = m->job->iterations;
+    struct trace trace = {0};
+    walker_finish(m->walker, iteration, at >= 0 ? &trace : NULL);
+    for (int32_t id = 0; at >= 0 && id < schedule->step_count; id++) {
+        if (schedule->step[id].lane != LANE_COMPUTE)
+            continue;
+        struct walk_step step = walker_step(m->walker, iteration, id);
+        m->busy[id * count + at] = step.busy;
+        m->whole[at] += step.busy;
+        m->wall[at] += step.seconds;
+    }
+    for (int64_t i = 0; i < trace.span_count; i++)
+        if (schedule->step[trace.span[i].step].kind == STEP_INPUT)
+            m->input[at] = trace.span[i].end - trace.span[i].begin;
+    trace_release(&trace);
+}
+
+/* As in training, the next iteration is always there when one ends. */
+static void walk(struct measuring *m)
+{
+    const struct measure_job *job = m->job;
+    int32_t all = WARM_UP + job->iterations;
+    struct walk walk = {.schedule = job->schedule,
+                        .device_ops = job->device_ops,
+                        .device = m->device,
+                        .single = INT32_MAX};
+    m->walker = walker_new(&walk);
+    world_barrier();
+    issue(m, 0);
+    for (int32_t i = 0; i < all; i++) {
+        if (i + 1 < all)
+            issue(m, i + 1);
+        note(m, i);
+    }
+    walker_free(m->walker);
+}
+
+/* --- summing up --- */
+
+static double mean_over_ranks(double value)
+{
+    world_sum(&value, 1);
+    return value / world_self().ranks;
+}
+
+static double worst_over_ranks(double value)
+{
+    int64_t parts = (int64_t)(1e9 * value);
+    world_max(&parts, 1);
+    return 1e-9 * (double)parts;
+}
+
+/* The median of a step's times in the iterations that took no longer than @limit. */
+static double quicker_half(const struct measuring *m, const double *whole, const double *time,
+                           double limit)
+{
+    int32_t count = 0;
+    double *value = base_alloc(m->job->iterations, sizeof(*value));
+    for (int32_t i = 0; i < m->job->iterations; i++)
+        if (whole[i] <= limit)
+            value[count++] = time[i];
+    double middle = quantile(value, count, 0.5);
+    free(value);
+    return middle;
+}
+
+static void sum_up(struct measuring *m, struct measure_result *result)
+{
+    int32_t count = m->job->iterations;
+    const struct schedule *schedule = m->job->schedule;
+    double *sorted = base_alloc(count, sizeof(*sorted)), busy = 0, wall = 0;
+    memcpy(sorted, m->whole, (size_t)count * sizeof(*sorted));
+    double limit = quantile(sorted, count, 0.5);
+    result->step = base_alloc(schedule->step_count, sizeof(*result->step));
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        if (schedule->step[id].lane != LANE_COMPUTE)
+            continue;
+        struct measure_step *step = &result->step[id];
+        step->time_s = quicker_half(m, m->whole, m->busy + id * count, limit);
+        step->spread = spread(m->busy + id * count, count);
+        result->time_s += step->time_s;
+    }
+    for (int32_t i = 0; i < count; i++) {
+        busy += m->whole[i];
+        wall += m->wall[i];
+    }
+    result->time_s = mean_over_ranks(result->time_s);
+    result->wall_s = mean_over_ranks(quantile(m->wall, count, 0.5));
+    result->spread = worst_over_ranks(spread(sorted, count));
+    result->waited = worst_over_ranks(wall > busy ? 1 - busy / wall : 0);
+    result->input_s = quantile(m->input, count, 0.5);
+    free(sorted);
+}
+
+int measure_run(const struct measure_job *job, struct measure_result *result, struct err *err)
+{
+    struct measuring m = {.job = job};
+    int64_t steps = job->schedule->step_count;
+    int64_t failed = open_device(&m, err) != 0;
+    world_max(&failed, 1);
+    failed = failed || err->count;
+    if (!failed) {
+        m.busy = base_alloc(steps * job->iterations, sizeof(*m.busy));
+        m.whole = base_alloc(job->iterations, sizeof(*m.whole));
+        m.wall = base_alloc(job->iterations, sizeof(*m.wall));
+        m.input = base_alloc(job->iterations, sizeof(*m.input));
+        write_weights(&m);
+        walk(&m);
+        sum_up(&m, result);
+    }
+    job->device_ops->close(m.device);
+    free(m.image);
+    free(m.busy);
+    free(m.whole);
+    free(m.wall);
+    free(m.input);
+    return failed ? -1 : 0;
+}
+
+int32_t measure_copies(const struct device_ops *ops, struct measure_copy *copy)
+{
+    if (!ops->copy)
+        return 0;
+    for (int32_t i = 0; i < MEASURE_COPIES; i++) {
+        copy[i].bytes = (int64_t)16384 << 4 * i;
+        world_barrier();
+        copy[i].time_s = mean_over_ranks(ops->copy(copy[i].bytes));
+    }
+    return MEASURE_COPIES;
+}
+
+void measure_release(struct measure_result *result)
+{
+    free(result->step);
+    *result = (struct measure_result){0};
+}

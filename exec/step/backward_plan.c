@@ -1,0 +1,121 @@
+#include "exec/step/backward_plan.h"
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "core/base/base.h"
+
+/* Planning goes down the list once. */
+struct planner {
+    const struct model *model;
+    const struct graph_node *node;
+    struct backward_plan plan;
+    bool *used; /* (buffers) */
+};
+
+/* Of the free buffers the smallest that is large enough, else the largest, which grows. */
+static int32_t choose(const struct planner *p, int64_t size)
+{
+    int32_t best = -1;
+    for (int32_t i = 0; i < p->plan.buffers; i++) {
+        if (p->used[i])
+            continue;
+        int64_t offered = p->plan.size[i], other = best >= 0 ? p->plan.size[best] : -1;
+        bool better = other < size ? offered > other : offered >= size && offered < other;
+        if (best < 0 || better)
+            best = i;
+    }
+    return best;
+}
+
+static int32_t take(struct planner *p, struct shape shape)
+{
+    int64_t size = shape_elements(shape);
+    int32_t buffer = choose(p, size);
+    if (buffer < 0)
+        buffer = p->plan.buffers++;
+    p->used[buffer] = true;
+    if (p->plan.size[buffer] < size)
+        p->plan.size[buffer] = size;
+    return buffer;
+}
+
+static void give_back(struct planner *p, int32_t buffer)
+{
+    if (buffer >= 0)
+        p->used[buffer] = false;
+}
+
+/* A gradient for the value of layer @to, or for the images, which need none. */
+static void give(struct planner *p, int32_t to, int32_t buffer)
+{
+    if (to < 0) {
+        give_back(p, buffer);
+        return;
+    }
+    int32_t *given = p->plan.place[to].given;
+    assert(given[1] < 0);
+    given[given[0] >= 0] = buffer;
+}
+
+static void plan_norm(struct planner *p, int32_t index)
+{
+    const struct graph_node *node = &p->node[index];
+    int32_t whose = node->finishes;
+    struct plan_place *place = &p->plan.place[whose];
+    int32_t first = place->given[0];
+    struct shape shape = p->model->layer[whose].out;
+    if (whose != index) {
+        place->dx = take(p, shape);
+        give(p, p->node[whose].source, place->dx);
+    }
+    if (whose == index && node->residual >= 0) {
+        give(p, node->residual, first);
+        p->plan.place[index].dx = take(p, shape);
+    } else {
+        p->plan.place[index].dx = first;
+    }
+    give(p, node->source, p->plan.place[index].dx);
+    give_back(p, place->given[1]);
+}
+
+static void plan_layer(struct planner *p, int32_t index)
+{
+    const struct graph_node *node = &p->node[index];
+    struct plan_place *place = &p->plan.place[index];
+    if (node->source >= 0) {
+        place->dx = take(p, p->model->layer[index].in);
+        give(p, node->source, place->dx);
+    }
+    give_back(p, place->given[0]);
+    give_back(p, place->given[1]);
+}
+
+struct backward_plan backward_plan_build(const struct model *model, const struct graph *graph)
+{
+    int32_t layers = model->layer_count;
+    struct planner p = {.model = model, .node = graph->node};
+    p.plan.place = base_alloc(layers, sizeof(*p.plan.place));
+    p.plan.size = base_alloc(2 * (int64_t)layers + 1, sizeof(*p.plan.size));
+    p.used = base_alloc(2 * (int64_t)layers + 1, sizeof(*p.used));
+    for (int32_t i = 0; i < layers; i++)
+        p.plan.place[i] = (struct plan_place){{-1, -1}, -1};
+    give(&p, layers - 1, take(&p, model->layer[layers - 1].out));
+    for (int32_t i = layers - 1; i >= 0; i--) {
+        bool norm = model->layer[i].op == LAYER_BATCH_NORM;
+        if (norm && graph->node[i].finish == i)
+            plan_norm(&p, i);
+        else if (!norm)
+            plan_layer(&p, i);
+    }
+    free(p.used);
+    return p.plan;
+}
+
+void backward_plan_release(struct backward_plan *plan)
+{
+    free(plan->place);
+    free(plan->size);
+    *plan = (struct backward_plan){0};
+}

@@ -1,0 +1,33 @@
+#pragma once
+
+/** @file
+ * Where the gradients of values lie during the backward pass: buffers that are used again as soon
+ * as their last reader is done, so that they stay in the caches and few are needed.
+ *
+ * The plan walks the layers from last to first, as the steps of a schedule do.  A gradient that
+ * nobody needs any more in its place is overwritten by the one computed from it.
+ */
+
+#include <stdint.h>
+
+#include "core/schedule/model.h"
+#include "exec/step/graph.h"
+
+/** Buffers of one layer; -1: none. */
+struct plan_place {
+    int32_t given[2]; /**< what the readers of its value give, in the order they are written */
+    int32_t dx;       /**< where the gradient with respect to its input goes */
+};
+
+/** The whole plan.  Read freely. */
+struct backward_plan {
+    struct plan_place *place; /**< (layer_count) */
+    int64_t *size;            /**< (buffers) elements per image */
+    int32_t buffers;
+};
+
+/** Plan the backward pass of @model with @graph.  Release with backward_plan_release(). */
+struct backward_plan backward_plan_build(const struct model *model, const struct graph *graph);
+
+/** Release. */
+void backward_plan_release(struct backward_plan *plan);

@@ -1,0 +1,34 @@
+#include "exec/step/loss_scale.h"
+
+#include <math.h>
+
+static const double smallest = 1e-9, largest = 0x1p40;
+
+struct loss_scale loss_scale_init(const struct scenario *scenario)
+{
+    return (struct loss_scale){.value = scenario->training.loss_scale.initial};
+}
+
+static int skip(struct loss_scale *loss_scale, bool dynamic)
+{
+    loss_scale->skipped++;
+    loss_scale->in_a_row++;
+    loss_scale->good_steps = 0;
+    if (dynamic)
+        loss_scale->value = fmax(loss_scale->value / 2, smallest);
+    return loss_scale->in_a_row >= LOSS_SCALE_SKIP_LIMIT ? -1 : 0;
+}
+
+int loss_scale_update(struct loss_scale *loss_scale, bool overflow, const struct scenario *scenario)
+{
+    bool dynamic = scenario->training.loss_scale.dynamic;
+    if (overflow)
+        return skip(loss_scale, dynamic);
+    loss_scale->in_a_row = 0;
+    loss_scale->good_steps++;
+    if (dynamic && loss_scale->good_steps >= scenario->training.loss_scale.interval) {
+        loss_scale->value = fmin(loss_scale->value * 2, largest);
+        loss_scale->good_steps = 0;
+    }
+    return 0;
+}

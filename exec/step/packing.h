@@ -1,0 +1,46 @@
+#pragma once
+
+/** @file
+ * Which part of the flat gradients each bucket exchanges.
+ *
+ * Buckets lie one after the other without gaps, in the order of exec/step/layout.h, since a tensor
+ * may span two of them (core/schedule/bucket.h).  A transport that wants aligned data
+ * (comm_ops.alignment) gets them by moved borders: each between two buckets goes down to a multiple
+ * of a unit, `alignment` elements for every rank of a row.  What a bucket loses goes with the next
+ * one, which is ready later.  Behind the last gradient there is padding of zeros, up to the next
+ * unit.  So all blocks of a row are equal, and begin on and have a multiple of `alignment`
+ * elements.
+ *
+ * Schedules, and with them predictions, count bytes without padding and with borders unmoved.  Of
+ * ResNet-50's 25 557 032 gradients, aligned to 64, 472 more travel in 8 columns (0.002 %), and 3544
+ * in 72 (0.014 %).
+ */
+
+#include <stdint.h>
+
+#include "core/schedule/schedule.h"
+
+/** A part of a flat array, in elements. */
+struct slice {
+    int64_t offset, elements;
+};
+
+/** The buckets of a schedule.  Read freely. */
+struct packing {
+    struct slice *bucket; /**< (buckets) an empty one is not exchanged */
+    int32_t buckets;
+    int64_t exchanged; /**< gradients of all buckets */
+    int64_t elements;  /**< with padding: what the buckets cover */
+};
+
+/** Pack the buckets of @schedule, whose bytes are of type @payload.  @alignment: see comm_ops; 0:
+ * borders stay, and nothing is padded.  Release with packing_release(). */
+struct packing packing_build(const struct schedule *schedule, enum dtype payload,
+                             int64_t alignment);
+
+/** Release. */
+void packing_release(struct packing *packing);
+
+/** The block of @slice that a reduce-scatter of a row leaves on @rank of @grid: where the columns
+ * do not divide the slice, the first blocks have one more. */
+struct slice packing_block(struct slice slice, struct grid grid, int32_t rank);

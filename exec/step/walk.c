@@ -1,0 +1,328 @@
+#include "exec/step/walk.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "exec/world/world.h"
+
+struct walker {
+    struct walk walk;
+    int32_t depth;
+    int32_t last_backward, optimizer; /* steps: where exposed communication shows */
+    struct stream *stream[LANE_COUNT];
+    struct event *origin;
+    struct event **begin, **end;  /* (depth, steps) */
+    struct event **first, **last; /* (depth) around an iteration launched whole */
+    bool *whole;                  /* (depth) the iteration was */
+    double previous_end;          /* of the iteration finished last */
+    double exposed_comm;          /* of the last one whose steps were issued one by one */
+    double before, after;         /* when the origin was recorded */
+};
+
+int32_t walk_depth(const struct schedule *schedule)
+{
+    int32_t longest = 1;
+    for (int32_t i = 0; i < schedule->dep_count; i++)
+        if (longest < schedule->dep[i].distance)
+            longest = schedule->dep[i].distance;
+    return longest + 1;
+}
+
+static struct event *event_of(const struct walker *walker, struct event **events, int32_t iteration,
+                              int32_t step)
+{
+    return events[iteration % walker->depth * walker->walk.schedule->step_count + step];
+}
+
+/* The last two steps of the compute lane are the end of backward and the optimizer. */
+static void find_ends(struct walker *walker)
+{
+    const struct schedule *schedule = walker->walk.schedule;
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        if (schedule->step[id].lane != LANE_COMPUTE)
+            continue;
+        walker->last_backward = walker->optimizer;
+        walker->optimizer = id;
+    }
+}
+
+struct walker *walker_new(const struct walk *walk)
+{
+    assert(walk->schedule->sealed);
+    const struct device_ops *ops = walk->device_ops;
+    int32_t depth = walk_depth(walk->schedule);
+    int64_t events = (int64_t)depth * walk->schedule->step_count;
+    struct walker *walker = base_alloc(1, sizeof(*walker));
+    *walker = (struct walker){.walk = *walk, .depth = depth, .origin = ops->event_new()};
+    walker->begin = base_alloc(events, sizeof(struct event *));
+    walker->end = base_alloc(events, sizeof(struct event *));
+    for (int64_t i = 0; i < events; i++) {
+        walker->begin[i] = ops->event_new();
+        walker->end[i] = ops->event_new();
+    }
+    walker->first = base_alloc(depth, sizeof(struct event *));
+    walker->last = base_alloc(depth, sizeof(struct event *));
+    walker->whole = base_alloc(depth, sizeof(bool));
+    for (int32_t i = 0; i < depth; i++) {
+        walker->first[i] = ops->event_new();
+        walker->last[i] = ops->event_new();
+    }
+    for (int32_t lane = 0; lane < LANE_COUNT; lane++)
+        walker->stream[lane] = ops->stream_new();
+    find_ends(walker);
+    walker->before = world_now();
+    ops->record(walker->stream[LANE_COMPUTE], walker->origin);
+    ops->synchronize(walker->origin);
+    walker->after = world_now();
+    return walker;
+}
+
+void walker_free(struct walker *walker)
+{
+    if (!walker)
+        return;
+    const struct device_ops *ops = walker->walk.device_ops;
+    int64_t events = (int64_t)walker->depth * walker->walk.schedule->step_count;
+    for (int32_t lane = 0; lane < LANE_COUNT; lane++)
+        ops->stream_free(walker->stream[lane]);
+    for (int64_t i = 0; i < events; i++) {
+        ops->event_free(walker->begin[i]);
+        ops->event_free(walker->end[i]);
+    }
+    for (int32_t i = 0; i < walker->depth; i++) {
+        ops->event_free(walker->first[i]);
+        ops->event_free(walker->last[i]);
+    }
+    ops->event_free(walker->origin);
+    free(walker->begin);
+    free(walker->end);
+    free(walker->first);
+    free(walker->last);
+    free(walker->whole);
+    free(walker);
+}
+
+double walker_origin(const struct walker *walker, double *error)
+{
+    *error = (walker->after - walker->before) / 2;
+    return (walker->before + walker->after) / 2;
+}
+
+struct stream *walker_stream(struct walker *walker)
+{
+    return walker->stream[LANE_COMPUTE];
+}
+
+static void issue_collective(struct walker *walker, int32_t id, struct stream *stream,
+                             int64_t number)
+{
+    const struct walk *walk = &walker->walk;
+    const struct step *step = &walk->schedule->step[id];
+    struct slice slice = walk->packing->bucket[step->collective.bucket];
+    if (step->collective.axis == AXIS_COLUMN)
+        slice = packing_block(slice, walk->schedule->grid, walk->rank);
+    struct collective collective = schedule_collective(walk->schedule, id);
+    collective.elements = slice.elements;
+    if (walk->comm_ops->note)
+        walk->comm_ops->note(stream, number, step->collective.bucket);
+    int32_t size =
+        walk->device_ops->exchanges_payload ? dtype_size(walk->payload) : (int32_t)sizeof(float);
+    char *gradients = walk->device_ops->gradients(walk->device);
+    walk->comm_ops->issue(walk->comm, stream, step->collective.axis, &collective, walk->payload,
+                          gradients + slice.offset * size);
+}
+
+/* What happens once @step of @iteration is over. */
+static struct event *over(const struct walker *walker, int32_t iteration, int32_t step)
+{
+    int32_t slot = iteration % walker->depth;
+    bool input = walker->walk.schedule->step[step].kind == STEP_INPUT;
+    if (walker->whole[slot] && !input)
+        return walker->last[slot];
+    return event_of(walker, walker->end, iteration, step);
+}
+
+static void wait_for_dependencies(struct walker *walker, const struct step *step,
+                                  struct stream *stream, int32_t iteration)
+{
+    const struct walk *walk = &walker->walk;
+    for (int32_t i = step->dep_begin; i < step->dep_end; i++) {
+        struct dep dep = walk->schedule->dep[i];
+        if (dep.distance > iteration)
+            continue;
+        walk->device_ops->wait(stream, over(walker, iteration - dep.distance, dep.step));
+    }
+}
+
+static void issue_work(struct walker *walker, int32_t id, int32_t iteration, int64_t number)
+{
+    const struct walk *walk = &walker->walk;
+    const struct step *step = &walk->schedule->step[id];
+    struct stream *stream = walker->stream[step->lane];
+    walk->device_ops->record(stream, event_of(walker, walker->begin, iteration, id));
+    if (step->kind == STEP_COLLECTIVE)
+        issue_collective(walker, id, stream, number);
+    else
+        walk->device_ops->issue(walk->device, stream, step, iteration);
+    walk->device_ops->record(stream, event_of(walker, walker->end, iteration, id));
+}
+
+static void issue_steps(struct walker *walker, int32_t iteration, int64_t number)
+{
+    const struct schedule *schedule = walker->walk.schedule;
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        const struct step *step = &schedule->step[id];
+        wait_for_dependencies(walker, step, walker->stream[step->lane], iteration);
+        issue_work(walker, id, iteration, number);
+    }
+}
+
+/* ---- an iteration launched whole ---- */
+
+/* Only what depends on steps of the same graph is noted in it. */
+static void capture_steps(struct walker *walker, int32_t iteration, int64_t number)
+{
+    const struct walk *walk = &walker->walk;
+    const struct schedule *schedule = walk->schedule;
+    walk->device_ops->capture(walk->device, walker->stream, iteration);
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        const struct step *step = &schedule->step[id];
+        if (step->kind == STEP_INPUT)
+            continue;
+        for (int32_t i = step->dep_begin; i < step->dep_end; i++) {
+            struct dep dep = schedule->dep[i];
+            if (dep.distance == 0 && schedule->step[dep.step].kind != STEP_INPUT)
+                walk->device_ops->wait(walker->stream[step->lane],
+                                       event_of(walker, walker->end, iteration, dep.step));
+        }
+        issue_work(walker, id, iteration, number);
+    }
+    walk->device_ops->capture_end(walk->device, walker->stream, iteration);
+}
+
+/* Input steps are issued as ever; the rest waits for them and for all it needs of earlier
+ * iterations, and is one launch. */
+static void issue_whole(struct walker *walker, int32_t iteration, int64_t number)
+{
+    const struct walk *walk = &walker->walk;
+    const struct schedule *schedule = walk->schedule;
+    struct stream *compute = walker->stream[LANE_COMPUTE];
+    int32_t slot = iteration % walker->depth;
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        const struct step *step = &schedule->step[id];
+        bool input = step->kind == STEP_INPUT;
+        for (int32_t i = step->dep_begin; i < step->dep_end; i++) {
+            struct dep dep = schedule->dep[i];
+            bool outside = dep.distance > 0 || schedule->step[dep.step].kind == STEP_INPUT;
+            if (outside && dep.distance <= iteration)
+                walk->device_ops->wait(input ? walker->stream[step->lane] : compute,
+                                       over(walker, iteration - dep.distance, dep.step));
+        }
+        if (input)
+            issue_work(walker, id, iteration, number);
+    }
+    if (walk->comm && walk->comm_ops->note)
+        walk->comm_ops->note(compute, number, -1);
+    walker->whole[slot] = true;
+    walk->device_ops->record(compute, walker->first[slot]);
+    if (!walk->device_ops->launch(walk->device, compute, iteration)) {
+        capture_steps(walker, iteration, number);
+        walk->device_ops->launch(walk->device, compute, iteration);
+    }
+    walk->device_ops->record(compute, walker->last[slot]);
+}
+
+void walker_issue(struct walker *walker, int32_t iteration, int64_t number)
+{
+    if (walker->walk.device_ops->launch && iteration >= walker->walk.single)
+        issue_whole(walker, iteration, number);
+    else
+        issue_steps(walker, iteration, number);
+}
+
+/* ---- times ---- */
+
+static double begin_of(const struct walker *walker, int32_t iteration, int32_t step)
+{
+    return walker->walk.device_ops->seconds(walker->origin,
+                                            event_of(walker, walker->begin, iteration, step));
+}
+
+static double end_of(const struct walker *walker, int32_t iteration, int32_t step)
+{
+    return walker->walk.device_ops->seconds(walker->origin,
+                                            event_of(walker, walker->end, iteration, step));
+}
+
+static void add_spans(const struct walker *walker, int32_t iteration, struct trace *trace)
+{
+    int32_t number = trace->iterations;
+    for (int32_t id = 0; id < walker->walk.schedule->step_count; id++) {
+        struct span span = {.iteration = number,
+                            .rank = walker->walk.rank,
+                            .step = id,
+                            .begin = begin_of(walker, iteration, id),
+                            .end = end_of(walker, iteration, id)};
+        trace_add(trace, span);
+        trace_finish(trace, number, span.end);
+    }
+}
+
+struct walk_step walker_step(const struct walker *walker, int32_t iteration, int32_t step)
+{
+    const struct device_ops *ops = walker->walk.device_ops;
+    int32_t before = step - 1;
+    while (before >= 0 && walker->walk.schedule->step[before].lane != LANE_COMPUTE)
+        before--;
+    struct event *from = before < 0 ? event_of(walker, walker->begin, iteration, step)
+                                    : event_of(walker, walker->end, iteration, before);
+    struct event *to = event_of(walker, walker->end, iteration, step);
+    struct walk_step taken = {.seconds = ops->seconds(from, to)};
+    taken.busy = ops->busy ? ops->busy(from, to) : taken.seconds;
+    return taken;
+}
+
+/* Step 0 is the input, step 1 the first layer's forward pass. */
+static struct walk_times measure(struct walker *walker, int32_t iteration)
+{
+    struct walk_times times = {.begin = begin_of(walker, iteration, 1),
+                               .end = end_of(walker, iteration, walker->optimizer)};
+    times.exposed_comm_s = begin_of(walker, iteration, walker->optimizer) -
+                           end_of(walker, iteration, walker->last_backward);
+    times.input_wait_s = times.begin - walker->previous_end;
+    walker->previous_end = times.end;
+    walker->exposed_comm = times.exposed_comm_s;
+    return times;
+}
+
+static struct walk_times finish_whole(struct walker *walker, int32_t iteration)
+{
+    const struct walk *walk = &walker->walk;
+    int32_t slot = iteration % walker->depth;
+    walk->device_ops->synchronize(walker->last[slot]);
+    struct walk_times times = {
+        .begin = walk->device_ops->seconds(walker->origin, walker->first[slot]),
+        .end = walk->device_ops->seconds(walker->origin, walker->last[slot]),
+        .exposed_comm_s = walker->exposed_comm,
+    };
+    times.input_wait_s = times.begin - walker->previous_end;
+    walker->previous_end = times.end;
+    return times;
+}
+
+struct walk_times walker_finish(struct walker *walker, int32_t iteration, struct trace *trace)
+{
+    const struct schedule *schedule = walker->walk.schedule;
+    if (walker->whole[iteration % walker->depth])
+        return finish_whole(walker, iteration);
+    /* From the last on: who waited for each in turn would be woken by each, on the processor of the
+     * thread that computes. */
+    for (int32_t id = schedule->step_count - 1; id >= 0; id--)
+        walker->walk.device_ops->synchronize(event_of(walker, walker->end, iteration, id));
+    double begin = world_now();
+    if (trace)
+        add_spans(walker, iteration, trace);
+    struct walk_times times = measure(walker, iteration);
+    times.trace_cost_s = trace ? world_now() - begin : 0;
+    return times;
+}

@@ -1,0 +1,235 @@
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/base.h"
+#include "exec/train/train_loop.h"
+
+/* The images that are this rank's: first ... end - 1. */
+struct range {
+    int64_t first, end;
+};
+
+static struct range own_range(const struct dataset *dataset, struct exec_world world)
+{
+    int64_t count = dataset_count(dataset);
+    return (struct range){count * world.rank / world.ranks, count * (world.rank + 1) / world.ranks};
+}
+
+/* One chunk on its way: images that could be read stand first. */
+struct chunk {
+    float *images;  /* (chunk, image, image, 3) */
+    int32_t *label; /* (chunk) */
+    int64_t *index; /* (chunk) which they are */
+    float *scores;  /* (chunk, classes) */
+    int32_t count;
+};
+
+/* By @threads threads; what could not be read is closed up afterwards. */
+static void read_chunk(const struct dataset *dataset, struct range range, int32_t threads,
+                       struct chunk *chunk)
+{
+    int64_t size = 3 * (int64_t)dataset_image(dataset) * dataset_image(dataset);
+#pragma omp parallel for num_threads(threads) schedule(dynamic)
+    for (int64_t i = range.first; i < range.end; i++) {
+        int64_t place = i - range.first;
+        bool bad = dataset_read(dataset, i, 0, false, chunk->images + place * size,
+                                &chunk->label[place]) != 0;
+        chunk->index[place] = bad ? -1 : i;
+    }
+    chunk->count = 0;
+    for (int64_t place = 0; place < range.end - range.first; place++) {
+        int32_t to = chunk->count;
+        if (chunk->index[place] < 0)
+            continue;
+        if (to < place)
+            memcpy(chunk->images + to * size, chunk->images + place * size,
+                   (size_t)size * sizeof(float));
+        chunk->label[to] = chunk->label[place];
+        chunk->index[to] = chunk->index[place];
+        chunk->count++;
+    }
+}
+
+/* Softmax of @score (classes) in place. */
+static void softmax(int32_t classes, float *score)
+{
+    double largest = score[0], sum = 0;
+    for (int32_t i = 1; i < classes; i++)
+        largest = fmax(largest, score[i]);
+    for (int32_t i = 0; i < classes; i++)
+        sum += exp(score[i] - largest);
+    for (int32_t i = 0; i < classes; i++)
+        score[i] = (float)(exp(score[i] - largest) / sum);
+}
+
+/* Classes with a higher probability than the right one; equals count when they come first. */
+static int32_t rank_of(int32_t classes, const float *probability, int32_t label)
+{
+    int32_t before = 0;
+    for (int32_t i = 0; i < classes; i++)
+        before += probability[i] > probability[label] ||
+                  (i < label && !(probability[i] < probability[label]));
+    return before;
+}
+
+static void count_image(struct evaluation *evaluation, int32_t classes, const float *probability,
+                        int32_t label)
+{
+    int32_t before = rank_of(classes, probability, label);
+    evaluation->images++;
+    evaluation->top1 += before < 1;
+    evaluation->top5 += before < 5;
+    evaluation->loss -= log(fmax((double)probability[label], 1e-45));
+}
+
+static void take_chunk(const struct chunk *chunk, int32_t classes, struct range own,
+                       float *probability, struct evaluation *evaluation)
+{
+    for (int32_t i = 0; i < chunk->count; i++) {
+        float *score = chunk->scores + (int64_t)i * classes;
+        softmax(classes, score);
+        if (!probability) {
+            count_image(evaluation, classes, score, chunk->label[i]);
+            continue;
+        }
+        float *sum = probability + (chunk->index[i] - own.first) * classes;
+        for (int32_t c = 0; c < classes; c++)
+            sum[c] += score[c];
+    }
+}
+
+static void add_up(struct evaluation *evaluation)
+{
+    double sum[] = {(double)evaluation->images, (double)evaluation->top1, (double)evaluation->top5,
+                    evaluation->loss};
+    if (world_self().ranks > 1)
+        world_sum(sum, 4);
+    *evaluation = (struct evaluation){.images = (int64_t)sum[0],
+                                      .top1 = (int64_t)sum[1],
+                                      .top5 = (int64_t)sum[2],
+                                      .loss = sum[0] > 0 ? sum[3] / sum[0] : 0};
+}
+
+struct evaluation evaluate_images(const struct train_job *job, struct device_state *device,
+                                  struct stream *stream, const struct dataset *dataset,
+                                  int32_t size, float *probability)
+{
+    const struct device_ops *ops = job->device_ops;
+    int32_t classes = job->model->classes;
+    int64_t workers = job->scenario->input.workers;
+    int32_t threads = workers > 0 ? (int32_t)workers : 1;
+    int64_t image = 3 * (int64_t)dataset_image(dataset) * dataset_image(dataset);
+    struct range own = own_range(dataset, world_self());
+    struct evaluation evaluation = {0};
+    struct event *done = ops->event_new();
+    struct chunk chunk[2]; /* one is scored while the other is read */
+    for (int32_t i = 0; i < 2; i++)
+        chunk[i] = (struct chunk){.images = base_alloc(size * image, sizeof(float)),
+                                  .label = base_alloc(size, sizeof(int32_t)),
+                                  .index = base_alloc(size, sizeof(int64_t)),
+                                  .scores = base_alloc((int64_t)size * classes, sizeof(float))};
+    int32_t turn = 0;
+    for (int64_t first = own.first; first < own.end + size; first += size, turn ^= 1) {
+        struct range range = {first, first + size < own.end ? first + size : own.end};
+        read_chunk(dataset, range, threads, &chunk[turn]);
+        if (first > own.first) {
+            ops->synchronize(done);
+            take_chunk(&chunk[turn ^ 1], classes, own, probability, &evaluation);
+            world_progress("evaluation");
+        }
+        if (chunk[turn].count > 0)
+            ops->score(device, stream, chunk[turn].images, chunk[turn].count, chunk[turn].scores);
+        ops->record(stream, done);
+    }
+    ops->synchronize(done);
+    ops->event_free(done);
+    for (int32_t i = 0; i < 2; i++) {
+        free(chunk[i].images);
+        free(chunk[i].label);
+        free(chunk[i].index);
+        free(chunk[i].scores);
+    }
+    add_up(&evaluation);
+    return evaluation;
+}
+
+/* ---- an ensemble ---- */
+
+/* Add the probabilities of the checkpoint @path for this rank's images. */
+static int add_member(const struct train_job *job, const struct layout *layout, const char *path,
+                      struct device_state *device, const struct dataset *dataset, int32_t chunk,
+                      float *probability, struct err *err)
+{
+    struct progress progress;
+    struct weights weights = {.parameter = base_alloc(layout->parameters, sizeof(float)),
+                              .statistics = base_alloc(layout->statistic_count, sizeof(float))};
+    int failed = checkpoint_read(path, layout, &progress, &weights, err);
+    if (!failed) {
+        struct stream *stream = job->device_ops->stream_new();
+        job->device_ops->write(device, &weights);
+        evaluate_images(job, device, stream, dataset, chunk, probability);
+        job->device_ops->stream_free(stream);
+    }
+    free(weights.parameter);
+    free(weights.statistics);
+    return train_agree(failed, err);
+}
+
+/* Count by the summed probabilities; an image that cannot be read is left out. */
+static void count_all(const struct dataset *dataset, int32_t classes, int32_t members,
+                      float *probability, struct evaluation *evaluation)
+{
+    int64_t size = 3 * (int64_t)dataset_image(dataset) * dataset_image(dataset);
+    struct range own = own_range(dataset, world_self());
+    float *image = base_alloc(size, sizeof(float));
+    int32_t label;
+    for (int64_t i = own.first; i < own.end; i++) {
+        float *sum = probability + (i - own.first) * classes;
+        for (int32_t c = 0; c < classes; c++)
+            sum[c] /= (float)members;
+        if (!dataset_read(dataset, i, 0, false, image, &label))
+            count_image(evaluation, classes, sum, label);
+    }
+    free(image);
+    add_up(evaluation);
+}
+
+static struct device_job scoring_job(const struct train_job *job)
+{
+    const int32_t usual = 32; /* images at once: enough to keep the arithmetic busy */
+    int64_t micro = job->scenario->training.micro_batch;
+    return (struct device_job){.model = job->model,
+                               .scenario = job->scenario,
+                               .batch = micro > 0 ? (int32_t)micro : usual,
+                               .micro_batches = 1,
+                               .slots = 1,
+                               .ranks = world_self().ranks,
+                               .threads = job->threads};
+}
+
+int train_evaluate(const struct train_job *job, const char *const *path, int32_t count,
+                   struct evaluation *evaluation, struct err *err)
+{
+    struct device_state *device = NULL;
+    struct device_job device_job = scoring_job(job);
+    struct dataset_spec spec = train_dataset_spec(job->scenario);
+    struct dataset *dataset = dataset_open(&spec, SPLIT_VALIDATION, err);
+    struct layout layout = layout_build(job->model);
+    int failed = !dataset || job->device_ops->open(&device, &device_job, err);
+    if (!train_agree(failed, err)) {
+        struct range own = own_range(dataset, world_self());
+        float *probability =
+            base_alloc((own.end - own.first) * job->model->classes, sizeof(*probability));
+        for (int32_t i = 0; i < count && !failed; i++)
+            failed = add_member(job, &layout, path[i], device, dataset, device_job.batch,
+                                probability, err);
+        if (!failed)
+            count_all(dataset, job->model->classes, count, probability, evaluation);
+        free(probability);
+    }
+    job->device_ops->close(device);
+    dataset_close(dataset);
+    layout_release(&layout);
+    return failed || err->exit_code > 0 ? -1 : 0;
+}

@@ -1,0 +1,495 @@
+#include "exec/train/train.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/base.h"
+#include "core/rate.h"
+#include "exec/train/train_loop.h"
+
+/* ---- what all ranks must agree on ---- */
+
+int train_agree(int failed, struct err *err)
+{
+    int64_t code = failed ? err->exit_code : 0;
+    world_max(&code, 1);
+    if (code && !failed)
+        err->exit_code = (int)code;
+    return code ? -1 : 0;
+}
+
+static int check_ranks(const struct train_job *job, struct err *err)
+{
+    struct grid grid = job->schedule[0]->grid;
+    int32_t ranks = world_self().ranks;
+    if (grid_ranks(grid) == ranks)
+        return 0;
+    return err_add_code(err, 64,
+                        "the grid of %d x %d needs %d ranks, but %d were started: use -n %d",
+                        grid.columns, grid.rows, grid_ranks(grid), ranks, grid_ranks(grid));
+}
+
+static int check_transport(const struct train_job *job, struct err *err)
+{
+    for (int32_t i = 0; job->comm_ops->check && i < job->plan->phase_count; i++)
+        if (job->comm_ops->check(job->schedule[i], err))
+            return -1;
+    return 0;
+}
+
+static int check_decoding(const struct train_job *job, struct err *err)
+{
+    const struct device_ops *ops = job->device_ops;
+    if (job->scenario->training.data.decode == DECODE_CPU || ops->crops || ops->rehearses)
+        return 0;
+    return err_add_code(err, 69,
+                        "the %s device decodes no JPEG files: use --device cuda, or --set "
+                        "training.dataset.decode=cpu",
+                        ops->name);
+}
+
+static int check_exchange(const struct train_job *job, struct err *err)
+{
+    enum dtype payload = (enum dtype)job->scenario->model.gradients;
+    int64_t gradients = model_parameters(job->model);
+    struct packing packing = packing_build(job->schedule[0], payload, 0);
+    int64_t exchanged = packing.exchanged;
+    packing_release(&packing);
+    if (world_self().ranks == 1 || exchanged == gradients)
+        return 0;
+    return err_add_code(err, 69,
+                        "the buckets hold %" PRId64 " whole %s numbers, but %s has %" PRId64
+                        " gradients: allreduce.bucket must be a multiple of %d bytes",
+                        exchanged, dtype_names[payload], job->model->name, gradients,
+                        dtype_size(payload));
+}
+
+/* ---- opening and closing ---- */
+
+static int open_data(struct loop *loop, struct err *err)
+{
+    const struct scenario *scenario = loop->job->scenario;
+    struct dataset_spec spec = train_dataset_spec(scenario);
+    if (loop->job->device_ops->rehearses)
+        return 0;
+    loop->train = dataset_open(&spec, SPLIT_TRAIN, err);
+    if (loop->train && scenario->training.evaluate_every > 0)
+        loop->validation = dataset_open(&spec, SPLIT_VALIDATION, err);
+    return err->count ? -1 : 0;
+}
+
+static void open_weights(struct loop *loop)
+{
+    loop->layout = layout_build(loop->job->model);
+    loop->weights = (struct weights){
+        .parameter = base_alloc(loop->layout.parameters, sizeof(float)),
+        .momentum = base_alloc(loop->layout.parameters, sizeof(float)),
+        .statistics = base_alloc(loop->layout.statistic_count, sizeof(float)),
+    };
+    loop->own_statistics = base_alloc(loop->layout.statistic_count, sizeof(float));
+    if (loop->world.ranks > 1)
+        loop->weights.rank_statistics =
+            base_alloc(loop->world.ranks * loop->layout.statistic_count, sizeof(float));
+}
+
+static void start_anew(struct loop *loop)
+{
+    const struct scenario *scenario = loop->job->scenario;
+    if (!loop->job->device_ops->rehearses)
+        layout_initialise(&loop->layout, (uint64_t)scenario->seed, true, loop->weights.parameter,
+                          loop->weights.statistics);
+    memcpy(loop->own_statistics, loop->weights.statistics,
+           (size_t)loop->layout.statistic_count * sizeof(float));
+    loop->scale = loss_scale_init(scenario);
+    loop->progress = (struct progress){.seed = scenario->seed,
+                                       .image = (int32_t)scenario->model.image,
+                                       .classes = (int32_t)scenario->model.classes,
+                                       .top1 = -1,
+                                       .top5 = -1};
+}
+
+static int check_resumed(const struct loop *loop, struct err *err)
+{
+    if (loop->progress.seed == loop->job->scenario->seed)
+        return 0;
+    return err_add_code(err, 65,
+                        "%s: was trained with seed %" PRId64 ", but %s says %" PRId64
+                        ": images would come in another order; use --set seed=%" PRId64,
+                        loop->job->resume, loop->progress.seed, loop->job->scenario->path,
+                        loop->job->scenario->seed, loop->progress.seed);
+}
+
+/* As many ranks as wrote it go on with their own statistics, others with the average. */
+static int read_resumed(struct loop *loop, struct err *err)
+{
+    const char *path = loop->job->resume;
+    struct weights weights = loop->weights;
+    int64_t count = loop->layout.statistic_count;
+    if (checkpoint_read_progress(path, &loop->progress, err) || check_resumed(loop, err))
+        return -1;
+    weights.rank_statistics =
+        base_alloc(loop->progress.ranks * count, sizeof(*weights.rank_statistics));
+    int failed = checkpoint_read(path, &loop->layout, &loop->progress, &weights, err);
+    bool same = loop->progress.ranks == loop->world.ranks && loop->world.ranks > 1;
+    memcpy(loop->own_statistics,
+           same ? weights.rank_statistics + loop->world.rank * count : weights.statistics,
+           (size_t)count * sizeof(float));
+    free(weights.rank_statistics);
+    loop->scale.value = loop->progress.loss_scale;
+    loop->scale.good_steps = loop->progress.good_steps;
+    loop->scale.skipped = loop->progress.skipped_steps;
+    return failed;
+}
+
+static int open_start(struct loop *loop, struct err *err)
+{
+    start_anew(loop);
+    if (loop->job->resume && read_resumed(loop, err))
+        return -1;
+    snprintf(loop->progress.network, sizeof(loop->progress.network), "%s", loop->job->model->name);
+    memcpy(loop->progress.scenario_sha256, loop->job->scenario->sha256,
+           sizeof(loop->progress.scenario_sha256));
+    loop->progress.ranks = loop->world.ranks;
+    return 0;
+}
+
+static int64_t total_steps(const struct plan *plan)
+{
+    int64_t steps = 0;
+    for (int32_t i = 0; i < plan->phase_count; i++)
+        steps += plan->phase[i].steps;
+    return steps;
+}
+
+static int open_log(struct loop *loop, struct err *err)
+{
+    const struct train_job *job = loop->job;
+    if (loop->world.rank != 0)
+        return 0;
+    if (log_open(&loop->log, job->directory, job->progress, job->scenario, job->plan,
+                 total_steps(job->plan), loop->world.ranks, err))
+        return -1;
+    log_start(loop->log, loop->progress.step);
+    return 0;
+}
+
+static int open_loop(struct loop *loop, struct err *err)
+{
+    open_weights(loop);
+    int failed = check_ranks(loop->job, err) || check_transport(loop->job, err) ||
+                 check_exchange(loop->job, err) || check_decoding(loop->job, err) ||
+                 open_data(loop, err) || open_start(loop, err) || open_log(loop, err);
+    if (train_agree(failed, err))
+        return -1;
+    if (loop->world.ranks > 1)
+        loop->comm = loop->job->comm_ops->open(loop->job->schedule[0]->grid);
+    return 0;
+}
+
+static void close_loop(struct loop *loop)
+{
+    if (loop->comm)
+        loop->job->comm_ops->close(loop->comm);
+    dataset_close(loop->train);
+    dataset_close(loop->validation);
+    free(loop->weights.parameter);
+    free(loop->weights.momentum);
+    free(loop->weights.statistics);
+    free(loop->weights.rank_statistics);
+    free(loop->own_statistics);
+    layout_release(&loop->layout);
+}
+
+/* ---- boundaries ---- */
+
+/* Where the phase stands in the stream of images. */
+static int64_t phase_begin(const struct plan *plan, int32_t index)
+{
+    int64_t position = 0;
+    for (int32_t i = 0; i < index; i++)
+        position += plan->phase[i].steps * plan->phase[i].global_batch;
+    return position;
+}
+
+/* Steps of @loop's phase until the stream stands at @position or beyond. */
+static int64_t steps_to(const struct loop *loop, double position)
+{
+    double left = (position - (double)loop->progress.position) / (double)loop->counts.global_batch;
+    return (int64_t)ceil(left - 1e-9);
+}
+
+/* How many multiples of @every epochs lie behind @position. */
+static int64_t multiples(const struct loop *loop, double every, int64_t position)
+{
+    if (every <= 0)
+        return 0;
+    double epoch = (double)position / (double)loop->job->scenario->training.train_images;
+    return (int64_t)floor(epoch / every * (1 + 1e-12));
+}
+
+static double cycle_epochs(const struct loop *loop)
+{
+    return loop->job->plan->epochs / (double)loop->job->scenario->training.learning_rate.cycles;
+}
+
+static int64_t steps_to_multiple(const struct loop *loop, double every)
+{
+    if (every <= 0)
+        return INT64_MAX;
+    double images = (double)loop->job->scenario->training.train_images;
+    double next = (double)(multiples(loop, every, loop->progress.position) + 1);
+    return steps_to(loop, next * every * images);
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t steps_to_boundary(const struct loop *loop)
+{
+    const struct scenario *scenario = loop->job->scenario;
+    int64_t end = phase_begin(loop->job->plan, loop->phase + 1);
+    int64_t steps = steps_to(loop, (double)end);
+    if (loop->validation)
+        steps = smaller(steps, steps_to_multiple(loop, scenario->training.evaluate_every));
+    if (loop->job->directory) {
+        steps = smaller(steps, steps_to_multiple(loop, scenario->training.checkpoint.every));
+        steps = smaller(steps, steps_to_multiple(loop, cycle_epochs(loop)));
+    }
+    if (loop->job->steps)
+        steps = smaller(steps, loop->job->steps - loop->result->steps);
+    return steps;
+}
+
+static void evaluate(struct loop *loop)
+{
+    double begin = world_now();
+    int64_t batch = loop->counts.batch_per_device;
+    int64_t micro = loop->job->scenario->training.micro_batch;
+    int32_t chunk = (int32_t)(micro > 0 && micro < batch ? micro : batch);
+    loop_use_statistics(loop, true);
+    struct evaluation e = evaluate_images(loop->job, loop->device, walker_stream(loop->walker),
+                                          loop->validation, chunk, NULL);
+    loop_use_statistics(loop, false);
+    loop->progress.top1 = (double)e.top1 / (double)e.images;
+    loop->progress.top5 = (double)e.top5 / (double)e.images;
+    loop->result->evaluation_loss = e.loss;
+    loop->result->skipped_images += dataset_count(loop->validation) - e.images;
+    struct log_evaluation line = {.step = loop->progress.step,
+                                  .epoch = loop->progress.epoch,
+                                  .loss = e.loss,
+                                  .top1 = loop->progress.top1,
+                                  .top5 = loop->progress.top5,
+                                  .images = e.images,
+                                  .seconds = world_now() - begin};
+    if (loop->log)
+        log_evaluation(loop->log, &line);
+}
+
+static int write_checkpoint(struct loop *loop, const char *name, struct err *err)
+{
+    const struct train_job *job = loop->job;
+    int failed = 0;
+    snprintf(loop->result->checkpoint, sizeof(loop->result->checkpoint), "%s/%s", job->directory,
+             name);
+    if (loop->world.rank == 0)
+        failed =
+            checkpoint_write(job->directory, name, (int32_t)job->scenario->training.checkpoint.keep,
+                             &loop->layout, &loop->progress, &loop->weights, err);
+    if (train_agree(failed, err))
+        return -1;
+    world_progress("checkpoint");
+    if (loop->log)
+        log_checkpoint(loop->log, loop->progress.step, loop->result->checkpoint);
+    return 0;
+}
+
+static int save(struct loop *loop, int64_t before, bool last, struct err *err)
+{
+    int64_t position = loop->progress.position;
+    double every = loop->job->scenario->training.checkpoint.every;
+    int64_t cycles = multiples(loop, cycle_epochs(loop), position);
+    char name[32];
+    if (!loop->job->directory || loop->job->device_ops->rehearses)
+        return 0;
+    if (cycles > multiples(loop, cycle_epochs(loop), before) &&
+        loop->job->scenario->training.learning_rate.cycles > 1) {
+        snprintf(name, sizeof(name), "snapshot-%d", (int)cycles);
+        if (write_checkpoint(loop, name, err))
+            return -1;
+    }
+    if (!last && multiples(loop, every, position) == multiples(loop, every, before))
+        return 0;
+    snprintf(name, sizeof(name), "ckpt-%06" PRId64, loop->progress.step);
+    return write_checkpoint(loop, name, err);
+}
+
+/* Whatever is due at this point of the stream. */
+static int pause_here(struct loop *loop, int64_t before, bool last, struct err *err)
+{
+    double every = loop->job->scenario->training.evaluate_every;
+    bool due = multiples(loop, every, loop->progress.position) > multiples(loop, every, before);
+    if (loop_average(loop, err))
+        return -1;
+    if (loop->validation && (due || (last && loop->result->finished)))
+        evaluate(loop);
+    return save(loop, before, last, err);
+}
+
+/* ---- the run ---- */
+
+static int check_divergence(const struct loop *loop, struct err *err)
+{
+    if (!loop->diverged)
+        return 0;
+    err->exit_code = 70;
+    if (loop->world.rank != 0)
+        return -1;
+    return err_add_code(err, 70,
+                        "step %" PRId64 ": the gradients were infinite or NaN for %d steps in a "
+                        "row (loss scale %g): training has diverged; the weights are those of the "
+                        "last good step; try a smaller training.learning_rate.base",
+                        loop->progress.step, LOSS_SCALE_SKIP_LIMIT, loop->scale.value);
+}
+
+static int run_phase(struct loop *loop, int32_t index, struct err *err)
+{
+    const struct train_job *job = loop->job;
+    int64_t end = phase_begin(job->plan, index + 1);
+    bool last = false;
+    int failed = 0;
+    if (train_agree(loop_open_phase(loop, index, end, err), err))
+        return -1;
+    while (!failed && !last && loop->progress.position < end) {
+        int64_t before = loop->progress.position;
+        loop_run(loop, steps_to_boundary(loop));
+        loop->result->finished =
+            loop->progress.position >= phase_begin(job->plan, job->plan->phase_count);
+        last = loop->result->finished || loop->stop ||
+               (job->steps && loop->result->steps >= job->steps);
+        failed = check_divergence(loop, err);
+        if (!failed)
+            failed = pause_here(loop, before, last, err);
+    }
+    loop->result->interrupted = loop->stop && !loop->result->finished;
+    loop_close_phase(loop);
+    return failed;
+}
+
+static int run_phases(struct loop *loop, struct err *err)
+{
+    const struct train_job *job = loop->job;
+    int32_t index = 0;
+    loop->result->finished =
+        loop->progress.position >= phase_begin(job->plan, job->plan->phase_count);
+    for (; index < job->plan->phase_count; index++) {
+        bool done = loop->stop || (job->steps && loop->result->steps >= job->steps);
+        if (done || loop->progress.position >= phase_begin(job->plan, index + 1))
+            continue;
+        if (loop->result->steps == 0)
+            loop->result->traced_phase = index;
+        if (run_phase(loop, index, err))
+            return -1;
+    }
+    return 0;
+}
+
+/* Sums over the steps become what the header says. */
+static void conclude(struct loop *loop)
+{
+    struct train_result *result = loop->result;
+    int64_t nanoseconds[] = {
+        (int64_t)(1e9 * result->input_wait_s), (int64_t)(1e9 * result->exposed_comm_s),
+        (int64_t)(1e9 * result->seconds),      (int64_t)(1e9 * result->late_s),
+        (int64_t)(1e9 * result->latest_s),     (int64_t)(1e9 * result->trace_error_s),
+        (int64_t)(1e9 * result->trace_cost_s)};
+    double images = (double)result->skipped_images;
+    world_max(nanoseconds, 7);
+    world_sum(&images, 1);
+    result->skipped_images = (int64_t)images;
+    result->input_wait_s = 1e-9 * (double)nanoseconds[0];
+    result->exposed_comm_s = 1e-9 * (double)nanoseconds[1];
+    result->seconds = 1e-9 * (double)nanoseconds[2];
+    result->late_s = 1e-9 * (double)nanoseconds[3] / fmax((double)result->steps, 1);
+    result->latest_s = 1e-9 * (double)nanoseconds[4];
+    result->trace_error_s = 2e-9 * (double)nanoseconds[5]; /* of two ranks */
+    result->trace_cost_s = 1e-9 * (double)nanoseconds[6];
+    result->images_per_s = result->seconds > 0 ? result->images_per_s / result->seconds : 0;
+    result->progress = loop->progress;
+    result->ranks = loop->world.ranks;
+}
+
+/* Append the spans of all ranks to the trace of rank 0. */
+static void gather_trace(struct loop *loop)
+{
+    struct trace *mine = &loop->result->trace, all = {0};
+    void *spans;
+    int64_t size = sizeof(struct span);
+    if (!loop->job->traced)
+        return;
+    double messages = loop->comm ? (double)loop->job->comm_ops->messages(loop->comm) : 0;
+    world_sum(&messages, 1);
+    int64_t bytes = world_gather(mine->span, mine->span_count * size, &spans);
+    for (int64_t i = 0; i < bytes / size; i++) {
+        struct span span = ((const struct span *)spans)[i];
+        trace_add(&all, span);
+        trace_finish(&all, span.iteration, span.end);
+    }
+    free(spans);
+    trace_release(mine);
+    all.messages = (int64_t)messages;
+    all.ranks = all.entities = loop->world.ranks;
+    all.schedule_hash = schedule_hash(loop->job->schedule[loop->result->traced_phase]);
+    snprintf(all.backend, sizeof(all.backend), "exec");
+    snprintf(all.grain, sizeof(all.grain), "real");
+    *mine = all;
+}
+
+static void on_signal(int number)
+{
+    (void)number;
+    loop_ask_to_stop();
+}
+
+static void catch_signals(void)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGUSR1, &action, NULL);
+}
+
+int train_run(const struct train_job *job, struct train_result *result, struct err *err)
+{
+    int64_t steps = total_steps(job->plan);
+    struct loop loop = {.job = job, .result = result, .world = world_self()};
+    result->evaluation_loss = -1;
+    result->loss = base_alloc(steps + 1, sizeof(*result->loss));
+    result->step_s = base_alloc(steps + 1, sizeof(*result->step_s));
+    catch_signals();
+    int failed = open_loop(&loop, err);
+    if (!failed) {
+        world_heartbeat_start(job->timeout_s, job->directory ? "the last checkpoint is intact"
+                                                             : "there is no checkpoint");
+        failed = run_phases(&loop, err);
+        world_heartbeat_stop();
+        gather_trace(&loop);
+        conclude(&loop);
+    }
+    if (loop.log && log_close(loop.log, failed || !result->finished ? "aborted" : "success", err))
+        failed = -1;
+    close_loop(&loop);
+    return train_agree(failed, err);
+}
+
+void train_result_release(struct train_result *result)
+{
+    free(result->loss);
+    free(result->step_s);
+    trace_release(&result->trace);
+    *result = (struct train_result){0};
+}

@@ -1,0 +1,93 @@
+#pragma once
+
+/** @file
+ * The training loop: phases of a schedule walked for real, with batch-size control, evaluations and
+ * checkpoints between steps.
+ *
+ * Every rank of the job calls these functions together, after world_start().  The loop goes from
+ * boundary to boundary (end of a phase, evaluation, checkpoint); at each the running statistics of
+ * batch norm are averaged over the ranks, so that all ranks hold the same weights and statistics
+ * and a resumed run goes on with the same bits.
+ */
+
+#include <stdbool.h>
+
+#include "core/backend/trace.h"
+#include "core/scenario/phase.h"
+#include "core/schedule/schedule.h"
+#include "exec/checkpoint/checkpoint.h"
+#include "exec/input/dataset.h"
+#include "exec/step/comm.h"
+#include "exec/step/device.h"
+
+/** What to train.  All pointers are borrowed. */
+struct train_job {
+    const struct scenario *scenario;
+    const struct model *model;
+    const struct plan *plan;                /**< for as many devices as there are ranks */
+    const struct schedule *const *schedule; /**< (plan->phase_count) sealed, one per phase */
+    const struct device_ops *device_ops;
+    const struct comm_ops *comm_ops;
+    const char *directory; /**< for checkpoints and log files; NULL: none are written */
+    const char *resume;    /**< a checkpoint; NULL: start anew */
+    int32_t threads;       /**< to compute with, per rank; at least 1 */
+    int64_t steps;         /**< at most so many in this call; 0: to the end */
+    int32_t traced;        /**< steps of the first phase that are traced, after the first two of
+                                the run; 0: none */
+    double timeout_s;      /**< of the watchdog; 0: none */
+    bool progress;         /**< a line for people on rank 0 */
+    const struct run *run; /**< whose predicted seconds a device that rehearses takes; it then reads
+                                no images, evaluates nothing and writes no checkpoints */
+    double time_scale;     /**< factor on them */
+};
+
+/** What came of it, the same on all ranks but where said otherwise.  Start from {0}. */
+struct train_result {
+    struct progress progress;
+    bool finished;    /**< the plan is done */
+    bool interrupted; /**< by SIGTERM or SIGUSR1 */
+    int64_t steps;    /**< done in this call */
+    double loss_first, loss_last;
+    double seconds;        /**< of training steps, without evaluations and checkpoints */
+    double images_per_s;   /**< over them, all ranks */
+    double input_wait_s;   /**< of them, on the slowest rank */
+    double exposed_comm_s; /**< of them, on the slowest rank */
+    double late_s;   /**< how late a device that rehearses ended steps: mean, on the worst rank */
+    double latest_s; /**< the same of the step that ended latest */
+    double evaluation_loss; /**< of the last evaluation; negative: none */
+    int64_t skipped_images; /**< that could not be read, on all ranks; of batches that a device read
+                                 ahead too */
+    int32_t ranks;
+    double *loss;         /**< (steps) of each step; owned */
+    double *step_s;       /**< (steps) rank 0's time of each step; owned */
+    struct trace trace;   /**< of the traced steps, on rank 0, by rank 0's clock */
+    int32_t traced_phase; /**< whose schedule it is of */
+    double trace_error_s; /**< how far the clocks of two ranks may be apart in it */
+    double trace_cost_s;  /**< what recording it took on the slowest rank */
+    char checkpoint[512]; /**< path of the last one, or "" */
+};
+
+/** Train.
+ * @return 0, or -1 on all ranks alike, with a message on at least one: the number of ranks is not
+ * that of the schedules' grid (exit code 64); a network or type the device cannot run, files it
+ * should decode and cannot, an algorithm that the transport cannot (69); data or a checkpoint that
+ * cannot be read (65, 66); a checkpoint or log file that cannot be written (73, 74); a loss that is
+ * not finite, replicas that differ (70). */
+int train_run(const struct train_job *job, struct train_result *result, struct err *err);
+
+/** Release. */
+void train_result_release(struct train_result *result);
+
+/** What an evaluation says. */
+struct evaluation {
+    int64_t images; /**< that could be read: each counted once */
+    int64_t top1, top5;
+    double loss; /**< mean cross-entropy, without label smoothing */
+};
+
+/** Average the class probabilities of the checkpoints @path (count) over the validation images, on
+ * all ranks together, any number of them.  Of @job only scenario, model, device and threads are
+ * used.
+ * @return 0, or -1 as train_run(). */
+int train_evaluate(const struct train_job *job, const char *const *path, int32_t count,
+                   struct evaluation *evaluation, struct err *err);

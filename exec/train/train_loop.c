@@ -1,0 +1,461 @@
+#include "exec/train/train_loop.h"
+
+#include <assert.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/base.h"
+#include "core/rate.h"
+#include "exec/world/clock.h"
+
+static volatile sig_atomic_t asked_to_stop;
+
+void loop_ask_to_stop(void)
+{
+    asked_to_stop = 1;
+}
+
+static double epoch_of(const struct loop *loop, int64_t position)
+{
+    return (double)position / (double)loop->job->scenario->training.train_images;
+}
+
+static struct rate rate_of(const struct loop *loop, int64_t position)
+{
+    return rate_at(loop->job->scenario, loop->job->plan, epoch_of(loop, position),
+                   loop->counts.global_batch);
+}
+
+/* ---- batches ---- */
+
+struct dataset_spec train_dataset_spec(const struct scenario *scenario)
+{
+    return (struct dataset_spec){
+        .source = (enum dataset_source)scenario->training.data.source,
+        .path = scenario->training.data.path,
+        .validation_path = scenario->training.data.validation_path,
+        .image = (int32_t)scenario->model.image,
+        .classes = (int32_t)scenario->model.classes,
+        .seed = (uint64_t)scenario->seed,
+        .train_images = scenario->training.train_images,
+        .validation_images = scenario->training.validation_images,
+        .augment = scenario->training.data.augment,
+        .strict = scenario->training.data.strict,
+    };
+}
+
+static enum input_form form_of(const struct loop *loop)
+{
+    if (!loop->job->device_ops->crops || !dataset_has_pictures(loop->train))
+        return INPUT_IMAGES;
+    return loop->job->scenario->training.data.decode == DECODE_DEVICE ? INPUT_FILES
+                                                                      : INPUT_PICTURES;
+}
+
+static void open_input(struct loop *loop)
+{
+    const struct scenario *scenario = loop->job->scenario;
+    if (!loop->train)
+        return;
+    int64_t workers = scenario->input.workers;
+    struct input_job job = {
+        .rank = loop->world.rank,
+        .ranks = loop->world.ranks,
+        .local = (int32_t)loop->counts.batch_per_device,
+        .threads = (int32_t)(workers > 0 ? workers : 1),
+        .prefetch = (int32_t)scenario->input.prefetch,
+        .seed = (uint64_t)scenario->seed,
+        .position = loop->source.position,
+        .augment = loop->source.augment,
+        .form = form_of(loop),
+    };
+    loop->source.input = input_new(loop->train, &job);
+}
+
+static void close_input(struct loop *loop)
+{
+    if (!loop->source.input)
+        return;
+    loop->source.replaced += input_report(loop->source.input).replaced;
+    input_free(loop->source.input);
+    loop->source.input = NULL;
+}
+
+/* Whether a batch is augmented follows from its place in the stream, not from when it is asked for.
+ * Where that changes, what was read ahead was read the other way. */
+static struct input *input_of_next(struct loop *loop)
+{
+    bool augment = rate_of(loop, loop->source.position).augment;
+    if (augment != loop->source.augment) {
+        loop->source.augment = augment;
+        close_input(loop);
+        open_input(loop);
+    }
+    loop->source.position += loop->counts.global_batch;
+    return loop->source.input;
+}
+
+static void next_batch(void *context, float *images, int32_t *label)
+{
+    input_next(input_of_next(context), images, label);
+}
+
+static void next_pictures(void *context, uint8_t *pixels, struct crop *crop, int32_t *label)
+{
+    input_next_pictures(input_of_next(context), pixels, crop, label);
+}
+
+static void decode(void *context, int32_t place, uint8_t *pixels, struct crop *crop, int32_t *label)
+{
+    const struct loop *loop = context;
+    input_decode(loop->source.input, place, pixels, crop, label);
+}
+
+static void open_source(struct loop *loop)
+{
+    loop->source.position = loop->progress.position;
+    loop->source.augment = rate_of(loop, loop->source.position).augment;
+    open_input(loop);
+}
+
+static void close_source(struct loop *loop)
+{
+    close_input(loop);
+    loop->result->skipped_images += loop->source.replaced;
+    loop->source.replaced = 0;
+}
+
+static struct device_source source_of(struct loop *loop)
+{
+    bool noise = loop->job->device_ops->makes_noise &&
+                 loop->job->scenario->training.data.source == SOURCE_SYNTHETIC;
+    struct device_source source = {.next = noise ? NULL : next_batch, .context = loop};
+    if (loop->train && form_of(loop) != INPUT_IMAGES) {
+        source.next_pictures = next_pictures;
+        source.files = form_of(loop) == INPUT_FILES;
+        source.decode = decode;
+        source.tint = dataset_tint();
+    }
+    return source;
+}
+
+/* ---- a phase ---- */
+
+static struct rate next_rate(const struct loop *loop)
+{
+    int64_t ahead = (int64_t)(loop->issued - loop->told) * loop->counts.global_batch;
+    return rate_of(loop, loop->progress.position + ahead);
+}
+
+/* The trace counts from where the first rank began, by rank 0's clock: no time is negative. */
+static void align_clocks(struct loop *loop)
+{
+    struct clock_offset offset = clock_compare();
+    double error, origin = walker_origin(loop->walker, &error) + offset.seconds;
+    int64_t nanoseconds = -(int64_t)(1e9 * origin);
+    world_max(&nanoseconds, 1);
+    loop->shift = fmax(origin + 1e-9 * (double)nanoseconds, 0);
+    loop->result->trace_error_s = error + offset.error;
+}
+
+/* Where the gradients of @packing lie from now on; NULL: nowhere any more. */
+static void attach_gradients(struct loop *loop, const struct packing *packing)
+{
+    const struct train_job *job = loop->job;
+    int64_t size = dtype_size((enum dtype)job->scenario->model.gradients);
+    if (!loop->comm || !job->comm_ops->attach)
+        return;
+    void *data = packing ? job->device_ops->gradients(loop->device) : NULL;
+    job->comm_ops->attach(loop->comm, data, packing ? packing->elements * size : 0);
+}
+
+static void pack_buckets(struct loop *loop)
+{
+    const struct train_job *job = loop->job;
+    enum dtype payload = (enum dtype)job->scenario->model.gradients;
+    assert(job->comm_ops->alignment == 0 || job->device_ops->pads);
+    loop->packing = packing_build(job->schedule[loop->phase], payload, job->comm_ops->alignment);
+}
+
+/* Those of the iterations until @end, which follow from their positions: a step that overflows
+ * moves on in the stream as all do.  The caller frees them. */
+static struct rate *rates_until(const struct loop *loop, int64_t end, int32_t *count)
+{
+    int64_t begin = loop->progress.position, batch = loop->counts.global_batch;
+    int64_t steps = (end - begin + batch - 1) / batch;
+    *count = (int32_t)(steps < LOOP_RATES ? steps : LOOP_RATES);
+    struct rate *rate = base_alloc(*count, sizeof(*rate));
+    for (int32_t i = 0; i < *count; i++)
+        rate[i] = rate_of(loop, begin + i * batch);
+    return rate;
+}
+
+static int open_device(struct loop *loop, int32_t slots, int64_t end, struct err *err)
+{
+    const struct train_job *job = loop->job;
+    int32_t rate_count;
+    struct rate *rate = rates_until(loop, end, &rate_count);
+    int64_t batch = loop->counts.batch_per_device, micro = job->scenario->training.micro_batch;
+    struct device_job device_job = {
+        .model = job->model,
+        .scenario = job->scenario,
+        .source = source_of(loop),
+        .batch = (int32_t)batch,
+        .micro_batches = (int32_t)(micro > 0 && micro < batch ? batch / micro : 1),
+        .slots = slots,
+        .ranks = job->comm_ops->averages ? 1 : loop->world.ranks,
+        .rank = loop->world.rank,
+        .padded = loop->packing.elements,
+        .threads = job->threads,
+        .rate = rate,
+        .rate_count = rate_count,
+        .run = job->run,
+        .time_scale = job->time_scale,
+    };
+    int failed = job->device_ops->open(&loop->device, &device_job, err);
+    free(rate);
+    return failed;
+}
+
+int loop_open_phase(struct loop *loop, int32_t index, int64_t end, struct err *err)
+{
+    const struct train_job *job = loop->job;
+    loop->phase = index;
+    loop->counts = job->plan->phase[index];
+    int32_t slots = walk_depth(job->schedule[index]);
+    loop->in_flight = slots < LOOP_IN_FLIGHT ? slots : LOOP_IN_FLIGHT;
+    loop->issued = loop->over = loop->told = 0;
+    pack_buckets(loop);
+    open_source(loop);
+    if (open_device(loop, slots, end, err)) {
+        close_source(loop);
+        packing_release(&loop->packing);
+        return -1;
+    }
+    attach_gradients(loop, &loop->packing);
+    job->device_ops->write(loop->device, &loop->weights);
+    loop_use_statistics(loop, false);
+    world_barrier();
+    struct walk walk = {.schedule = job->schedule[index],
+                        .rank = loop->world.rank,
+                        .payload = (enum dtype)job->scenario->model.gradients,
+                        .device_ops = job->device_ops,
+                        .device = loop->device,
+                        .comm_ops = job->comm_ops,
+                        .comm = loop->comm,
+                        .packing = &loop->packing,
+                        .single = 2 + (index == loop->result->traced_phase ? job->traced : 0)};
+    loop->walker = walker_new(&walk);
+    loop->previous_end = 0;
+    if (job->traced && index == loop->result->traced_phase)
+        align_clocks(loop);
+    return 0;
+}
+
+void loop_close_phase(struct loop *loop)
+{
+    walker_free(loop->walker);
+    loop->walker = NULL;
+    attach_gradients(loop, NULL);
+    loop->job->device_ops->close(loop->device);
+    loop->device = NULL;
+    packing_release(&loop->packing);
+    close_source(loop);
+}
+
+/* ---- steps ---- */
+
+static struct loop_step *step_of(struct loop *loop, int32_t iteration)
+{
+    return &loop->step[iteration % LOOP_SYNC_STEPS];
+}
+
+static void issue(struct loop *loop)
+{
+    struct rate rate = next_rate(loop);
+    struct loop_step *step = step_of(loop, loop->issued);
+    step->update = (struct update){.learning_rate = rate.learning_rate,
+                                   .weight_decay = rate.weight_decay,
+                                   .loss_scale = loop->scale.value};
+    loop->job->device_ops->prepare(loop->device, loop->issued, &step->update);
+    walker_issue(loop->walker, loop->issued, loop->progress.step + 1 + loop->issued - loop->told);
+    loop->issued++;
+}
+
+static bool traces(const struct loop *loop)
+{
+    int64_t before = loop->result->steps + loop->over - loop->told;
+    return before >= 2 && loop->phase == loop->result->traced_phase &&
+           loop->result->trace.iterations < loop->job->traced;
+}
+
+static struct walk_times finish_walk(struct loop *loop)
+{
+    if (!traces(loop))
+        return walker_finish(loop->walker, loop->over, NULL);
+    struct trace *trace = &loop->result->trace;
+    int64_t first = trace->span_count;
+    struct walk_times times = walker_finish(loop->walker, loop->over, trace);
+    double begin = world_now();
+    for (int64_t i = first; i < trace->span_count; i++) {
+        trace->span[i].begin += loop->shift;
+        trace->span[i].end += loop->shift;
+    }
+    loop->result->trace_cost_s += times.trace_cost_s + world_now() - begin;
+    return times;
+}
+
+static void finish(struct loop *loop)
+{
+    struct loop_step *step = step_of(loop, loop->over);
+    step->times = finish_walk(loop);
+    step->outcome = loop->job->device_ops->outcome(loop->device, loop->over);
+    step->seconds = step->times.end - loop->previous_end;
+    loop->previous_end = step->times.end;
+    loop->diverged |=
+        loss_scale_update(&loop->scale, step->outcome.overflow, loop->job->scenario) != 0;
+    loop->over++;
+    world_progress("step");
+}
+
+static void tell(struct loop *loop, const struct loop_step *step, double loss)
+{
+    struct train_result *result = loop->result;
+    struct progress *progress = &loop->progress;
+    progress->step++;
+    progress->position += loop->counts.global_batch;
+    progress->epoch = epoch_of(loop, progress->position);
+    progress->loss = loss;
+    result->loss[result->steps] = loss;
+    result->step_s[result->steps] = step->seconds;
+    result->loss_first = result->steps == 0 ? loss : result->loss_first;
+    result->loss_last = loss;
+    result->steps++;
+    result->seconds += step->seconds;
+    result->input_wait_s += step->times.input_wait_s;
+    result->exposed_comm_s += step->times.exposed_comm_s;
+    result->late_s += step->outcome.late_s; /* divided at the end, as the next but one */
+    result->latest_s = fmax(result->latest_s, step->outcome.latest_s);
+    result->images_per_s += (double)loop->counts.global_batch; /* divided at the end */
+    if (!loop->log)
+        return;
+    struct log_step line = {.step = progress->step,
+                            .global_batch = loop->counts.global_batch,
+                            .epoch = progress->epoch,
+                            .loss = loss,
+                            .learning_rate = step->update.learning_rate,
+                            .weight_decay = step->update.weight_decay,
+                            .loss_scale = step->update.loss_scale,
+                            .gradient_norm = step->outcome.norm,
+                            .seconds = step->seconds,
+                            .input_wait_s = step->times.input_wait_s,
+                            .exposed_comm_s = step->times.exposed_comm_s,
+                            .skipped = step->outcome.overflow};
+    log_step(loop->log, &line);
+}
+
+/* Losses of what is over are averaged over the ranks and told, and whether to stop is agreed on.
+ * How long until the next time follows from the slowest rank: about a quarter of a second. */
+static void synchronise(struct loop *loop)
+{
+    double loss[LOOP_SYNC_STEPS], longest = 1e-9;
+    int32_t count = loop->over - loop->told;
+    for (int32_t i = 0; i < count; i++) {
+        const struct loop_step *step = step_of(loop, loop->told + i);
+        loss[i] = step->outcome.loss / loop->world.ranks;
+        longest = fmax(longest, step->seconds);
+    }
+    if (loop->world.ranks > 1)
+        world_sum(loss, count);
+    for (int32_t i = 0; i < count; i++, loop->told++)
+        tell(loop, step_of(loop, loop->told), loss[i]);
+    int64_t agreed[] = {asked_to_stop, (int64_t)(1e9 * longest)};
+    if (loop->world.ranks > 1)
+        world_max(agreed, 2);
+    loop->stop = agreed[0] != 0;
+    double steps = fmin(0.25e9 / (double)agreed[1], LOOP_SYNC_STEPS - LOOP_IN_FLIGHT);
+    loop->sync_steps = steps < 1 ? 1 : (int32_t)steps;
+}
+
+static void drain(struct loop *loop)
+{
+    while (loop->over < loop->issued)
+        finish(loop);
+    if (loop->told < loop->over)
+        synchronise(loop);
+}
+
+void loop_run(struct loop *loop, int64_t steps)
+{
+    if (loop->sync_steps == 0)
+        loop->sync_steps = 1;
+    for (int64_t i = 0; i < steps && !loop->stop && !loop->diverged; i++) {
+        if (loop->issued - loop->over == loop->in_flight)
+            finish(loop);
+        if (loop->over - loop->told >= loop->sync_steps)
+            synchronise(loop);
+        if (!loop->stop && !loop->diverged)
+            issue(loop);
+    }
+    drain(loop);
+}
+
+/* ---- between steps ---- */
+
+static int check_replicas(const struct loop *loop, struct err *err)
+{
+    if (loop->world.ranks == 1)
+        return 0;
+    uint64_t hash = base_hash(BASE_HASH_SEED, loop->weights.parameter,
+                              (size_t)loop->layout.parameters * sizeof(float)) >>
+                    2;
+    int64_t extremes[] = {(int64_t)hash, -(int64_t)hash};
+    world_max(extremes, 2);
+    if (extremes[0] == -extremes[1])
+        return 0;
+    return err_add_code(err, 70,
+                        "step %lld: the weights of the ranks differ; no checkpoint of them is "
+                        "written, the last one is intact",
+                        (long long)loop->progress.step);
+}
+
+/* Everybody's statistics on rank 0, and their average everywhere.  The device keeps its own, so
+ * that it does not matter when and how often this is done. */
+static void average_statistics(struct loop *loop)
+{
+    int64_t count = loop->layout.statistic_count, bytes = count * (int64_t)sizeof(float);
+    void *all;
+    struct weights own = {.statistics = loop->own_statistics};
+    loop->job->device_ops->read(loop->device, &own);
+    double *sum = base_alloc(count, sizeof(*sum));
+    for (int64_t i = 0; i < count; i++)
+        sum[i] = loop->own_statistics[i];
+    world_sum(sum, (int32_t)count);
+    for (int64_t i = 0; i < count; i++)
+        loop->weights.statistics[i] = (float)(sum[i] / loop->world.ranks);
+    free(sum);
+    if (world_gather(loop->own_statistics, bytes, &all) > 0)
+        memcpy(loop->weights.rank_statistics, all, (size_t)(bytes * loop->world.ranks));
+    free(all);
+}
+
+int loop_average(struct loop *loop, struct err *err)
+{
+    loop->job->device_ops->read(loop->device, &loop->weights);
+    if (loop->world.ranks > 1 && loop->layout.statistic_count > 0)
+        average_statistics(loop);
+    loop->progress.loss_scale = loop->scale.value;
+    loop->progress.good_steps = loop->scale.good_steps;
+    loop->progress.skipped_steps = loop->scale.skipped;
+    return check_replicas(loop, err);
+}
+
+void loop_use_statistics(struct loop *loop, bool averaged)
+{
+    struct weights weights = {.statistics =
+                                  averaged ? loop->weights.statistics : loop->own_statistics};
+    if (loop->world.ranks > 1)
+        loop->job->device_ops->write(loop->device, &weights);
+}

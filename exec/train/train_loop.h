@@ -1,0 +1,104 @@
+#pragma once
+
+/** @file
+ * Inner side of train.h: a run in progress, and what may be done to it between and during steps.
+ */
+
+#include "exec/input/input.h"
+#include "exec/log/log.h"
+#include "exec/step/comm.h"
+#include "exec/step/loss_scale.h"
+#include "exec/step/packing.h"
+#include "exec/step/walk.h"
+#include "exec/train/train.h"
+#include "exec/world/world.h"
+
+enum {
+    LOOP_IN_FLIGHT = 16,  /**< iterations issued ahead, at most */
+    LOOP_SYNC_STEPS = 64, /**< and those over that were not told yet */
+    LOOP_RATES = 1 << 20, /**< iterations whose rates a device gets when it is opened, at most: 8 MB
+                             of its memory */
+};
+
+/** A step that is over, until it is told. */
+struct loop_step {
+    struct update update;
+    struct outcome outcome;
+    struct walk_times times;
+    double seconds; /**< since the step before was over */
+};
+
+/** A run in progress on one rank.  Start from {0}. */
+struct loop {
+    const struct train_job *job;
+    struct train_result *result;
+    struct exec_world world;
+    struct layout layout;
+    struct weights weights; /**< owned; as of the last loop_average(), statistics averaged */
+    float *own_statistics;  /**< owned; this rank alone, as of then */
+    struct dataset *train, *validation; /**< validation may be NULL */
+    struct comm_state *comm;            /**< NULL on one rank */
+    struct log *log;                    /**< rank 0 only */
+    struct progress progress;
+    struct loss_scale scale;
+
+    int32_t phase;          /**< being trained */
+    struct phase counts;    /**< of it */
+    struct packing packing; /**< of its schedule's buckets */
+    int32_t in_flight;      /**< iterations issued ahead, at most */
+    struct device_state *device;
+    struct walker *walker;
+    /** Of the thread on which the device asks for batches, while it is open. */
+    struct {
+        struct input *input;
+        bool augment;     /**< as the input does */
+        int64_t position; /**< of the batch asked for next: perhaps ahead of the iterations */
+        int64_t replaced; /**< images, by inputs that were closed */
+    } source;
+    int32_t issued, over; /**< iterations of this walker */
+
+    struct loop_step step[LOOP_SYNC_STEPS]; /**< over, not yet told: a ring by iteration */
+    int32_t told;                           /**< iterations of this walker that were told */
+    double previous_end;                    /**< of the last iteration */
+    int32_t sync_steps;                     /**< between two rounds of telling, same on all ranks */
+    double shift;                           /**< from the walker's clock to the trace's */
+    bool stop;                              /**< agreed: a rank was asked to */
+    bool diverged;                          /**< too many steps in a row overflowed */
+};
+
+/** Open device, walker and input for phase @index at the loop's position; the phase ends where the
+ * stream stands at @end or beyond.
+ * @return 0, or -1: what the device cannot run. */
+int loop_open_phase(struct loop *loop, int32_t index, int64_t end, struct err *err);
+
+/** Close them; the weights were copied out before by loop_average(). */
+void loop_close_phase(struct loop *loop);
+
+/** Train @steps steps, or fewer when all ranks agree to stop. */
+void loop_run(struct loop *loop, int64_t steps);
+
+/** With nothing in flight: copy the device's state into loop->weights, statistics averaged over all
+ * ranks.  The device's own stay as they are.
+ * @return 0, or -1 (exit code 70) on all ranks: the weights of two ranks differ. */
+int loop_average(struct loop *loop, struct err *err);
+
+/** Give the device the averaged statistics, for evaluation, or its own again. */
+void loop_use_statistics(struct loop *loop, bool averaged);
+
+/** Score the images of @dataset that are this rank's on @device and count on all ranks together;
+ * @probability (this rank's images, classes), if not NULL, is added to instead of counting.
+ * @chunk images go through the device at once. */
+struct evaluation evaluate_images(const struct train_job *job, struct device_state *device,
+                                  struct stream *stream, const struct dataset *dataset,
+                                  int32_t chunk, float *probability);
+
+/** Make a fault of one rank everybody's: @failed with a message in @err, or not.  Ranks without a
+ * fault say nothing, but take over the exit code.  On all ranks together.
+ * @return 0, or -1 when any rank failed. */
+int train_agree(int failed, struct err *err);
+
+/** What @scenario says of its data. */
+struct dataset_spec train_dataset_spec(const struct scenario *scenario);
+
+/** Ask the loop to stop at the next step all ranks agree on; from signal handlers. */
+void loop_ask_to_stop(void);

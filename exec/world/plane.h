@@ -1,0 +1,78 @@
+#pragma once
+
+/** @file
+ * What moves the messages of the control plane: the inner interface of exec/world/world.h, for its
+ * own files alone.  There are two implementations, of which a build has one: MPI
+ * (exec/world/world_mpi.c) and sockets (exec/world_socket.c).  Each also defines the calls of
+ * exec/world/world.h that all ranks make together.
+ *
+ * Messages go between rank 0 and the others.  Those of one channel between two ranks arrive in the
+ * order in which they were sent, and have the size that the receiver expects; of each channel and
+ * rank one receive is under way at a time.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "exec/world/world.h"
+
+/** How long a thread has been polling in vain.  Start from {0}. */
+struct patience {
+    int64_t polls, nap; /**< nap: how long to sleep next [ns]; 0: not yet */
+    double since;       /**< the first poll, by the monotonic clock [seconds] */
+};
+
+/** The polls of @patience were in vain once more: let others have the core, and sleep when it has
+ * been a while.  Not under the lock. */
+void world_pause(struct patience *patience);
+
+/** Note that a thread waits for other ranks (@change is 1) or does so no longer (-1). */
+void world_waiting(int change);
+
+/** world_lock(), but no longer than @seconds.  @return whether the lock was taken. */
+bool world_try_lock(double seconds);
+
+/** Which of the conversations between two ranks a message belongs to. */
+enum plane_channel {
+    PLANE_CALLS, /**< what all ranks do together */
+    PLANE_CLOCK,
+    PLANE_BEATS,
+    PLANE_CHANNEL_COUNT
+};
+
+/** A message on its way; each implementation defines its own. */
+struct parcel;
+
+/** "MPI", "sockets". */
+extern const char *const plane_name;
+
+/** Connect all ranks.  @return who this process is.  Where they do not meet, the process ends with
+ * a message. */
+struct exec_world plane_start(int *argc, char ***argv);
+
+/** Disconnect, on all ranks together. */
+void plane_stop(void);
+
+/** End the other processes of the job with exit code @code, as far as that works within a few
+ * seconds; and perhaps this one. */
+void plane_abort(int code);
+
+/** Begin to send the @bytes of @data to @rank; @data is borrowed until the parcel is done.  Under
+ * world_lock(), as the next two. */
+struct parcel *plane_send(enum plane_channel channel, int32_t rank, const void *data,
+                          int64_t bytes);
+
+/** Begin to receive @bytes from @rank into @data, which is borrowed until the parcel is done. */
+struct parcel *plane_receive(enum plane_channel channel, int32_t rank, void *data, int64_t bytes);
+
+/** Whether *@parcel is done: then it is freed and NULL.  NULL is done. */
+bool plane_done(struct parcel **parcel);
+
+/** Wait until *@parcel is done, and tell so (world_progress(@what)).  Not under world_lock(). */
+void plane_wait(struct parcel **parcel, const char *what);
+
+/** Whether @rank has ended without saying so, as far as that is known. */
+bool plane_lost(int32_t rank);
+
+/** From now on the caller asks plane_lost() and ends the job; until plane_watch(false). */
+void plane_watch(bool watched);

@@ -1,0 +1,102 @@
+#pragma once
+
+/** @file
+ * The control plane of a job: who its processes are, what they tell each other beside gradients,
+ * and how they notice that one of them does not answer.
+ *
+ * MPI runs with MPI_THREAD_SERIALIZED: every call of MPI in the process is made under the one lock
+ * of world_lock(), which is never held while waiting for another process.  The calls below that
+ * wait poll with the lock released and sleep between polls, so they neither burn a core nor keep
+ * the collectives of exec/step/comm.h from moving.  They work on a communicator of their own; every
+ * rank makes them in the same order, from one thread: the one that trains.  A failure of MPI ends
+ * the job with MPI's own message.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/** Who this process is. */
+struct exec_world {
+    int32_t rank, ranks;             /**< in the job */
+    int32_t local_rank, local_ranks; /**< among the processes of this machine */
+};
+
+/** Start MPI, on all ranks together.  @return who this process is.  Ends the job with exit code 69
+ * when MPI was built without support for threads. */
+struct exec_world world_start(int *argc, char ***argv);
+
+/** Stop the heartbeats and MPI, on all ranks together. */
+void world_stop(void);
+
+/** Who this process is; valid after world_start(). */
+struct exec_world world_self(void);
+
+/** End all processes of the job with exit code @code, now; from any thread, with the lock held or
+ * not.  Does not return. */
+_Noreturn void world_abort(int code);
+
+/** Take the lock that every call of MPI is made under. */
+void world_lock(void);
+
+/** Give the lock back. */
+void world_unlock(void);
+
+/** Replace each of @count numbers by its sum over all ranks, the same bits on each. */
+void world_sum(double *value, int32_t count);
+
+/** Replace each of @count numbers by the largest of all ranks. */
+void world_max(int64_t *value, int32_t count);
+
+/** Copy @bytes of rank @root to all ranks. */
+void world_broadcast(void *data, int64_t bytes, int32_t root);
+
+/** Collect the @bytes of @mine, of any number on each rank, at rank 0.
+ * @return how many there are in @all, in the order of ranks, which the caller frees; 0 and NULL on
+ * the other ranks. */
+int64_t world_gather(const void *mine, int64_t bytes, void **all);
+
+/** Wait until all ranks have come here. */
+void world_barrier(void);
+
+/** Seconds by the monotonic clock. */
+double world_now(void);
+
+/** The last sign of life of this process. */
+struct liveness {
+    const char *what; /**< what was done last: "all-reduce", "step" */
+    int64_t count;    /**< of such signs so far */
+    int64_t step;     /**< of world_at() */
+    int32_t bucket;   /**< of world_at() */
+    double age_s;     /**< since the last sign [seconds] */
+    bool waiting;     /**< a thread waits for other ranks */
+};
+
+/** Tell that something went on; @what is a literal.  Cheap, from any thread. */
+void world_progress(const char *what);
+
+/** Tell which step of training, and which of its buckets, this process works on; a @bucket of -1
+ * is none.  Counts as progress.  From any thread. */
+void world_at(int64_t step, int32_t bucket);
+
+/** What this process did last. */
+struct liveness world_last_progress(void);
+
+/** Watch over each other from now on, on all ranks together.  A thread of each rank tells rank 0
+ * once a second (4 times in @timeout_s if that is shorter) how far it is, and rank 0 answers.  The
+ * job ends with exit code 71 and a message that names each missing rank, its machine, its process
+ * and where it was when
+ *
+ *   - rank 0 has not heard from a rank for @timeout_s, or a rank not from rank 0;
+ *   - nothing has gone on anywhere for @timeout_s (no collective, no world_progress()), and at
+ * least one rank waits: those that do not wait are named, else those that are furthest behind.
+ *
+ * So @timeout_s must be longer than any time in which no rank tells progress.  @advice ends the
+ * message ("the last checkpoint is intact"); it is borrowed, may be NULL and may be changed with
+ * world_heartbeat_advise().  A @timeout_s of 0 or less starts nothing. */
+void world_heartbeat_start(double timeout_s, const char *advice);
+
+/** Change the end of the message; borrowed until the next change. */
+void world_heartbeat_advise(const char *advice);
+
+/** Stop watching, on all ranks together; nothing where nothing was started. */
+void world_heartbeat_stop(void);

@@ -1,0 +1,13 @@
+#pragma once
+
+/** @file
+ * What the files of exec/ that call MPI share: waiting for requests.
+ */
+
+#include <mpi.h>
+#include <stdint.h>
+
+#include "exec/world/plane.h"
+
+/** Wait until @count requests are done, polling under the lock and pausing without it. */
+void world_wait(int32_t count, MPI_Request *request, const char *what);
