@@ -29,7 +29,7 @@ OWNERS = {
     "simgrid/": ("sim/", "tests/sim/"),
     "xbt/": ("sim/", "tests/sim/"),
     "smpi/": (),
-    "mpi.h": ("exec/", "app/foretrain_exec.c", "tests/exec/"),
+    "mpi.h": ("exec/", "app/main/foretrain_exec.c", "tests/exec/"),
     "dnnl": ("exec/cpu/",),
     "oneapi/": ("exec/cpu/", "tests/exec/device_step.c"),
     "cuda": ("exec/cuda/", "tests/cuda/", "tests/gpu/"),
@@ -37,8 +37,8 @@ OWNERS = {
     "cublas": ("exec/cuda/",),
     "nccl.h": ("exec/cuda/", "tests/cuda/"),
     "gsl/": ("app/",),
-    "hwloc.h": ("app/cores.c",),
-    "expat.h": ("app/import_xml.c",),
+    "hwloc.h": ("app/process/cores.c",),
+    "expat.h": ("app/import/import_xml.c",),
     "cmocka.h": ("tests/",),
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')

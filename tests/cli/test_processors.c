@@ -1,4 +1,4 @@
-#include "app/processors.h"
+#include "app/process/processors.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-#include "app/collective_table.h"
+#include "app/measure/collective_table.h"
 
 #include <math.h>
 #include <setjmp.h>

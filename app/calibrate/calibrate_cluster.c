@@ -1,0 +1,348 @@
+#include "app/calibrate/calibrate_machine.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app/calibrate/calibrate_exchange.h"
+#include "app/process/cores.h"
+#include "core/base/json.h"
+
+/* What is measured, and of what. */
+struct cluster {
+    struct request request;
+    struct platform *base; /* of a lab; NULL: this machine */
+    struct network lab;
+    int32_t ranks;
+    int32_t cores; /* ranks that compute at once, where others wait for their turn; else 0 */
+    struct exchanges exchange;
+    struct machine alone, together; /* without a lab */
+    double contention;
+    char *device; /* the file of the device, as the platform names it; owned */
+};
+
+static const struct network *lab_of(const struct cluster *cluster)
+{
+    return cluster->base ? &cluster->lab : NULL;
+}
+
+static const char *gradients_of(const struct cluster *cluster)
+{
+    return dtype_names[cluster->request.gradients];
+}
+
+/* --- what is asked for --- */
+
+static int read_lab(struct cluster *cluster, struct err *err)
+{
+    cluster->base = platform_read(cluster->request.lab, err);
+    if (!cluster->base || platform_network(cluster->base, &cluster->lab, err) ||
+        lab_check(&cluster->lab, err))
+        return -1;
+    int32_t devices = cluster->lab.nodes * cluster->lab.devices;
+    if (!cluster->ranks)
+        cluster->ranks = devices;
+    return cluster->ranks == devices
+               ? 0
+               : err_add_code(err, 64, "-n %d: the lab has %d devices", cluster->ranks, devices);
+}
+
+static int check_machine(struct cluster *cluster, struct err *err)
+{
+    int32_t cores = cores_available(), threads = cluster->request.threads;
+    if (!cluster->ranks)
+        cluster->ranks = cores / threads;
+    if (cluster->ranks < 2)
+        return err_add_code(err, 64, "--ranks: at least 2 exchange anything, on as many cores");
+    bool turns = cluster->ranks * threads > cores;
+    if (turns && !cluster->request.oversubscribe)
+        return err_add_code(err, 64,
+                            "%d ranks of %d threads would take turns on %d cores: at most %d ranks "
+                            "are measured, or --oversubscribe says that they shall",
+                            cluster->ranks, threads, cores, cores / threads);
+    if (turns && cores < threads)
+        return err_add_code(err, 64, "%d threads of one rank are more than %d cores", threads,
+                            cores);
+    cluster->cores = turns ? cores / threads : 0;
+    return 0;
+}
+
+static int open_cluster(struct cluster *cluster, const struct request *request, struct err *err)
+{
+    cluster->request = *request;
+    cluster->ranks = request->started;
+    if (!cluster->request.bytes)
+        cluster->request.bytes = request->lab ? "4KiB..256KiB:x4" : "1KiB..4MiB:x4";
+    return request->lab ? read_lab(cluster, err) : check_machine(cluster, err);
+}
+
+/* --- measuring --- */
+
+/* How much longer the same iterations take while every rank computes. */
+static int measure_contention(struct cluster *cluster, struct err *err)
+{
+    struct request *request = &cluster->request;
+    double alone = 0, together = 0;
+    if (machine_measure(&cluster->alone, request, 1, err) ||
+        machine_measure(&cluster->together, request, cluster->ranks, err))
+        return -1;
+    for (int32_t i = 0; i < cluster->alone.trials; i++) {
+        alone += cluster->alone.trial[i].time_s;
+        together += cluster->together.trial[i].time_s;
+    }
+    cluster->contention = fmax(together / alone - 1, 0);
+    return 0;
+}
+
+/* Another file beside the platform's, unless the user has one. */
+static int make_device(struct cluster *cluster, const char *name, struct err *err)
+{
+    struct request request = cluster->request;
+    if (request.platform || !request.directory) {
+        cluster->device = base_copy(request.platform ? request.platform : "./device.yaml");
+        return 0;
+    }
+    const char *slash = strrchr(request.directory, '/');
+    char *path = base_format("%.*s%s-device.yaml", slash ? (int)(slash + 1 - request.directory) : 0,
+                             request.directory, name);
+    cluster->device = base_format("./%s-device.yaml", name);
+    struct text talk = {0};
+    request.directory = path;
+    int failed = calibrate_device(&request, &talk, err);
+    text_release(&talk);
+    free(path);
+    return failed;
+}
+
+/* --- the file --- */
+
+static void add_quantity(struct text *out, const char *indent, const char *key, const char *value,
+                         const char *source, const char *kind)
+{
+    text_add(out, "%s%s: {value: %s, source: \"%s\", kind: %s}\n", indent, key, value, source,
+             kind);
+}
+
+/* The line of the all-reduce's rounds: what training exchanges by. */
+static void add_link(struct text *out, const struct cluster *cluster, const char *indent,
+                     const char *source)
+{
+    const struct exchange_line *line = &cluster->exchange.line[EXCHANGE_ROUND];
+    char value[64];
+    char *whole =
+        base_format("rounds of a ring all-reduce of %d ranks in %s with their sums, standard "
+                    "deviation %.0f %%, residual %.0f %%, %s",
+                    cluster->ranks, gradients_of(cluster), 100 * line->bandwidth_sd,
+                    100 * line->residual, source);
+    snprintf(value, sizeof(value), "%.5g GB/s", 1e-9 * line->bandwidth);
+    add_quantity(out, indent, "bandwidth", value, whole, "measured");
+    free(whole);
+    add_quantity(out, indent, "efficiency", "100 %", "the bandwidth is what ranks reached",
+                 "measured");
+    add_quantity(out, indent, "latency", "0 us", "contained in transport", "measured");
+}
+
+static void begin_transport(struct text *out, const struct cluster *cluster)
+{
+    text_add(out, "transport:\n  payload: %s\n", gradients_of(cluster));
+}
+
+static void add_transport(struct text *out, const struct cluster *cluster, const char *key,
+                          const char *source)
+{
+    const struct exchange_line *line = &cluster->exchange.line[EXCHANGE_ROUND];
+    char value[64];
+    char *whole = base_format("the same line at 0 bytes, standard deviation %.2g us, correlation "
+                              "with the seconds per byte %.2f, %s",
+                              1e6 * line->latency_sd, line->correlation, source);
+    snprintf(value, sizeof(value), "%.5g us", 1e6 * line->latency);
+    add_quantity(out, "  ", key, value, whole, "measured");
+    free(whole);
+}
+
+static void write_machine(struct text *out, const struct cluster *cluster, const char *name,
+                          const char *source)
+{
+    char value[64];
+    text_add(out,
+             "# Written by foretrain calibrate cluster.\nversion: 1\nname: \"%s\"\ndescription: "
+             "\"one machine of %d devices that talk through its memory\"\nkind: cluster\ndevice: "
+             "%s\nnodes: 1\n\nnode:\n  devices: %d\n  cpus: 1\n",
+             name, cluster->ranks, cluster->device, cluster->ranks);
+    snprintf(value, sizeof(value), "%.4g %%", 100 * cluster->contention);
+    add_quantity(out, "  ", "contention", value, source, "measured");
+    if (cluster->cores)
+        text_add(out, "  cores: %d # the ranks take turns\n", cluster->cores);
+    text_add(out, "  links:\n    - name: memory\n");
+    add_link(out, cluster, "      ", source);
+    text_add(out, "  edges:\n    - {link: memory, connect: [");
+    for (int32_t i = 0; i < cluster->ranks; i++)
+        text_add(out, "%sgpu%d-cpu0", i ? ", " : "", i);
+    text_add(out, "]}\n\n");
+    begin_transport(out, cluster);
+    add_transport(out, cluster, "inside", source);
+    add_quantity(out, "  ", "between", "0 us", "there is one node", "assumed");
+}
+
+static void write_lab(struct text *out, const struct cluster *cluster, const char *name,
+                      const char *source)
+{
+    text_add(out,
+             "# Written by foretrain calibrate cluster.\nextends: \"%s\"\nname: "
+             "\"%s\"\n\nnetwork:\n  nic:\n",
+             cluster->lab.file, name);
+    add_link(out, cluster, "    ", source);
+    text_add(out, "\n");
+    begin_transport(out, cluster);
+    add_transport(out, cluster, "between", source);
+}
+
+static int check_platform(const char *path, struct err *err)
+{
+    struct platform *platform = platform_read(path, err);
+    platform_free(platform);
+    return platform ? 0 : -1;
+}
+
+static int write_platform(const struct cluster *cluster, const char *name, struct err *err)
+{
+    struct text text = {0};
+    const struct request *request = &cluster->request;
+    char *steps = calibrate_command("cluster", request);
+    char *what =
+        base_format("%s --ranks %d%s --bytes %s --gradients %s%s%s", steps, cluster->ranks,
+                    cluster->cores ? " --oversubscribe" : "", request->bytes, gradients_of(cluster),
+                    request->lab ? " --lab " : "", request->lab ? request->lab : "");
+    char *source = calibrate_source(what);
+    if (cluster->base)
+        write_lab(&text, cluster, name, source);
+    else
+        write_machine(&text, cluster, name, source);
+    int failed = calibrate_keep(request->directory, &text, check_platform, err);
+    free(source);
+    free(what);
+    free(steps);
+    text_release(&text);
+    return failed;
+}
+
+/* --- the answer --- */
+
+static void print_people(struct text *out, const struct cluster *cluster)
+{
+    const struct exchanges *exchange = &cluster->exchange;
+    text_add(out, "%-12s", "message");
+    for (int32_t kind = 0; kind < EXCHANGE_KIND_COUNT; kind++)
+        if (exchange->time_s[kind])
+            text_add(out, " %26s", exchange_kind_name((enum exchange_kind)kind));
+    for (int32_t i = 0; i < exchange->sizes.count; i++) {
+        struct text size = {0};
+        unit_print(&size, UNIT_BYTES, (double)exchange->sizes.item[i]);
+        text_add(out, "\n%-12s", size.data);
+        text_release(&size);
+        for (int32_t kind = 0; kind < EXCHANGE_KIND_COUNT; kind++)
+            if (exchange->time_s[kind])
+                text_add(out, " %23.1f us", 1e6 * exchange->time_s[kind][i]);
+    }
+    text_add(out, "\n\n");
+    for (int32_t kind = 0; kind < EXCHANGE_KIND_COUNT; kind++) {
+        const struct exchange_line *line = &exchange->line[kind];
+        if (exchange->time_s[kind])
+            text_add(out,
+                     "%-26s %8.2f us +- %.2f, and %.4g GB/s +- %.0f %%; residual %.0f %%, two "
+                     "halves of the sweeps at most %.0f %% apart\n",
+                     exchange_kind_name((enum exchange_kind)kind), 1e6 * line->latency,
+                     1e6 * line->latency_sd, 1e-9 * line->bandwidth, 100 * line->bandwidth_sd,
+                     100 * line->residual, 100 * exchange->apart[kind]);
+    }
+    if (exchange->added > 0 && !cluster->base) /* beside wires it is lost in the noise */
+        text_add(out, "a rank adds up %.3g GB/s of what arrives\n", 1e-9 * exchange->added);
+    if (!cluster->base)
+        text_add(out, "%d ranks that compute at once take %.1f %% longer than one\n",
+                 cluster->ranks, 100 * cluster->contention);
+    if (cluster->cores)
+        text_add(out, "they take turns: %d compute at once, which is not in that\n",
+                 cluster->cores);
+    text_add(out, "gradients travelled in %s; lower quartiles of up to %d sweeps\n",
+             gradients_of(cluster), exchange->sweeps);
+}
+
+static struct json *kind_json(const struct exchanges *exchange, enum exchange_kind kind)
+{
+    const struct exchange_line *line = &exchange->line[kind];
+    struct json *row = json_new_object(), *times = json_new_array();
+    json_put_text(row, "kind", exchange_kind_name(kind));
+    json_put_real(row, "latency_s", line->latency);
+    json_put_real(row, "latency_sd", line->latency_sd);
+    json_put_real(row, "bandwidth", line->bandwidth);
+    json_put_real(row, "bandwidth_sd", line->bandwidth_sd);
+    json_put_real(row, "residual", line->residual);
+    json_put_real(row, "apart", exchange->apart[kind]);
+    for (int32_t i = 0; i < exchange->sizes.count; i++) {
+        struct json *time = json_new_object();
+        json_put_integer(time, "bytes", exchange->sizes.item[i]);
+        json_put_real(time, "time_s", exchange->time_s[kind][i]);
+        json_append(times, time);
+    }
+    json_put(row, "messages", times);
+    return row;
+}
+
+static void print_json(struct text *out, const struct cluster *cluster)
+{
+    struct json *json = json_new_object(), *kinds = json_new_array();
+    const struct exchanges *exchange = &cluster->exchange;
+    json_put_text(json, "schema", "foretrain/machine-cluster/1");
+    json_put_integer(json, "ranks", cluster->ranks);
+    if (cluster->cores)
+        json_put_integer(json, "cores", cluster->cores);
+    json_put_text(json, "gradients", gradients_of(cluster));
+    json_put_text(json, "lab", cluster->base ? platform_name(cluster->base) : NULL);
+    if (!cluster->base)
+        json_put_real(json, "contention", cluster->contention);
+    for (int32_t kind = 0; kind < EXCHANGE_KIND_COUNT; kind++)
+        if (exchange->time_s[kind])
+            json_append(kinds, kind_json(exchange, (enum exchange_kind)kind));
+    json_put(json, "exchanges", kinds);
+    json_put_real(json, "added", exchange->added);
+    json_put_integer(json, "sweeps", exchange->sweeps);
+    json_put_text(json, "written", cluster->request.directory);
+    json_print(out, json);
+    json_free(json);
+}
+
+/* --- the whole --- */
+
+static int measure_all(struct cluster *cluster, const char *name, struct err *err)
+{
+    if (exchange_measure(&cluster->exchange, &cluster->request, cluster->ranks, lab_of(cluster),
+                         err))
+        return -1;
+    if (cluster->base)
+        return 0;
+    return measure_contention(cluster, err) || make_device(cluster, name, err) ? -1 : 0;
+}
+
+int calibrate_cluster(const struct request *request, struct text *out, struct err *err)
+{
+    struct cluster cluster = {0};
+    char *name = request->directory ? calibrate_name(request->directory, err) : base_copy("here");
+    int failed = !name || open_cluster(&cluster, request, err) || measure_all(&cluster, name, err);
+    if (!failed && request->directory)
+        failed = write_platform(&cluster, name, err);
+    if (!failed && request->json)
+        print_json(out, &cluster);
+    else if (!failed)
+        print_people(out, &cluster);
+    if (!failed && !request->json && request->directory)
+        text_add(out, "written to %s\n", request->directory);
+    exchange_release(&cluster.exchange);
+    machine_release(&cluster.alone);
+    machine_release(&cluster.together);
+    platform_free(cluster.base);
+    free(cluster.device);
+    free(name);
+    return failed ? -1 : 0;
+}

@@ -1,0 +1,63 @@
+#pragma once
+
+/** @file
+ * From measured steps to a device file: peaks, one efficiency for each class of steps, one cost per
+ * kernel (app/study/fit.h), and the steps themselves.
+ */
+
+#include "app/calibrate/calibrate_run.h"
+#include "core/platform/device_table.h"
+
+/** One class, fitted. */
+struct device_fit_class {
+    int32_t op, layer, dtype; /**< as in struct device_class */
+    double efficiency, efficiency_sd;
+    double residual; /**< standard deviation of a step's log time about the fit */
+    int32_t rows;
+};
+
+/** What the steps of a machine say of its device.  Start from {0}; release with
+ * device_fit_release(). */
+struct device_fit {
+    struct machine_step *row;       /**< (rows) by shape, op, type and amount; texts borrowed */
+    struct device_fit_class *class; /**< (classes) owned */
+    int32_t rows, classes;
+    double peak[DTYPE_COUNT]; /**< the fastest any step computed [FLOP/s]; 0: none did */
+    double moved;             /**< the fastest any step moved its bytes [bytes/s] */
+    double copied;            /**< the same of the largest copy, likewise; 0: there is none */
+    int64_t copied_bytes;     /**< that it copied, read once and written once */
+    double bandwidth;         /**< the larger of the two */
+    double math, memory;      /**< medians of the classes with arithmetic, and without */
+    double overhead;          /**< [s] per kernel */
+    double overhead_sd;       /**< of its logarithm */
+};
+
+/** What a copy reads and writes [bytes/s]. */
+double device_copy_speed(const struct machine_copy *copy);
+
+/** Fit the steps of @machine, whose texts are borrowed, into zeroed @fit.
+ * @return 0, or -1: no convergence. */
+int device_fit_make(struct device_fit *fit, const struct machine *machine, struct err *err);
+
+/** Seconds of @row by the fit alone, as a step of a shape that was not measured would take. */
+double device_fit_predict(const struct device_fit *fit, const struct machine_step *row);
+
+/** Seconds of all steps of @trial by the fit alone. */
+double device_fit_trial(const struct device_fit *fit, const struct machine_trial *trial);
+
+/** What a device file says besides numbers. */
+struct device_text {
+    const char *name;        /**< of the file */
+    const char *description; /**< one line for people */
+    const char *source;      /**< who measured, when, and how */
+    double memory;           /**< [bytes] */
+    const char *memory_source;
+    int32_t compute_capability; /**< of CUDA: 10 * major + minor; 0: none */
+};
+
+/** Append the device file. */
+void device_fit_write(struct text *out, const struct device_fit *fit, const struct machine *machine,
+                      const struct device_text *text);
+
+/** Release. */
+void device_fit_release(struct device_fit *fit);

@@ -1,0 +1,190 @@
+#include "app/calibrate/calibrate_exchange.h"
+
+#include <assert.h>
+#include <gsl/gsl_fit.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/measure/measure.h"
+
+const char *exchange_kind_name(enum exchange_kind kind)
+{
+    static const char *const name[] = {"one pair", "all pairs", "far pairs",
+                                       "a round of an all-reduce"};
+    static_assert(sizeof(name) / sizeof(*name) == EXCHANGE_KIND_COUNT, "a name each");
+    return name[kind];
+}
+
+/* --- one kind --- */
+
+/* What is run for a kind. */
+struct sweep_plan {
+    struct request request;
+    struct point point;
+    struct sizes sizes; /* as foretrain-exec takes them; owned */
+    double rounds;      /* of one run */
+};
+
+static bool takes_part(enum exchange_kind kind, int32_t ranks, const struct network *lab)
+{
+    bool pairs = ranks % 2 == 0 && ranks > 2;
+    return kind == EXCHANGE_PAIR || kind == EXCHANGE_ROUND || (kind == EXCHANGE_NEAR && pairs) ||
+           (kind == EXCHANGE_FAR && pairs && lab);
+}
+
+/* A message of a ring all-reduce is a part of its vector. */
+static struct sweep_plan make_plan(enum exchange_kind kind, const struct exchanges *exchange,
+                                   const struct request *request, const struct network *lab)
+{
+    int32_t ranks = kind == EXCHANGE_PAIR ? 2 : exchange->ranks;
+    bool ring = kind == EXCHANGE_ROUND;
+    struct sweep_plan plan = {.request = *request, .rounds = ring ? 2 * (ranks - 1) : 1};
+    plan.request.pairs = !ring;
+    plan.request.algorithm = ALGORITHM_RING;
+    plan.point.grid = ring ? (struct grid){ranks, 1} : (struct grid){2, ranks / 2};
+    plan.point.order = kind == EXCHANGE_FAR ? RANK_ORDER_COLUMN : RANK_ORDER_ROW;
+    plan.point.devices_per_node = lab ? lab->devices : 1;
+    for (int32_t i = 0; i < exchange->sizes.count; i++) {
+        struct sizes *to = &plan.sizes;
+        to->item = base_grow(to->item, to->count + 1, &to->capacity, sizeof(*to->item));
+        to->item[to->count++] = exchange->sizes.item[i] * (ring ? ranks : 1);
+    }
+    return plan;
+}
+
+/* One sweep over all sizes: seconds of a round into column @number of @time. */
+static int sweep(const struct sweep_plan *plan, const struct network *lab, int32_t number,
+                 double *time, struct err *err)
+{
+    struct measured *measured = base_alloc(plan->sizes.count, sizeof(*measured));
+    int failed = measure_collective(&plan->request, &plan->point, lab, &plan->sizes, measured, err);
+    for (int32_t i = 0; !failed && i < plan->sizes.count; i++)
+        time[i * EXCHANGE_SWEEPS_MOST + number] = measured[i].time_s / plan->rounds;
+    free(measured);
+    return failed;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The lower quartile of every @stride-th of @sweeps, from @first on. */
+static double lower_quartile(const double *time, int32_t sweeps, int32_t first, int32_t stride)
+{
+    double sorted[EXCHANGE_SWEEPS_MOST] = {0};
+    int32_t count = 0;
+    for (int32_t i = first; i < sweeps; i += stride)
+        sorted[count++] = time[i];
+    qsort(sorted, (size_t)count, sizeof(*sorted), compare);
+    return measure_quantile(sorted, count, 0.25);
+}
+
+/* The lower quartile of each size over @sweeps; @return how far those of every other sweep and of
+ * the rest are apart, at most. */
+static double conclude(double *figure, const double *time, int32_t count, int32_t sweeps)
+{
+    double most = 0;
+    for (int32_t i = 0; i < count; i++) {
+        const double *of_size = &time[i * EXCHANGE_SWEEPS_MOST];
+        double a = lower_quartile(of_size, sweeps, 0, 2), b = lower_quartile(of_size, sweeps, 1, 2);
+        figure[i] = lower_quartile(of_size, sweeps, 0, 1);
+        most = fmax(most, fmax(a, b) / fmin(a, b) - 1);
+    }
+    return most;
+}
+
+static int measure_kind(struct exchanges *exchange, enum exchange_kind kind,
+                        const struct request *request, const struct network *lab, struct err *err)
+{
+    struct sweep_plan plan = make_plan(kind, exchange, request, lab);
+    int32_t count = plan.sizes.count, sweeps = 0;
+    double *figure = exchange->time_s[kind] = base_alloc(count, sizeof(*figure));
+    double *time = base_alloc((int64_t)count * EXCHANGE_SWEEPS_MOST, sizeof(*time));
+    double apart = INFINITY;
+    int failed = 0;
+    while (!failed && (sweeps < EXCHANGE_SWEEPS_LEAST ||
+                       (sweeps < EXCHANGE_SWEEPS_MOST && apart > EXCHANGE_AGREE))) {
+        failed = sweep(&plan, lab, sweeps, time, err);
+        if (!failed && ++sweeps >= EXCHANGE_SWEEPS_LEAST)
+            apart = conclude(figure, time, count, sweeps);
+    }
+    exchange->sweeps = sweeps > exchange->sweeps ? sweeps : exchange->sweeps;
+    exchange->apart[kind] = failed ? 0 : apart;
+    free(time);
+    sizes_release(&plan.sizes);
+    /* Of the others the answer says how far apart they are; this one goes into a file. */
+    if (!failed && apart > EXCHANGE_DISTURBED && kind == EXCHANGE_ROUND)
+        failed = err_add_code(err, 75,
+                              "disturbed: %s: two halves of %d sweeps are %.0f %% apart; try again "
+                              "when less else runs",
+                              exchange_kind_name(kind), sweeps, 100 * apart);
+    return failed;
+}
+
+/* --- the line --- */
+
+/* Errors of timing are relative. */
+static struct exchange_line fit_line(const struct sizes *sizes, const double *time)
+{
+    enum { MOST = 64 };
+    double x[MOST], weight[MOST], latency, per_byte, c00, c01, c11, chi2;
+    int32_t n = sizes->count < MOST ? sizes->count : MOST;
+    for (int32_t i = 0; i < n; i++) {
+        x[i] = (double)sizes->item[i];
+        weight[i] = 1 / (time[i] * time[i]);
+    }
+    gsl_fit_wlinear(x, 1, weight, 1, time, 1, (size_t)n, &latency, &per_byte, &c00, &c01, &c11,
+                    &chi2);
+    double scale = n > 2 ? chi2 / (n - 2) : 0;
+    struct exchange_line line = {.latency = fmax(latency, 0),
+                                 .bandwidth = 1 / per_byte,
+                                 .latency_sd = sqrt(scale * c00),
+                                 .bandwidth_sd = sqrt(scale * c11) / fabs(per_byte),
+                                 .correlation = c01 / sqrt(c00 * c11),
+                                 .residual = sqrt(chi2 / n)};
+    return line;
+}
+
+static int fit_lines(struct exchanges *exchange, struct err *err)
+{
+    for (enum exchange_kind kind = 0; kind < EXCHANGE_KIND_COUNT; kind++) {
+        if (!exchange->time_s[kind])
+            continue;
+        exchange->line[kind] = fit_line(&exchange->sizes, exchange->time_s[kind]);
+        if (!(exchange->line[kind].bandwidth > 0))
+            return err_add_code(err, 75,
+                                "disturbed: the times of %s do not grow with the size; try again "
+                                "when less else runs",
+                                exchange_kind_name(kind));
+    }
+    /* Half of the rounds add up what arrives. */
+    enum exchange_kind plain = exchange->time_s[EXCHANGE_NEAR] ? EXCHANGE_NEAR : EXCHANGE_PAIR;
+    double more =
+        1 / exchange->line[EXCHANGE_ROUND].bandwidth - 1 / exchange->line[plain].bandwidth;
+    exchange->added = more > 0 ? 1 / (2 * more) : 0;
+    return 0;
+}
+
+int exchange_measure(struct exchanges *exchange, const struct request *request, int32_t ranks,
+                     const struct network *lab, struct err *err)
+{
+    exchange->ranks = ranks;
+    int failed = sizes_read(&exchange->sizes, request->bytes, err);
+    if (!failed && exchange->sizes.count < 3)
+        failed = err_add_code(err, 64, "--bytes: a line needs at least three sizes");
+    for (enum exchange_kind kind = 0; kind < EXCHANGE_KIND_COUNT && !failed; kind++)
+        if (takes_part(kind, ranks, lab))
+            failed = measure_kind(exchange, kind, request, lab, err);
+    return failed ? -1 : fit_lines(exchange, err);
+}
+
+void exchange_release(struct exchanges *exchange)
+{
+    for (int32_t i = 0; i < EXCHANGE_KIND_COUNT; i++)
+        free(exchange->time_s[i]);
+    sizes_release(&exchange->sizes);
+    *exchange = (struct exchanges){0};
+}

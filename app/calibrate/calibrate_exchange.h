@@ -1,0 +1,63 @@
+#pragma once
+
+/** @file
+ * What exchanges between ranks take, measured by size, and the line through it.
+ *
+ * Measured are messages of one pair of ranks, of all pairs at once (near: ranks side by side; far:
+ * ranks half the job apart, which share uplinks where there are any), and the rounds of a ring
+ * all-reduce of all ranks, which also add up what arrives.  The last is what training does, so its
+ * line becomes the platform's link.  Numbers travel in the type of request.gradients, so what
+ * converting them takes is in every figure.  The figure is the lower quartile of several
+ * sweeps; they go on until one half of them says what the other does, within a bound.
+ */
+
+#include "app/cli/request.h"
+#include "app/cli/sizes.h"
+#include "app/lab/lab.h"
+
+/** Kinds of exchange. */
+enum exchange_kind {
+    EXCHANGE_PAIR,  /**< two ranks, alone */
+    EXCHANGE_NEAR,  /**< all pairs of neighbours at once */
+    EXCHANGE_FAR,   /**< all pairs of ranks half the job apart at once; in a lab */
+    EXCHANGE_ROUND, /**< a round of the ring all-reduce of all ranks */
+    EXCHANGE_KIND_COUNT
+};
+
+/** "one pair", "all pairs", "far pairs", "a round of an all-reduce". */
+const char *exchange_kind_name(enum exchange_kind kind);
+
+/** A line: seconds = latency + bytes / bandwidth. */
+struct exchange_line {
+    double latency, bandwidth;       /**< [s], [bytes/s] */
+    double latency_sd, bandwidth_sd; /**< standard deviations; the second relative */
+    double correlation;              /**< of latency and seconds per byte */
+    double residual;                 /**< root mean square of (measured - line) / measured */
+};
+
+/** The answer.  Start from {0}; release with exchange_release(). */
+struct exchanges {
+    struct sizes sizes;                  /**< of one message [bytes] */
+    double *time_s[EXCHANGE_KIND_COUNT]; /**< (sizes.count) or NULL: not measured; owned */
+    struct exchange_line line[EXCHANGE_KIND_COUNT]; /**< of those */
+    int32_t ranks, sweeps;                          /**< sweeps of the kind that took most */
+    double
+        apart[EXCHANGE_KIND_COUNT]; /**< the largest part that two halves of the sweeps are apart */
+    double added; /**< what a rank adds up while it exchanges [bytes/s]; 0: no difference seen */
+};
+
+/** Two halves of the sweeps agree when their lower quartiles of every size are no further apart. */
+#define EXCHANGE_AGREE 0.10
+/** After EXCHANGE_SWEEPS_MOST sweeps, further apart is called disturbed.  Our choices. */
+#define EXCHANGE_DISTURBED 0.30
+enum { EXCHANGE_SWEEPS_LEAST = 4, EXCHANGE_SWEEPS_MOST = 16 };
+
+/** Measure exchanges between @ranks ranks on this machine, or on the hosts of @lab, with the sizes,
+ * gradients and repeats of @request, into zeroed @exchange.
+ * @return 0, or -1: the messages of measure_collective(), sizes that are none (exit code 64),
+ * sweeps that do not agree (75). */
+int exchange_measure(struct exchanges *exchange, const struct request *request, int32_t ranks,
+                     const struct network *lab, struct err *err);
+
+/** Release. */
+void exchange_release(struct exchanges *exchange);

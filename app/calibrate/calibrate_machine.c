@@ -1,0 +1,262 @@
+#include "app/calibrate/calibrate_machine.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app/process/cores.h"
+#include "core/base/json.h"
+
+/* "AMD EPYC", as the processor calls itself; the caller frees it. */
+static char *processor_name(void)
+{
+    char line[256], *name = NULL;
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    while (file && !name && fgets(line, sizeof(line), file)) {
+        char *colon = strchr(line, ':');
+        if (strncmp(line, "model name", 10) != 0 || !colon)
+            continue;
+        colon[strcspn(colon, "\n")] = '\0';
+        name = base_copy(colon + 1 + strspn(colon + 1, " "));
+    }
+    if (file)
+        fclose(file);
+    return name ? name : base_copy("a processor");
+}
+
+/* What stands in the file beside its numbers.  Texts are owned. */
+struct words {
+    char *name, *description, *source, *memory_source;
+    double memory;
+    int32_t compute_capability;
+};
+
+static void release_words(struct words *words)
+{
+    free(words->name);
+    free(words->description);
+    free(words->source);
+    free(words->memory_source);
+}
+
+/* What the driver says of the first GPU. */
+static int describe_gpu(struct words *words, struct err *err)
+{
+    static const char ask[] = "nvidia-smi --query-gpu=name,memory.total,compute_cap "
+                              "--format=csv,noheader,nounits --id=0 2>/dev/null";
+    char name[128] = "";
+    double mebibytes = 0;
+    int major = 0, minor = 0;
+    FILE *told = popen(ask, "r");
+    int found = told ? fscanf(told, "%127[^,], %lf, %d.%d", name, &mebibytes, &major, &minor) : 0;
+    if (told)
+        pclose(told);
+    if (found != 4 || !(mebibytes > 0))
+        return err_add_code(err, 69, "nvidia-smi does not say what GPU there is");
+    words->description = base_format("%s", name);
+    words->memory = mebibytes * 1048576;
+    words->memory_source = base_copy("nvidia-smi, memory.total");
+    words->compute_capability = 10 * major + minor;
+    return 0;
+}
+
+static void describe_processor(struct words *words, const struct machine *machine,
+                               const struct request *request)
+{
+    char *processor = processor_name();
+    int64_t room = cores_available() / machine->threads;
+    int64_t ranks = request->started > room ? request->started : room;
+    words->description = base_format("%d thread%s of %s", machine->threads,
+                                     machine->threads == 1 ? "" : "s", processor);
+    words->memory =
+        (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) / fmax(1, (double)ranks);
+    words->memory_source = base_format("what the kernel has of physical memory, shared by %lld "
+                                       "ranks of %d threads",
+                                       (long long)(ranks > 1 ? ranks : 1), machine->threads);
+    free(processor);
+}
+
+static int find_words(struct words *words, const struct machine *machine,
+                      const struct request *request, struct err *err)
+{
+    words->name = request->directory ? calibrate_name(request->directory, err) : base_copy("here");
+    if (!words->name)
+        return -1;
+    char *command = calibrate_command("device", request);
+    char *what = base_format("%s, quickest of %d rounds", command, machine->rounds);
+    words->source = calibrate_source(what);
+    free(what);
+    free(command);
+    if (request->device == DEVICE_CUDA)
+        return describe_gpu(words, err);
+    describe_processor(words, machine, request);
+    return 0;
+}
+
+/* --- the answer --- */
+
+static void print_copies(struct text *out, const struct machine *machine)
+{
+    for (int32_t i = 0; i < machine->copies; i++) {
+        text_add(out, "%s", i ? ", of " : "\na copy of ");
+        unit_print(out, UNIT_BYTES, (double)machine->copy[i].bytes);
+        text_add(out, "%s %.3g GB/s", i ? "" : " reads and writes",
+                 1e-9 * device_copy_speed(&machine->copy[i]));
+    }
+}
+
+static void print_people(struct text *out, const struct device_fit *fit,
+                         const struct machine *machine)
+{
+    text_add(out, "%-15s %-13s %-5s %6s %19s %9s\n", "steps", "layer", "type", "shapes",
+             "efficiency", "residual");
+    for (int32_t i = 0; i < fit->classes; i++) {
+        const struct device_fit_class *class = &fit->class[i];
+        text_add(out, "%-15s %-13s %-5s %6d %9.2f %% +- %3.0f %% %7.1f %%\n",
+                 device_op_words[class->op], device_layer_words[class->layer],
+                 dtype_names[class->dtype], class->rows, 100 * class->efficiency,
+                 100 * class->efficiency_sd, 100 * class->residual);
+    }
+    text_add(out, "\na kernel costs %.3g us +- %.0f %%; the fastest step moved %.3g GB/s",
+             1e6 * fit->overhead, 100 * fit->overhead_sd, 1e-9 * fit->moved);
+    for (enum dtype d = 0; d < DTYPE_COUNT; d++)
+        if (fit->peak[d] > 0)
+            text_add(out, ", computed %.4g GFLOP/s in %s", 1e-9 * fit->peak[d], dtype_names[d]);
+    print_copies(out, machine);
+    text_add(out, "\n\n%-12s %5s %5s %12s %22s\n", "network", "size", "batch", "iteration",
+             "by the classes alone");
+    for (int32_t i = 0; i < machine->trials; i++) {
+        const struct machine_trial *trial = &machine->trial[i];
+        double alone = device_fit_trial(fit, trial);
+        text_add(out, "%-12s %5d %5lld %9.2f ms %9.2f ms, %+5.1f %%\n", trial->network,
+                 trial->image, (long long)trial->batch, 1e3 * trial->time_s, 1e3 * alone,
+                 100 * (alone / trial->time_s - 1));
+    }
+    text_add(out,
+             "\nquickest of %d rounds, the next %.1f %% apart at most; meanwhile other processes "
+             "had %.0f %% of the processors, the host %.0f %%\n",
+             machine->rounds, 100 * machine->apart, 100 * machine->share.foreign,
+             100 * machine->share.steal);
+}
+
+static struct json *classes_json(const struct device_fit *fit)
+{
+    struct json *classes = json_new_array();
+    for (int32_t i = 0; i < fit->classes; i++) {
+        const struct device_fit_class *class = &fit->class[i];
+        struct json *row = json_new_object();
+        json_put_text(row, "op", device_op_words[class->op]);
+        json_put_text(row, "layer", device_layer_words[class->layer]);
+        json_put_text(row, "dtype", dtype_names[class->dtype]);
+        json_put_real(row, "efficiency", class->efficiency);
+        json_put_real(row, "efficiency_sd", class->efficiency_sd);
+        json_put_real(row, "residual", class->residual);
+        json_put_integer(row, "shapes", class->rows);
+        json_append(classes, row);
+    }
+    return classes;
+}
+
+static struct json *trials_json(const struct device_fit *fit, const struct machine *machine)
+{
+    struct json *trials = json_new_array();
+    for (int32_t i = 0; i < machine->trials; i++) {
+        const struct machine_trial *trial = &machine->trial[i];
+        struct json *row = json_new_object();
+        json_put_text(row, "network", trial->network);
+        json_put_integer(row, "image", trial->image);
+        json_put_integer(row, "batch", trial->batch);
+        json_put_real(row, "time_s", trial->time_s);
+        json_put_real(row, "wall_s", trial->wall_s);
+        json_put_real(row, "input_s", trial->input_s);
+        json_put_real(row, "by_classes_s", device_fit_trial(fit, trial));
+        json_append(trials, row);
+    }
+    return trials;
+}
+
+static struct json *copies_json(const struct machine *machine)
+{
+    struct json *copies = json_new_array();
+    for (int32_t i = 0; i < machine->copies; i++) {
+        struct json *row = json_new_object();
+        json_put_integer(row, "bytes", machine->copy[i].bytes);
+        json_put_real(row, "time_s", machine->copy[i].time_s);
+        json_append(copies, row);
+    }
+    return copies;
+}
+
+static void print_json(struct text *out, const struct device_fit *fit,
+                       const struct machine *machine, const struct request *request)
+{
+    struct json *json = json_new_object();
+    json_put_text(json, "schema", "foretrain/machine-device/1");
+    json_put_text(json, "device", device_words[request->device]);
+    json_put_integer(json, "threads", machine->threads);
+    json_put_integer(json, "rounds", machine->rounds);
+    json_put_real(json, "apart", machine->apart);
+    json_put_real(json, "steal", machine->share.steal);
+    json_put_real(json, "foreign", machine->share.foreign);
+    json_put_real(json, "kernel_overhead_s", fit->overhead);
+    json_put_real(json, "kernel_overhead_sd", fit->overhead_sd);
+    json_put_real(json, "memory_bandwidth", fit->bandwidth);
+    json_put(json, "copies", copies_json(machine));
+    json_put(json, "classes", classes_json(fit));
+    json_put(json, "trials", trials_json(fit, machine));
+    json_put_integer(json, "steps", fit->rows);
+    json_put_text(json, "written", request->directory);
+    json_print(out, json);
+    json_free(json);
+}
+
+/* --- the whole --- */
+
+static int check_device(const char *path, struct err *err)
+{
+    struct device device = {0};
+    int failed = device_read(&device, path, err);
+    if (!failed)
+        device_release(&device);
+    return failed;
+}
+
+static int write_device(const struct device_fit *fit, const struct machine *machine,
+                        const struct request *request, struct err *err)
+{
+    struct words words = {0};
+    int failed = find_words(&words, machine, request, err);
+    if (!failed && request->directory) {
+        struct text text = {0};
+        struct device_text said = {words.name,   words.description,   words.source,
+                                   words.memory, words.memory_source, words.compute_capability};
+        device_fit_write(&text, fit, machine, &said);
+        failed = calibrate_keep(request->directory, &text, check_device, err);
+        text_release(&text);
+    }
+    release_words(&words);
+    return failed;
+}
+
+int calibrate_device(const struct request *request, struct text *out, struct err *err)
+{
+    struct machine machine = {0};
+    struct device_fit fit = {0};
+    char *name = request->directory ? calibrate_name(request->directory, err) : NULL;
+    int failed = request->directory && !name;
+    free(name);
+    failed = failed || machine_measure(&machine, request, 1, err) ||
+             device_fit_make(&fit, &machine, err) || write_device(&fit, &machine, request, err);
+    if (!failed && request->json)
+        print_json(out, &fit, &machine, request);
+    else if (!failed) {
+        print_people(out, &fit, &machine);
+        if (request->directory)
+            text_add(out, "%d measured steps written to %s\n", fit.rows, request->directory);
+    }
+    device_fit_release(&fit);
+    machine_release(&machine);
+    return failed ? -1 : 0;
+}

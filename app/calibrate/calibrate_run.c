@@ -1,0 +1,256 @@
+#include "app/calibrate/calibrate_run.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "app/process/launch.h"
+#include "core/base/json.h"
+#include "core/platform/device_table.h"
+
+/* --- what foretrain-exec answers --- */
+
+static int32_t find_word(const char *const *words, const char *word)
+{
+    for (int32_t i = 0; word && words[i]; i++)
+        if (!strcmp(words[i], word))
+            return i;
+    return -1;
+}
+
+static bool take_integer(const struct json *json, const char *key, int64_t *value)
+{
+    return json_as_integer(json_get(json, key), value);
+}
+
+static bool take_real(const struct json *json, const char *key, double *value)
+{
+    return json_as_real(json_get(json, key), value);
+}
+
+static bool read_step(const struct json *json, struct machine_step *step)
+{
+    int64_t kernels = 0;
+    const char *shape = json_as_text(json_get(json, "shape"));
+    step->op = find_word(device_op_words, json_as_text(json_get(json, "op")));
+    step->layer = find_word(device_layer_words, json_as_text(json_get(json, "layer")));
+    step->dtype = find_word(dtype_names, json_as_text(json_get(json, "dtype")));
+    bool good =
+        shape && step->op >= 0 && step->layer >= 0 && step->dtype >= 0 &&
+        take_integer(json, "amount", &step->amount) && take_integer(json, "flops", &step->flops) &&
+        take_integer(json, "bytes", &step->bytes) && take_integer(json, "kernels", &kernels) &&
+        take_real(json, "time_s", &step->time_s) && take_real(json, "spread", &step->spread) &&
+        step->time_s > 0;
+    step->kernels = (int32_t)kernels;
+    step->alike = 1;
+    step->shape = good ? base_copy(shape) : NULL;
+    return good;
+}
+
+static bool alike(const struct machine_step *a, const struct machine_step *b)
+{
+    return a->op == b->op && a->dtype == b->dtype && a->amount == b->amount &&
+           !strcmp(a->shape, b->shape);
+}
+
+/* Takes @step over. */
+static void add_step(struct machine_trial *trial, struct machine_step step)
+{
+    for (int32_t i = 0; i < trial->steps; i++) {
+        struct machine_step *known = &trial->step[i];
+        if (!alike(known, &step))
+            continue;
+        known->time_s = (known->alike * known->time_s + step.time_s) / (known->alike + 1);
+        known->spread = fmax(known->spread, step.spread);
+        known->alike++;
+        free(step.shape);
+        return;
+    }
+    int64_t capacity = trial->steps;
+    trial->step = base_grow(trial->step, trial->steps + 1, &capacity, sizeof(*trial->step));
+    trial->step[trial->steps++] = step;
+}
+
+static void release_trial(struct machine_trial *trial)
+{
+    for (int32_t i = 0; i < trial->steps; i++)
+        free(trial->step[i].shape);
+    free(trial->step);
+    free(trial->network);
+    *trial = (struct machine_trial){0};
+}
+
+static bool read_trial(const struct json *json, struct machine_trial *trial)
+{
+    int64_t image = 0;
+    const struct json *steps = json_get(json, "steps");
+    const char *network = json_as_text(json_get(json, "network"));
+    bool good = network && take_integer(json, "image", &image) &&
+                take_integer(json, "batch", &trial->batch) &&
+                take_real(json, "time_s", &trial->time_s) &&
+                take_real(json, "wall_s", &trial->wall_s) &&
+                take_real(json, "input_s", &trial->input_s) && json_count_items(steps) > 0;
+    for (int64_t i = 0; good && i < json_count_items(steps); i++) {
+        struct machine_step step = {0};
+        good = read_step(json_item(steps, i), &step);
+        if (good)
+            add_step(trial, step);
+    }
+    trial->network = base_copy(network ? network : "");
+    trial->image = (int32_t)image;
+    trial->second_s = INFINITY;
+    return good;
+}
+
+/* --- rounds --- */
+
+/* Of two rounds the quicker stays; takes @trial over. */
+static void merge_trial(struct machine_trial *known, struct machine_trial trial)
+{
+    bool quicker = trial.time_s < known->time_s;
+    double second = fmin(fmax(trial.time_s, known->time_s), known->second_s);
+    struct machine_trial slower = quicker ? *known : trial;
+    *known = quicker ? trial : *known;
+    known->second_s = second;
+    release_trial(&slower);
+}
+
+static bool read_copies(const struct json *json, struct machine *machine)
+{
+    int64_t count = json_count_items(json);
+    bool first = !machine->copy, good = count < INT32_MAX;
+    if (good && first) {
+        machine->copies = (int32_t)count;
+        machine->copy = base_alloc(count, sizeof(*machine->copy));
+    }
+    good = good && count == machine->copies;
+    for (int64_t i = 0; good && i < count; i++) {
+        struct machine_copy *known = &machine->copy[i], copy;
+        const struct json *item = json_item(json, i);
+        good = take_integer(item, "bytes", &copy.bytes) &&
+               take_real(item, "time_s", &copy.time_s) && copy.bytes > 0 && copy.time_s > 0;
+        if (good && (first || copy.time_s < known->time_s))
+            *known = copy;
+    }
+    return good;
+}
+
+static bool read_answer(const struct json *json, struct machine *machine)
+{
+    const struct json *trials = json_get(json, "trials");
+    const char *fusion = json_as_text(json_get(json, "fusion"));
+    int64_t count = json_count_items(trials), threads = 0;
+    bool good = count > 0 && count < INT32_MAX && fusion && take_integer(json, "threads", &threads);
+    if (good && !machine->trial) {
+        machine->trial = base_alloc(count, sizeof(*machine->trial));
+        machine->fusion = base_copy(fusion);
+        machine->threads = (int32_t)threads;
+    }
+    for (int64_t i = 0; good && i < count; i++) {
+        struct machine_trial trial = {0};
+        good = read_trial(json_item(trials, i), &trial);
+        if (!good)
+            release_trial(&trial);
+        else if (i < machine->trials)
+            merge_trial(&machine->trial[i], trial);
+        else
+            machine->trial[machine->trials++] = trial;
+    }
+    return good && read_copies(json_get(json, "copies"), machine);
+}
+
+static struct json *read_output(int output, struct err *err)
+{
+    struct text text = {0};
+    char part[4096];
+    lseek(output, 0, SEEK_SET);
+    for (ssize_t got; (got = read(output, part, sizeof(part))) > 0;)
+        text_append(&text, part, got);
+    struct json *json = text.data ? json_read("foretrain-exec", text.data, text.length, err) : NULL;
+    text_release(&text);
+    return json;
+}
+
+static void add_words(struct launch *launch, const struct request *request)
+{
+    launch_add(launch, "measure");
+    launch_add(launch, "--networks=%s", request->networks);
+    launch_add(launch, "--batch=%s", request->batches);
+    launch_add(launch, "--threads=%d", request->threads);
+    launch_add(launch, "--device=%s", device_words[request->device]);
+    launch_add(launch, "--precision=%s", dtype_names[request->dtype]);
+    launch_add(launch, "--repeats=%d", request->repeats);
+}
+
+/* One round: @return its answer, or NULL. */
+static struct json *run_round(const struct request *request, int32_t ranks, struct err *err)
+{
+    struct launch launch = {.output = memfd_create("answer", MFD_CLOEXEC)};
+    struct json *json = NULL;
+    if (launch.output < 0)
+        err_add_code(err, 71, "cannot start foretrain-exec: %s", strerror(errno));
+    else if (!launch_begin(&launch, ranks, err)) {
+        add_words(&launch, request);
+        int code = launch_run(&launch, err);
+        if (code > 0) /* it has said why */
+            err->exit_code = code;
+        else if (code == 0)
+            json = read_output(launch.output, err);
+    }
+    if (launch.output >= 0)
+        close(launch.output);
+    launch_release(&launch);
+    return json;
+}
+
+static double apart(const struct machine *machine)
+{
+    double most = 0;
+    for (int32_t i = 0; i < machine->trials; i++)
+        most = fmax(most, machine->trial[i].second_s / machine->trial[i].time_s - 1);
+    return most;
+}
+
+int machine_measure(struct machine *machine, const struct request *request, int32_t ranks,
+                    struct err *err)
+{
+    struct processors before = processors_now();
+    machine->ranks = ranks;
+    for (machine->apart = INFINITY;
+         machine->rounds < MACHINE_ROUNDS_LEAST ||
+         (machine->rounds < MACHINE_ROUNDS_MOST && machine->apart > MACHINE_AGREE);
+         machine->rounds++) {
+        struct json *json = run_round(request, ranks, err);
+        bool good = json && read_answer(json, machine);
+        json_free(json);
+        if (!good && !err->count && !err->exit_code)
+            err_add_code(err, 70, "foretrain-exec did not answer with its measurements");
+        if (!good)
+            return -1;
+        machine->apart = apart(machine);
+    }
+    struct processors after = processors_now();
+    machine->share = processors_between(&before, &after);
+    if (machine->apart <= MACHINE_DISTURBED)
+        return 0;
+    return err_add_code(err, 75,
+                        "disturbed: the two quickest of %d rounds are %.0f %% apart; other "
+                        "processes had %.0f %% of the processors, the host %.0f %%; try again when "
+                        "less else runs",
+                        machine->rounds, 100 * machine->apart, 100 * machine->share.foreign,
+                        100 * machine->share.steal);
+}
+
+void machine_release(struct machine *machine)
+{
+    for (int32_t i = 0; i < machine->trials; i++)
+        release_trial(&machine->trial[i]);
+    free(machine->trial);
+    free(machine->copy);
+    free(machine->fusion);
+    *machine = (struct machine){0};
+}

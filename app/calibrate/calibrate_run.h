@@ -1,0 +1,76 @@
+#pragma once
+
+/** @file
+ * Steps of training measured on this machine by `foretrain-exec measure`, round after round.
+ *
+ * What disturbs can only lengthen a step, so of the rounds the quickest counts, for each network
+ * and batch.  Rounds go on until the two quickest of every network and batch agree, within a bound.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "app/cli/request.h"
+#include "app/process/processors.h"
+#include "core/base/err.h"
+
+enum {
+    MACHINE_ROUNDS_LEAST = 2, /**< rounds, at least */
+    MACHINE_ROUNDS_MOST = 8   /**< and at most */
+};
+
+/** The two quickest rounds agree when they are no further apart. */
+#define MACHINE_AGREE 0.03
+/** After the last round, further apart is called disturbed.  Our choice, as the next. */
+#define MACHINE_DISTURBED 0.10
+
+/** One step that was measured; steps of one iteration that are alike are one, with their mean. */
+struct machine_step {
+    int32_t op, layer, dtype; /**< as in struct device_class */
+    char *shape;              /**< owned */
+    int64_t amount, flops, bytes;
+    int32_t kernels;
+    int32_t alike; /**< how many are behind it */
+    double time_s;
+    double spread; /**< the largest of them */
+};
+
+/** One network at one batch. */
+struct machine_trial {
+    char *network; /**< owned */
+    int32_t image; /**< [pixels] */
+    int64_t batch;
+    struct machine_step *step; /**< (steps) of the quickest round; owned */
+    int32_t steps;
+    double time_s;   /**< of the iteration, in the quickest round */
+    double second_s; /**< in the round that was next; INFINITY: there was none */
+    double wall_s;   /**< by the clock, in the quickest round */
+    double input_s;  /**< of the input step, likewise */
+};
+
+/** One copy of memory. */
+struct machine_copy {
+    int64_t bytes;
+    double time_s; /**< in the round that was quickest */
+};
+
+/** All of them.  Start from {0}; release with machine_release(). */
+struct machine {
+    struct machine_trial *trial; /**< (trials) owned */
+    int32_t trials, ranks, threads, rounds;
+    struct machine_copy *copy; /**< (copies) by size; none where the device cannot tell; owned */
+    int32_t copies;
+    char *fusion; /**< a word of fusion_names: how the device merges operations; owned */
+    double apart; /**< the largest of second_s / time_s - 1 */
+    struct processors_share share; /**< what others had of the processors, mean over the rounds */
+};
+
+/** Measure the networks, batches, threads, device, precision and repeats of @request on @ranks
+ * ranks at once, each with a device of its own, into zeroed @machine.
+ * @return 0, or -1: no foretrain-exec or mpirun (exit code 69), its own messages and exit codes, an
+ * answer that is none (70), rounds that do not agree (75). */
+int machine_measure(struct machine *machine, const struct request *request, int32_t ranks,
+                    struct err *err);
+
+/** Release. */
+void machine_release(struct machine *machine);

@@ -1,0 +1,329 @@
+#include <errno.h>
+#include <gsl/gsl_sort.h>
+#include <gsl/gsl_statistics.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "app/calibrate/calibrate_machine.h"
+#include "app/cli/command.h"
+#include "app/cli/measure_list.h"
+#include "app/study/calibration.h"
+#include "core/base/json.h"
+
+static void print_fits(struct text *out, const struct calibration *c)
+{
+    text_add(out, "%-14s %-22s %-9s %4s %16s %18s %9s\n", "software", "device", "fusion", "runs",
+             "efficiency", "per kernel", "residual");
+    for (int32_t i = 0; i < c->groups; i++) {
+        const struct calibration_group *g = &c->group[i];
+        text_add(out, "%-14s %-22s %-9s %4d %7.1f %% +- %4.1f %8.2f us +- %4.1f %7.1f %%\n",
+                 g->software, g->device, g->fusion, g->rows, 100 * g->efficiency,
+                 100 * g->efficiency * g->efficiency_sd, 1e6 * g->overhead,
+                 1e6 * g->overhead * g->overhead_sd, 100 * g->residual);
+    }
+    text_add(out, "%-14s %-22s %-9s %4s %7.1f %% +- %4.1f %8.2f us +- %4.1f\n", "any",
+             "(a device without runs)", "", "", 100 * c->pool.efficiency,
+             100 * c->pool.efficiency * c->pool.efficiency_sd, 1e6 * c->pool.overhead[LAUNCH_GRAPH],
+             1e6 * c->pool.overhead[LAUNCH_GRAPH] * c->pool.overhead_sd[LAUNCH_GRAPH]);
+    text_add(out, "\n%d runs fitted, median error %.1f %%", c->rows, 100 * c->median_error);
+    if (c->several)
+        text_add(out, "; %d on several nodes left out", c->several);
+    if (c->unknown)
+        text_add(out, "; %d of unknown devices or in doubt left out", c->unknown);
+    text_add(out, "\n");
+}
+
+static double median_check(const struct calibration *c)
+{
+    double *error = base_alloc(c->checks, sizeof(*error));
+    for (int32_t i = 0; i < c->checks; i++)
+        error[i] = fabs(c->check[i].predicted / c->check[i].measured - 1);
+    gsl_sort(error, 1, (size_t)c->checks);
+    double median = gsl_stats_median_from_sorted_data(error, 1, (size_t)c->checks);
+    free(error);
+    return median;
+}
+
+static void print_checks(struct text *out, const struct calibration *c, const char *family)
+{
+    text_add(out, "\npredicted from the data sheet, without any run of %s:\n", family);
+    for (int32_t i = 0; i < c->checks; i++) {
+        const struct calibration_check *check = &c->check[i];
+        text_add(out, "%-5s %-44.44s %-16s batch %4g  %8.2f ms, measured %8.2f ms, %+6.1f %%\n",
+                 check->row->round, check->row->system, check->device, check->row->batch,
+                 1e3 * check->predicted, 1e3 * check->measured,
+                 100 * (check->predicted / check->measured - 1));
+    }
+    text_add(out, "%d runs, median error %.1f %%\n", c->checks, 100 * median_check(c));
+}
+
+static struct json *group_json(const struct calibration_group *g)
+{
+    struct json *fit = json_new_object();
+    json_put_text(fit, "software", g->software);
+    json_put_text(fit, "device", g->device);
+    json_put_text(fit, "fusion", g->fusion);
+    json_put_integer(fit, "runs", g->rows);
+    json_put_real(fit, "efficiency", g->efficiency);
+    json_put_real(fit, "efficiency_sd", g->efficiency_sd);
+    json_put_real(fit, "kernel_overhead_s", g->overhead);
+    json_put_real(fit, "overhead_sd", g->overhead_sd);
+    json_put_real(fit, "correlation", g->correlation);
+    json_put_real(fit, "residual", g->residual);
+    return fit;
+}
+
+static struct json *pool_json(const struct calibration_pool *pool)
+{
+    struct json *rest = json_new_object();
+    json_put_real(rest, "efficiency", pool->efficiency);
+    json_put_real(rest, "efficiency_sd", pool->efficiency_sd);
+    json_put_real(rest, "kernel_overhead_s", pool->overhead[LAUNCH_GRAPH]);
+    json_put_real(rest, "overhead_sd", pool->overhead_sd[LAUNCH_GRAPH]);
+    return rest;
+}
+
+static struct json *check_json(const struct calibration_check *check)
+{
+    struct json *row = json_new_object();
+    json_put_text(row, "round", check->row->round);
+    json_put_text(row, "system", check->row->system);
+    json_put_text(row, "device", check->device);
+    json_put_real(row, "batch_per_device", check->row->batch);
+    json_put_real(row, "predicted_s", check->predicted);
+    json_put_real(row, "measured_s", check->measured);
+    json_put_real(row, "error", check->predicted / check->measured - 1);
+    return row;
+}
+
+static struct json *startup_json(const struct calibration *c)
+{
+    struct json *all = json_new_object();
+    struct calibration_startup startup;
+    for (int32_t i = 0; i < c->softwares; i++)
+        if (calibration_startup(c, c->software[i], &startup))
+            json_put_real(all, c->software[i], startup.seconds);
+    return all;
+}
+
+static void print_json(struct text *out, const struct calibration *c, bool written)
+{
+    struct json *json = json_new_object(), *fits = json_new_array(), *checks = json_new_array();
+    for (int32_t i = 0; i < c->groups; i++)
+        json_append(fits, group_json(&c->group[i]));
+    for (int32_t i = 0; i < c->checks; i++)
+        json_append(checks, check_json(&c->check[i]));
+    json_put_text(json, "schema", "foretrain/calibration/1");
+    json_put(json, "fits", fits);
+    json_put(json, "fallback", pool_json(&c->pool));
+    json_put(json, "startup_s", startup_json(c));
+    json_put_integer(json, "runs", c->rows);
+    json_put_integer(json, "left_out_several_nodes", c->several);
+    json_put_integer(json, "left_out_unknown_or_in_doubt", c->unknown);
+    json_put_real(json, "median_error", c->median_error);
+    json_put_real(json, "residual", c->residual);
+    json_put(json, "checks", checks);
+    json_put_integer(json, "profiles_written", written ? c->softwares : 0);
+    json_print(out, json);
+    json_free(json);
+}
+
+static int write_profile(const struct calibration *c, const char *software, const char *directory,
+                         struct err *err)
+{
+    char *path = base_format("%s/%s.yaml", directory, software);
+    struct text text = {0};
+    calibration_profile(&text, c, software);
+    FILE *file = fopen(path, "w");
+    int failed = !file || fputs(text.data, file) < 0;
+    if (file && fclose(file))
+        failed = 1;
+    if (failed)
+        err_add_code(err, 73, "cannot write %s: %s", path, strerror(errno));
+    text_release(&text);
+    free(path);
+    return failed ? -1 : 0;
+}
+
+static int write_profiles(const struct calibration *c, const char *directory, struct err *err)
+{
+    if (mkdir(directory, 0777) && errno != EEXIST)
+        return err_add_code(err, 73, "cannot create %s: %s", directory, strerror(errno));
+    for (int32_t i = 0; i < c->softwares; i++)
+        if (strchr(c->software[i], '/'))
+            return err_add(err, "round '%s' cannot be the name of a file", c->software[i]);
+        else if (write_profile(c, c->software[i], directory, err))
+            return -1;
+    return 0;
+}
+
+static void print_people(struct text *out, const struct calibration *c,
+                         const struct request *request)
+{
+    print_fits(out, c);
+    if (c->checks)
+        print_checks(out, c, request->without);
+    if (request->to)
+        text_add(out, "%d profiles written to %s\n", c->softwares, request->to);
+}
+
+static int answer(const struct request *request, const struct published *table, struct text *out,
+                  struct err *err)
+{
+    struct calibration c = {0};
+    if (calibration_make(&c, table, request->from, request->without, err))
+        return -1;
+    int failed =
+        request->without && !c.checks
+            ? err_add_code(err, 64, "--without: there is no run on one node of family '%s'",
+                           request->without)
+            : 0;
+    if (!failed && request->to)
+        failed = write_profiles(&c, request->to, err);
+    if (!failed && request->json)
+        print_json(out, &c, request->to != NULL);
+    else if (!failed)
+        print_people(out, &c, request);
+    calibration_release(&c);
+    return failed;
+}
+
+/* --- this machine --- */
+
+static int check_options(const struct request *request, bool cluster, struct err *err)
+{
+    bool measures = !request->from;
+    if (cluster && request->from)
+        return err_add_code(err, 64, "--from has no effect on cluster, which measures");
+    if (measures && (request->to || request->without))
+        return err_add_code(err, 64, "--to and --without need --from: a table of runs on one node");
+    if (!measures && (request->directory || request->networks || request->batches ||
+                      request->threads || request->dtype || request->device != DEVICE_CPU))
+        return err_add_code(err, 64,
+                            "--out, --networks, --batch, --threads, --precision and --device have "
+                            "no effect with --from: nothing is measured");
+    if (!cluster && (request->lab || request->started || request->platform || request->bytes ||
+                     request->gradients || request->oversubscribe))
+        return err_add_code(err, 64,
+                            "--ranks, --oversubscribe, --lab, --bytes, --gradients and "
+                            "--platform-device are of calibrate cluster");
+    if (request->lab && request->oversubscribe)
+        return err_add_code(err, 64,
+                            "--oversubscribe has no effect in a lab: its hosts' ranks "
+                            "exchange messages and compute nothing");
+    return 0;
+}
+
+/* What is measured unless the user says otherwise: shapes of several kinds, each at three batches,
+ * in about a minute on one core. */
+static struct request complete(const struct request *request)
+{
+    struct request whole = *request;
+    if (!whole.networks)
+        whole.networks = "resnet20,resnet18@64";
+    if (!whole.batches)
+        whole.batches = "4,16,64";
+    if (!whole.threads)
+        whole.threads = 1;
+    return whole;
+}
+
+static int measure(const struct request *request, bool cluster, struct text *out, struct err *err)
+{
+    struct request whole = complete(request);
+    struct measure_list list = {0};
+    int failed = measure_list_read(&list, whole.networks, whole.batches, err);
+    measure_list_release(&list);
+    if (failed)
+        return -1;
+    return cluster ? calibrate_cluster(&whole, out, err) : calibrate_device(&whole, out, err);
+}
+
+static int calibrate(const struct request *request, struct text *out, struct err *err)
+{
+    static const char *const kinds[] = {"device", "cluster", NULL};
+    const char *kind = request->argument.item[0];
+    bool cluster = !strcmp(kind, kinds[1]);
+    if (!cluster && strcmp(kind, kinds[0]))
+        return option_unknown(err, "kind of calibration", kind, kinds);
+    if (check_options(request, cluster, err))
+        return -1;
+    if (!request->from)
+        return measure(request, cluster, out, err);
+    struct published table = {0};
+    if (published_read(&table, request->from, err))
+        return -1;
+    int failed = answer(request, &table, out, err);
+    published_release(&table);
+    return failed;
+}
+
+static const struct option option_file_row = {"out",
+                                              'o',
+                                              OPTION_TEXT,
+                                              offsetof(struct request, directory),
+                                              "FILE.yaml",
+                                              NULL,
+                                              "Write what was measured as a device or platform"};
+static const struct option option_device_file_row = {
+    "platform-device",
+    0,
+    OPTION_TEXT,
+    offsetof(struct request, platform),
+    "DEVICE",
+    NULL,
+    "Of the cluster's file: the device, by name or path (default: measured too)"};
+
+static const struct option option_message_row = {
+    "bytes",
+    0,
+    OPTION_TEXT,
+    offsetof(struct request, bytes),
+    "SIZES",
+    NULL,
+    "Messages to time: 1MB,4MB or a range 1KiB..4MiB:x4 (the default; in a lab less)"};
+
+static const struct option option_oversubscribe_row = {
+    "oversubscribe", 0, OPTION_FLAG, offsetof(struct request, oversubscribe),
+    .help = "Of the cluster: ranks may be more than the cores, which they then share by turns"};
+
+static const struct option *const options[] = {
+    &option_file_row,
+    &option_networks_row,
+    &option_batches_row,
+    &option_threads_row,
+    &option_device_row,
+    &option_dtype_row,
+    &option_repeats_row,
+    &option_started_row,
+    &option_lab_row,
+    &option_message_row,
+    &option_gradients_row,
+    &option_device_file_row,
+    &option_from_row,
+    &option_to_row,
+    &option_without_row,
+    &option_json_row,
+    &option_help_row,
+    &option_oversubscribe_row,
+    NULL,
+};
+
+const struct command command_calibrate = {
+    .name = "calibrate",
+    .synopsis = "device|cluster [options]",
+    .help = "measure this machine, or fit how fast devices compute to runs on one node",
+    .examples =
+        "foretrain calibrate device -o my-cpu.yaml\n"
+        "foretrain calibrate cluster -n 2 -o my-machine.yaml --platform-device ./my-cpu.yaml\n"
+        "foretrain calibrate device --from experiments/02_published_runs/single_node.csv\n"
+        "foretrain calibrate device --from mine.csv --to profiles    (for cluster.software)\n"
+        "foretrain calibrate device --from mine.csv --without H100   (predict it instead)",
+    .options = options,
+    .minimum = 1,
+    .maximum = 1,
+    .run = calibrate,
+};

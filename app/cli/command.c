@@ -1,0 +1,147 @@
+#include "app/cli/command.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Located messages say "file:line:column: error: " themselves. */
+static bool is_marked(const char *text)
+{
+    const char *mark = strstr(text, "error: ");
+    return mark && mark < text + strcspn(text, "\n");
+}
+
+int command_finish(struct text *out, struct err *err)
+{
+    int32_t code = err->exit_code; /* set without a message when a child has said all */
+    if (err->text)
+        fprintf(stderr, "%s%s", is_marked(err->text) ? "" : "error: ", err->text);
+    if (out->length && (fwrite(out->data, 1, (size_t)out->length, stdout) != (size_t)out->length ||
+                        fflush(stdout))) {
+        fputs("cannot write to standard output\n", stderr);
+        code = 74;
+    }
+    text_release(out);
+    err_release(err);
+    return code;
+}
+
+static void print_help(struct text *out, const char *program, const struct command *command)
+{
+    const char *space = *command->name ? " " : "";
+    text_add(out, "%s%s%s: %s.\n\n", program, space, command->name, command->help);
+    for (const char *line = command->examples; *line;) {
+        const char *end = line;
+        while (*end && *end != '\n')
+            end++;
+        text_add(out, "  $ %.*s\n", (int)(end - line), line);
+        line = *end ? end + 1 : end;
+    }
+    text_add(out, "%sUsage: %s%s%s %s\n\n", *command->examples ? "\n" : "", program, space,
+             command->name, command->synopsis);
+    option_help(out, command->options);
+    if (command->keys) {
+        text_add(out, "\nKeys of a JOB:\n");
+        field_help(out, command->keys);
+    }
+}
+
+static int check_arguments(const struct command *command, const struct request *request,
+                           struct err *err)
+{
+    int32_t count = request->argument.count;
+    if (count < command->minimum)
+        return err_add_code(err, 64, "missing argument; usage: %s %s", command->name,
+                            command->synopsis);
+    if (count > command->maximum)
+        return err_add_code(err, 64, "unexpected argument '%s'; usage: %s %s",
+                            request->argument.item[command->maximum], command->name,
+                            command->synopsis);
+    return 0;
+}
+
+static void run_one(const char *program, const struct command *command, int argc, char **argv,
+                    struct text *out, struct err *err)
+{
+    struct request request = request_default();
+    if (!option_parse(command->options, argc, argv, &request, &request.argument, err)) {
+        if (request.help)
+            print_help(out, program, command);
+        else if (!check_arguments(command, &request, err))
+            command->run(&request, out, err);
+    }
+    option_release(command->options, &request);
+    option_list_release(&request.argument);
+}
+
+int command_main(const char *program, const struct command *command, int argc, char **argv)
+{
+    struct text out = {0};
+    struct err err = {0};
+    run_one(program, command, argc, argv, &out, &err);
+    return command_finish(&out, &err);
+}
+
+static void print_list(struct text *out, const char *program, const struct command *const *list)
+{
+    text_add(out, "Usage: %s COMMAND ...\n\n", program);
+    for (int32_t i = 0; list[i]; i++)
+        text_add(out, "  %-11s %s\n", list[i]->name, list[i]->help);
+    text_add(out, "\n'%s COMMAND --help' says more.\n", program);
+}
+
+static int refuse(const char *given, const struct command *const *list, struct err *err)
+{
+    enum { COMMAND_LIMIT = 30 };
+    const char *names[COMMAND_LIMIT + 1] = {0};
+    for (int32_t i = 0; i < COMMAND_LIMIT && list[i]; i++)
+        names[i] = list[i]->name;
+    return option_unknown(err, given[0] == '-' ? "option" : "command", given, names);
+}
+
+static void run_found(const char *program, const struct command *command, int argc, char **argv,
+                      struct text *out, struct err *err)
+{
+    if (!command->sub) {
+        run_one(program, command, argc, argv, out, err);
+        return;
+    }
+    char *longer = base_format("%s %s", program, command->name);
+    command_answer(longer, command->sub, argc, argv, out, err);
+    free(longer);
+}
+
+void command_answer(const char *program, const struct command *const *list, int argc, char **argv,
+                    struct text *out, struct err *err)
+{
+    if (argc < 1) {
+        struct text known = {0};
+        print_list(&known, program, list);
+        err_add_code(err, 64, "which command?\n\n%s", known.data);
+        text_release(&known);
+        return;
+    }
+    bool help = !strcmp(argv[0], "help") || !strcmp(argv[0], "--help") || !strcmp(argv[0], "-h");
+    const char *name = help && argc > 1 ? argv[1] : argv[0];
+    for (int32_t i = 0; list[i]; i++) {
+        if (strcmp(list[i]->name, name) != 0)
+            continue;
+        if (help)
+            run_found(program, list[i], 1, (char *[]){"--help", NULL}, out, err);
+        else
+            run_found(program, list[i], argc - 1, argv + 1, out, err);
+        return;
+    }
+    if (help && argc < 2)
+        print_list(out, program, list);
+    else
+        refuse(name, list, err);
+}
+
+int command_dispatch(const char *program, const struct command *const *list, int argc, char **argv)
+{
+    struct text out = {0};
+    struct err err = {0};
+    command_answer(program, list, argc, argv, &out, &err);
+    return command_finish(&out, &err);
+}

@@ -1,0 +1,54 @@
+#pragma once
+
+/** @file
+ * A command: what it is called, which options it takes, and the function that answers.
+ *
+ * A command appends its result to a text and its faults to a struct err; it never prints.  So
+ * stdout holds a whole result or nothing.
+ */
+
+#include "app/cli/request.h"
+#include "core/config/field.h"
+
+/** One command.  All texts are static. */
+struct command {
+    const char *name;
+    const char *synopsis;                /**< what follows the name: "JOB [options]" */
+    const char *help;                    /**< one sentence without full stop */
+    const char *examples;                /**< lines without indentation, or "" */
+    const struct option *const *options; /**< NULL-terminated, with option_help_row */
+    const struct field_table *keys;      /**< listed by --help as the keys of JOB; or NULL */
+    int32_t minimum, maximum;            /**< how many arguments that are no options */
+
+    /** Answer @request into @out.  @return 0, or -1 with a message. */
+    int (*run)(const struct request *request, struct text *out, struct err *err);
+
+    const struct command *const *sub; /**< instead of all but name and help: commands of its own */
+};
+
+/** Those of foretrain, each in a file of its own. */
+extern const struct command command_predict, command_show, command_check, command_collective,
+    command_schema, command_env, command_completion, command_published, command_calibrate,
+    command_explain, command_lab, command_train, command_evaluate, command_inspect, command_data,
+    command_validate, command_import;
+
+/** The same, NULL-terminated, in the order of help. */
+extern const struct command *const commands[];
+
+/** Parse @argv (without the command's name) and answer, printing the result on stdout and messages
+ * on stderr; @program names the program in help.
+ * @return the exit code. */
+int command_main(const char *program, const struct command *command, int argc, char **argv);
+
+/** Find @argv[0] among the NULL-terminated @list and run it with the rest, into @out and @err.
+ * "help" and --help list them, "help NAME" is "NAME --help"; no words or an unknown command are a
+ * message with exit code 64. */
+void command_answer(const char *program, const struct command *const *list, int argc, char **argv,
+                    struct text *out, struct err *err);
+
+/** The same, printing the result on stdout and messages on stderr.  @return the exit code. */
+int command_dispatch(const char *program, const struct command *const *list, int argc, char **argv);
+
+/** Print @out on stdout and the messages of @err on stderr, and release both.
+ * @return the exit code: 0 when there are no messages, 74 when stdout cannot be written. */
+int command_finish(struct text *out, struct err *err);

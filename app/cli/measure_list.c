@@ -1,0 +1,111 @@
+#include "app/cli/measure_list.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/cli/request.h"
+#include "core/base/base.h"
+#include "models/networks.h"
+
+#define AT(member) offsetof(struct request, member)
+
+const struct option option_networks_row = {
+    "networks",
+    0,
+    OPTION_TEXT,
+    AT(networks),
+    "LIST",
+    NULL,
+    "What to train while steps are timed: resnet20,resnet50@64 (with 64 pixels)"};
+const struct option option_batches_row = {
+    "batch", 0, OPTION_TEXT, AT(batches), "LIST", NULL, "Images per step: 8,32"};
+const struct option option_dtype_row = {
+    "precision", 0, OPTION_WORD, AT(dtype), NULL, dtype_names, "Of the arithmetic (default: fp32)"};
+
+/* Those for images of CIFAR's size. */
+static bool is_small(const char *name)
+{
+    static const char *const small[] = {"resnet8",  "resnet20",  "resnet32", "resnet44",
+                                        "resnet56", "resnet110", "toy",      NULL};
+    for (const char *const *word = small; *word; word++)
+        if (!strcmp(*word, name))
+            return true;
+    return false;
+}
+
+/* A whole number above 0, or 0. */
+static int64_t number(const char *text)
+{
+    char *end;
+    long long value = strtoll(text, &end, 10);
+    return *text && !*end && value > 0 && value < INT32_MAX ? value : 0;
+}
+
+static int add_network(struct measure_list *list, char *word, struct err *err)
+{
+    int64_t capacity = list->networks;
+    char *at = strchr(word, '@');
+    if (at)
+        *at++ = '\0';
+    struct measure_network network = {
+        .image = at               ? (int32_t)number(at)
+                 : is_small(word) ? 32
+                                  : 224,
+        .classes = is_small(word) ? 10 : 1000,
+    };
+    if (!network.image)
+        return err_add_code(err, 64, "--networks: '%s@%s' has no size in pixels", word, at);
+    struct err found = {0};
+    struct model *model = network_build(word, network.image, network.classes, &found);
+    model_free(model);
+    if (!model)
+        err_add_code(err, 64, "--networks: %s", found.text);
+    err_release(&found);
+    if (!model)
+        return -1;
+    network.name = base_copy(word);
+    list->network = base_grow(list->network, list->networks + 1, &capacity, sizeof(*list->network));
+    list->network[list->networks++] = network;
+    return 0;
+}
+
+static int add_batch(struct measure_list *list, char *word, struct err *err)
+{
+    int64_t capacity = list->batches, batch = number(word);
+    if (!batch)
+        return err_add_code(err, 64, "--batch: expected numbers of images such as 8,32, got '%s'",
+                            word);
+    list->batch = base_grow(list->batch, list->batches + 1, &capacity, sizeof(*list->batch));
+    list->batch[list->batches++] = batch;
+    return 0;
+}
+
+static int each_word(struct measure_list *list, const char *words,
+                     int (*add)(struct measure_list *, char *, struct err *), struct err *err)
+{
+    if (!words)
+        return 0;
+    char *copy = base_copy(words), *rest = copy;
+    int failed = 0;
+    for (char *word; !failed && (word = strsep(&rest, ","));)
+        failed = add(list, word, err);
+    free(copy);
+    return failed;
+}
+
+int measure_list_read(struct measure_list *list, const char *networks, const char *batches,
+                      struct err *err)
+{
+    return each_word(list, networks, add_network, err) || each_word(list, batches, add_batch, err)
+               ? -1
+               : 0;
+}
+
+void measure_list_release(struct measure_list *list)
+{
+    for (int32_t i = 0; i < list->networks; i++)
+        free(list->network[i].name);
+    free(list->network);
+    free(list->batch);
+    *list = (struct measure_list){0};
+}

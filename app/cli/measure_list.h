@@ -1,0 +1,36 @@
+#pragma once
+
+/** @file
+ * What is measured: networks and batches, as `calibrate device` and foretrain-exec take them.
+ */
+
+#include <stdint.h>
+
+#include "app/cli/option.h"
+#include "core/base/err.h"
+
+/** The rows. */
+extern const struct option option_networks_row, option_batches_row, option_dtype_row;
+
+/** A network at one size. */
+struct measure_network {
+    char *name;      /**< owned */
+    int32_t image;   /**< [pixels] */
+    int32_t classes; /**< that a classifier at this size usually has */
+};
+
+/** Several.  Start from {0}; release with measure_list_release(). */
+struct measure_list {
+    struct measure_network *network; /**< (networks) owned */
+    int64_t *batch;                  /**< (batches) images, ascending as given; owned */
+    int32_t networks, batches;
+};
+
+/** Read "resnet20,resnet50@64" and "8,32": a network is taken at its usual size where no pixels are
+ * given.  Either text may be NULL.
+ * @return 0, or -1 with exit code 64: no network, a network that there is not, no batch. */
+int measure_list_read(struct measure_list *list, const char *networks, const char *batches,
+                      struct err *err);
+
+/** Release; accepts a zeroed struct. */
+void measure_list_release(struct measure_list *list);

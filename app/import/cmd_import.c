@@ -1,0 +1,100 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/cli/command.h"
+#include "app/import/import.h"
+
+static int answer(import_reader *read, const struct request *request, struct text *out,
+                  struct err *err)
+{
+    const char *path = request->argument.item[0], *slash = strrchr(path, '/');
+    struct import import = {.file = path, .base_name = base_copy(slash ? slash + 1 : path)};
+    int failed = read(&import, request, err);
+    if (!failed) {
+        import.nodes = request->nodes ? request->nodes : import.nodes;
+        failed = import_finish(&import, request, out, err);
+    }
+    import_release(&import);
+    return failed;
+}
+
+#define AT(member) offsetof(struct request, member)
+
+static const struct option to_row = {
+    "to", 0, OPTION_TEXT, AT(to), "PLATFORM.yaml", NULL, "The platform file to write"};
+static const struct option nodes_row = {
+    "nodes", 'n', OPTION_INTEGER, AT(nodes), "N", NULL, "Nodes, when the file does not say"};
+static const struct option ranks_row = {
+    "ranks", 0, OPTION_INTEGER, AT(started), "N", NULL, "Ranks, when the file does not say"};
+static const struct option *const times_options[] = {
+    &to_row, &nodes_row, &ranks_row, &option_json_row, &option_help_row, NULL,
+};
+static const struct option *const node_options[] = {
+    &to_row, &nodes_row, &option_json_row, &option_help_row, NULL,
+};
+
+static const struct option base_row = {
+    "platform", 0, OPTION_TEXT, AT(platform), "NAME", NULL, "Take the nodes of this platform"};
+static const struct option *const network_options[] = {
+    &to_row, &base_row, &option_json_row, &option_help_row, NULL,
+};
+
+static const struct option *const trace_options[] = {&option_json_row, &option_help_row, NULL};
+
+/* A kind of file: its function and its command. */
+#define KIND(reader, title, of, rows, meaning, shown)                                              \
+    static int run_##reader(const struct request *request, struct text *out, struct err *err)      \
+    {                                                                                              \
+        return answer(import_##reader, request, out, err);                                         \
+    }                                                                                              \
+    static const struct command kind_##reader = {                                                  \
+        .name = title,                                                                             \
+        .synopsis = of " [options]",                                                               \
+        .help = meaning,                                                                           \
+        .examples = shown,                                                                         \
+        .options = rows,                                                                           \
+        .minimum = 1,                                                                              \
+        .maximum = 1,                                                                              \
+        .run = run_##reader,                                                                       \
+    }
+
+KIND(nccl_tests, "nccl-tests", "FILE", times_options,
+     "bandwidth and latency of all_reduce_perf, text or JSON",
+     "all_reduce_perf -b 8 -e 1G -f 2 -g 8 > all_reduce.txt\n"
+     "foretrain import nccl-tests all_reduce.txt --to mine.yaml");
+
+KIND(nccl_topo, "nccl-topo", "FILE.xml", node_options,
+     "a node as NCCL sees it: what NCCL_TOPO_DUMP_FILE writes",
+     "NCCL_TOPO_DUMP_FILE=topo.xml all_reduce_perf -g 8\n"
+     "foretrain import nccl-topo topo.xml --to mine.yaml --nodes 16");
+
+KIND(slurm, "slurm", "topology.conf|topology.yaml", network_options,
+     "racks and tiers of a cluster from Slurm's topology",
+     "foretrain import slurm /etc/slurm/topology.conf --platform dgx-a100 --to mine.yaml");
+
+KIND(osu, "osu", "FILE", times_options,
+     "bandwidth and latency of osu_latency, osu_bw or osu_allreduce",
+     "mpirun -n 2 --map-by node osu_latency > latency.txt\n"
+     "foretrain import osu latency.txt --to mine.yaml");
+KIND(ibnetdiscover, "ibnetdiscover", "FILE", network_options,
+     "racks and cards of an InfiniBand network",
+     "ibnetdiscover > fabric.txt\n"
+     "foretrain import ibnetdiscover fabric.txt --platform dgx-a100 --to mine.yaml");
+
+KIND(hwloc, "hwloc", "FILE.xml", node_options, "a node as hwloc sees it: cores, GPUs and cards",
+     "lstopo --of xml > node.xml\n"
+     "foretrain import hwloc node.xml --to mine.yaml --nodes 16");
+
+KIND(trace, "trace", "FILE.json", trace_options,
+     "steps, kernels and matrix products of a PyTorch profile or our own trace",
+     "foretrain import trace rank0.pt.trace.json --json");
+
+static const struct command *const kinds[] = {
+    &kind_nccl_tests,    &kind_nccl_topo, &kind_slurm, &kind_osu,
+    &kind_ibnetdiscover, &kind_trace,     &kind_hwloc, NULL};
+
+const struct command command_import = {
+    .name = "import",
+    .help = "a platform from what other tools measured or found: benchmarks, topologies",
+    .sub = kinds,
+};

@@ -1,0 +1,210 @@
+#include "app/import/import.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FILE_LIMIT = 1 << 30 }; /* [bytes] */
+
+static int read_stream(FILE *file, const char *path, struct text *out, struct err *err)
+{
+    char block[1 << 14];
+    for (size_t count; (count = fread(block, 1, sizeof(block), file)) > 0;) {
+        if (out->length + (int64_t)count > FILE_LIMIT)
+            return err_add(err, "%s: larger than 1 GiB; cut it down to a few steps", path);
+        text_append(out, block, (int64_t)count);
+    }
+    if (ferror(file))
+        return err_add_code(err, 66, "%s: cannot be read: %s", path, strerror(errno));
+    if (out->length == 0)
+        return err_add(err, "%s: the file is empty", path);
+    if (memchr(out->data, '\0', (size_t)out->length))
+        return err_add(err, "%s: not a text (byte 0 in it); unpack it first if it is compressed",
+                       path);
+    return 0;
+}
+
+int import_load(const char *path, struct text *out, struct err *err)
+{
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        return err_add_code(err, 66, "%s: cannot be opened: %s", path, strerror(errno));
+    int failed = read_stream(file, path, out, err);
+    fclose(file);
+    return failed;
+}
+
+char *import_next_line(char **rest)
+{
+    char *line = *rest;
+    if (!line || !*line)
+        return NULL;
+    size_t length = strcspn(line, "\n");
+    *rest = line + length + (line[length] == '\n');
+    line[length] = '\0';
+    if (length && line[length - 1] == '\r')
+        line[length - 1] = '\0';
+    return line;
+}
+
+int32_t import_split(char *line, char **word, int32_t limit)
+{
+    int32_t count = 0;
+    char *state = NULL;
+    for (char *next = strtok_r(line, " \t", &state); next && count < limit;
+         next = strtok_r(NULL, " \t", &state))
+        word[count++] = next;
+    return count;
+}
+
+bool import_number(const char *word, double *value)
+{
+    char *end;
+    *value = strtod(word, &end);
+    return end != word && !*end && isfinite(*value);
+}
+
+static char *format_list(const char *format, va_list arguments)
+{
+    char *line = NULL;
+    if (vasprintf(&line, format, arguments) < 0)
+        abort();
+    return line;
+}
+
+void import_note(struct import *import, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    char *line = format_list(format, arguments);
+    va_end(arguments);
+    text_add(&import->understood, "%s\n", line);
+    free(line);
+}
+
+void import_assume(struct import *import, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    char *line = format_list(format, arguments);
+    va_end(arguments);
+    text_add(&import->assumed, "%s\n", line);
+    free(line);
+}
+
+void import_set(struct quantity *quantity, double value, enum provenance provenance,
+                const char *format, ...)
+{
+    if (quantity->source)
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    quantity->source = format_list(format, arguments);
+    va_end(arguments);
+    quantity->value = value;
+    quantity->provenance = provenance;
+}
+
+int32_t import_add_link(struct import *import, const char *name)
+{
+    for (int32_t i = 0; i < import->link_count; i++)
+        if (!strcmp(import->link[i].name, name))
+            return i;
+    if (import->link_count == IMPORT_LINK_LIMIT)
+        return IMPORT_LINK_LIMIT - 1;
+    import->link[import->link_count].name = base_copy(name);
+    return import->link_count++;
+}
+
+void import_connect(struct import *import, int32_t a, int32_t b, int32_t link)
+{
+    const struct cable *cable = import->wiring.cable;
+    for (int32_t i = 0; i < import->wiring.cable_count; i++)
+        if ((cable[i].end[0] == a && cable[i].end[1] == b) ||
+            (cable[i].end[0] == b && cable[i].end[1] == a))
+            return;
+    if (a != b)
+        wiring_add(&import->wiring, a, b, link);
+}
+
+/* What drivers call the devices of platforms/devices.  All words must be in the model's name; the
+ * first row that fits counts. */
+static const struct {
+    const char *word[3];
+    const char *device;
+} known_devices[] = {
+    {{"A100", "SXM", "80GB"}, "a100-sxm4-80gb"},
+    {{"A100", "SXM", "40GB"}, "a100-sxm4-40gb"},
+    {{"A100", "PCI", "80GB"}, "a100-pcie-80gb"},
+    {{"A100", "PCI", "40GB"}, "a100-pcie-40gb"},
+    {{"H200", NULL, NULL}, "h200-sxm-141gb"},
+    {{"H100", "PCI", NULL}, "h100-pcie-80gb"},
+    {{"H100", "80GB", "HBM3"}, "h100-sxm5-80gb"},
+    {{"H100", "SXM", NULL}, "h100-sxm5-80gb"},
+    {{"V100", "SXM3", NULL}, "v100-sxm3-32gb"},
+    {{"V100", "SXM2", NULL}, "v100-sxm2-16gb"},
+    {{"V100S", "PCI", NULL}, "v100s-pcie-32gb"},
+    {{"V100", "PCI", NULL}, "v100-pcie-16gb"},
+    {{"P100", "SXM2", NULL}, "p100-sxm2-16gb"},
+    {{"P40", NULL, NULL}, "p40"},
+    {{"L40S", NULL, NULL}, "l40s"},
+    {{"L40", NULL, NULL}, "l40"},
+    {{"A10G", NULL, NULL}, "a10g"},
+    {{"A30", NULL, NULL}, "a30"},
+    {{"A40", NULL, NULL}, "a40"},
+    {{"RTX A5000", NULL, NULL}, "a5000"},
+    {{"RTX 4090", NULL, NULL}, "rtx-4090"},
+    {{"NVIDIA L4", NULL, NULL}, "l4"},
+};
+
+void import_set_device(struct import *import, const char *model)
+{
+    for (size_t i = 0; i < sizeof(known_devices) / sizeof(known_devices[0]); i++) {
+        bool all = true;
+        for (int32_t k = 0; k < 3 && known_devices[i].word[k]; k++)
+            all = all && strcasestr(model, known_devices[i].word[k]);
+        if (!all)
+            continue;
+        free(import->device);
+        import->device = base_copy(known_devices[i].device);
+        import_note(import, "device '%s': %s of platforms/devices", model, import->device);
+        return;
+    }
+    import_note(import, "device '%s' has no file in platforms/devices", model);
+}
+
+void import_set_nic(struct import *import, double bytes_per_second, const char *what)
+{
+    import_set(&import->nic.bandwidth, bytes_per_second, PROVENANCE_DATASHEET, "%s: %s",
+               import->base_name, what);
+}
+
+static void release_link(struct import_link *link)
+{
+    free(link->name);
+    free(link->bandwidth.source);
+    free(link->efficiency.source);
+    free(link->latency.source);
+}
+
+void import_release(struct import *import)
+{
+    for (int32_t i = 0; i < import->link_count; i++)
+        release_link(&import->link[i]);
+    for (int32_t i = 0; i < import->tier_count; i++)
+        release_link(&import->tier[i].uplink);
+    release_link(&import->nic);
+    free(import->inside.source);
+    free(import->between.source);
+    free(import->base_name);
+    free(import->description);
+    free(import->device);
+    wiring_release(&import->wiring);
+    text_release(&import->understood);
+    text_release(&import->assumed);
+    json_free(import->result);
+    *import = (struct import){0};
+}

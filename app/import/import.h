@@ -1,0 +1,135 @@
+#pragma once
+
+/** @file
+ * What foreign files tell of a cluster: the draft of a platform, and a list of what was understood
+ * and what had to be assumed.
+ *
+ * A reader takes one kind of file and fills the draft; import_finish() fills what no file says with
+ * assumptions, each listed, and writes the platform (core/platform/platform.h's form).  So every
+ * reader's platform is complete, and nothing in it is without a source.
+ */
+
+#include "app/cli/request.h"
+#include "core/base/json.h"
+#include "core/config/field.h"
+#include "core/network/wiring.h"
+
+/** A kind of cable, a tier's uplink, or the card: what a platform says of a link. */
+struct import_link {
+    char *name; /**< owned */
+    struct quantity bandwidth, efficiency, latency;
+};
+
+/** Groups of nodes. */
+struct import_tier {
+    struct import_link uplink; /**< its name is the tier's */
+    int64_t nodes, uplinks;
+};
+
+enum {
+    IMPORT_LINK_LIMIT = 10, /**< kinds of cable inside a node */
+    IMPORT_TIER_LIMIT = 4,
+};
+
+/** What is known so far.  A quantity without a source is not known.  Start from {0} with `file`
+ * set; release with import_release(). */
+struct import {
+    const char *file; /**< as the user gave it; borrowed */
+    char *base_name;  /**< of the file, for sources; owned */
+    char *description;
+    char *device; /**< a name in platforms/devices, or NULL */
+    int64_t nodes;
+    struct wiring wiring;
+    struct import_link link[IMPORT_LINK_LIMIT]; /**< by cable.kind */
+    int32_t link_count;
+    struct import_link nic;
+    struct import_tier tier[IMPORT_TIER_LIMIT]; /**< smallest first */
+    int32_t tier_count;
+    struct quantity inside, between; /**< the transport's [s per message] */
+    bool no_platform;                /**< nor of anything else a platform says */
+    struct text understood, assumed; /**< a line each */
+    struct json *result;             /**< more for --json: fits and tables */
+};
+
+/** Read the whole of @path.
+ * @return 0, or -1: it cannot be read (exit code 66), is empty, larger than 1 GiB, or has a NUL. */
+int import_load(const char *path, struct text *out, struct err *err);
+
+/** Take the next line off @rest, which is cut there: the line without its end, or NULL. */
+char *import_next_line(char **rest);
+
+/** Cut @line at blanks into at most @limit words; what is beyond is left out.
+ * @return how many. */
+int32_t import_split(char *line, char **word, int32_t limit);
+
+/** Set @value to the number that is the whole of @word.  @return whether it is one, and finite. */
+bool import_number(const char *word, double *value);
+
+/** Add a line to what was understood. */
+void import_note(struct import *import, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/** Add a line to what was assumed. */
+void import_assume(struct import *import, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/** Set @quantity, unless it is known already. */
+void import_set(struct quantity *quantity, double value, enum provenance provenance,
+                const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/** The kind of cable called @name, added when it is new and there is room, else the last.
+ * @return its index. */
+int32_t import_add_link(struct import *import, const char *name);
+
+/** Join two vertices by a cable of kind @link, unless they are joined already or the same. */
+void import_connect(struct import *import, int32_t a, int32_t b, int32_t link);
+
+/** Take the device that a driver calls @model ("NVIDIA A100-SXM4-80GB"), or note that none of ours
+ * is that. */
+void import_set_device(struct import *import, const char *model);
+
+/** Take @bytes_per_second for the card's bandwidth, read from a file.  @what says what it is. */
+void import_set_nic(struct import *import, double bytes_per_second, const char *what);
+
+/** Fill what no file says, write the platform to @request->to (if given), and append for people or
+ * as JSON what was understood, assumed and written.
+ * @return 0, or -1: the platform cannot be written (exit codes 73, 74), or what the file says is
+ * not a whole platform. */
+int import_finish(struct import *import, const struct request *request, struct text *out,
+                  struct err *err);
+
+/** Append the platform called @name as a file, on top of platform @base (a path) where that is not
+ * NULL; what is assumed is listed in import->assumed. */
+void import_print_platform(struct import *import, const char *name, const char *base,
+                           struct text *out);
+
+/** Fill what the inside of a node, its card and its transport lack with assumptions. */
+void import_complete(struct import *import);
+
+/** Release; the struct may be used again. */
+void import_release(struct import *import);
+
+/** A reader of one kind of file: fills @import from its file; @request has the options.
+ * @return 0, or -1 with messages that say file and line: nothing in the file is understood. */
+typedef int import_reader(struct import *import, const struct request *request, struct err *err);
+
+/** nccl-tests, text or JSON: all_reduce_perf. */
+import_reader import_nccl_tests;
+
+/** OSU micro-benchmarks: osu_latency, osu_bw, osu_allreduce. */
+import_reader import_osu;
+
+/** NCCL's topology (NCCL_TOPO_DUMP_FILE), XML. */
+import_reader import_nccl_topo;
+
+/** hwloc's topology (lstopo --of xml). */
+import_reader import_hwloc;
+
+/** Slurm's topology.conf or topology.yaml. */
+import_reader import_slurm;
+
+/** What ibnetdiscover prints. */
+import_reader import_ibnetdiscover;
+
+/** A Chrome trace as PyTorch's profiler writes, or foretrain's own. */
+import_reader import_trace;

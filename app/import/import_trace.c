@@ -1,0 +1,286 @@
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/import/import.h"
+#include "core/platform/platform.h"
+
+/* What an event of a trace stands for. */
+enum activity { ACTIVITY_COMPUTE, ACTIVITY_COMMUNICATION, ACTIVITY_COPY, ACTIVITY_COUNT };
+
+static const char *const activity_names[] = {"compute", "communication", "copies"};
+
+/* One event on a device, or a step. */
+struct event {
+    const char *name; /* borrowed from the JSON */
+    double seconds;
+    int64_t external; /* of the operation that launched it; -1: not known */
+    enum activity activity;
+};
+
+/* A matrix product with its shapes. */
+struct product {
+    const char *name; /* borrowed */
+    int64_t external;
+    double flops, bytes, seconds; /* seconds of its kernels */
+    int32_t dtype;                /* enum dtype */
+};
+
+/* What is kept of a trace. */
+struct summary {
+    struct event *event;
+    struct product *product;
+    double *step; /* [s] */
+    int64_t events, products, steps, event_capacity, product_capacity, step_capacity;
+};
+
+/* Source: the names by which Meta's Holistic Trace Analysis tells kinds of kernels apart. */
+static enum activity activity_of(const char *name)
+{
+    if (!strncmp(name, "nccl", 4) || strstr(name, "ncclKernel"))
+        return ACTIVITY_COMMUNICATION;
+    return !strncmp(name, "Memcpy", 6) || !strncmp(name, "Memset", 6) ? ACTIVITY_COPY
+                                                                      : ACTIVITY_COMPUTE;
+}
+
+static int64_t external_of(const struct json *event)
+{
+    int64_t id = -1;
+    const struct json *arguments = json_get(event, "args");
+    if (json_count_members(arguments) >= 0 &&
+        !json_as_integer(json_get(arguments, "External id"), &id))
+        id = -1;
+    return id;
+}
+
+/* Entry @axis of shape @tensor in "Input Dims", or 0. */
+static double extent(const struct json *shapes, int64_t tensor, int64_t axis)
+{
+    double value = 0;
+    if (tensor >= json_count_items(shapes))
+        return 0;
+    const struct json *shape = json_item(shapes, tensor);
+    if (axis >= json_count_items(shape) || !json_as_real(json_item(shape, axis), &value))
+        return 0;
+    return value > 0 ? value : 0;
+}
+
+/* The dtype of tensor @index as PyTorch calls it, or -1. */
+static int32_t dtype_of(const struct json *arguments, int64_t index)
+{
+    const struct json *types = json_get(arguments, "Input type");
+    const char *type =
+        index < json_count_items(types) ? json_as_text(json_item(types, index)) : NULL;
+    if (!type)
+        return -1;
+    return !strcmp(type, "float")           ? DTYPE_FP32
+           : !strcmp(type, "c10::Half")     ? DTYPE_FP16
+           : !strcmp(type, "c10::BFloat16") ? DTYPE_BF16
+                                            : -1;
+}
+
+/* aten::mm [m k][k n], aten::addmm [bias][m k][k n], aten::bmm [b m k][b k n]. */
+static void add_product(struct summary *summary, const struct json *event, const char *name)
+{
+    bool bias = !strcmp(name, "aten::addmm"), batched = !strcmp(name, "aten::bmm");
+    const struct json *arguments = json_get(event, "args");
+    if ((!bias && !batched && strcmp(name, "aten::mm") != 0) || json_count_members(arguments) < 0)
+        return;
+    const struct json *shapes = json_get(arguments, "Input Dims");
+    int32_t dtype = dtype_of(arguments, bias);
+    double batch = batched ? extent(shapes, 0, 0) : 1, m = extent(shapes, bias, batched);
+    double k = extent(shapes, bias, 1 + batched), n = extent(shapes, 1 + bias, 1 + batched);
+    if (!(batch * m * k * n > 0) || dtype < 0 || external_of(event) < 0)
+        return;
+    summary->product = base_grow(summary->product, summary->products + 1,
+                                 &summary->product_capacity, sizeof(*summary->product));
+    summary->product[summary->products++] = (struct product){
+        .name = name,
+        .external = external_of(event),
+        .flops = 2 * batch * m * k * n,
+        .bytes = batch * (m * k + k * n + m * n) * (dtype == DTYPE_FP32 ? 4 : 2),
+        .dtype = dtype,
+    };
+}
+
+static void add_event(struct summary *summary, const struct json *event)
+{
+    double microseconds;
+    const char *phase = json_as_text(json_get(event, "ph"));
+    const char *name = json_as_text(json_get(event, "name"));
+    const char *category = json_as_text(json_get(event, "cat"));
+    if (!phase || strcmp(phase, "X") != 0 || !name || !category ||
+        !json_as_real(json_get(event, "dur"), &microseconds) || !(microseconds >= 0))
+        return;
+    if (!strcmp(category, "user_annotation") && !strncmp(name, "ProfilerStep#", 13)) {
+        summary->step = base_grow(summary->step, summary->steps + 1, &summary->step_capacity,
+                                  sizeof(*summary->step));
+        summary->step[summary->steps++] = microseconds * 1e-6;
+    } else if (!strcmp(category, "kernel") || !strncmp(category, "gpu_mem", 7)) {
+        summary->event = base_grow(summary->event, summary->events + 1, &summary->event_capacity,
+                                   sizeof(*summary->event));
+        summary->event[summary->events++] =
+            (struct event){name, microseconds * 1e-6, external_of(event), activity_of(name)};
+    } else if (!strcmp(category, "cpu_op")) {
+        add_product(summary, event, name);
+    }
+}
+
+/* --- what it adds up to --- */
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(((const struct event *)a)->name, ((const struct event *)b)->name);
+}
+
+static int compare_external(const void *a, const void *b)
+{
+    int64_t x = ((const struct product *)a)->external, y = ((const struct product *)b)->external;
+    return (x > y) - (x < y);
+}
+
+static void tell_kernels(struct import *import, struct summary *summary)
+{
+    double total[ACTIVITY_COUNT] = {0};
+    struct json *list = json_new_array();
+    if (summary->events)
+        qsort(summary->event, (size_t)summary->events, sizeof(struct event), compare_names);
+    for (int64_t i = 0; i < summary->events;) {
+        const struct event *first = &summary->event[i];
+        double sum = 0, least = first->seconds;
+        int64_t count = 0;
+        for (; i < summary->events && !strcmp(summary->event[i].name, first->name); i++, count++) {
+            sum += summary->event[i].seconds;
+            least = fmin(least, summary->event[i].seconds);
+        }
+        total[first->activity] += sum;
+        struct json *object = json_new_object();
+        json_put_text(object, "name", first->name);
+        json_put_text(object, "activity", activity_names[first->activity]);
+        json_put_integer(object, "count", count);
+        json_put_real(object, "total_s", sum);
+        json_put_real(object, "least_s", least);
+        json_append(list, object);
+    }
+    import_note(import, "%" PRId64 " events on the device, of %" PRId64 " names", summary->events,
+                json_count_items(list));
+    for (int32_t i = 0; i < ACTIVITY_COUNT; i++)
+        import_note(import, "%s: %.6g s in all", activity_names[i], total[i]);
+    json_put(import->result, "kernels", list);
+}
+
+static void tell_steps(struct import *import, const struct summary *summary)
+{
+    double sum = 0, least = INFINITY;
+    for (int64_t i = 0; i < summary->steps; i++) {
+        sum += summary->step[i];
+        least = fmin(least, summary->step[i]);
+    }
+    json_put_integer(import->result, "steps", summary->steps);
+    json_put_real(import->result, "step_mean_s",
+                  summary->steps ? sum / (double)summary->steps : NAN);
+    json_put_real(import->result, "step_least_s", least);
+    if (summary->steps)
+        import_note(import, "%" PRId64 " steps, mean %.6g s, least %.6g s", summary->steps,
+                    sum / (double)summary->steps, least);
+}
+
+/* Seconds at the full roofline of @device, or 0 when it has no such arithmetic. */
+static double roof(const struct device *device, const struct product *product)
+{
+    double peak = device->peak[product->dtype].value;
+    return peak > 0 ? fmax(product->flops / peak, product->bytes / device->memory_bandwidth.value)
+                    : 0;
+}
+
+static void tell_products(struct import *import, struct summary *summary,
+                          const struct device *device)
+{
+    double flops = 0, seconds = 0, ideal = 0;
+    int64_t matched = 0;
+    if (summary->products)
+        qsort(summary->product, (size_t)summary->products, sizeof(struct product),
+              compare_external);
+    for (int64_t i = 0; i < summary->events; i++) {
+        struct product key = {.external = summary->event[i].external};
+        struct product *found = summary->products && key.external >= 0
+                                    ? bsearch(&key, summary->product, (size_t)summary->products,
+                                              sizeof(key), compare_external)
+                                    : NULL;
+        if (found)
+            found->seconds += summary->event[i].seconds;
+    }
+    for (int64_t i = 0; i < summary->products; i++) {
+        const struct product *product = &summary->product[i];
+        bool timed = product->seconds > 0;
+        matched += timed;
+        flops += timed ? product->flops : 0;
+        seconds += product->seconds;
+        ideal += timed && device ? roof(device, product) : 0;
+    }
+    if (!matched)
+        return;
+    import_note(import, "%" PRId64 " matrix products with shapes: %.4g TFLOP/s in their kernels",
+                matched, flops / seconds * 1e-12);
+    json_put_real(import->result, "matrix_flops_per_s", flops / seconds);
+    if (ideal > 0) {
+        import_note(import, "they reach %.3g %% of the roofline of %s", 100 * ideal / seconds,
+                    import->device);
+        json_put_real(import->result, "matrix_efficiency", ideal / seconds);
+    }
+}
+
+static int read_trace(struct import *import, const struct json *root, struct err *err)
+{
+    struct summary summary = {0};
+    const struct json *events = json_count_items(root) >= 0     ? root
+                                : json_count_members(root) >= 0 ? json_get(root, "traceEvents")
+                                                                : NULL;
+    for (int64_t i = 0; i < json_count_items(events); i++)
+        if (json_count_members(json_item(events, i)) >= 0)
+            add_event(&summary, json_item(events, i));
+    int failed = 0;
+    if (!summary.events && !summary.steps)
+        failed = err_add(err,
+                         "%s:1: no 'traceEvents' with an event of category kernel or a "
+                         "ProfilerStep: give what PyTorch's profiler exports, with CUDA "
+                         "activities",
+                         import->file);
+    const struct json *devices =
+        json_count_members(root) >= 0 ? json_get(root, "deviceProperties") : NULL;
+    const char *model =
+        json_count_items(devices) > 0 && json_count_members(json_item(devices, 0)) >= 0
+            ? json_as_text(json_get(json_item(devices, 0), "name"))
+            : NULL;
+    struct device device = {0};
+    if (!failed && model)
+        import_set_device(import, model);
+    if (!failed && import->device)
+        failed = device_read(&device, import->device, err);
+    if (!failed) {
+        import->result = json_new_object();
+        import->no_platform = true;
+        tell_steps(import, &summary);
+        tell_kernels(import, &summary);
+        tell_products(import, &summary, import->device ? &device : NULL);
+    }
+    device_release(&device);
+    free(summary.event);
+    free(summary.product);
+    free(summary.step);
+    return failed;
+}
+
+int import_trace(struct import *import, const struct request *request, struct err *err)
+{
+    struct text text = {0};
+    (void)request;
+    struct json *root = import_load(import->file, &text, err)
+                            ? NULL
+                            : json_read(import->file, text.data, text.length, err);
+    int failed = root ? read_trace(import, root, err) : -1;
+    json_free(root);
+    text_release(&text);
+    return failed;
+}

@@ -1,0 +1,45 @@
+#pragma once
+
+/** @file
+ * A tree of switches with hosts below, and the racks and tiers of a platform that it makes.
+ *
+ * Above the highest group of a platform everything is one switch without limits, so the top of a
+ * tree with one root is no tier.  A platform's groups are equal: unequal ones are taken as the
+ * largest, and that is said.
+ */
+
+#include "app/import/import.h"
+
+enum { TREE_HOSTS = 100000 /**< vertices, at most */ };
+
+/** What a vertex is. */
+enum tree_kind { TREE_HOST, TREE_SWITCH };
+
+/** A host or a switch. */
+struct tree_vertex {
+    char *name;
+    int32_t kind;    /**< enum tree_kind */
+    int32_t above;   /**< the switch above, or -1 */
+    int32_t uplinks; /**< cables to what is above; 0: not known */
+    double speed;    /**< of one of them [bytes/s]; 0: not known */
+};
+
+/** Start from {0}; release with tree_release(). */
+struct tree {
+    struct tree_vertex *vertex; /**< (count) in the order they were named */
+    int64_t capacity;
+    int32_t count, hosts;
+    void *names; /**< private: a search tree over names */
+};
+
+/** The vertex called @name, added when it is new; @above (or -1: not known yet) is set when it is
+ * given.  A name beyond the limit is left out.
+ * @return its index, or -1 when it is left out. */
+int32_t tree_add(struct tree *tree, const char *name, enum tree_kind kind, int32_t above);
+
+/** Fill nodes and tiers of @import from @tree.
+ * @return 0, or -1: no host below a switch, switches in a circle. */
+int tree_understand(const struct tree *tree, struct import *import, struct err *err);
+
+/** Release; the struct may be used again. */
+void tree_release(struct tree *tree);

@@ -1,0 +1,394 @@
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app/import/import.h"
+#include "core/config/yaml.h"
+#include "core/platform/platform.h"
+
+/* --- what no file says --- */
+
+static void complete_link(struct import_link *link, bool measured)
+{
+    import_set(&link->bandwidth, 12.5e9, PROVENANCE_ASSUMED, "nobody said: a usual 100 Gb/s");
+    measured = measured || link->bandwidth.provenance == PROVENANCE_MEASURED;
+    import_set(&link->efficiency, measured ? 1 : 0.9, PROVENANCE_ASSUMED,
+               measured ? "the bandwidth is what was measured"
+                        : "nobody measured: headers and software leave nine tenths");
+    import_set(&link->latency, 0, PROVENANCE_ASSUMED, "contained in transport");
+}
+
+/* One device and one card, for a file that tells of the network alone. */
+static void complete_node(struct import *import)
+{
+    int32_t *count = import->wiring.count;
+    if (count[VERTEX_DEVICE])
+        return;
+    count[VERTEX_DEVICE] = 1;
+    count[VERTEX_NIC] = 1;
+    int32_t link = import_add_link(import, "inside");
+    import_set(&import->link[link].bandwidth, 100e9, PROVENANCE_ASSUMED,
+               "nobody said: enough never to decide");
+    import_connect(import, 0, wiring_first(&import->wiring, VERTEX_NIC), link);
+    import_assume(import, "node: 1 device and 1 card; --platform NAME takes a node we know");
+}
+
+void import_complete(struct import *import)
+{
+    complete_node(import);
+    for (int32_t i = 0; i < import->link_count; i++)
+        complete_link(&import->link[i], false);
+    complete_link(&import->nic, false);
+    import_set(&import->inside, 1.9e-6, PROVENANCE_ASSUMED,
+               "nobody measured: NCCL 2.28 src/graph/tuning.cc, a ring's hop over NVLink by LL128");
+    import_set(&import->between, 4e-6, PROVENANCE_ASSUMED,
+               "nobody measured: NCCL 2.28 src/graph/tuning.cc, a ring's hop over the network by "
+               "LL128");
+    if (!import->device) {
+        import->device = base_copy("ideal");
+        import_assume(import, "device: ideal; put in a name of platforms/devices");
+    }
+    if (import->nodes < 1) {
+        import->nodes = import->wiring.count[VERTEX_NIC] ? 64 : 1;
+        import_assume(import, "nodes: %" PRId64 ", as the file tells of one; --nodes N says it",
+                      import->nodes);
+    }
+}
+
+/* --- the file --- */
+
+/* A text in double quotes. */
+static void print_quoted(struct text *out, const char *text)
+{
+    text_add(out, "\"");
+    for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
+        if (*c == '"' || *c == '\\')
+            text_add(out, "\\%c", *c);
+        else
+            text_add(out, "%c", *c < ' ' || *c >= 127 ? '?' : *c);
+    }
+    text_add(out, "\"");
+}
+
+static void print_value(struct text *out, enum unit unit, double value)
+{
+    if (unit == UNIT_BYTES_PER_SECOND)
+        text_add(out, "%.6g GB/s", value * 1e-9);
+    else if (unit == UNIT_SECONDS)
+        text_add(out, "%.6g us", value * 1e6);
+    else
+        text_add(out, "%.6g %%", value * 100);
+}
+
+/* "key: {value: ..., source: ..., kind: ...}", behind @indent. */
+static void print_quantity(struct import *import, struct text *out, const char *indent,
+                           const char *place, const char *key, enum unit unit,
+                           const struct quantity *quantity)
+{
+    struct text value = {0};
+    print_value(&value, unit, quantity->value);
+    text_add(out, "%s%s: {value: %s, source: ", indent, key, value.data);
+    print_quoted(out, quantity->source);
+    text_add(out, ", kind: %s}\n", provenance_name(quantity->provenance));
+    if (quantity->provenance == PROVENANCE_ASSUMED)
+        import_assume(import, "%s%s: %s, %s", place, key, value.data, quantity->source);
+    text_release(&value);
+}
+
+static void print_link(struct import *import, struct text *out, const char *indent,
+                       const char *place, const struct import_link *link)
+{
+    print_quantity(import, out, indent, place, "bandwidth", UNIT_BYTES_PER_SECOND,
+                   &link->bandwidth);
+    print_quantity(import, out, indent, place, "efficiency", UNIT_FRACTION, &link->efficiency);
+    print_quantity(import, out, indent, place, "latency", UNIT_SECONDS, &link->latency);
+}
+
+static void print_edges(const struct import *import, struct text *out)
+{
+    const struct wiring *wiring = &import->wiring;
+    text_add(out, "  edges:\n");
+    for (int32_t kind = 0; kind < import->link_count; kind++) {
+        const char *comma = "";
+        for (int32_t i = 0; i < wiring->cable_count; i++) {
+            if (wiring->cable[i].kind != kind)
+                continue;
+            if (!*comma)
+                text_add(out, "    - {link: %s, connect: [", import->link[kind].name);
+            text_add(out, "%s", comma);
+            wiring_print_vertex(out, wiring, wiring->cable[i].end[0]);
+            text_add(out, "-");
+            wiring_print_vertex(out, wiring, wiring->cable[i].end[1]);
+            comma = ", ";
+        }
+        text_add(out, *comma ? "]}\n" : "");
+    }
+}
+
+/* Whether some cable is of that kind: a kind without one is refused. */
+static bool is_used(const struct import *import, int32_t kind)
+{
+    for (int32_t i = 0; i < import->wiring.cable_count; i++)
+        if (import->wiring.cable[i].kind == kind)
+            return true;
+    return false;
+}
+
+static void print_node(struct import *import, struct text *out)
+{
+    static const char *const key[VERTEX_KIND_COUNT] = {"devices", "switches", "cpus", "nics"};
+    text_add(out, "\nnode:\n");
+    for (int32_t kind = 0; kind < VERTEX_KIND_COUNT; kind++)
+        if (import->wiring.count[kind])
+            text_add(out, "  %s: %d\n", key[kind], import->wiring.count[kind]);
+    if (!import->wiring.cable_count)
+        return;
+    text_add(out, "  links:\n");
+    for (int32_t i = 0; i < import->link_count; i++) {
+        if (!is_used(import, i))
+            continue;
+        char *place = base_format("node.links %s ", import->link[i].name);
+        text_add(out, "    - name: %s\n", import->link[i].name);
+        print_link(import, out, "      ", place, &import->link[i]);
+        free(place);
+    }
+    print_edges(import, out);
+}
+
+static void print_tiers(struct import *import, struct text *out)
+{
+    if (import->tier_count)
+        text_add(out, "  tiers:\n");
+    for (int32_t i = 0; i < import->tier_count; i++) {
+        const struct import_tier *tier = &import->tier[i];
+        char *place = base_format("network.tiers %s ", tier->uplink.name);
+        text_add(out, "    - name: %s\n      nodes: %" PRId64 "\n      uplinks: %" PRId64 "\n",
+                 tier->uplink.name, tier->nodes, tier->uplinks);
+        print_link(import, out, "      ", place, &tier->uplink);
+        free(place);
+    }
+}
+
+void import_print_platform(struct import *import, const char *name, const char *base,
+                           struct text *out)
+{
+    text_add(out, "# Written by foretrain import from %s; what was assumed says kind: assumed.\n",
+             import->base_name);
+    if (base) {
+        text_add(out, "extends: ");
+        print_quoted(out, base);
+        text_add(out, "\n");
+    }
+    text_add(out, "version: 1\nname: ");
+    print_quoted(out, name);
+    text_add(out, "\ndescription: ");
+    print_quoted(out, import->description ? import->description : "imported");
+    text_add(out, "\nkind: cluster\n");
+    if (!base)
+        text_add(out, "device: %s\n", import->device);
+    text_add(out, "nodes: %" PRId64 "\n", import->nodes);
+    if (!base)
+        print_node(import, out);
+    if (base ? import->nic.bandwidth.source || import->tier_count
+             : import->wiring.count[VERTEX_NIC])
+        text_add(out, "\nnetwork:\n");
+    if (base ? import->nic.bandwidth.source != NULL : import->wiring.count[VERTEX_NIC]) {
+        text_add(out, "  nic:\n");
+        if (base) /* the rest is the base's */
+            print_quantity(import, out, "    ", "network.nic.", "bandwidth", UNIT_BYTES_PER_SECOND,
+                           &import->nic.bandwidth);
+        else
+            print_link(import, out, "    ", "network.nic.", &import->nic);
+    }
+    print_tiers(import, out);
+    if (base)
+        return;
+    text_add(out, "\ntransport:\n");
+    print_quantity(import, out, "  ", "transport.", "inside", UNIT_SECONDS, &import->inside);
+    print_quantity(import, out, "  ", "transport.", "between", UNIT_SECONDS, &import->between);
+}
+
+/* --- the answer --- */
+
+static int write_whole(const char *path, const struct text *text, struct err *err)
+{
+    FILE *file = fopen(path, "wb");
+    if (!file)
+        return err_add_code(err, 73, "%s: cannot be written: %s", path, strerror(errno));
+    bool whole = fwrite(text->data, 1, (size_t)text->length, file) == (size_t)text->length;
+    if ((fclose(file) == 0) & whole)
+        return 0;
+    return err_add_code(err, 74, "%s: cannot be written: %s", path, strerror(errno));
+}
+
+/* Under another name first, so that what stands at @to is always a whole platform. */
+static int write_checked(const char *to, const struct text *text, struct err *err)
+{
+    char *path = base_format("%s%s.new", strchr(to, '/') ? "" : "./", to);
+    int failed = write_whole(path, text, err);
+    struct platform *platform = failed ? NULL : platform_read(path, err);
+    if (platform && rename(path, to))
+        err_add_code(err, 73, "%s: cannot be written: %s", to, strerror(errno));
+    else if (!platform && !failed)
+        err_add(err, "what the file tells is not a whole platform, so %s is not written", to);
+    failed = !platform || err->count;
+    if (failed)
+        unlink(path);
+    platform_free(platform);
+    free(path);
+    return failed ? -1 : 0;
+}
+
+/* The path of the platform to build on, or NULL with *@failed set when there is none. */
+static char *find_base(const struct request *request, int *failed, struct err *err)
+{
+    if (!request->platform)
+        return NULL;
+    struct platform *platform = platform_read(request->platform, err);
+    *failed = platform ? 0 : -1;
+    if (!platform)
+        return NULL;
+    platform_free(platform);
+    size_t length = strlen(request->platform);
+    if (strchr(request->platform, '/') ||
+        (length > 5 && !strcmp(request->platform + length - 5, ".yaml")))
+        return realpath(request->platform, NULL);
+    char *folder = platform_directory(err);
+    char *path = base_format("%s/%s.yaml", folder, request->platform);
+    free(folder);
+    return path;
+}
+
+/* What an uplink is where no file says: a card of the nodes below. */
+struct card {
+    int64_t count;
+    double bandwidth, efficiency; /* 0: not known */
+};
+
+static double card_value(const struct node *root, const char *path, enum unit unit)
+{
+    struct err ignored = {0};
+    double value = 0;
+    const struct node *node = field_origin(root, path);
+    if (node && node->text && unit_parse(unit, node->text, &value, &ignored))
+        value = 0;
+    err_release(&ignored);
+    return value;
+}
+
+static struct card find_card(const struct import *import, const char *base)
+{
+    struct err ignored = {0};
+    struct card card = {1, import->nic.bandwidth.value, import->nic.efficiency.value};
+    struct document *document = base ? yaml_read_file(base, &ignored) : NULL;
+    if (document) {
+        const struct node *root = yaml_root(document);
+        double count = card_value(root, "node.nics", UNIT_NONE);
+        double bandwidth = card_value(root, "network.nic.bandwidth.value", UNIT_BYTES_PER_SECOND);
+        card.count = count > 1 ? (int64_t)count : 1;
+        card.bandwidth = card.bandwidth > 0 ? card.bandwidth : bandwidth;
+        card.efficiency = card_value(root, "network.nic.efficiency.value", UNIT_FRACTION);
+    }
+    yaml_free(document);
+    err_release(&ignored);
+    return card;
+}
+
+static void complete_tiers(struct import *import, const char *base)
+{
+    struct card card = find_card(import, base);
+    for (int32_t i = 0; i < import->tier_count; i++) {
+        struct import_tier *tier = &import->tier[i];
+        if (tier->uplinks < 1) {
+            tier->uplinks = tier->nodes * card.count;
+            import_assume(import,
+                          "network.tiers %s uplinks: %" PRId64 ", one a card: nothing is "
+                          "oversubscribed",
+                          tier->uplink.name, tier->uplinks);
+        }
+        if (card.bandwidth > 0)
+            import_set(&tier->uplink.bandwidth, card.bandwidth, PROVENANCE_ASSUMED,
+                       "nobody said: as a card");
+        if (card.efficiency > 0)
+            import_set(&tier->uplink.efficiency, card.efficiency, PROVENANCE_ASSUMED,
+                       "nobody said: as a card");
+        complete_link(&tier->uplink, false);
+    }
+}
+
+static int write_platform(struct import *import, const struct request *request, struct err *err)
+{
+    const char *to = request->to ? request->to : "imported.yaml";
+    const char *slash = strrchr(to, '/'), *first = slash ? slash + 1 : to;
+    size_t length = strlen(first);
+    if (length < 6 || strcmp(first + length - 5, ".yaml") != 0)
+        return err_add_code(err, 64, "--to %s: expected a name that ends in .yaml", to);
+    int failed = 0;
+    char *base = find_base(request, &failed, err);
+    char *name = base_format("%.*s", (int)length - 5, first);
+    struct text text = {0};
+    if (!failed) {
+        if (!base)
+            import_complete(import);
+        complete_tiers(import, base);
+        import_print_platform(import, name, base, &text);
+        failed = request->to ? write_checked(to, &text, err) : 0;
+    }
+    text_release(&text);
+    free(name);
+    free(base);
+    return failed;
+}
+
+static void put_lines(struct json *object, const char *key, const struct text *lines)
+{
+    struct json *array = json_new_array();
+    for (const char *line = lines->data; line && *line;) {
+        size_t length = strcspn(line, "\n");
+        char *copy = strndup(line, length);
+        json_append_text(array, copy);
+        free(copy);
+        line += length + 1;
+    }
+    json_put(object, key, array);
+}
+
+static void print_lines(struct text *out, const char *head, const struct text *lines)
+{
+    if (lines->data)
+        text_add(out, "%s\n", head);
+    for (const char *line = lines->data; line && *line; line += strcspn(line, "\n") + 1)
+        text_add(out, "  %.*s\n", (int)strcspn(line, "\n"), line);
+}
+
+int import_finish(struct import *import, const struct request *request, struct text *out,
+                  struct err *err)
+{
+    if (import->no_platform && request->to)
+        return err_add_code(err, 64, "%s tells nothing of a platform: nothing for --to to write",
+                            import->file);
+    if (!import->no_platform && write_platform(import, request, err))
+        return -1;
+    if (!request->json) {
+        print_lines(out, "understood:", &import->understood);
+        print_lines(out, "assumed:", &import->assumed);
+        if (request->to)
+            text_add(out, "written: %s\n", request->to);
+        return 0;
+    }
+    struct json *object = json_new_object();
+    json_put_text(object, "schema", "foretrain/import/1");
+    json_put_text(object, "file", import->file);
+    put_lines(object, "understood", &import->understood);
+    put_lines(object, "assumed", &import->assumed);
+    json_put_text(object, "written", request->to);
+    if (import->result)
+        json_put(object, "result", import->result);
+    import->result = NULL;
+    json_print(out, object);
+    json_free(object);
+    return 0;
+}

@@ -1,0 +1,70 @@
+#include <stdlib.h>
+
+#include "app/cli/command.h"
+#include "app/lab/lab.h"
+#include "core/base/unit.h"
+
+/* On stderr, which is for talk: the command's output is not ours. */
+static void print_summary(const struct network *network, const struct lab_result *result)
+{
+    struct text all = {0}, ceiling = {0};
+    unit_print(&all, UNIT_BYTES_PER_SECOND, network->nic.bandwidth * lab_hosts(network));
+    unit_print(&ceiling, UNIT_BYTES_PER_SECOND, result->ceiling);
+    fprintf(stderr,
+            "lab %s: %d hosts send %s together, this machine carried %s; %lld packets held back, "
+            "%lld dropped, %lld TCP segments sent again\n",
+            network->name, lab_hosts(network), all.data, ceiling.data,
+            (long long)result->overlimits, (long long)result->drops,
+            (long long)result->retransmits);
+    text_release(&all);
+    text_release(&ceiling);
+}
+
+static int run_in(const struct platform *platform, const struct request *request, struct err *err)
+{
+    struct network network;
+    struct lab_result result;
+    if (platform_network(platform, &network, err))
+        return -1;
+    int32_t count = request->argument.count;
+    char **command = base_alloc(count, sizeof(*command)); /* ends with NULL */
+    for (int32_t i = 1; i < count; i++)
+        command[i - 1] = base_copy(request->argument.item[i]);
+    int failed = lab_run(&network, command, -1, &result, err);
+    for (int32_t i = 0; i + 1 < count; i++)
+        free(command[i]);
+    free(command);
+    if (failed)
+        return -1;
+    if (request->verbose)
+        print_summary(&network, &result);
+    if (result.exit_code) { /* the command has said why */
+        err->count++;
+        err->exit_code = result.exit_code;
+        return -1;
+    }
+    return 0;
+}
+
+static int lab(const struct request *request, struct text *out, struct err *err)
+{
+    (void)out;
+    struct platform *platform = platform_read(request->argument.item[0], err);
+    int failed = platform ? run_in(platform, request, err) : -1;
+    platform_free(platform);
+    return failed;
+}
+
+static const struct option *const options[] = {&option_verbose_row, &option_help_row, NULL};
+
+const struct command command_lab = {
+    .name = "lab",
+    .synopsis = "PLATFORM [options] -- COMMAND...",
+    .help = "run a command in a platform's network, built on this machine out of namespaces",
+    .examples = "foretrain lab platforms/lab/flat-4.yaml -- mpirun hostname\n"
+                "foretrain lab platforms/lab/flat-4.yaml -- on h0 ping -c 3 h3",
+    .options = options,
+    .minimum = 2,
+    .maximum = INT32_MAX,
+    .run = lab,
+};

@@ -1,0 +1,89 @@
+/** @file
+ * foretrain-sim: one simulation in one process.  foretrain starts it and reads its trace; it can
+ * as well be run by hand.
+ */
+
+#include <stdlib.h>
+
+#include "app/cli/command.h"
+#include "app/job/job.h"
+#include "sim/sim.h"
+
+/* A phase or the baseline of a job, or a single collective. */
+static int read_point(const struct request *request, struct job *job, struct point *point,
+                      struct err *err)
+{
+    if (!request->bytes) {
+        if (!request->argument.count)
+            return err_add_code(err, 64, "missing JOB; --help says more");
+        if (job_read(job, request->argument.item[0], request->set.item, request->set.count, err))
+            return -1;
+        return job_point(job, request->baseline ? JOB_BASELINE : request->phase, point, err) ||
+                       point_set_order(point, job->platform, job->scenario.allreduce.algorithm,
+                                       (enum rank_order)request->order, err)
+                   ? -1
+                   : 0;
+    }
+    double bytes;
+    struct placement placement = {.nodes = request->nodes,
+                                  .order = (enum rank_order)request->order};
+    if (unit_parse(UNIT_BYTES, request->bytes, &bytes, err) ||
+        (request->grid && grid_parse(request->grid, &placement.grid, err)))
+        return -1;
+    if (!request->platform)
+        return err_add_code(err, 64, "--collective needs --platform");
+    job->platform = platform_read(request->platform, err);
+    return job->platform ? point_collective(point, job->platform, placement,
+                                            (enum algorithm)request->algorithm, (int64_t)bytes, err)
+                         : -1;
+}
+
+/* Not into @out: a full trace of thousands of ranks need not be in memory twice. */
+static int simulate(const struct request *request, struct text *out, struct err *err)
+{
+    (void)out;
+    struct job job = {0};
+    struct point point = {0};
+    struct trace trace = {0};
+    int failed = read_point(request, &job, &point, err);
+    if (!failed) {
+        point.run.grain = (enum grain)request->grain;
+        if (request->no_noise)
+            point.run.noise = (struct noise){0};
+        point.run.iterations = request_iterations(request, &point.run);
+        point.run.traced_ranks = request->traced_ranks;
+        failed = backend_sim.run(&point.run, point.schedule, &trace, err) ||
+                 trace_write(stdout, &trace, err);
+    }
+    trace_release(&trace);
+    point_release(&point);
+    job_release(&job);
+    return failed ? -1 : 0;
+}
+
+static const struct option *const options[] = {
+    &option_set_row,        &option_phase_row,      &option_baseline_row,
+    &option_collective_row, &option_platform_row,   &option_grid_row,
+    &option_nodes_row,      &option_order_row,      &option_algorithm_row,
+    &option_grain_row,      &option_iterations_row, &option_traced_ranks_row,
+    &option_no_noise_row,   &option_help_row,       NULL,
+};
+
+static const struct command command_simulate = {
+    .name = "",
+    .synopsis = "JOB [options]\n       foretrain-sim --collective SIZE --platform NAME [options]",
+    .help = "simulate one phase of a training job and print the trace: a header, then one line "
+            "per span.\nExit codes: 0, 64 usage, 65 bad data, 66 no input, 70 internal",
+    .examples =
+        "foretrain-sim --phase 1 experiments/01_sony_abci/v1-1088.yaml\n"
+        "foretrain-sim --collective 100MB --platform t1-torus --grid 8x8 --algorithm torus2d",
+    .options = options,
+    .minimum = 0,
+    .maximum = 1,
+    .run = simulate,
+};
+
+int main(int argc, char **argv)
+{
+    return command_main("foretrain-sim", &command_simulate, argc - 1, argv + 1);
+}

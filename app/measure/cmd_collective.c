@@ -1,0 +1,335 @@
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/cli/command.h"
+#include "app/measure/collective_table.h"
+#include "app/predict/task.h"
+#include "config.h"
+#include "core/schedule/iteration.h"
+
+/* Words of --backend here: those that predict, then the one that measures. */
+enum { MEASURE = BACKEND_CHOICE_COUNT, WAYS };
+
+static const char *const way_names[] = {"analytic", "sim", "exec", NULL};
+static_assert(sizeof(way_names) / sizeof(*way_names) == WAYS + 1, "one name per way");
+
+/* What the user asked for, read. */
+struct order {
+    const struct request *request;
+    const char *name; /* of the platform, or NULL */
+    struct platform *platform;
+    struct network network; /* of a lab */
+    struct sizes sizes;
+    enum backend_choice backend[WAYS]; /* (count); MEASURE among them */
+    int32_t count;
+    bool measures;
+};
+
+/* The answers of one back end. */
+struct answers {
+    struct task *task;         /* (sizes) */
+    struct measured *measured; /* (sizes), of MEASURE */
+};
+
+/* --- what is asked for --- */
+
+static int add_way(struct order *order, const char *word, struct err *err)
+{
+    for (int32_t i = 0; i < WAYS; i++) {
+        if (strcmp(word, way_names[i]) != 0)
+            continue;
+        for (int32_t k = 0; k < order->count; k++)
+            if ((int32_t)order->backend[k] == i)
+                return err_add_code(err, 64, "--backend: %s is there twice", word);
+        order->backend[order->count++] = (enum backend_choice)i;
+        order->measures |= i == MEASURE;
+        return 0;
+    }
+    return option_unknown(err, "back end", word, way_names);
+}
+
+static int read_ways(struct order *order, struct err *err)
+{
+    const char *given = order->request->backends;
+    if (!given && !order->request->lab) {
+        char *warning;
+        order->backend[order->count++] = task_backend(order->request, &warning);
+        if (warning)
+            fprintf(stderr, "warning: %s\n", warning);
+        free(warning);
+        return 0;
+    }
+    char *copy = base_copy(given ? given : "sim,exec"), *rest = copy;
+    int failed = 0;
+    for (char *word; !failed && (word = strsep(&rest, ","));)
+        failed = add_way(order, word, err);
+    free(copy);
+    return failed;
+}
+
+static bool built_with_mpi(void)
+{
+#ifdef HAVE_MPI
+    return true;
+#else
+    return false;
+#endif
+}
+
+static int read_platform(struct order *order, struct err *err)
+{
+    const struct request *request = order->request;
+    bool predicts = order->count > order->measures;
+    order->name = request->lab ? request->lab : request->platform;
+    if (request->lab && request->platform && strcmp(request->lab, request->platform) != 0)
+        return err_add_code(err, 64, "--lab is the platform; leave --platform out");
+    if (request->lab && !order->measures)
+        return err_add_code(err, 64, "--lab has no effect without exec in --backend");
+    if (order->measures && !built_with_mpi())
+        return err_add_code(
+            err, 69,
+            "back end exec: ranks exchange over MPI, without which this foretrain was "
+            "built (libopenmpi-dev)");
+    if (!order->name && predicts)
+        return err_add_code(err, 64, "--platform is needed; 'foretrain env' says where they are");
+    if (!order->name && request->order != RANK_ORDER_ROW)
+        return err_add_code(err, 64, "--order has no effect without a platform");
+    if (!order->name)
+        return 0;
+    order->platform = platform_read(order->name, err);
+    if (!order->platform)
+        return -1;
+    if (!request->lab)
+        return 0;
+    return platform_network(order->platform, &order->network, err) ||
+                   lab_check(&order->network, err)
+               ? -1
+               : 0;
+}
+
+static int read_order(struct order *order, struct err *err)
+{
+    const struct request *request = order->request;
+    if (sizes_read(&order->sizes, request->bytes ? request->bytes : "100MB", err) ||
+        read_ways(order, err))
+        return -1;
+    if (order->measures && request->algorithm == ALGORITHM_NCCL)
+        return err_add_code(err, 64,
+                            "algorithm nccl is a model of NCCL and cannot be measured "
+                            "here; use ring or another");
+    if (!order->measures && request->gradients)
+        return err_add_code(err, 64, "--gradients has no effect without exec in --backend");
+    if (order->measures && request->repeats < 1)
+        return err_add_code(err, 64, "--repeats: expected at least 1");
+    return read_platform(order, err);
+}
+
+/* --- one back end --- */
+
+static int make_task(struct task *task, const struct order *order, int64_t bytes, struct err *err)
+{
+    const struct request *request = order->request;
+    struct placement placement = {.nodes = request->nodes,
+                                  .order = (enum rank_order)request->order};
+    if (request->grid && grid_parse(request->grid, &placement.grid, err))
+        return -1;
+    if (point_collective(&task->point, order->platform, placement,
+                         (enum algorithm)request->algorithm, bytes, err))
+        return -1;
+    task->point.run.iterations = 1;
+    task->child.what = base_format("an all-reduce of %lld B", (long long)bytes);
+    child_add(&task->child, "--collective=%lldB", (long long)bytes);
+    child_add(&task->child, "--platform=%s", order->name);
+    child_add(&task->child, "--algorithm=%s", algorithm_names[request->algorithm]);
+    if (request->grid)
+        child_add(&task->child, "--grid=%s", request->grid);
+    if (request->nodes)
+        child_add(&task->child, "--nodes=%d", request->nodes);
+    if (request->order != RANK_ORDER_ROW)
+        child_add(&task->child, "--order=%s", rank_order_names[request->order]);
+    return 0;
+}
+
+/* Without a platform: as many ranks as the grid has, on this machine. */
+static int make_local_task(struct task *task, const struct order *order, int64_t bytes,
+                           struct err *err)
+{
+    const struct request *request = order->request;
+    struct point *point = &task->point;
+    if (!request->grid)
+        return err_add_code(err, 64, "how many ranks? give --grid CxR");
+    if (grid_parse(request->grid, &point->grid, err))
+        return -1;
+    point->nodes = 1;
+    point->devices_per_node = grid_ranks(point->grid);
+    point->schedule = iteration_build_all_reduce((enum algorithm)request->algorithm, point->grid,
+                                                 point->devices_per_node, bytes, err);
+    return point->schedule ? 0 : -1;
+}
+
+static int answer(const struct order *order, int32_t way, struct answers *answers, struct err *err)
+{
+    int32_t count = order->sizes.count;
+    int failed = 0;
+    answers->task = base_alloc(count, sizeof(*answers->task));
+    for (int32_t i = 0; i < count && !failed; i++)
+        failed = order->platform
+                     ? make_task(&answers->task[i], order, order->sizes.item[i], err)
+                     : make_local_task(&answers->task[i], order, order->sizes.item[i], err);
+    if (failed)
+        return -1;
+    if ((int32_t)order->backend[way] != MEASURE)
+        return task_run_all(answers->task, count, order->backend[way], order->request, err);
+    answers->measured = base_alloc(count, sizeof(*answers->measured));
+    return measure_collective(order->request, &answers->task->point,
+                              order->request->lab ? &order->network : NULL, &order->sizes,
+                              answers->measured, err);
+}
+
+/* --- the table --- */
+
+static int32_t count_rounds(const struct schedule *schedule)
+{
+    int32_t rounds = 0;
+    for (int32_t i = 0; i < schedule->step_count; i++) {
+        struct collective collective = schedule_collective(schedule, i);
+        rounds += collective_rounds(&collective);
+    }
+    return rounds;
+}
+
+/* "tree LL128"; NULL when the rounds say it all.  The caller frees it. */
+static char *choice(const struct task *task, int64_t bytes)
+{
+    if (task->point.schedule->step[0].collective.algorithm != ALGORITHM_NCCL)
+        return NULL;
+    struct nccl_choice chosen =
+        nccl_choose(&task->point.fabric->nccl, COLLECTIVE_ALL_REDUCE, bytes);
+    return base_format("%s %s", nccl_algorithm_name(chosen.algorithm),
+                       nccl_protocol_name(chosen.protocol));
+}
+
+static struct table_row make_row(const struct order *order, int32_t way, int32_t size,
+                                 const struct answers *answers)
+{
+    const struct task *task = &answers->task[size];
+    int64_t bytes = order->sizes.item[size];
+    struct table_row row = {
+        .backend = way_names[order->backend[way]],
+        .bytes = bytes,
+        .steps = count_rounds(task->point.schedule),
+        .choice = choice(task, bytes),
+    };
+    if (answers->measured) {
+        row.measured = &answers->measured[size];
+        row.grain = order->request->lab ? "lab" : "this machine";
+        row.time_s = row.measured->time_s;
+    } else {
+        row.grain = task->trace->grain;
+        row.time_s = trace_step_time(task->trace);
+    }
+    return row;
+}
+
+static void fill_table(struct table *table, const struct order *order,
+                       const struct answers *answers)
+{
+    const struct request *request = order->request;
+    *table = (struct table){
+        .platform = order->name,
+        .algorithm = algorithm_names[request->algorithm],
+        .gradients = order->measures ? dtype_names[request->gradients] : NULL,
+        .converts = order->measures && request->gradients,
+        .judged = request->lab,
+        .grid = answers[0].task->point.grid,
+        .order = (enum rank_order)request->order,
+        .row = base_alloc((int64_t)order->count * order->sizes.count, sizeof(*table->row)),
+    };
+    for (int32_t size = 0; size < order->sizes.count; size++)
+        for (int32_t way = 0; way < order->count; way++)
+            table->row[table->count++] = make_row(order, way, size, &answers[way]);
+    table_compare(table);
+}
+
+static int report(const struct table *table, const struct request *request, struct text *out,
+                  struct err *err)
+{
+    if (request->json)
+        table_print_json(out, table);
+    else
+        table_print(out, table);
+    switch (table_verdict(table)) {
+    case VERDICT_FAIL:
+        return err_add_code(err, 1, "a prediction is off by more than its tolerance");
+    case VERDICT_DISTURBED:
+        return err_add_code(err, 75,
+                            "disturbed: a measurement cannot judge its prediction; try "
+                            "again when less else runs");
+    default:
+        return 0;
+    }
+}
+
+static int run(const struct order *order, struct text *out, struct err *err)
+{
+    struct answers answers[WAYS] = {0};
+    struct table table = {0};
+    int failed = 0;
+    for (int32_t i = 0; i < order->count && !failed; i++)
+        failed = answer(order, i, &answers[i], err);
+    if (!failed) {
+        char *backends = order->request->backends
+                             ? base_copy(order->request->backends)
+                             : base_format("%s", order->request->lab ? "sim,exec" : "");
+        fill_table(&table, order, answers);
+        if (!*backends || order->count == 1) {
+            free(backends);
+            backends = base_format("%s, %s", table.row[0].backend, table.row[0].grain);
+        }
+        table.backends = backends;
+        failed = report(&table, order->request, out, err);
+        table_release(&table);
+        free(backends);
+    }
+    for (int32_t i = 0; i < order->count; i++) {
+        for (int32_t k = 0; k < order->sizes.count && answers[i].task; k++)
+            task_release(&answers[i].task[k]);
+        free(answers[i].task);
+        free(answers[i].measured);
+    }
+    return failed ? -1 : 0;
+}
+
+static int collective(const struct request *request, struct text *out, struct err *err)
+{
+    struct order order = {.request = request};
+    int failed = read_order(&order, err) || run(&order, out, err);
+    platform_free(order.platform);
+    sizes_release(&order.sizes);
+    return failed ? -1 : 0;
+}
+
+static const struct option *const options[] = {
+    &option_platform_row,  &option_lab_row,
+    &option_grid_row,      &option_nodes_row,
+    &option_order_row,     &option_bytes_row,
+    &option_algorithm_row, &option_backends_row,
+    &option_gradients_row, &option_repeats_row,
+    &option_grain_row,     &option_json_row,
+    &option_help_row,      NULL,
+};
+
+const struct command command_collective = {
+    .name = "collective",
+    .synopsis = "(--platform NAME | --lab PLATFORM) (--grid CxR | --nodes N) [options]",
+    .help = "time of one all-reduce, with the columns of nccl-tests",
+    .examples = "foretrain collective --platform t1-torus --grid 64x64 --algorithm torus2d\n"
+                "foretrain collective --platform abci --nodes 272 --bytes 1MB..128MB:x2\n"
+                "foretrain collective --lab platforms/lab/flat-16.yaml --grid 4x4 --algorithm "
+                "torus2d --bytes 8MB --backend sim,exec",
+    .options = options,
+    .minimum = 0,
+    .maximum = 0,
+    .run = collective,
+};

@@ -1,0 +1,237 @@
+#include <math.h>
+#include <stdlib.h>
+
+#include "app/cli/command.h"
+#include "app/predict/explain.h"
+#include "config.h"
+#include "core/report/report.h"
+
+/* Runs A and B, and what is to be told: the causes of A's loss, or of what B loses more than A. */
+struct answer {
+    struct explanation run[2];
+    int32_t count;
+    struct cause cause[CAUSE_COUNT];
+};
+
+static const char *const run_names[] = {"A", "B"};
+
+static void conclude(struct answer *answer)
+{
+    const struct explanation *a = &answer->run[0], *b = &answer->run[1];
+    for (int i = 0; i < CAUSE_COUNT; i++)
+        answer->cause[i] =
+            answer->count == 1 ? a->cause[i] : explanation_difference(a, b, (enum cause_kind)i);
+}
+
+static struct cause add_up(const struct cause *cause)
+{
+    struct cause sum = {0};
+    for (int i = 0; i < CAUSE_COUNT; i++) {
+        sum.seconds += cause[i].seconds;
+        sum.points += cause[i].points;
+    }
+    return sum;
+}
+
+/* --- text --- */
+
+/* The columns of the table: the causes of each run, then of the answer when that is neither. */
+struct columns {
+    const struct cause *cause[3];
+    int32_t count;
+};
+
+static struct columns list_columns(const struct answer *answer)
+{
+    if (answer->count == 1)
+        return (struct columns){.cause = {answer->cause}, .count = 1};
+    return (struct columns){
+        .cause = {answer->run[0].cause, answer->run[1].cause, answer->cause},
+        .count = 3,
+    };
+}
+
+/* Less than the table shows: what is left of a difference of equal times is not worth a line. */
+static bool is_nothing(const struct cause *cause)
+{
+    return fabs(cause->points) < 0.005;
+}
+
+static void print_cell(struct text *out, const struct cause *cause)
+{
+    struct text seconds = {0};
+    unit_print(&seconds, UNIT_SECONDS, is_nothing(cause) ? 0 : cause->seconds);
+    text_add(out, "%13s%8.2f", seconds.data, is_nothing(cause) ? 0 : cause->points);
+    text_release(&seconds);
+}
+
+static void print_row(struct text *out, const struct answer *answer, int cause)
+{
+    struct columns columns = list_columns(answer);
+    bool nothing = true;
+    for (int32_t i = 0; i < columns.count; i++)
+        nothing = nothing && is_nothing(&columns.cause[i][cause]);
+    if (nothing)
+        return;
+    const char *link = answer->cause[cause].link;
+    text_add(out, "  %-33s%-13s", cause_names[cause], link ? link : "");
+    for (int32_t i = 0; i < columns.count; i++)
+        print_cell(out, &columns.cause[i][cause]);
+    text_add(out, "\n");
+}
+
+static void print_table(struct text *out, const struct answer *answer)
+{
+    static const char *const names[] = {"A", "B", "B - A"};
+    struct columns columns = list_columns(answer);
+    text_add(out, "\n  %-33s%-13s", "cause", "link");
+    for (int32_t i = 0; i < columns.count; i++)
+        text_add(out, "%13s%8s", names[i], "points");
+    text_add(out, "\n");
+    for (int cause = 0; cause < CAUSE_COUNT; cause++)
+        print_row(out, answer, cause);
+    text_add(out, "  %-33s%-13s", "sum", "");
+    for (int32_t i = 0; i < columns.count; i++) {
+        struct cause sum = add_up(columns.cause[i]);
+        print_cell(out, &sum);
+    }
+    text_add(out, "\n");
+}
+
+static void print_run(struct text *out, const char *name, const struct explanation *e)
+{
+    const struct point *run = &e->task[0].point, *baseline = &e->task[1].point;
+    const struct trace *trace = e->task[0].trace;
+    struct text step = {0}, efficiency = {0};
+    unit_print(&step, UNIT_SECONDS, e->step[0]);
+    unit_print(&efficiency, UNIT_FRACTION, e->efficiency);
+    text_add(out, "%s: %s\n", name, e->job.scenario.path);
+    text_add(out, "   %s on %s, phase %d: %d devices with %lld images each, %s a step\n",
+             e->job.scenario.model.network, platform_name(e->job.platform), e->phase,
+             run->fabric->ranks, (long long)run->batch, step.data);
+    text_add(out, "   efficiency %s of %d devices with %lld images each (back end %s, grain %s)\n",
+             efficiency.data, baseline->fabric->ranks, (long long)baseline->batch, trace->backend,
+             trace->grain);
+    text_release(&step);
+    text_release(&efficiency);
+}
+
+/* The sentence.  The caller frees it. */
+static char *tell(const struct answer *answer)
+{
+    int worst = 0;
+    for (int i = 1; i < CAUSE_COUNT; i++)
+        worst = answer->cause[worst].points < answer->cause[i].points ? i : worst;
+    const struct cause *cause = &answer->cause[worst];
+    double points = add_up(answer->cause).points;
+    const char *who = answer->count == 1 ? "A loses" : "B loses";
+    const char *than = answer->count == 1 ? "against its baseline" : "more than A";
+    if (is_nothing(cause) || points <= 0)
+        return base_format("%s nothing %s", who, than);
+    return base_format("%s %.1f points of efficiency %s, %.1f of them to %s%s%s", who, points, than,
+                       cause->points, cause_names[worst], cause->link ? " on the " : "",
+                       cause->link ? cause->link : "");
+}
+
+static void print_answer(struct text *out, const struct answer *answer)
+{
+    for (int32_t i = 0; i < answer->count; i++)
+        print_run(out, run_names[i], &answer->run[i]);
+    print_table(out, answer);
+    char *sentence = tell(answer);
+    text_add(out, "\n%s\n", sentence);
+    free(sentence);
+    for (int32_t i = 0; i < answer->count; i++)
+        if (answer->run[i].warning)
+            text_add(out, "warning: %s: %s\n", run_names[i], answer->run[i].warning);
+}
+
+/* --- JSON --- */
+
+static struct json *causes_json(const struct cause *cause)
+{
+    struct json *list = json_new_array();
+    for (int i = 0; i < CAUSE_COUNT; i++) {
+        struct json *json = json_new_object();
+        json_put_text(json, "name", cause_names[i]);
+        json_put_text(json, "link", cause[i].link);
+        json_put_real(json, "seconds", cause[i].seconds);
+        json_put_real(json, "points", cause[i].points);
+        json_append(list, json);
+    }
+    return list;
+}
+
+static struct json *run_json(const struct explanation *e)
+{
+    struct json *json = json_new_object();
+    json_put_text(json, "scenario", e->job.scenario.path);
+    json_put_text(json, "platform", platform_name(e->job.platform));
+    json_put_text(json, "backend", e->task[0].trace->backend);
+    json_put_text(json, "grain", e->task[0].trace->grain);
+    json_put_integer(json, "phase", e->phase);
+    json_put_integer(json, "devices", e->task[0].point.fabric->ranks);
+    json_put_integer(json, "batch_per_device", e->task[0].point.batch);
+    json_put_real(json, "step_time_s", e->step[0]);
+    json_put_integer(json, "baseline_devices", e->task[1].point.fabric->ranks);
+    json_put_integer(json, "baseline_batch_per_device", e->task[1].point.batch);
+    json_put_real(json, "baseline_step_time_s", e->step[1]);
+    json_put_real(json, "efficiency", e->efficiency);
+    json_put(json, "causes", causes_json(e->cause));
+    json_put_text(json, "warning", e->warning);
+    return json;
+}
+
+static void print_json(struct text *out, const struct answer *answer)
+{
+    struct json *json = json_new_object(), *runs = json_new_array();
+    char *sentence = tell(answer);
+    for (int32_t i = 0; i < answer->count; i++)
+        json_append(runs, run_json(&answer->run[i]));
+    json_put_text(json, "schema", "foretrain/explain/1");
+    json_put_text(json, "version", FORETRAIN_VERSION);
+    json_put(json, "runs", runs);
+    json_put(json, "causes", causes_json(answer->cause));
+    json_put_text(json, "sentence", sentence);
+    json_print(out, json);
+    json_free(json);
+    free(sentence);
+}
+
+static int explain(const struct request *request, struct text *out, struct err *err)
+{
+    struct answer answer = {.count = request->argument.count};
+    int failed = 0;
+    for (int32_t i = 0; i < answer.count && !failed; i++)
+        failed = explanation_make(&answer.run[i], request->argument.item[i], request, err);
+    if (!failed) {
+        conclude(&answer);
+        (request->json ? print_json : print_answer)(out, &answer);
+    }
+    for (int32_t i = 0; i < answer.count; i++)
+        explanation_release(&answer.run[i]);
+    return failed;
+}
+
+static const struct option *const options[] = {
+    &option_set_row,
+    &option_phase_row,
+    &option_backend_row,
+    &option_grain_row,
+    &option_json_row,
+    &option_help_row,
+    NULL,
+};
+
+const struct command command_explain = {
+    .name = "explain",
+    .synopsis = "JOB [JOB] [options]",
+    .help = "where the efficiency goes: of a job, or what the second loses more than the first",
+    .examples = "foretrain explain experiments/01_sony_abci/v1-3264.yaml\n"
+                "foretrain explain experiments/01_sony_abci/v1-1088.yaml "
+                "experiments/01_sony_abci/v1-3264.yaml",
+    .options = options,
+    .minimum = 1,
+    .maximum = 2,
+    .run = explain,
+};

@@ -1,0 +1,235 @@
+#include "app/predict/explain.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/report/report.h"
+
+enum { RUN, BASELINE, PAIR_COUNT };
+
+const char *const cause_names[CAUSE_COUNT] = {
+    [CAUSE_NOISE] = "jitter and slow ranks",
+    [CAUSE_INPUT] = "input",
+    [CAUSE_ROW_LATENCY] = "latency of the row exchange",
+    [CAUSE_ROW_BYTES] = "bytes of the row exchange",
+    [CAUSE_COLUMN_LATENCY] = "latency of the column all-reduce",
+    [CAUSE_COLUMN_BYTES] = "bytes of the column all-reduce",
+    [CAUSE_WORLD_LATENCY] = "latency of the all-reduce",
+    [CAUSE_WORLD_BYTES] = "bytes of the all-reduce",
+    [CAUSE_BATCH] = "smaller local batch",
+    [CAUSE_OTHER] = "optimizer and other",
+};
+
+/* --- running --- */
+
+static int build_pair(struct task *task, const struct explanation *e, const struct request *request,
+                      struct err *err)
+{
+    if (task_build(&task[RUN], &e->job, e->phase, request, err))
+        return -1;
+    return task_build(&task[BASELINE], &e->job, JOB_BASELINE, request, err);
+}
+
+static void release_pair(struct task *task)
+{
+    task_release(&task[RUN]);
+    task_release(&task[BASELINE]);
+}
+
+static bool has_noise(const struct task *task)
+{
+    const struct noise *noise = &task->point.run.noise;
+    return noise->compute_cv > 0 || noise->straggler_fraction > 0;
+}
+
+/* The steps as they are: with noise, when there is any. */
+static int time_steps(struct explanation *e, enum backend_choice backend,
+                      const struct request *request, struct err *err)
+{
+    struct task noisy[PAIR_COUNT] = {0};
+    int failed = build_pair(noisy, e, request, err);
+    bool run = !failed && (has_noise(&noisy[RUN]) || has_noise(&noisy[BASELINE]));
+    if (run)
+        failed = task_run_all(noisy, PAIR_COUNT, backend, request, err);
+    for (int i = 0; i < PAIR_COUNT && !failed; i++)
+        e->step[i] = trace_step_time(run ? noisy[i].trace : e->task[i].trace);
+    release_pair(noisy);
+    return failed;
+}
+
+static int run_pairs(struct explanation *e, const struct request *request, struct err *err)
+{
+    enum backend_choice backend = task_backend(request, &e->warning);
+    struct request quiet = *request, noisy = *request;
+    quiet.no_noise = true;
+    noisy.no_noise = false;
+    if (build_pair(e->task, e, &quiet, err) ||
+        task_run_all(e->task, PAIR_COUNT, backend, &quiet, err))
+        return -1;
+    return time_steps(e, backend, &noisy, err);
+}
+
+/* --- latency --- */
+
+/* How much of what is waited for along each axis is latency. */
+struct shares {
+    double row, column;
+};
+
+static double no_latency(void *context, const struct quantity *quantity, enum unit unit)
+{
+    (void)context;
+    return unit == UNIT_SECONDS && strncmp(quantity->path, "device.", 7) != 0 ? 0 : 1;
+}
+
+static int closed_form(const struct point *point, struct breakdown *breakdown, struct err *err)
+{
+    struct run run = point->run;
+    struct trace trace = {0};
+    run.noise = (struct noise){0};
+    if (backend_analytic.run(&run, point->schedule, &trace, err))
+        return -1;
+    *breakdown = report_breakdown(point->schedule, &trace);
+    trace_release(&trace);
+    return 0;
+}
+
+static double share_lost(double with, double without)
+{
+    return with > without ? 1 - without / with : 0;
+}
+
+/* NCCL's latencies are constants of its own, which no platform holds. */
+static double nccl_share(const struct point *point)
+{
+    double latency = 0, seconds = 0;
+    for (int32_t id = 0; id < point->schedule->step_count; id++) {
+        const struct step *step = &point->schedule->step[id];
+        if (step->kind != STEP_COLLECTIVE)
+            continue;
+        struct nccl_choice choice =
+            nccl_choose(&point->fabric->nccl, step->collective.op, step->collective.bytes);
+        latency += choice.latency;
+        seconds += choice.seconds;
+    }
+    return seconds > 0 ? latency / seconds : 0;
+}
+
+/* @swift is the job on a network without latency. */
+static int find_shares(const struct job *swift, int32_t phase, const struct point *point,
+                       struct shares *shares, struct err *err)
+{
+    if (swift->scenario.allreduce.algorithm == ALGORITHM_NCCL) {
+        shares->row = nccl_share(point);
+        return 0;
+    }
+    struct point other = {0};
+    struct breakdown with, without;
+    int failed = job_point(swift, phase, &other, err);
+    if (!failed) {
+        other.run.iterations = point->run.iterations;
+        failed = closed_form(point, &with, err) || closed_form(&other, &without, err);
+    }
+    if (!failed)
+        *shares = (struct shares){share_lost(with.exposed_row, without.exposed_row),
+                                  share_lost(with.exposed_column, without.exposed_column)};
+    point_release(&other);
+    return failed ? -1 : 0;
+}
+
+static int find_both_shares(const struct explanation *e, const struct request *request,
+                            struct shares *shares, struct err *err)
+{
+    struct job swift;
+    if (job_read(&swift, e->job.scenario.path, request->set.item, request->set.count, err))
+        return -1;
+    platform_scale(swift.platform, no_latency, NULL);
+    int failed =
+        find_shares(&swift, e->phase, &e->task[RUN].point, &shares[RUN], err) ||
+        find_shares(&swift, JOB_BASELINE, &e->task[BASELINE].point, &shares[BASELINE], err);
+    job_release(&swift);
+    return failed ? -1 : 0;
+}
+
+/* --- causes --- */
+
+/* Where one step goes [s]: adds up to its time with noise. */
+static void spend(const struct explanation *e, int which, const struct shares *shares,
+                  double seconds[CAUSE_COUNT])
+{
+    const struct task *task = &e->task[which];
+    struct breakdown step = report_breakdown(task->point.schedule, task->trace);
+    bool torus = e->job.scenario.allreduce.algorithm == ALGORITHM_TORUS2D;
+    enum cause_kind row = torus ? CAUSE_ROW_LATENCY : CAUSE_WORLD_LATENCY;
+    memset(seconds, 0, CAUSE_COUNT * sizeof(*seconds));
+    seconds[CAUSE_NOISE] = e->step[which] - step.time;
+    seconds[CAUSE_INPUT] = step.input_wait;
+    seconds[row] = step.exposed_row * shares->row;
+    seconds[row + 1] = step.exposed_row - seconds[row];
+    seconds[CAUSE_COLUMN_LATENCY] = step.exposed_column * shares->column;
+    seconds[CAUSE_COLUMN_BYTES] = step.exposed_column - seconds[CAUSE_COLUMN_LATENCY];
+    seconds[CAUSE_BATCH] = step.compute;
+    seconds[CAUSE_OTHER] = step.other;
+}
+
+/* The link that limits @axis in the run, or where it has no such axis in the baseline. */
+static const char *limiting_link(const struct explanation *e, enum axis axis)
+{
+    for (int i = 0; i < PAIR_COUNT; i++) {
+        const struct point *point = &e->task[i].point;
+        int32_t tier = report_bottleneck(point->fabric, point->schedule, axis);
+        if (tier >= 0)
+            return point->fabric->tier_name[tier];
+    }
+    return NULL;
+}
+
+static void find_causes(struct explanation *e, const struct shares *shares)
+{
+    double run[CAUSE_COUNT], baseline[CAUSE_COUNT];
+    double images = (double)e->task[RUN].point.batch / (double)e->task[BASELINE].point.batch;
+    spend(e, RUN, &shares[RUN], run);
+    spend(e, BASELINE, &shares[BASELINE], baseline);
+    e->efficiency = images * e->step[BASELINE] / e->step[RUN];
+    for (int i = 0; i < CAUSE_COUNT; i++) {
+        e->cause[i].seconds = run[i] - images * baseline[i];
+        e->cause[i].points = 100 * e->cause[i].seconds / e->step[RUN];
+    }
+    e->cause[CAUSE_ROW_BYTES].link = limiting_link(e, AXIS_ROW);
+    e->cause[CAUSE_COLUMN_BYTES].link = limiting_link(e, AXIS_COLUMN);
+    e->cause[CAUSE_WORLD_BYTES].link = limiting_link(e, AXIS_WORLD);
+}
+
+int explanation_make(struct explanation *explanation, const char *path,
+                     const struct request *request, struct err *err)
+{
+    struct shares shares[PAIR_COUNT] = {0};
+    if (job_read(&explanation->job, path, request->set.item, request->set.count, err))
+        return -1;
+    explanation->phase = request->phase ? request->phase : job_phases(&explanation->job);
+    if (run_pairs(explanation, request, err) || find_both_shares(explanation, request, shares, err))
+        return -1;
+    find_causes(explanation, shares);
+    return 0;
+}
+
+struct cause explanation_difference(const struct explanation *a, const struct explanation *b,
+                                    enum cause_kind cause)
+{
+    double images = (double)b->task[RUN].point.batch / (double)a->task[RUN].point.batch;
+    const struct cause *less = &a->cause[cause], *more = &b->cause[cause];
+    return (struct cause){
+        .link = more->link ? more->link : less->link,
+        .seconds = more->seconds - images * less->seconds,
+        .points = more->points - less->points,
+    };
+}
+
+void explanation_release(struct explanation *explanation)
+{
+    release_pair(explanation->task);
+    job_release(&explanation->job);
+    free(explanation->warning);
+    *explanation = (struct explanation){0};
+}

@@ -1,0 +1,72 @@
+#pragma once
+
+/** @file
+ * Why a run scales as it does: the lost efficiency, split into causes that add up.
+ *
+ * Efficiency compares the device-time an image takes in the baseline with what it takes in the run,
+ * so 1 - efficiency is the share of the run's step that the baseline would not have spent on the
+ * same images.  Each cause is the part of that share the run spends on one thing, less what the
+ * baseline spends on it; the causes add up to 1 - efficiency by construction.
+ *
+ * Causes are taken away in a fixed order, since they hide each other:
+ *
+ *   1. jitter and slow ranks: the step, less the step without noise on the same back end.  First,
+ *      because every other wait is only defined once all ranks compute alike;
+ *   2. input, communication by axis, and the rest, as the step without noise waits for them;
+ *   3. communication is split again: its latency is what the closed form would not wait for in a
+ *      network without latency, its bytes are the rest (and contention with them).  Latency goes
+ *      first, because a faster link helps the bytes and leaves the latency.  For algorithm nccl,
+ *      latency is its share in NCCL's own cost model.
+ */
+
+#include "app/predict/task.h"
+
+/** Where device-time goes, in the order of the table. */
+enum cause_kind {
+    CAUSE_NOISE,
+    CAUSE_INPUT,
+    CAUSE_ROW_LATENCY, /**< of torus2d, as the next three */
+    CAUSE_ROW_BYTES,
+    CAUSE_COLUMN_LATENCY,
+    CAUSE_COLUMN_BYTES,
+    CAUSE_WORLD_LATENCY, /**< of every other algorithm */
+    CAUSE_WORLD_BYTES,
+    CAUSE_BATCH, /**< computing an image takes longer in a smaller batch */
+    CAUSE_OTHER,
+    CAUSE_COUNT
+};
+
+/** For people: "latency of the row exchange". */
+extern const char *const cause_names[CAUSE_COUNT];
+
+/** One cause of one run. */
+struct cause {
+    const char *link; /**< whose bandwidth limits it: "rack uplink"; NULL: none does; borrowed */
+    double seconds;   /**< per step of the run, more than the baseline for as many images */
+    double points;    /**< percent of the step, which are points of efficiency */
+};
+
+/** One run, explained.  Start from {0}; release with explanation_release(). */
+struct explanation {
+    struct job job;
+    int32_t phase;       /**< from 1 */
+    struct task task[2]; /**< the run and its baseline, without noise */
+    double step[2];      /**< [s] of both, with noise */
+    double efficiency;   /**< device-time of an image in the baseline over that in the run */
+    struct cause cause[CAUSE_COUNT];
+    char *warning; /**< about the back end; owned; NULL: none */
+};
+
+/** Explain a phase of job @path into zeroed @explanation, with the back end, grain, phase and --set
+ * of @request.
+ * @return 0, or -1 with the message of whatever failed first; release it then as well. */
+int explanation_make(struct explanation *explanation, const char *path,
+                     const struct request *request, struct err *err);
+
+/** How much more @b loses than @a to @cause: seconds per step of @b, and points of efficiency.
+ * Points add up to the difference of the efficiencies. */
+struct cause explanation_difference(const struct explanation *a, const struct explanation *b,
+                                    enum cause_kind cause);
+
+/** Release. */
+void explanation_release(struct explanation *explanation);

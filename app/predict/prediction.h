@@ -1,0 +1,33 @@
+#pragma once
+
+/** @file
+ * A whole prediction: the phases and the baseline of a job run on a back end, put together into
+ * one result.
+ */
+
+#include "app/predict/task.h"
+#include "core/report/report.h"
+
+/** A prediction and all it was made from.  Start from {0}; release with prediction_release(). */
+struct prediction {
+    struct job job;
+    struct task *task; /**< (task_count) the phases in order, then the baseline; owned */
+    int32_t task_count;
+    struct result result;
+};
+
+/** Predict the job request->argument.item[0] into zeroed @prediction.
+ * @return 0, or -1 with the message of whatever failed first. */
+int prediction_make(struct prediction *prediction, const struct request *request, struct err *err);
+
+/** The task of the last phase, which step time, images/s and the sentence are about. */
+const struct task *prediction_last(const struct prediction *prediction);
+
+/** Release. */
+void prediction_release(struct prediction *prediction);
+
+enum {
+    /** A step is called bound by what it waits for from this share of its time on [%]; below, it is
+     * bound by compute. */
+    PREDICTION_BOUND_PERCENT = 10
+};

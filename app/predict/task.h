@@ -1,0 +1,36 @@
+#pragma once
+
+/** @file
+ * Points and their traces: run a handful of points on a back end, equal ones once, and let no
+ * result beat its physical floor.
+ */
+
+#include "app/cli/request.h"
+#include "app/job/job.h"
+#include "app/process/child.h"
+
+/** One point to run.  Start from {0}; release with task_release(). */
+struct task {
+    struct point point;
+    struct child child;        /**< the same in foretrain-sim's words; unused by other back ends */
+    const struct trace *trace; /**< the answer; borrowed from a task of the same array */
+};
+
+/** The back end of @request: as given, else sim when foretrain-sim is there, else analytic with a
+ * line in *@warning (owned by the caller; NULL when there is nothing to say). */
+enum backend_choice task_backend(const struct request *request, char **warning);
+
+/** Make zeroed @task the run of @phase of @job (as job_point() has it), with the iterations and
+ * --set of @request.  Borrows from @job; with request->no_noise nobody is slow.
+ * @return 0, or -1 with the message of job_point(). */
+int task_build(struct task *task, const struct job *job, int32_t phase,
+               const struct request *request, struct err *err);
+
+/** Run all @task (@count) of one platform with the grain, iterations and traced ranks of @request,
+ * and check every trace against its floor.
+ * @return 0, or -1 with the message of the back end or of the floor. */
+int task_run_all(struct task *task, int32_t count, enum backend_choice backend,
+                 const struct request *request, struct err *err);
+
+/** Release. */
+void task_release(struct task *task);

@@ -1,0 +1,267 @@
+#include "app/process/child.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/base/base.h"
+
+enum {
+    CHILD_PARALLEL = 2,
+    EXIT_CANNOT_START = 127,
+};
+
+void child_add(struct child *child, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    char *word;
+    if (vasprintf(&word, format, list) < 0)
+        abort();
+    va_end(list);
+    child->argument = base_grow(child->argument, child->argument_count + 1,
+                                &child->argument_capacity, sizeof(*child->argument));
+    child->argument[child->argument_count++] = word;
+}
+
+void child_release(struct child *child)
+{
+    for (int32_t i = 0; i < child->argument_count; i++)
+        free(child->argument[i]);
+    free(child->argument);
+    free(child->what);
+    trace_release(&child->trace);
+    *child = (struct child){0};
+}
+
+char *child_program(const char *name)
+{
+    const char *given = getenv("FORETRAIN_LIBEXEC");
+    char own[4096] = "";
+    ssize_t length = readlink("/proc/self/exe", own, sizeof(own) - 1);
+    char *slash = length > 0 ? strrchr(own, '/') : NULL;
+    if (slash)
+        *slash = '\0';
+    char *path[] = {
+        base_format("%s/%s", given ? given : own, name),
+        given ? NULL : base_format("%s/../libexec/foretrain/%s", own, name),
+    };
+    char *found = NULL;
+    for (int i = 0; i < 2; i++) {
+        if (!found && path[i] && !access(path[i], X_OK))
+            found = path[i];
+        else
+            free(path[i]);
+    }
+    return found;
+}
+
+/* Only the child returns from fork() to here and it never comes back. */
+static _Noreturn void become(const struct child *child, const char *program, pid_t parent)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(EXIT_CANNOT_START);
+    char **argv = base_alloc(child->argument_count + 2, sizeof(*argv));
+    argv[0] = (char *)program;
+    for (int32_t i = 0; i < child->argument_count; i++)
+        argv[i + 1] = child->argument[i];
+    dup2(child->answer, STDOUT_FILENO);
+    dup2(child->talk, STDERR_FILENO);
+    /* SimGrid makes and frees small blocks by the million: glibc then keeps them at hand.  Whoever
+     * has set it means something. */
+    setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=65535", 0);
+    execv(program, argv);
+    fprintf(stderr, "cannot start %s: %s\n", program, strerror(errno));
+    _exit(EXIT_CANNOT_START);
+}
+
+static int start(struct child *child, const char *program, struct err *err)
+{
+    child->answer = memfd_create("trace", MFD_CLOEXEC);
+    child->talk = memfd_create("talk", MFD_CLOEXEC);
+    pid_t parent = getpid();
+    fflush(NULL); /* the child must not print what the parent has buffered */
+    child->pid = child->answer < 0 || child->talk < 0 ? -1 : fork();
+    if (child->pid < 0)
+        return err_add_code(err, 69, "cannot start %s: %s", program, strerror(errno));
+    if (!child->pid)
+        become(child, program, parent);
+    return 0;
+}
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* One line that is rewritten, and wiped when the wait is over (@seconds < 0). */
+static void show_progress(double seconds, int32_t running)
+{
+    static int32_t shown;
+    if (seconds < 0.0 && shown)
+        fputs("\r\033[K", stderr);
+    if (seconds < 0.0)
+        shown = 0;
+    if (seconds < 2.0 || (int32_t)seconds == shown || !isatty(STDERR_FILENO))
+        return;
+    shown = (int32_t)seconds;
+    fprintf(stderr, "\rsimulating (%d running): %d s", running, shown);
+}
+
+/* Polls, because waiting for one child with a timeout needs more machinery than it is worth: 2 ms
+ * are invisible beside a simulation, and cost nothing. */
+static void wait_for_one(struct child *child, int32_t count, double begin, int32_t running)
+{
+    for (;;) {
+        int status;
+        pid_t pid = waitpid(-1, &status, WNOHANG);
+        for (int32_t i = 0; pid > 0 && i < count; i++) {
+            if (child[i].pid == pid) {
+                child[i].status = status;
+                return;
+            }
+        }
+        show_progress(now() - begin, running);
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    }
+}
+
+static char *read_talk(const struct child *child)
+{
+    struct text text = {0};
+    char part[4096];
+    lseek(child->talk, 0, SEEK_SET);
+    for (ssize_t got; (got = read(child->talk, part, sizeof(part))) > 0;)
+        text_append(&text, part, got);
+    return text.data ? text.data : base_copy("");
+}
+
+/* The last line that tells something: SimGrid ends its reason with a backtrace. */
+static char *last_line(const char *talk)
+{
+    const char *found = "";
+    for (const char *line = talk; *line; line += strspn(line, "\n")) {
+        size_t length = strcspn(line, "\n");
+        char *copy = strndup(line, length);
+        if (!strstr(copy, "->  #") && strncmp(copy, "Backtrace", 9))
+            found = line;
+        free(copy);
+        line += length;
+    }
+    return strndup(found, strcspn(found, "\n"));
+}
+
+static void add_command(struct text *out, const struct child *child)
+{
+    text_add(out, "foretrain-sim");
+    for (int32_t i = 0; i < child->argument_count; i++) {
+        const char *word = child->argument[i];
+        text_add(out, strpbrk(word, " \t\n'\"$&|;<>*?(){}[]#!\\") ? " '%s'" : " %s", word);
+    }
+}
+
+static int report_stop(const struct child *child, const char *how, const char *said,
+                       struct err *err)
+{
+    struct text command = {0};
+    add_command(&command, child);
+    err_add_code(err, 70, "foretrain-sim stopped: %s while simulating %s%s%s; run it by hand: %s",
+                 how, child->what, *said ? ": " : "", said, command.data);
+    text_release(&command);
+    return -1;
+}
+
+static int report_exit(const struct child *child, const char *talk, struct err *err)
+{
+    char *how = WIFSIGNALED(child->status)
+                    ? base_format("killed by signal %d (%s)", WTERMSIG(child->status),
+                                  strsignal(WTERMSIG(child->status)))
+                    : base_format("exit code %d", WEXITSTATUS(child->status));
+    char *said = last_line(talk);
+    report_stop(child, how, said, err);
+    free(said);
+    free(how);
+    return -1;
+}
+
+static int read_answer(struct child *child, struct err *err)
+{
+    struct err garbage = {0};
+    FILE *file = fdopen(dup(child->answer), "r");
+    rewind(file);
+    int failed = trace_read(file, &child->trace, &garbage);
+    fclose(file);
+    if (failed) {
+        trace_release(&child->trace);
+        report_stop(child, "its answer is not a trace", "", err);
+    }
+    err_release(&garbage);
+    return failed;
+}
+
+static int finish(struct child *child, struct err *err)
+{
+    char *talk = read_talk(child);
+    if (getenv("FORETRAIN_DEBUG"))
+        fputs(talk, stderr);
+    int code = WIFEXITED(child->status) ? WEXITSTATUS(child->status) : -1;
+    int failed = -1;
+    if (!code)
+        failed = read_answer(child, err);
+    else if (code >= 64 && code < 70 && *talk)
+        err_add_code(err, code, "%.*s", (int)strlen(talk) - 1, talk); /* ends in newline */
+    else if (code == EXIT_CANNOT_START)
+        err_add_code(err, 69, "%.*s", (int)strcspn(talk, "\n"), talk);
+    else
+        report_exit(child, talk, err);
+    free(talk);
+    return failed;
+}
+
+static void close_files(struct child *child)
+{
+    if (child->answer >= 0)
+        close(child->answer);
+    if (child->talk >= 0)
+        close(child->talk);
+}
+
+int child_run(struct child *child, int32_t count, struct err *err)
+{
+    char *program = child_program("foretrain-sim");
+    if (!program)
+        return err_add_code(err, 69, "foretrain-sim was not found; 'foretrain env' says why");
+    int failed = 0;
+    int32_t started = 0, ended = 0;
+    double begin = now();
+    while (ended < started || (started < count && !failed)) {
+        if (started < count && started - ended < CHILD_PARALLEL && !failed) {
+            failed = start(&child[started], program, err);
+            if (failed)
+                close_files(&child[started]);
+            else
+                started++;
+        } else {
+            wait_for_one(child, started, begin, started - ended);
+            ended++;
+        }
+    }
+    show_progress(-1.0, 0);
+    for (int32_t i = 0; i < started; i++) {
+        failed = failed || finish(&child[i], err);
+        close_files(&child[i]);
+    }
+    free(program);
+    return failed ? -1 : 0;
+}

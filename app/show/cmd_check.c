@@ -1,0 +1,57 @@
+#include "app/cli/command.h"
+#include "app/job/job.h"
+
+static int check_job(const struct request *request, struct text *out, struct err *err)
+{
+    const char *path = request->argument.item[0];
+    struct job job = {0};
+    if (job_read(&job, path, request->set.item, request->set.count, err))
+        return -1;
+    struct point point = {0};
+    int failed = job_point(&job, JOB_BASELINE, &point, err);
+    point_release(&point);
+    if (!failed)
+        failed = job_point(&job, JOB_LAST, &point, err);
+    if (!failed && request->explain)
+        failed = scenario_explain(out, path, request->set.item, request->set.count, err);
+    else if (!failed)
+        text_add(out, "%s: ok: %s on %d devices of %s, grid %d x %d, %d phases\n", path,
+                 job.model->name, grid_ranks(point.grid), platform_name(job.platform),
+                 point.grid.columns, point.grid.rows, job_phases(&job));
+    point_release(&point);
+    job_release(&job);
+    return failed;
+}
+
+static int check(const struct request *request, struct text *out, struct err *err)
+{
+    if (request->argument.count && request->platform)
+        return err_add_code(err, 64, "give JOB or --platform, not both");
+    if (request->argument.count)
+        return check_job(request, out, err);
+    if (!request->platform)
+        return err_add_code(err, 64, "what is to be checked? give JOB or --platform NAME");
+    struct platform *platform = platform_read(request->platform, err);
+    if (!platform)
+        return -1;
+    text_add(out, "%s: ok: platform %s\n", request->platform, platform_name(platform));
+    platform_free(platform);
+    return 0;
+}
+
+static const struct option *const options[] = {
+    &option_set_row, &option_explain_row, &option_platform_row, &option_help_row, NULL,
+};
+
+const struct command command_check = {
+    .name = "check",
+    .synopsis = "JOB [options], or --platform NAME",
+    .help = "report every fault of a scenario or a platform; run nothing",
+    .examples = "foretrain check job.yaml --explain\n"
+                "foretrain check --platform platforms/abci.yaml",
+    .options = options,
+    .keys = &scenario_table,
+    .minimum = 0,
+    .maximum = 1,
+    .run = check,
+};

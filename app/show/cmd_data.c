@@ -1,0 +1,277 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "app/cli/command.h"
+#include "core/base/json.h"
+#include "exec/input/input.h"
+#include "exec/input/pack.h"
+
+enum {
+    SIDE_MOST = 4096, /* [pixels] of the shorter side */
+    THREADS_MOST = 1024
+};
+
+static const char *const split_words[] = {"train", "validation", NULL};
+
+static int32_t cores(void)
+{
+    long count = sysconf(_SC_NPROCESSORS_ONLN);
+    return count < 1 ? 1 : count > THREADS_MOST ? THREADS_MOST : (int32_t)count;
+}
+
+/* A line that writes over itself, where someone looks at it. */
+static void show_progress(int64_t done, int64_t count)
+{
+    if (isatty(STDERR_FILENO))
+        fprintf(stderr, "\r%3.0f %%  %" PRId64 " of %" PRId64 " images%s",
+                100.0 * (double)done / (double)count, done, count, done == count ? "\n" : "");
+}
+
+static void print_summary(const char *path, const struct pack_summary *summary, bool json,
+                          struct text *out)
+{
+    if (!json) {
+        text_add(out, "%s: %" PRId64 " images of %d classes for %s, shorter side at most %d\n",
+                 path, summary->images, summary->classes,
+                 summary->split == SPLIT_TRAIN ? "training" : "validation", summary->shorter);
+        text_add(out, "%" PRId64 " to %" PRId64 " images in a class, ", summary->least,
+                 summary->most);
+        unit_print(out, UNIT_BYTES, (double)summary->bytes);
+        if (summary->left_out)
+            text_add(out, "; %" PRId64 " corrupt ones were left out", summary->left_out);
+        text_add(out, "\n");
+        return;
+    }
+    struct json *object = json_new_object();
+    json_put_text(object, "schema", "foretrain/data/1");
+    json_put_text(object, "path", path);
+    json_put_text(object, "split", split_words[summary->split]);
+    json_put_integer(object, "images", summary->images);
+    json_put_integer(object, "left_out", summary->left_out);
+    json_put_integer(object, "classes", summary->classes);
+    json_put_integer(object, "images_in_smallest_class", summary->least);
+    json_put_integer(object, "images_in_largest_class", summary->most);
+    json_put_integer(object, "shorter_side", summary->shorter);
+    json_put_integer(object, "bytes", summary->bytes);
+    json_print(out, object);
+    json_free(object);
+}
+
+static int pack(const struct request *request, struct text *out, struct err *err)
+{
+    struct pack_summary summary;
+    struct pack_job job = {
+        .from = request->argument.item[0],
+        .to = request->to,
+        .split = (enum split)request->split,
+        .shorter = request->shorter,
+        .threads = request->threads ? request->threads : cores(),
+        .strict = request->strict_data,
+        .progress = show_progress,
+    };
+    if (!job.to)
+        return err_add_code(err, 64, "--to is needed: the file to write, as in --to train.ftp");
+    if (job.shorter < 1 || job.shorter > SIDE_MOST)
+        return err_add_code(err, 64, "--image: expected 1 to %d pixels", SIDE_MOST);
+    if (job.threads > THREADS_MOST)
+        return err_add_code(err, 64, "--threads: expected at most %d", THREADS_MOST);
+    if (pack_write(&job, &summary, err))
+        return -1;
+    print_summary(job.to, &summary, request->json, out);
+    return 0;
+}
+
+static int check(const struct request *request, struct text *out, struct err *err)
+{
+    struct pack_summary summary;
+    const char *path = request->argument.item[0];
+    if (pack_check(path, &summary, err))
+        return -1;
+    print_summary(path, &summary, request->json, out);
+    if (!request->json)
+        text_add(out, "all of it is what was written\n");
+    return 0;
+}
+
+/* What a path is: a pack, a folder of class folders, or tar files. */
+static enum dataset_source source_of(const char *path)
+{
+    struct stat status;
+    size_t length = strlen(path);
+    if (length > 4 && strcmp(path + length - 4, ".ftp") == 0)
+        return SOURCE_PACK;
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode) ? SOURCE_IMAGEFOLDER
+                                                               : SOURCE_WEBDATASET;
+}
+
+static double seconds(clockid_t clock)
+{
+    struct timespec time;
+    clock_gettime(clock, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* How fast batches come, after those that fill the slots. */
+struct speed {
+    int64_t images;
+    double wall, cpu; /* [s] */
+};
+
+static struct speed measure(const struct dataset *dataset, int32_t threads)
+{
+    const double least = 3; /* [s] */
+    struct input_job job = {
+        .ranks = 1, .local = 8 * threads, .threads = threads, .prefetch = 2, .augment = true};
+    int64_t side = dataset_image(dataset);
+    float *images = base_alloc(3 * side * side * job.local, sizeof(*images));
+    int32_t *label = base_alloc(job.local, sizeof(*label));
+    struct input *input = input_new(dataset, &job);
+    input_next(input, images, label);
+    struct speed speed = {0, -seconds(CLOCK_MONOTONIC), -seconds(CLOCK_PROCESS_CPUTIME_ID)};
+    while (seconds(CLOCK_MONOTONIC) + speed.wall < least) {
+        input_next(input, images, label);
+        speed.images += job.local;
+    }
+    speed.wall += seconds(CLOCK_MONOTONIC);
+    speed.cpu += seconds(CLOCK_PROCESS_CPUTIME_ID);
+    input_free(input);
+    free(images);
+    free(label);
+    return speed;
+}
+
+static void print_speed(const struct request *request, const struct dataset *dataset,
+                        const struct speed *speed, int32_t threads, struct text *out)
+{
+    const char *path = request->argument.item[0];
+    double rate = (double)speed->images / speed->wall, thread = (double)speed->images / speed->cpu;
+    if (!request->json) {
+        text_add(out, "%s: %.0f images/s with %d threads, %.0f per second of processor time\n",
+                 path, rate, threads, thread);
+        text_add(out, "for predictions: --set 'input.rate=%.0f images/s'\n", thread);
+        return;
+    }
+    struct json *object = json_new_object();
+    json_put_text(object, "schema", "foretrain/data-speed/1");
+    json_put_text(object, "path", path);
+    json_put_text(object, "source", dataset_source_names[source_of(path)]);
+    json_put_integer(object, "image", dataset_image(dataset));
+    json_put_integer(object, "threads", threads);
+    json_put_integer(object, "images", speed->images);
+    json_put_integer(object, "corrupt", dataset_corrupt(dataset, NULL));
+    json_put_real(object, "images_per_s", rate);
+    json_put_real(object, "images_per_cpu_s", thread);
+    json_print(out, object);
+    json_free(object);
+}
+
+static int show_speed(const struct request *request, struct text *out, struct err *err)
+{
+    const char *path = request->argument.item[0];
+    int32_t threads = request->threads ? request->threads : 1;
+    struct dataset_spec spec = {
+        .source = source_of(path), .path = path, .validation_path = path, .image = request->image};
+    if (threads > THREADS_MOST || request->image < 1 || request->image > SIDE_MOST)
+        return err_add_code(err, 64, "expected at most %d --threads and 1 to %d pixels of --image",
+                            THREADS_MOST, SIDE_MOST);
+    struct dataset *dataset = dataset_open(&spec, SPLIT_TRAIN, err);
+    if (!dataset)
+        return -1;
+    struct speed speed = measure(dataset, threads);
+    print_speed(request, dataset, &speed, threads, out);
+    dataset_close(dataset);
+    return 0;
+}
+
+#define AT(member) offsetof(struct request, member)
+
+static const struct option to_row = {
+    "to", 't', OPTION_TEXT, AT(to), "FILE", NULL, "The pack to write; replaced when complete"};
+static const struct option image_row = {
+    "image",
+    0,
+    OPTION_INTEGER,
+    AT(shorter),
+    "PIXELS",
+    NULL,
+    "Make shorter sides smaller to this; validation at 224 wants 256 (default: 256)"};
+static const struct option split_row = {"split",
+                                        0,
+                                        OPTION_WORD,
+                                        AT(split),
+                                        NULL,
+                                        split_words,
+                                        "What the images are for (default: train)"};
+static const struct option threads_row = {"threads",
+                                          0,
+                                          OPTION_INTEGER,
+                                          AT(threads),
+                                          "N",
+                                          NULL,
+                                          "Threads that decode (default: one per core)"};
+static const struct option strict_row = {"strict-data",
+                                         0,
+                                         OPTION_FLAG,
+                                         AT(strict_data),
+                                         NULL,
+                                         NULL,
+                                         "Refuse corrupt images instead of leaving them out"};
+
+static const struct option *const pack_options[] = {
+    &to_row,     &image_row,       &split_row,       &threads_row,
+    &strict_row, &option_json_row, &option_help_row, NULL,
+};
+static const struct option readers_row = {
+    "threads", 0, OPTION_INTEGER, AT(threads), "N", NULL, "Threads that read (default: 1)"};
+static const struct option *const speed_options[] = {
+    &readers_row, &option_image_row, &option_json_row, &option_help_row, NULL,
+};
+static const struct option *const check_options[] = {&option_json_row, &option_help_row, NULL};
+
+static const struct command data_pack = {
+    .name = "pack",
+    .synopsis = "FOLDER|TAR --to FILE.ftp [options]",
+    .help = "decode the images of a folder of class folders, or of tar files, into one file",
+    .examples = "foretrain data pack imagenet/train --to train.ftp\n"
+                "foretrain data pack imagenet/val --split validation --to val.ftp\n"
+                "foretrain data pack 'train-{000..146}.tar' --to train.ftp",
+    .options = pack_options,
+    .minimum = 1,
+    .maximum = 1,
+    .run = pack,
+};
+static const struct command data_check = {
+    .name = "check",
+    .synopsis = "FILE.ftp [options]",
+    .help = "whether all of a pack is what was written",
+    .examples = "foretrain data check train.ftp",
+    .options = check_options,
+    .minimum = 1,
+    .maximum = 1,
+    .run = check,
+};
+
+static const struct command data_speed = {
+    .name = "speed",
+    .synopsis = "FOLDER|TAR|FILE.ftp [options]",
+    .help = "how many training images a second can be read, for input.rate of a scenario",
+    .examples = "foretrain data speed imagenet/train\n"
+                "foretrain data speed train.ftp --threads 8",
+    .options = speed_options,
+    .minimum = 1,
+    .maximum = 1,
+    .run = show_speed,
+};
+
+static const struct command *const kinds[] = {&data_pack, &data_check, &data_speed, NULL};
+
+const struct command command_data = {
+    .name = "data",
+    .help = "pack images for training, check a pack, and how fast images are read",
+    .sub = kinds,
+};

@@ -1,0 +1,117 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/build_info.h"
+#include "app/cli/command.h"
+#include "app/process/child.h"
+#include "config.h"
+#include "core/base/json.h"
+#include "core/platform/platform.h"
+
+/* One thing that is there, or the reason why it is not. */
+struct part {
+    const char *name;
+    char *value;  /* owned; NULL: not there */
+    char *reason; /* owned; NULL: there */
+};
+
+enum { PART_COUNT = 9 };
+
+static struct part find_program(const char *name, const char *library, const char *need)
+{
+    struct part part = {.name = name, .value = child_program(name)};
+    if (!part.value && *library)
+        part.reason = base_copy("built, but neither in $FORETRAIN_LIBEXEC, beside foretrain, nor "
+                                "in ../libexec/foretrain");
+    else if (!part.value)
+        part.reason = base_format("built without %s", need);
+    return part;
+}
+
+static struct part find_platforms(void)
+{
+    struct err err = {0};
+    struct part part = {.name = "platforms", .value = platform_directory(&err)};
+    if (!part.value)
+        part.reason = base_format("%.*s", (int)(err.text ? strcspn(err.text, "\n") : 0),
+                                  err.text ? err.text : "");
+    err_release(&err);
+    return part;
+}
+
+static struct part find_library(const char *name, const char *version, const char *reason)
+{
+    return (struct part){
+        .name = name,
+        .value = *version ? base_copy(version) : NULL,
+        .reason = *version ? NULL : base_copy(reason),
+    };
+}
+
+static void print_json(struct text *out, const struct part *part)
+{
+    struct json *json = json_new_object();
+    json_put_text(json, "schema", "foretrain/env/1");
+    json_put_text(json, "version", FORETRAIN_VERSION);
+    json_put_text(json, "compiler", BUILD_COMPILER);
+    for (int32_t i = 0; i < PART_COUNT; i++) {
+        struct json *entry = json_new_object();
+        json_put_text(entry, "found", part[i].value);
+        json_put_text(entry, "reason", part[i].reason);
+        json_put(json, part[i].name, entry);
+    }
+    json_print(out, json);
+    json_free(json);
+}
+
+static void print_text(struct text *out, const struct part *part)
+{
+    text_add(out, "foretrain %s, compiled by %s\n", FORETRAIN_VERSION, BUILD_COMPILER);
+    for (int32_t i = 0; i < PART_COUNT; i++)
+        text_add(out, "%-14s %s%s\n", part[i].name,
+                 part[i].value ? "" : "no: ", part[i].value ? part[i].value : part[i].reason);
+}
+
+static int show_environment(const struct request *request, struct text *out, struct err *err)
+{
+    (void)err;
+    struct part part[PART_COUNT] = {
+        find_platforms(),
+        find_program("foretrain-sim", BUILD_SIMGRID, "SimGrid (libsimgrid-dev)"),
+        find_program("foretrain-exec", "always", ""),
+        find_library("simgrid", BUILD_SIMGRID, "not found, or switched off, at build time"),
+        find_library("mpi", BUILD_MPI,
+                     "not found, or switched off, at build time: ranks on CPUs cannot exchange "
+                     "gradients"),
+        find_library("libfyaml", BUILD_LIBFYAML, ""),
+        find_library("jansson", BUILD_JANSSON, ""),
+        find_library("libjpeg", BUILD_JPEG,
+                     "JPEG images cannot be read: libjpeg62-turbo-dev was not found, or switched "
+                     "off, at build time"),
+        find_library("xxhash", BUILD_XXHASH,
+                     "packs cannot be read: libxxhash-dev was not found, or switched off, at build "
+                     "time"),
+    };
+    if (request->json)
+        print_json(out, part);
+    else
+        print_text(out, part);
+    for (int32_t i = 0; i < PART_COUNT; i++) {
+        free(part[i].value);
+        free(part[i].reason);
+    }
+    return 0;
+}
+
+static const struct option *const options[] = {&option_json_row, &option_help_row, NULL};
+
+const struct command command_env = {
+    .name = "env",
+    .synopsis = "[options]",
+    .help = "what this build can do, and why not more",
+    .examples = "",
+    .options = options,
+    .minimum = 0,
+    .maximum = 0,
+    .run = show_environment,
+};

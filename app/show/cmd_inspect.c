@@ -1,0 +1,52 @@
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "app/cli/command.h"
+#include "exec/checkpoint/checkpoint.h"
+#include "models/networks.h"
+
+/* Whether the tensors of checkpoint @path are those of its network; a damaged one has had its
+ * messages. */
+static int check_network(const char *path, struct text *out, struct err *err)
+{
+    struct progress progress;
+    if (err->count > 0 || checkpoint_read_progress(path, &progress, err))
+        return -1;
+    struct model *model = network_build(progress.network, progress.image, progress.classes, err);
+    if (!model)
+        return -1;
+    struct layout layout = layout_build(model);
+    int failed = checkpoint_read(path, &layout, &progress, &(struct weights){0}, err);
+    if (!failed && out)
+        text_add(out, "\nall tensors of %s are there, with their shapes\n", model->name);
+    layout_release(&layout);
+    model_free(model);
+    return failed;
+}
+
+static int inspect(const struct request *request, struct text *out, struct err *err)
+{
+    struct text notes = {0};
+    struct stat found;
+    char *path = checkpoint_find(request->argument.item[0], &notes, err);
+    int failed = path ? checkpoint_inspect(path, request->json, notes.data, out, err) : -1;
+    if (path && stat(path, &found) == 0 && S_ISDIR(found.st_mode))
+        failed |= check_network(path, request->json ? NULL : out, err);
+    free(path);
+    text_release(&notes);
+    return failed;
+}
+
+static const struct option *const options[] = {&option_json_row, &option_help_row, NULL};
+
+const struct command command_inspect = {
+    .name = "inspect",
+    .synopsis = "PATH [options]",
+    .help = "what is in a checkpoint, the latest of a run, or a .safetensors file",
+    .examples = "foretrain inspect runs/toy\n"
+                "foretrain inspect runs/toy/ckpt-000040 --json",
+    .options = options,
+    .minimum = 1,
+    .maximum = 1,
+    .run = inspect,
+};

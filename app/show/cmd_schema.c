@@ -1,0 +1,294 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/cli/command.h"
+#include "core/base/json.h"
+#include "core/platform/platform.h"
+#include "core/platform/software.h"
+#include "core/scenario/scenario.h"
+
+/* One value of an answer; the rows of one object stand together.  A type with a question mark may
+ * be null. */
+struct row {
+    const char *path, *type, *help;
+};
+
+static const struct row result_rows[] = {
+    {"schema", "string", "foretrain/result/1"},
+    {"version", "string", "of foretrain"},
+    {"scenario_sha256", "string", "of the scenario's text and the overrides"},
+    {"schedule_hash", "string", "of the last phase's schedule; traces carry the same"},
+    {"backend", "string", "analytic or sim"},
+    {"grain", "string", "closed-form, folded, full, smoothed (with /N: N rounds merged) or coarse"},
+    {"platform", "string", "name of the platform"},
+    {"platform_hash", "string",
+     "of every number of the platform and its device, and of the steps that were measured"},
+    {"nodes", "integer", "nodes in use"},
+    {"devices", "integer", "devices in use"},
+    {"grid.columns", "integer", "ranks in a row"},
+    {"grid.rows", "integer", "ranks in a column"},
+    {"step.time_s", "number", "one training step of the last phase"},
+    {"step.compute_s", "number", "forward, loss and backward"},
+    {"step.exposed_communication_s", "number", "waiting for a collective"},
+    {"step.exposed_row_s", "number", "the part waiting for a row's"},
+    {"step.exposed_column_s", "number", "the part waiting for a column's"},
+    {"step.input_wait_s", "number", "waiting for images"},
+    {"step.other_s", "number", "optimizer and the rest"},
+    {"step_interval_s[]", "number",
+     "90 % interval of step.time_s: low, then high; empty without GSL"},
+    {"images_per_s", "number", "of all devices, in the last phase"},
+    {"scaling_efficiency", "number", "images/s per device over the baseline's"},
+    {"baseline.devices", "integer", "devices of the baseline"},
+    {"baseline.images_per_s", "number", "of all devices of the baseline"},
+    {"phases[].epochs", "number", "passes over the training images"},
+    {"phases[].batch_per_device", "integer", "images per device and step"},
+    {"phases[].global_batch", "integer", "images per step"},
+    {"phases[].steps", "integer", "training steps"},
+    {"phases[].step_time_s", "number", "one step"},
+    {"epochs", "number", "of all phases"},
+    {"evaluation_s", "number", "all evaluations"},
+    {"startup_s", "number", "before the first step runs at full speed, as the scenario states it"},
+    {"time_to_train_s", "number", "all steps and evaluations"},
+    {"bound_by", "string", "compute, communication or input"},
+    {"sentence", "string", "the same in words"},
+    {"assumptions[]", "string", "what nobody measured or published"},
+    {"warnings[]", "string", "what makes the result doubtful"},
+};
+
+static const struct row validation_rows[] = {
+    {"schema", "string", "foretrain/validation/1"},
+    {"version", "string", "of foretrain"},
+    {"scenario_sha256", "string?", "of the scenario's text and the overrides; null without a job"},
+    {"schedule_hash", "string", "of the schedule of both sides"},
+    {"platform", "string?", "that the prediction is for; null without a job"},
+    {"backend", "string", "of the prediction: analytic or sim"},
+    {"grain", "string", "of the prediction, as in a result"},
+    {"device", "string?", "that was run: cpu, cpu-naive, cuda or replay; null when nothing was"},
+    {"lab", "boolean", "it ran in the platform's lab"},
+    {"ranks", "integer", "ranks that were measured"},
+    {"measured_steps", "integer", "training steps behind each median"},
+    {"step_times_s[]", "number", "each of them, in their order"},
+    {"error_of", "string", "what errors are relative to: median, or lower quartile (in a lab)"},
+    {"step_interval_s[]", "number",
+     "90 % interval of the predicted step time: low, then high; empty without GSL, or when the "
+     "prediction was read from a file"},
+    {"inside_interval", "boolean", "the measured step lies in it"},
+    {"tolerance", "number", "on the step's error, as a fraction"},
+    {"verdict", "string", "of the step time: pass, fail or disturbed"},
+    {"rows[].group", "string", "step, kind, lane, part or collective"},
+    {"rows[].name", "string", "what took the time"},
+    {"rows[].predicted_s", "number", "in one step"},
+    {"rows[].measured_s", "number", "median over the steps"},
+    {"rows[].lower_quartile_s", "number", "lower quartile over the steps"},
+    {"rows[].error", "number?",
+     "of the prediction, relative to what error_of says; null where either took no time"},
+    {"late_s", "number?", "how late device replay ended its steps, mean; null for others"},
+    {"latest_s", "number?", "the same of the step that ended latest"},
+    {"trace_error_s", "number?", "how far the clocks of two ranks may be apart"},
+    {"steal", "number?", "part of the processors' time that the host had meanwhile"},
+    {"foreign", "number?", "part of it that other processes of this machine had"},
+    {"idle", "number?", "part of it that nobody had"},
+    {"drops", "integer?", "packets that a lab's links threw away; null without a lab"},
+    {"retransmits", "integer?", "TCP segments that a lab's hosts sent again; null without a lab"},
+};
+
+static const struct row dry_run_rows[] = {
+    {"schema", "string", "foretrain/dry-run/1"},
+    {"version", "string", "of foretrain"},
+    {"scenario_sha256", "string", "of the scenario's text and the overrides"},
+    {"network", "string", "that is trained"},
+    {"device", "string", "that each rank would compute on: cpu, cpu-naive, cuda or replay"},
+    {"ranks", "integer", "that would be started"},
+    {"memory.batch", "integer", "images of one rank, in the phase that has most"},
+    {"memory.micro_batch", "integer", "of them, images that pass through the network at once"},
+    {"memory.weights_bytes", "integer", "masters, and the copy to compute with"},
+    {"memory.gradients_bytes", "integer", "of the weights"},
+    {"memory.momentum_bytes", "integer", "of the optimizer"},
+    {"memory.activations_bytes", "integer",
+     "values of all layers for backward, and the gradients of two; no more than that"},
+    {"memory.activations_least_bytes", "integer",
+     "the same where every batch norm that a GPU's convolutions can apply as they read is applied, "
+     "and so not written; which are, its clock decides"},
+    {"memory.images_bytes", "integer", "read ahead and in use"},
+    {"memory.workspace", "string",
+     "what workspace_bytes is: exact (of oneDNN on this machine), at most (of convolutions on a "
+     "GPU; engines that need more are not used) or not counted"},
+    {"memory.workspace_bytes", "integer", "of libraries, beside the arrays; 0 when not counted"},
+    {"memory.total_bytes", "integer", "activations_bytes and all others"},
+    {"platform_device.name", "string", "the device of the job's platform"},
+    {"platform_device.memory_bytes", "integer", "that it has"},
+    {"platform_device.largest_batch", "integer?",
+     "images at once that fit into it; null where ranks would compute on another kind of device"},
+    {"command[]", "string", "words of the command that would be run"},
+};
+
+/* What is not read from a file, but printed. */
+static const struct answer {
+    const char *title;
+    const struct row *row;
+    int32_t count;
+} answers[] = {
+    {"foretrain/result/1", result_rows, sizeof(result_rows) / sizeof(*result_rows)},
+    {"foretrain/validation/1", validation_rows, sizeof(validation_rows) / sizeof(*validation_rows)},
+    {"foretrain/dry-run/1", dry_run_rows, sizeof(dry_run_rows) / sizeof(*dry_run_rows)},
+};
+
+static bool same_name(const struct row *a, const struct row *b, size_t skip)
+{
+    size_t length = strcspn(a->path + skip, ".[");
+    return length == strcspn(b->path + skip, ".[") &&
+           !strncmp(a->path + skip, b->path + skip, length);
+}
+
+static void put_type(struct json *json, const char *type)
+{
+    size_t length = strcspn(type, "?");
+    char *name = base_format("%.*s", (int)length, type);
+    if (type[length]) {
+        struct json *both = json_new_array();
+        json_append_text(both, name);
+        json_append_text(both, "null");
+        json_put(json, "type", both);
+    } else {
+        json_put_text(json, "type", name);
+    }
+    free(name);
+}
+
+/* The schema of what @row (@count) have in common: their first @skip characters. */
+static struct json *describe(const struct row *row, int32_t count, size_t skip)
+{
+    struct json *json = json_new_object();
+    const char *rest = row->path + skip;
+    if (!*rest) {
+        put_type(json, row->type);
+        json_put_text(json, "description", row->help);
+    } else if (*rest == '[') {
+        json_put_text(json, "type", "array");
+        json_put(json, "items", describe(row, count, skip + strlen("[]")));
+    } else {
+        skip += *rest == '.';
+        struct json *properties = json_new_object();
+        struct json *required = json_new_array();
+        for (int32_t begin = 0, end; begin < count; begin = end) {
+            for (end = begin + 1; end < count && same_name(&row[begin], &row[end], skip);)
+                end++;
+            size_t length = strcspn(row[begin].path + skip, ".[");
+            char *name = base_format("%.*s", (int)length, row[begin].path + skip);
+            json_put(properties, name, describe(&row[begin], end - begin, skip + length));
+            json_append_text(required, name);
+            free(name);
+        }
+        json_put_text(json, "type", "object");
+        json_put(json, "properties", properties);
+        json_put(json, "required", required);
+    }
+    return json;
+}
+
+static void print_answer_schema(struct text *out, const struct answer *answer)
+{
+    struct json *json = describe(answer->row, answer->count, 0);
+    json_put_text(json, "$schema", "https://json-schema.org/draft/2020-12/schema");
+    json_put_text(json, "title", answer->title);
+    json_print(out, json);
+    json_free(json);
+}
+
+/* scdoc: an underscore would start underlined text. */
+static void add_escaped(struct text *out, const char *text)
+{
+    for (; *text; text++)
+        text_add(out, strchr("_*\\#", *text) ? "\\%c" : "%c", *text);
+}
+
+static void add_entry(struct text *out, const char *prefix, const char *path, const char *type,
+                      const char *fallback, const char *help)
+{
+    text_add(out, "*");
+    add_escaped(out, prefix);
+    add_escaped(out, path);
+    text_add(out, "* (%s%s", type, fallback && *fallback ? ", default " : "");
+    add_escaped(out, fallback ? fallback : ", required");
+    text_add(out, ")\n\t");
+    add_escaped(out, help);
+    text_add(out, ".\n\n");
+}
+
+static const char *type_name(const struct field *field)
+{
+    static const char *const names[FIELD_KIND_COUNT] = {
+        [FIELD_INTEGER] = "whole number",
+        [FIELD_REAL] = "number",
+        [FIELD_TEXT] = "text",
+        [FIELD_WORD] = "word",
+        [FIELD_BOOLEAN] = "true or false",
+        [FIELD_QUANTITY] = "quantity",
+        [FIELD_TEXTS] = "list of texts",
+        [FIELD_LIST] = "list",
+    };
+    return names[field->kind];
+}
+
+static void print_table_manual(struct text *out, const struct field_table *table,
+                               const char *prefix)
+{
+    for (int32_t i = 0; i < table->count; i++) {
+        const struct field *field = &table->field[i];
+        add_entry(out, prefix, field->path, type_name(field), field->fallback, field->help);
+        if (field->kind != FIELD_LIST)
+            continue;
+        char *inner = base_format("%s%s[].", prefix, field->path);
+        print_table_manual(out, field->table, inner);
+        free(inner);
+    }
+}
+
+static void print_answer_manual(struct text *out, const struct answer *answer)
+{
+    for (int32_t i = 0; i < answer->count; i++) {
+        const struct row *row = &answer->row[i];
+        char *type = base_format("%.*s%s", (int)strcspn(row->type, "?"), row->type,
+                                 strchr(row->type, '?') ? " or null" : "");
+        add_entry(out, "", row->path, type, "", row->help);
+        free(type);
+    }
+}
+
+static int schema(const struct request *request, struct text *out, struct err *err)
+{
+    static const char *const words[] = {"scenario", "platform",   "device",  "software",
+                                        "result",   "validation", "dry-run", NULL};
+    enum { TABLES = 4 };
+    const struct field_table *const tables[] = {&scenario_table, &platform_table, &device_table,
+                                                &software_table};
+    const char *given = request->argument.item[0];
+    int32_t kind = 0;
+    while (words[kind] && strcmp(words[kind], given) != 0)
+        kind++;
+    if (!words[kind])
+        return option_unknown(err, "schema", given, words);
+    if (kind >= TABLES && request->manual)
+        print_answer_manual(out, &answers[kind - TABLES]);
+    else if (kind >= TABLES)
+        print_answer_schema(out, &answers[kind - TABLES]);
+    else if (request->manual)
+        print_table_manual(out, tables[kind], "");
+    else
+        field_schema(out, tables[kind]);
+    return 0;
+}
+
+static const struct option *const options[] = {&option_manual_row, &option_help_row, NULL};
+
+const struct command command_schema = {
+    .name = "schema",
+    .synopsis =
+        "scenario | platform | device | software | result | validation | dry-run  [options]",
+    .help = "the JSON Schema of a file, for editors and programs",
+    .examples = "foretrain schema scenario > foretrain.schema.json",
+    .options = options,
+    .minimum = 1,
+    .maximum = 1,
+    .run = schema,
+};

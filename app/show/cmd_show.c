@@ -1,0 +1,184 @@
+#include "app/cli/command.h"
+#include "app/job/job.h"
+#include "app/show/show_model.h"
+
+static int show_network(const struct request *request, struct text *out, struct err *err)
+{
+    return show_model(request->argument.item[0], request, out, err);
+}
+
+static int show_scenario(const struct request *request, struct text *out, struct err *err)
+{
+    return scenario_explain(out, request->argument.item[0], request->set.item, request->set.count,
+                            err);
+}
+
+static int show_schedule(const struct request *request, struct text *out, struct err *err)
+{
+    struct job job = {0};
+    if (job_read(&job, request->argument.item[0], request->set.item, request->set.count, err))
+        return -1;
+    struct point point = {0};
+    int failed = job_point(&job, request->baseline ? JOB_BASELINE : request->phase, &point, err);
+    if (!failed)
+        schedule_print(out, point.schedule);
+    point_release(&point);
+    job_release(&job);
+    return failed;
+}
+
+static void print_assumed(void *context, const struct quantity *quantity, enum unit unit)
+{
+    struct text *out = context;
+    if (quantity->provenance != PROVENANCE_ASSUMED)
+        return;
+    text_add(out, "%s = ", quantity->path);
+    unit_print(out, unit, quantity->value);
+    text_add(out, " (%s)\n", quantity->source ? quantity->source : "no source");
+}
+
+static int show_platform(const struct request *request, struct text *out, struct err *err)
+{
+    struct platform *platform = platform_read(request->argument.item[0], err);
+    if (!platform)
+        return -1;
+    if (request->assumed)
+        platform_each_quantity(platform, print_assumed, out);
+    else
+        platform_print(out, platform);
+    platform_free(platform);
+    return 0;
+}
+
+static void print_message(struct text *out, int32_t from, const struct message *message)
+{
+    text_add(out, "  %d -> %d", from, message->peer);
+    if (message->count)
+        text_add(out, "  elements %lld ... %lld%s", (long long)message->offset,
+                 (long long)(message->offset + message->count - 1), message->reduce ? ", add" : "");
+    text_add(out, "\n");
+}
+
+/* With one element per rank, blocks and elements are the same. */
+static int show_collective(const struct request *request, struct text *out, struct err *err)
+{
+    enum { RANK_LIMIT = 64 };
+    if (request->ranks < 1 || request->ranks > RANK_LIMIT)
+        return err_add_code(err, 64, "--ranks: from 1 to %d", RANK_LIMIT);
+    if (request->algorithm == ALGORITHM_MPI)
+        return err_add_code(err, 64,
+                            "--algorithm: mpi has no rounds to show: what the MPI library does is "
+                            "known only to it");
+    if (request->algorithm == ALGORITHM_NCCL)
+        return err_add_code(err, 64,
+                            "--algorithm: nccl has no rounds to show; 'foretrain "
+                            "collective --json' says what it would choose");
+    struct grid grid = grid_nearest_square(request->ranks);
+    struct collective c = {
+        .op = COLLECTIVE_ALL_REDUCE,
+        .algorithm = (enum algorithm)request->algorithm,
+        .ranks = request->ranks,
+        .group = grid.columns,
+        .grid = grid,
+        .elements = request->ranks,
+    };
+    text_add(out, "%s of %d elements on %d ranks by %s: %d rounds\n", collective_op_name(c.op),
+             c.ranks, c.ranks, algorithm_names[c.algorithm], collective_rounds(&c));
+    for (int32_t round = 0; round < collective_rounds(&c); round++) {
+        text_add(out, "round %d\n", round);
+        for (int32_t rank = 0; rank < c.ranks; rank++) {
+            struct exchange exchange = collective_exchange(&c, rank, round);
+            if (exchange.send.peer >= 0)
+                print_message(out, rank, &exchange.send);
+        }
+    }
+    return 0;
+}
+
+static const struct option *const model_options[] = {
+    &option_image_row,
+    &option_json_row,
+    &option_help_row,
+    NULL,
+};
+static const struct option *const schedule_options[] = {
+    &option_set_row, &option_phase_row, &option_baseline_row, &option_help_row, NULL,
+};
+static const struct option *const platform_options[] = {
+    &option_assumed_row,
+    &option_help_row,
+    NULL,
+};
+static const struct option *const scenario_options[] = {
+    &option_set_row,
+    &option_help_row,
+    NULL,
+};
+static const struct option *const collective_options[] = {
+    &option_algorithm_row,
+    &option_ranks_row,
+    &option_help_row,
+    NULL,
+};
+
+static const struct command show_model_command = {
+    .name = "model",
+    .synopsis = "NAME [options]",
+    .help = "layers, parameters and FLOP of a network",
+    .examples = "foretrain show model resnet50 --image 224",
+    .options = model_options,
+    .minimum = 1,
+    .maximum = 1,
+    .run = show_network,
+};
+static const struct command show_schedule_command = {
+    .name = "schedule",
+    .synopsis = "JOB [options]",
+    .help = "the steps that one rank runs in one iteration",
+    .examples = "foretrain show schedule job.yaml --phase 1",
+    .options = schedule_options,
+    .minimum = 1,
+    .maximum = 1,
+    .run = show_schedule,
+};
+static const struct command show_platform_command = {
+    .name = "platform",
+    .synopsis = "NAME [options]",
+    .help = "a cluster and its devices, each number with its source",
+    .examples = "foretrain show platform abci --assumed",
+    .options = platform_options,
+    .minimum = 1,
+    .maximum = 1,
+    .run = show_platform,
+};
+static const struct command show_scenario_command = {
+    .name = "scenario",
+    .synopsis = "JOB [options]",
+    .help = "every value of a scenario and where it comes from",
+    .examples = "foretrain show scenario job.yaml --set cluster.nodes=64",
+    .options = scenario_options,
+    .minimum = 1,
+    .maximum = 1,
+    .run = show_scenario,
+};
+static const struct command show_collective_command = {
+    .name = "collective",
+    .synopsis = "[options]",
+    .help = "who sends what to whom in each round of an all-reduce",
+    .examples = "foretrain show collective --algorithm ring --ranks 4",
+    .options = collective_options,
+    .minimum = 0,
+    .maximum = 0,
+    .run = show_collective,
+};
+
+static const struct command *const kinds[] = {
+    &show_model_command,    &show_schedule_command,   &show_platform_command,
+    &show_scenario_command, &show_collective_command, NULL,
+};
+
+const struct command command_show = {
+    .name = "show",
+    .help = "what stands between the scenario and the result, as text",
+    .sub = kinds,
+};

@@ -1,0 +1,96 @@
+#include "app/show/show_model.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "core/base/json.h"
+#include "models/networks.h"
+
+enum { IMAGENET_CLASSES = 1000 };
+
+static const char *const layer_op_names[] = {"convolution", "batch-norm", "max-pool",
+                                             "average-pool", "linear"};
+static_assert(sizeof(layer_op_names) / sizeof(*layer_op_names) == LAYER_OP_COUNT,
+              "a name per kind of layer");
+
+static void print_text(struct text *out, const struct model *model)
+{
+    text_add(out, "%-28s %-12s %-16s %12s %14s %14s %14s\n", "layer", "kind", "output",
+             "parameters", "forward", "backward-data", "backward-filter");
+    for (int32_t i = 0; i < model->layer_count; i++) {
+        const struct layer *layer = &model->layer[i];
+        char *shape =
+            base_format("%dx%dx%d", layer->out.channels, layer->out.height, layer->out.width);
+        text_add(out, "%-28s %-12s %-16s %12lld %14lld %14lld %14lld\n", layer->name,
+                 layer_op_names[layer->op], shape, (long long)layer->parameters,
+                 (long long)layer_flops(layer, PASS_FORWARD),
+                 (long long)layer_flops(layer, PASS_BACKWARD_DATA),
+                 (long long)layer_flops(layer, PASS_BACKWARD_FILTER));
+        free(shape);
+    }
+    text_add(out, "%-58s %12lld %14lld %14lld %14lld\n", "sum", (long long)model_parameters(model),
+             (long long)model_flops(model, PASS_FORWARD),
+             (long long)model_flops(model, PASS_BACKWARD_DATA),
+             (long long)model_flops(model, PASS_BACKWARD_FILTER));
+    text_add(out,
+             "\n%s at %d pixels: %d layers, %d tensors, %lld parameters, %lld multiply-adds "
+             "forward.\nColumns are FLOP per image; one multiply-add is two.\n",
+             model->name, model->image, model->layer_count, model->tensor_count,
+             (long long)model_parameters(model), (long long)model_flops(model, PASS_FORWARD) / 2);
+}
+
+static struct json *flops_json(int64_t forward, int64_t data, int64_t filter)
+{
+    struct json *flops = json_new_object();
+    json_put_integer(flops, "forward", forward);
+    json_put_integer(flops, "backward_data", data);
+    json_put_integer(flops, "backward_filter", filter);
+    return flops;
+}
+
+static struct json *layer_json(const struct layer *layer)
+{
+    struct json *json = json_new_object();
+    json_put_text(json, "name", layer->name);
+    json_put_text(json, "kind", layer_op_names[layer->op]);
+    json_put_integer(json, "channels", layer->out.channels);
+    json_put_integer(json, "height", layer->out.height);
+    json_put_integer(json, "width", layer->out.width);
+    json_put_integer(json, "parameters", layer->parameters);
+    json_put(json, "flops",
+             flops_json(layer_flops(layer, PASS_FORWARD), layer_flops(layer, PASS_BACKWARD_DATA),
+                        layer_flops(layer, PASS_BACKWARD_FILTER)));
+    return json;
+}
+
+static void print_json(struct text *out, const struct model *model)
+{
+    struct json *json = json_new_object();
+    json_put_text(json, "schema", "foretrain/model/1");
+    json_put_text(json, "name", model->name);
+    json_put_integer(json, "image", model->image);
+    json_put_integer(json, "parameters", model_parameters(model));
+    json_put_integer(json, "tensors", model->tensor_count);
+    json_put(json, "flops",
+             flops_json(model_flops(model, PASS_FORWARD), model_flops(model, PASS_BACKWARD_DATA),
+                        model_flops(model, PASS_BACKWARD_FILTER)));
+    struct json *layers = json_new_array();
+    for (int32_t i = 0; i < model->layer_count; i++)
+        json_append(layers, layer_json(&model->layer[i]));
+    json_put(json, "layers", layers);
+    json_print(out, json);
+    json_free(json);
+}
+
+int show_model(const char *name, const struct request *request, struct text *out, struct err *err)
+{
+    struct model *model = network_build(name, request->image, IMAGENET_CLASSES, err);
+    if (!model)
+        return -1;
+    if (request->json)
+        print_json(out, model);
+    else
+        print_text(out, model);
+    model_free(model);
+    return 0;
+}

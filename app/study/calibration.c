@@ -1,0 +1,418 @@
+#include "app/study/calibration.h"
+
+#include <gsl/gsl_sort.h>
+#include <gsl/gsl_statistics.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "app/study/published_facts.h"
+#include "core/backend/backend.h"
+#include "core/backend/cost.h"
+#include "core/network/nccl.h"
+#include "core/schedule/iteration.h"
+#include "models/networks.h"
+
+enum { NO_GROUP = -1 };
+
+/* What is made of the table's rows. */
+struct work {
+    struct calibration *result;
+    const struct model *model;
+    struct device *device; /* (devices) in the order of their names */
+    struct fit_row *row;   /* (rows) to fit */
+    struct fit_row *left;  /* (checks) left out by family */
+};
+
+/* --- names --- */
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int32_t find_name(char *const *name, int32_t count, const char *wanted)
+{
+    for (int32_t i = 0; i < count; i++)
+        if (!strcmp(name[i], wanted))
+            return i;
+    return -1;
+}
+
+/* Takes @wanted over. */
+static void add_name(char ***name, int32_t *count, char *wanted)
+{
+    if (find_name(*name, *count, wanted) >= 0) {
+        free(wanted);
+        return;
+    }
+    int64_t capacity = *count;
+    *name = base_grow(*name, *count + 1, &capacity, sizeof(**name));
+    (*name)[(*count)++] = wanted;
+}
+
+static char *software_name(const struct published_row *row)
+{
+    return isnan(published_round(row->round)) ? base_copy(row->round)
+                                              : base_format("mlperf-%s", row->round);
+}
+
+/* --- rows --- */
+
+enum { TRUSTED = 3 }; /* several runs that agree, on known hardware */
+
+static char *device_of(const struct published_row *row)
+{
+    struct err err = {0};
+    char *device = row->nodes <= 1 && row->step_ms > 0 && row->batch >= 1 && row->per_node >= 1
+                       ? published_device(row, &err)
+                       : NULL;
+    err_release(&err);
+    return device;
+}
+
+/* Whether @table has a trusted run of this device in this round. */
+static bool has_trusted(const struct published *table, const char *round, const char *device)
+{
+    for (int32_t i = 0; i < table->count; i++) {
+        const struct published_row *row = &table->row[i];
+        if (row->trust < TRUSTED || strcmp(row->round, round) != 0)
+            continue;
+        char *other = device_of(row);
+        bool same = other && strcmp(other, device) == 0;
+        free(other);
+        if (same)
+            return true;
+    }
+    return false;
+}
+
+/* The device of a row on one node that is fit to calibrate on, or NULL; the caller frees it.  A
+ * doubtful run is better than none: it counts where the round has no trusted one of the device. */
+static char *usable_device(const struct published *table, const struct published_row *row)
+{
+    char *device = device_of(row);
+    if (!device || !(row->trust < TRUSTED) || !has_trusted(table, row->round, device))
+        return device;
+    free(device);
+    return NULL;
+}
+
+/* Names what the table has; counts what is left out. */
+static void collect(struct calibration *c, const struct published *table)
+{
+    for (int32_t i = 0; i < table->count; i++) {
+        const struct published_row *row = &table->row[i];
+        char *device = row->nodes > 1 ? NULL : usable_device(table, row);
+        c->several += row->nodes > 1;
+        c->unknown += !(row->nodes > 1) && !device;
+        if (!device)
+            continue;
+        add_name(&c->device, &c->devices, device);
+        add_name(&c->software, &c->softwares, software_name(row));
+    }
+    if (c->devices) {
+        qsort(c->device, (size_t)c->devices, sizeof(*c->device), compare_names);
+        qsort(c->software, (size_t)c->softwares, sizeof(*c->software), compare_names);
+    }
+}
+
+/* Time at the whole peak and bandwidth without overhead, and the number of kernels. */
+static void add_compute(struct fit_row *row, const struct model *model, const struct device *device,
+                        enum fusion fusion, int64_t batch)
+{
+    enum dtype dtype = device->peak[DTYPE_FP16].value > 0 ? DTYPE_FP16 : DTYPE_FP32;
+    struct scenario scenario = {
+        .model = {.compute = dtype, .gradients = dtype, .master = DTYPE_FP32},
+        .training = {.optimizer = OPTIMIZER_LARS},
+    };
+    struct iteration iteration = {.model = model,
+                                  .scenario = &scenario,
+                                  .fusion = fusion,
+                                  .grid = {1, 1},
+                                  .devices_per_node = 1,
+                                  .batch = batch};
+    struct device ideal = *device;
+    ideal.math_efficiency.value = ideal.memory_efficiency.value = 1;
+    ideal.kernel_overhead.value = 0;
+    ideal.classes.count = ideal.measured.steps.count = 0;
+    struct schedule *schedule = iteration_build(&iteration);
+    for (int32_t i = 0; i < schedule->step_count; i++) {
+        const struct step *step = &schedule->step[i];
+        if (step->kind != STEP_COMPUTE)
+            continue;
+        row->roof += cost_compute(&ideal, step);
+        row->kernels += step->compute.kernels;
+    }
+    schedule_free(schedule);
+}
+
+/* The all-reduces within the node, one after the other. */
+static int add_exchange(struct fit_row *row, const struct published_row *origin,
+                        const struct device *device, const struct software_era *era, int64_t bytes,
+                        struct err *err)
+{
+    struct published_node node;
+    if (origin->per_node < 2)
+        return 0;
+    if (published_node(&node, origin, err))
+        return -1;
+    const struct published_link *link = published_link(node.link);
+    struct nccl_world world = {
+        .version = era->nccl,
+        .ranks = (int32_t)origin->per_node,
+        .nodes = 1,
+        .intra = link->nvlink ? NCCL_NVLINK : NCCL_PCI,
+        .compute_capability = (int32_t)device->compute_capability,
+        .nvswitch = strcasestr(origin->intra_topology, "NVSwitch") != NULL,
+        .channels = published_channels(origin, link),
+        .intra_bandwidth = published_ring_bandwidth(&node, link),
+    };
+    row->fixed =
+        era->groups * nccl_choose(&world, COLLECTIVE_ALL_REDUCE, bytes / era->groups).seconds;
+    return 0;
+}
+
+static int describe(const struct work *work, struct fit_row *row,
+                    const struct published_row *origin, const char *device_name,
+                    const char *software, struct err *err)
+{
+    const struct calibration *c = work->result;
+    const struct software_era *era = software_era(software);
+    const struct device *device = &work->device[find_name(c->device, c->devices, device_name)];
+    int64_t batch = (int64_t)round(origin->batch);
+    *row = (struct fit_row){
+        .group = NO_GROUP,
+        .kind = era->launch,
+        .slowest = noise_expected_slowest(&(struct noise){.compute_cv = CALIBRATION_JITTER},
+                                          (int32_t)origin->per_node),
+        .seconds = 1e-3 * origin->step_ms,
+    };
+    add_compute(row, work->model, device, software_fusion(era, device, batch), batch);
+    return add_exchange(row, origin, device, era, 2 * model_parameters(work->model), err);
+}
+
+static int32_t add_group(struct work *work, const char *device, const char *software)
+{
+    struct calibration *c = work->result;
+    for (int32_t i = 0; i < c->groups; i++)
+        if (c->group[i].device == device && c->group[i].software == software)
+            return i;
+    int32_t index = find_name(c->device, c->devices, device);
+    const struct software_era *era = software_era(software);
+    const struct device *described = &work->device[index];
+    c->group[c->groups] = (struct calibration_group){
+        .device = device,
+        .software = software,
+        .fusion = fusion_names[software_fusion(era, described, INT64_MAX)],
+        .small_fusion = fusion_names[software_fusion(era, described, 1)],
+        .small_batch = software_small_batch(era, described),
+    };
+    return c->groups++;
+}
+
+static void keep_excess(struct calibration *c, const struct published_row *row,
+                        const char *software)
+{
+    if (!isnan(row->first_s))
+        c->excess[c->excesses++] = (struct calibration_excess){software, row->first_s};
+}
+
+static int describe_all(struct work *work, const struct published *table, const char *without,
+                        struct err *err)
+{
+    struct calibration *c = work->result;
+    for (int32_t i = 0; i < table->count; i++) {
+        const struct published_row *origin = &table->row[i];
+        char *found = origin->nodes > 1 ? NULL : usable_device(table, origin);
+        if (!found)
+            continue;
+        char *named = software_name(origin);
+        const char *device = c->device[find_name(c->device, c->devices, found)];
+        const char *software = c->software[find_name(c->software, c->softwares, named)];
+        free(found);
+        free(named);
+        keep_excess(c, origin, software);
+        bool left_out = without && !strcasecmp(origin->family, without);
+        struct fit_row *row = left_out ? &work->left[c->checks] : &work->row[c->rows];
+        if (describe(work, row, origin, device, software, err))
+            return -1;
+        if (left_out) {
+            c->check[c->checks++] = (struct calibration_check){origin, device, 0, row->seconds};
+            continue;
+        }
+        row->group = add_group(work, device, software);
+        c->rows++;
+    }
+    return c->rows ? 0 : err_add(err, "%s: no run on one node of a known device", c->file);
+}
+
+/* --- what the fit says --- */
+
+static double median(double *value, int32_t count)
+{
+    gsl_sort(value, 1, (size_t)count);
+    return gsl_stats_median_from_sorted_data(value, 1, (size_t)count);
+}
+
+static double deviation(const struct fit *fit, int32_t i)
+{
+    return sqrt(fit->covariance[i * fit->parameters + i]);
+}
+
+/* Rows of one group repeat no better than they do; few of them say little about that, so the spread
+ * of all counts as one more. */
+static double group_residual(const struct work *work, int32_t group, double pooled)
+{
+    const struct calibration_group *g = &work->result->group[group];
+    double sum = pooled * pooled;
+    for (int32_t i = 0; i < work->result->rows; i++) {
+        const struct fit_row *row = &work->row[i];
+        if (row->group != group)
+            continue;
+        double error = log(fit_predict(row, g->efficiency, g->overhead) / row->seconds);
+        sum += error * error;
+    }
+    return sqrt(sum / g->rows);
+}
+
+static void conclude_group(struct work *work, const struct fit *fit, int32_t index)
+{
+    struct calibration *c = work->result;
+    struct calibration_group *group = &c->group[index];
+    int32_t overhead = c->groups + software_era(group->software)->launch;
+    group->efficiency = exp(fit->parameter[index]);
+    group->overhead = exp(fit->parameter[overhead]);
+    group->efficiency_sd = deviation(fit, index);
+    group->overhead_sd = deviation(fit, overhead);
+    group->correlation = fit->covariance[index * fit->parameters + overhead] /
+                         (group->efficiency_sd * group->overhead_sd);
+    for (int32_t i = 0; i < c->rows; i++)
+        group->rows += work->row[i].group == index;
+    group->residual = group_residual(work, index, fit->residual);
+}
+
+static bool of_mlperf(const struct calibration_group *group)
+{
+    return !strncmp(group->software, "mlperf-", 7);
+}
+
+/* Less than a tenth would claim to know a device that nobody has run. */
+static void conclude_pool(struct calibration *c, const struct fit *fit)
+{
+    const double smallest = 0.1, normal = 1.4826;
+    double *value = base_alloc(c->groups, sizeof(*value));
+    int32_t count = 0;
+    for (int32_t i = 0; i < c->groups; i++)
+        if (of_mlperf(&c->group[i]))
+            value[count++] = log(c->group[i].efficiency);
+    for (int32_t i = 0; count == 0 && i < c->groups; i++)
+        value[i] = log(c->group[i].efficiency);
+    count = count ? count : c->groups;
+    double middle = median(value, count);
+    for (int32_t i = 0; i < count; i++)
+        value[i] = fabs(value[i] - middle);
+    c->pool.efficiency = exp(middle);
+    c->pool.efficiency_sd = fmax(normal * median(value, count), smallest);
+    for (int32_t i = 0; i < LAUNCH_COUNT; i++) {
+        c->pool.overhead[i] = exp(fit->parameter[c->groups + i]);
+        c->pool.overhead_sd[i] = deviation(fit, c->groups + i);
+    }
+    free(value);
+}
+
+static void conclude(struct work *work, const struct fit *fit)
+{
+    struct calibration *c = work->result;
+    double *error = base_alloc(c->rows, sizeof(*error));
+    c->residual = fit->residual;
+    for (int32_t i = 0; i < c->groups; i++)
+        conclude_group(work, fit, i);
+    conclude_pool(c, fit);
+    for (int32_t i = 0; i < c->rows; i++) {
+        const struct fit_row *row = &work->row[i];
+        const struct calibration_group *group = &c->group[row->group];
+        error[i] = fabs(fit_predict(row, group->efficiency, group->overhead) / row->seconds - 1);
+    }
+    c->median_error = median(error, c->rows);
+    for (int32_t i = 0; i < c->checks; i++)
+        c->check[i].predicted =
+            fit_predict(&work->left[i], c->pool.efficiency, c->pool.overhead[work->left[i].kind]);
+    free(error);
+}
+
+/* --- the whole --- */
+
+static int compare_groups(const void *a, const void *b)
+{
+    const struct calibration_group *x = a, *y = b;
+    int order = strcmp(x->software, y->software);
+    return order ? order : strcmp(x->device, y->device);
+}
+
+static int read_devices(struct work *work, struct err *err)
+{
+    for (int32_t i = 0; i < work->result->devices; i++)
+        if (device_read(&work->device[i], work->result->device[i], err))
+            return -1;
+    return 0;
+}
+
+static int fit_rows(struct work *work, struct err *err)
+{
+    struct calibration *c = work->result;
+    struct fit_problem problem = {work->row, c->rows, c->groups, LAUNCH_COUNT};
+    struct fit fit = {0};
+    if (fit_solve(&fit, &problem, err))
+        return -1;
+    conclude(work, &fit);
+    fit_release(&fit);
+    qsort(c->group, (size_t)c->groups, sizeof(*c->group), compare_groups);
+    return 0;
+}
+
+int calibration_make(struct calibration *c, const struct published *table, const char *file,
+                     const char *without, struct err *err)
+{
+    const char *slash = strrchr(file, '/');
+    c->file = base_copy(slash ? slash + 1 : file);
+    collect(c, table);
+    c->group = base_alloc(table->count, sizeof(*c->group));
+    c->check = base_alloc(table->count, sizeof(*c->check));
+    c->excess = base_alloc(table->count, sizeof(*c->excess));
+    struct model *model = network_build("resnet50", 224, 1000, err);
+    struct work work = {
+        .result = c,
+        .model = model,
+        .device = base_alloc(c->devices, sizeof(*work.device)),
+        .row = base_alloc(table->count, sizeof(*work.row)),
+        .left = base_alloc(table->count, sizeof(*work.left)),
+    };
+    int failed = read_devices(&work, err) || describe_all(&work, table, without, err) ||
+                 fit_rows(&work, err);
+    for (int32_t i = 0; i < c->devices; i++)
+        device_release(&work.device[i]);
+    model_free(model);
+    free(work.device);
+    free(work.row);
+    free(work.left);
+    if (failed)
+        calibration_release(c);
+    return failed ? -1 : 0;
+}
+
+void calibration_release(struct calibration *c)
+{
+    for (int32_t i = 0; i < c->devices; i++)
+        free(c->device[i]);
+    for (int32_t i = 0; i < c->softwares; i++)
+        free(c->software[i]);
+    free(c->device);
+    free(c->software);
+    free(c->group);
+    free(c->check);
+    free(c->excess);
+    free(c->file);
+    *c = (struct calibration){0};
+}

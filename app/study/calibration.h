@@ -1,0 +1,126 @@
+#pragma once
+
+/** @file
+ * Fit software profiles to runs on one node.
+ *
+ * Each run on one node of the table belongs to a device (by published_device()) and to a software:
+ * "mlperf-v1.0" for round v1.0, else what its column `round` says.  One efficiency is fitted per
+ * device and software, one overhead per kernel for software with CUDA graphs and one for software
+ * without; see app/study/fit.h.  Runs on several nodes are never used.
+ */
+
+#include <stdbool.h>
+
+#include "app/study/fit.h"
+#include "app/study/published.h"
+#include "core/platform/platform.h"
+
+/** A device as software drives it. */
+struct calibration_group {
+    const char *device;       /**< borrowed from calibration.device */
+    const char *software;     /**< borrowed from calibration.software */
+    const char *fusion;       /**< a word of fusion_names */
+    const char *small_fusion; /**< up to small_batch images; likewise */
+    int32_t small_batch;      /**< 0: never */
+    int32_t rows;
+    double efficiency, efficiency_sd, overhead, overhead_sd, correlation;
+    double residual; /**< standard deviation of the group's rows about the fit */
+};
+
+/** A run left out of the fit by family, predicted from its device's data sheet. */
+struct calibration_check {
+    const struct published_row *row; /**< borrowed */
+    const char *device;              /**< borrowed from calibration.device */
+    double predicted, measured;      /**< one step [s] */
+};
+
+/** What a run took beyond its epochs and evaluations. */
+struct calibration_excess {
+    const char *software; /**< borrowed from calibration.software */
+    double seconds;       /**< measured; below 0 where the first epoch was the fastest */
+};
+
+/** Kinds of software that share an overhead: see struct calibration_pool. */
+enum launch { LAUNCH_SINGLE, LAUNCH_GRAPH, LAUNCH_COUNT };
+
+/** What devices without runs are taken to reach: the median of all devices under MLPerf's software,
+ * and its spread. */
+struct calibration_pool {
+    double efficiency, efficiency_sd;
+    double overhead[LAUNCH_COUNT], overhead_sd[LAUNCH_COUNT];
+};
+
+/** The answer.  Start from {0}; release with calibration_release(). */
+struct calibration {
+    struct calibration_group *group;   /**< (groups) by software, then device */
+    struct calibration_check *check;   /**< (checks) */
+    struct calibration_excess *excess; /**< (excesses) of the runs that state it */
+    struct calibration_pool pool;
+    char **device, **software; /**< names, sorted; owned */
+    int32_t groups, checks, devices, softwares, excesses;
+    int32_t rows;        /**< fitted */
+    int32_t several;     /**< left out: more than one node */
+    int32_t unknown;     /**< left out: no device of that family is known, no step time, or trust
+                              below 3 */
+    double median_error; /**< of |predicted / measured - 1| of the fitted rows */
+    double residual;     /**< robust standard deviation of all rows */
+    char *file;          /**< base name of the table's file; owned */
+};
+
+/** Calibrate with the rows of @table, read from @file, without those of family @without ("H100";
+ * NULL: all), which are predicted instead, into zeroed @calibration.  Borrows from @table.
+ * @return 0, or -1: no row to fit, a device file that cannot be read, a fit that fails. */
+int calibration_make(struct calibration *calibration, const struct published *table,
+                     const char *file, const char *without, struct err *err);
+
+/** Release; the struct may be used again. */
+void calibration_release(struct calibration *calibration);
+
+/** What runs of MLPerf take on one node before the first step runs at full speed. */
+struct calibration_startup {
+    double seconds;     /**< the median, at least 0 */
+    int32_t runs;       /**< behind it */
+    const char *whence; /**< which runs: "under it", "of its era", "of all rounds"; static */
+};
+
+/** The start-up of @software, a round of MLPerf: the median excess of its runs; without any, of
+ * those of its era (launching kernels the same way), else of all.
+ * @return whether there is one: false for other software, whose runs have another clock. */
+bool calibration_startup(const struct calibration *calibration, const char *software,
+                         struct calibration_startup *startup);
+
+/** Append the profile of @software as a file of platforms/software.  Devices without a run under it
+ * get the fit of the nearest round, less sure. */
+void calibration_profile(struct text *out, const struct calibration *calibration,
+                         const char *software);
+
+/** Facts of a software that no run tells. */
+struct software_era {
+    const char *name;        /**< "mlperf-v1.0"; NULL: any other */
+    const char *description; /**< for people */
+    int32_t nccl;            /**< 100 * major + minor; 0: not known */
+    enum launch launch;
+    int32_t groups;          /**< all-reduces per step within a node */
+    int32_t groups_at_scale; /**< and between nodes */
+    bool overlap;            /**< they are started during the backward pass */
+    enum fusion volta;       /**< what it merges on compute capability 70 */
+    enum fusion fusion;      /**< the most it merges on others, where their libraries can */
+    int32_t small_batch; /**< images a device up to which it merges normalize, add and ReLU only,
+                              before compute capability 90 */
+};
+
+/** What @software merges on @device with @batch images. */
+enum fusion software_fusion(const struct software_era *era, const struct device *device,
+                            int64_t batch);
+
+/** The images up to which it merges less on @device; 0: never. */
+int32_t software_small_batch(const struct software_era *era, const struct device *device);
+
+/** What is known of @software; never NULL. */
+const struct software_era *software_era(const char *software);
+
+/** Coefficient of variation of a device's step time.
+ * Source: published throughput of one against eight devices (NVIDIA DeepLearningExamples MXNet:
+ * V100 1376 and 1340 images/s each, A100 3410 and 3334): 2.0 % longer without the all-reduce, over
+ * the expected maximum of eight normals, 1.42. */
+#define CALIBRATION_JITTER 0.014

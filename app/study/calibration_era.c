@@ -1,0 +1,71 @@
+#include <stddef.h>
+#include <string.h>
+
+#include "app/study/calibration.h"
+
+/* NCCL: as shipped in that month's NGC container (recalled; 2.21 is in the logs of v4.0).
+ *
+ * The rest: NVIDIA's configurations in mlcommons/training_results_v0.6 ... v4.0 and those of Dell
+ * and HPE: MXNET_HOROVOD_NUM_GROUPS, MXNET_EXPERIMENTAL_ENABLE_CUDA_GRAPH, MXNET_ENABLE_CUDA_GRAPHS
+ * and NETWORK.  resnet-v1b-fl merges normalize, add and ReLU; -normconv-fl (v0.6, 208 images),
+ * -dbar-fl (v0.7, V100, 208) and -stats-fl (A100, 408; 204 from v1.0) have statistics in the
+ * convolution. Small batches train resnet-v1b-fl: 65 in v0.6; 45, 65 and 204 in v0.7; 15, 16 and
+ * 128 later.
+ *
+ * H100 trains it with 16 and 50 images, too.  Assumed: its on-chip memory (50 MB of L2, as much in
+ * the multiprocessors) then holds what batch norm reads twice, so that the memory traffic is that
+ * of -mainloop-fl, which reads everything once. */
+static const struct software_era eras[] = {
+    {"mlperf-v0.5", "MXNet of NGC 18.11, MLPerf Training v0.5 (2018)", 203, LAUNCH_SINGLE, 20, 20,
+     true, FUSION_BN_RELU, FUSION_BN_RELU, 0},
+    {"mlperf-v0.6", "MXNet of NGC 19.05, MLPerf Training v0.6 (2019)", 204, LAUNCH_SINGLE, 20, 16,
+     true, FUSION_STATS, FUSION_BN_RELU, 128},
+    {"mlperf-v0.7", "MXNet of NGC 20.06, MLPerf Training v0.7 (2020)", 207, LAUNCH_GRAPH, 20, 1,
+     false, FUSION_STATS, FUSION_STATS, 204},
+    {"mlperf-v1.0", "MXNet of NGC 21.05, MLPerf Training v1.0 (2021)", 209, LAUNCH_GRAPH, 1, 1,
+     false, FUSION_STATS, FUSION_IDEAL, 128},
+    {"mlperf-v1.1", "MXNet of NGC 21.09, MLPerf Training v1.1 (2021)", 211, LAUNCH_GRAPH, 1, 1,
+     false, FUSION_STATS, FUSION_IDEAL, 128},
+    {"mlperf-v2.0", "MXNet of NGC 22.04, MLPerf Training v2.0 (2022)", 212, LAUNCH_GRAPH, 1, 1,
+     false, FUSION_STATS, FUSION_IDEAL, 128},
+    {"mlperf-v2.1", "MXNet of NGC 22.08, MLPerf Training v2.1 (2022)", 212, LAUNCH_GRAPH, 1, 1,
+     false, FUSION_STATS, FUSION_IDEAL, 128},
+    {"mlperf-v3.0", "MXNet of NGC 23.04, MLPerf Training v3.0 (2023)", 217, LAUNCH_GRAPH, 1, 1,
+     false, FUSION_STATS, FUSION_IDEAL, 128},
+    {"mlperf-v3.1", "MXNet of NGC 23.09, MLPerf Training v3.1 (2023)", 218, LAUNCH_GRAPH, 1, 1,
+     false, FUSION_STATS, FUSION_IDEAL, 128},
+    {"mlperf-v4.0", "MXNet of NGC 24.04, MLPerf Training v4.0 (2024)", 221, LAUNCH_GRAPH, 1, 1,
+     false, FUSION_STATS, FUSION_IDEAL, 128},
+    {"pytorch", "PyTorch with mixed precision and channels last, kernel by kernel", 221,
+     LAUNCH_SINGLE, 4, 4, true, FUSION_NONE, FUSION_NONE, 0},
+    {"nnl-2018", "Sony Neural Network Libraries, mixed precision (2018)", 203, LAUNCH_SINGLE, 13,
+     13, true, FUSION_BN_RELU, FUSION_BN_RELU, 0},
+    {NULL, "as calibrated", 221, LAUNCH_SINGLE, 1, 1, false, FUSION_IDEAL, FUSION_IDEAL, 0},
+};
+
+int32_t software_small_batch(const struct software_era *era, const struct device *device)
+{
+    return device->compute_capability < 90 ? era->small_batch : 0;
+}
+
+static enum fusion least(enum fusion a, enum fusion b)
+{
+    return a < b ? a : b;
+}
+
+enum fusion software_fusion(const struct software_era *era, const struct device *device,
+                            int64_t batch)
+{
+    enum fusion own = (enum fusion)device->fusion;
+    enum fusion most =
+        era->name && device->compute_capability == 70 ? era->volta : least(own, era->fusion);
+    return batch <= software_small_batch(era, device) ? least(most, FUSION_BN_RELU) : most;
+}
+
+const struct software_era *software_era(const char *software)
+{
+    const struct software_era *era = eras;
+    while (era->name && strcmp(era->name, software))
+        era++;
+    return era;
+}

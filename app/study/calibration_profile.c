@@ -1,0 +1,133 @@
+#include "app/study/calibration.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/study/published_facts.h"
+#include "core/scenario/scenario.h"
+
+/* How much an efficiency changes from one round to the next. */
+static const double round_sd = 0.05;
+
+/* "key: {value: V, source: "...", kind: published}" */
+static void add_quantity(struct text *out, const char *key, const char *value, const char *source)
+{
+    text_add(out, "%s: {value: %s, source: \"%s\", kind: published}\n", key, value, source);
+}
+
+/* Both numbers of one fit, each line after @indent. */
+static void add_fit(struct text *out, const char *indent, double efficiency, double overhead,
+                    const char *source)
+{
+    char value[32];
+    snprintf(value, sizeof(value), "%.4g %%", 100 * efficiency);
+    text_add(out, "%s", indent);
+    add_quantity(out, "efficiency", value, source);
+    snprintf(value, sizeof(value), "%.4g us", 1e6 * overhead);
+    text_add(out, "%s", indent);
+    add_quantity(out, "kernel_overhead", value, source);
+}
+
+static void add_group(struct text *out, const struct calibration *c,
+                      const struct calibration_group *group, const char *software)
+{
+    bool own = !strcmp(group->software, software);
+    char *source =
+        own ? base_format("foretrain calibrate device: %s, round %s, %d run%s on one node", c->file,
+                          software, group->rows, group->rows == 1 ? "" : "s")
+            : base_format("as under %s, the nearest in %s", group->software, c->file);
+    text_add(out, "  - device: %s\n    fusion: %s\n", group->device, group->fusion);
+    if (group->small_batch)
+        text_add(out, "    small_batch: %d\n    small_fusion: %s\n", group->small_batch,
+                 group->small_fusion);
+    add_fit(out, "    ", group->efficiency, group->overhead, source);
+    double sd = hypot(group->efficiency_sd, own ? 0 : round_sd);
+    text_add(out,
+             "    efficiency_sd: %.3g %%\n    overhead_sd: %.3g %%\n    correlation: %.3f\n"
+             "    residual: %.3g %%\n    rows: %d\n",
+             100 * sd, 100 * group->overhead_sd, group->correlation * group->efficiency_sd / sd,
+             100 * group->residual, own ? group->rows : 0);
+    free(source);
+}
+
+/* Under the software, else under MLPerf's of the nearest round if it is one of those, the later of
+ * two. */
+static const struct calibration_group *nearest_group(const struct calibration *c,
+                                                     const char *device, const char *software)
+{
+    static const char prefix[] = "mlperf-";
+    const size_t length = sizeof(prefix) - 1;
+    const struct calibration_group *best = NULL;
+    double least = INFINITY;
+    bool rounds = !strncmp(software, prefix, length);
+    for (int32_t i = 0; i < c->groups; i++) {
+        const struct calibration_group *group = &c->group[i];
+        bool own = !strcmp(group->software, software);
+        bool other = rounds && !strncmp(group->software, prefix, length);
+        if (strcmp(group->device, device) || !(own || other))
+            continue;
+        double distance = own ? 0
+                              : fabs(published_round(group->software + length) -
+                                     published_round(software + length));
+        if (distance <= least) {
+            least = distance;
+            best = group;
+        }
+    }
+    return best;
+}
+
+static void add_fallback(struct text *out, const struct calibration *c,
+                         const struct software_era *era)
+{
+    char *source = base_format("foretrain calibrate device: median of all devices in %s", c->file);
+    text_add(out,
+             "\n# Of a device without runs; as the device file says, where fusion is not given.\n"
+             "fallback:\n");
+    if (era->fusion == FUSION_NONE)
+        text_add(out, "  fusion: %s\n", fusion_names[era->fusion]);
+    add_fit(out, "  ", c->pool.efficiency, c->pool.overhead[era->launch], source);
+    text_add(
+        out, "  efficiency_sd: %.3g %%\n  overhead_sd: %.3g %%\n  residual: %.3g %%\n  rows: 0\n",
+        100 * c->pool.efficiency_sd, 100 * c->pool.overhead_sd[era->launch], 100 * c->residual);
+    free(source);
+}
+
+static void add_startup(struct text *out, const struct calibration *c, const char *software)
+{
+    struct calibration_startup startup;
+    if (!calibration_startup(c, software, &startup))
+        return;
+    char *value = base_format("%.4g s", startup.seconds);
+    char *source = base_format("foretrain calibrate device: %s, median of %d run%s %s on one node: "
+                               "all but epochs and evaluations",
+                               c->file, startup.runs, startup.runs == 1 ? "" : "s", startup.whence);
+    add_quantity(out, "startup", value, source);
+    free(value);
+    free(source);
+}
+
+void calibration_profile(struct text *out, const struct calibration *c, const char *software)
+{
+    const struct software_era *era = software_era(software);
+    text_add(out, "# Written by: foretrain calibrate device --from %s\n", c->file);
+    text_add(out, "version: 1\nname: %s\ndescription: \"%s\"\nnccl: %d\ncuda_graphs: %s\n",
+             software, era->description, era->nccl, era->launch == LAUNCH_GRAPH ? "true" : "false");
+    text_add(out, "groups: %d\noverlap: %s\n", era->groups_at_scale,
+             era->overlap ? "backward" : "none");
+    char value[16];
+    snprintf(value, sizeof(value), "%.3g %%", 100 * CALIBRATION_JITTER);
+    add_quantity(out, "jitter", value,
+                 "NVIDIA DeepLearningExamples, MXNet ResNet-50: one device against eight, V100 and "
+                 "A100");
+    add_startup(out, c, software);
+    add_fallback(out, c, era);
+    text_add(out, "\nfits:\n");
+    for (int32_t i = 0; i < c->devices; i++) {
+        const struct calibration_group *group = nearest_group(c, c->device[i], software);
+        if (group)
+            add_group(out, c, group, software);
+    }
+}

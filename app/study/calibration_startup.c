@@ -1,0 +1,47 @@
+#include <gsl/gsl_sort.h>
+#include <gsl/gsl_statistics.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/study/calibration.h"
+
+/* Of which runs a software may take the start-up, the nearest first. */
+enum kinship { SAME_SOFTWARE, SAME_ERA, ANY_SOFTWARE, KINSHIP_COUNT };
+
+static const char *const kinship_names[KINSHIP_COUNT] = {"under it", "of its era", "of all rounds"};
+
+static bool is_kin(const char *software, const char *other, enum kinship kinship)
+{
+    if (kinship == SAME_SOFTWARE)
+        return !strcmp(software, other);
+    return kinship == ANY_SOFTWARE || software_era(software)->launch == software_era(other)->launch;
+}
+
+static int32_t collect(double *value, const struct calibration *c, const char *software,
+                       enum kinship kinship)
+{
+    int32_t count = 0;
+    for (int32_t i = 0; i < c->excesses; i++)
+        if (is_kin(software, c->excess[i].software, kinship))
+            value[count++] = c->excess[i].seconds;
+    return count;
+}
+
+bool calibration_startup(const struct calibration *c, const char *software,
+                         struct calibration_startup *startup)
+{
+    double *value = base_alloc(c->excesses, sizeof(*value));
+    int32_t count = 0;
+    enum kinship kinship = SAME_SOFTWARE;
+    if (!strncmp(software, "mlperf-", 7))
+        while (!(count = collect(value, c, software, kinship)) && kinship + 1 < KINSHIP_COUNT)
+            kinship++;
+    if (count) {
+        gsl_sort(value, 1, (size_t)count);
+        double median = gsl_stats_median_from_sorted_data(value, 1, (size_t)count);
+        *startup = (struct calibration_startup){fmax(0, median), count, kinship_names[kinship]};
+    }
+    free(value);
+    return count > 0;
+}

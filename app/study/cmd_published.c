@@ -1,0 +1,113 @@
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "app/cli/command.h"
+#include "app/study/published_run.h"
+
+/* Where platforms and scenarios go: --keep DIR, else a directory that is removed afterwards. */
+struct place {
+    char *path;
+    bool keep;
+};
+
+static int open_place(struct place *place, const char *keep, struct err *err)
+{
+    const char *temporary = getenv("TMPDIR");
+    place->keep = keep != NULL;
+    if (keep) {
+        place->path = base_copy(keep);
+        if (mkdir(keep, 0777) && errno != EEXIST)
+            return err_add_code(err, 73, "cannot create %s: %s", keep, strerror(errno));
+        return 0;
+    }
+    place->path = base_format("%s/foretrain-XXXXXX", temporary ? temporary : "/tmp");
+    if (!mkdtemp(place->path))
+        return err_add_code(err, 73, "cannot create %s: %s", place->path, strerror(errno));
+    return 0;
+}
+
+static void close_place(struct place *place, const struct published *table)
+{
+    static const char *const names[] = {"", "-platform"};
+    for (int32_t i = 0; !place->keep && i < 2 * table->count; i++) {
+        char *file = base_format("%s/%d%s.yaml", place->path, table->row[i / 2].line, names[i % 2]);
+        unlink(file);
+        free(file);
+    }
+    if (!place->keep)
+        rmdir(place->path);
+    free(place->path);
+}
+
+static int predict_all(struct published_answer *answer, const struct published *table,
+                       const char *directory, const struct request *request, struct err *err)
+{
+    int32_t refused = 0;
+    for (int32_t i = 0; i < table->count; i++) {
+        if (published_predict(&answer[i], &table->row[i], directory, request, err))
+            return -1;
+        refused += answer[i].refusal != NULL;
+    }
+    if (refused < table->count)
+        return 0;
+    for (int32_t i = 0; i < table->count; i++)
+        err_add(err, "%s:%d: error: %s", request->argument.item[0], table->row[i].line,
+                answer[i].refusal);
+    return -1;
+}
+
+static void print(struct text *out, const struct published_answer *answer,
+                  const struct published *table, bool as_json)
+{
+    if (!as_json) {
+        published_print(out, answer, table->count);
+        if (table->note)
+            text_add(out, "%s\n", table->note);
+        return;
+    }
+    struct json *json = published_json(answer, table->count);
+    if (table->note)
+        json_put_text(json, "note", table->note);
+    json_print(out, json);
+    json_free(json);
+}
+
+static int run_published(const struct request *request, struct text *out, struct err *err)
+{
+    struct published table;
+    struct place place = {0};
+    if (published_read(&table, request->argument.item[0], err))
+        return -1;
+    struct published_answer *answer = base_alloc(table.count, sizeof(*answer));
+    int failed = open_place(&place, request->keep, err);
+    if (!failed)
+        failed = predict_all(answer, &table, place.path, request, err);
+    if (!failed)
+        print(out, answer, &table, request->json);
+    for (int32_t i = 0; i < table.count; i++)
+        published_answer_release(&answer[i]);
+    free(answer);
+    close_place(&place, &table);
+    published_release(&table);
+    return failed;
+}
+
+static const struct option *const options[] = {
+    &option_backend_row, &option_json_row, &option_keep_row, &option_help_row, NULL,
+};
+
+const struct command command_published = {
+    .name = "published",
+    .synopsis = "FILE.csv [options]",
+    .help = "predict published runs from their own columns and say how far off that is",
+    .examples = "foretrain published experiments/02_published_runs/runs.csv\n"
+                "foretrain published runs.csv --keep mapped    (platform and scenario of each row)",
+    .options = options,
+    .minimum = 1,
+    .maximum = 1,
+    .run = run_published,
+};

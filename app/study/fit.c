@@ -1,0 +1,198 @@
+#include "app/study/fit.h"
+
+#include <gsl/gsl_errno.h>
+#include <gsl/gsl_multifit_nlinear.h>
+#include <gsl/gsl_sort.h>
+#include <gsl/gsl_statistics.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/base/base.h"
+
+enum { REWEIGHTINGS = 12, ITERATIONS = 100 };
+
+/* Below this a fit of few runs would look surer than runs repeat. */
+static const double smallest_residual = 0.005;
+
+double fit_predict(const struct fit_row *row, double efficiency, double overhead)
+{
+    return row->slowest * (row->roof / efficiency + row->kernels * overhead) + row->fixed;
+}
+
+/* Residuals: one a row, then what keeps each overhead near its prior. */
+static int residuals(const gsl_vector *x, void *data, gsl_vector *f)
+{
+    const struct fit_problem *p = data;
+    for (int32_t i = 0; i < p->rows; i++) {
+        const struct fit_row *row = &p->row[i];
+        double efficiency = exp(gsl_vector_get(x, row->group));
+        double overhead = exp(gsl_vector_get(x, p->groups + row->kind));
+        gsl_vector_set(f, i, log(fit_predict(row, efficiency, overhead) / row->seconds));
+    }
+    for (int32_t k = 0; k < p->kinds; k++)
+        gsl_vector_set(f, p->rows + k, gsl_vector_get(x, p->groups + k) - log(FIT_OVERHEAD_PRIOR));
+    return GSL_SUCCESS;
+}
+
+static int jacobian(const gsl_vector *x, void *data, gsl_matrix *J)
+{
+    const struct fit_problem *p = data;
+    gsl_matrix_set_zero(J);
+    for (int32_t i = 0; i < p->rows; i++) {
+        const struct fit_row *row = &p->row[i];
+        double efficiency = exp(gsl_vector_get(x, row->group));
+        double overhead = exp(gsl_vector_get(x, p->groups + row->kind));
+        double scale = row->slowest / fit_predict(row, efficiency, overhead);
+        gsl_matrix_set(J, i, row->group, -scale * row->roof / efficiency);
+        gsl_matrix_set(J, i, p->groups + row->kind, scale * row->kernels * overhead);
+    }
+    for (int32_t k = 0; k < p->kinds; k++)
+        gsl_matrix_set(J, p->rows + k, p->groups + k, 1);
+    return GSL_SUCCESS;
+}
+
+/* The efficiency that explains a row with the prior's overhead. */
+static double explain(const struct fit_row *row)
+{
+    double compute = (row->seconds - row->fixed) / row->slowest;
+    return row->roof / fmax(compute - row->kernels * FIT_OVERHEAD_PRIOR, 0.1 * compute);
+}
+
+static double median(double *value, int32_t count)
+{
+    gsl_sort(value, 1, (size_t)count);
+    return gsl_stats_median_from_sorted_data(value, 1, (size_t)count);
+}
+
+/* Start from the medians, which outliers do not move. */
+static void start(gsl_vector *x, const struct fit_problem *p)
+{
+    double *value = base_alloc(p->rows, sizeof(*value));
+    for (int32_t g = 0; g < p->groups; g++) {
+        int32_t count = 0;
+        for (int32_t i = 0; i < p->rows; i++)
+            if (p->row[i].group == g)
+                value[count++] = explain(&p->row[i]);
+        gsl_vector_set(x, g, log(median(value, count)));
+    }
+    for (int32_t k = 0; k < p->kinds; k++)
+        gsl_vector_set(x, p->groups + k, log(FIT_OVERHEAD_PRIOR));
+    free(value);
+}
+
+/* The standard deviation that the middle half of the residuals has, over the degrees of freedom. */
+static double spread(const gsl_vector *f, const struct fit_problem *p)
+{
+    const double normal = 1.4826;
+    double *value = base_alloc(p->rows, sizeof(*value));
+    for (int32_t i = 0; i < p->rows; i++)
+        value[i] = fabs(gsl_vector_get(f, i));
+    double middle = median(value, p->rows);
+    free(value);
+    double freedom = p->rows > p->groups ? (double)p->rows / (p->rows - p->groups) : 1;
+    return fmax(normal * middle * sqrt(freedom), smallest_residual);
+}
+
+/* Source: Huber, Robust Estimation of a Location Parameter, 1964; 1.345 for 95 % efficiency. */
+static void weigh(gsl_vector *weight, const gsl_vector *f, double residual,
+                  const struct fit_problem *p)
+{
+    for (int32_t i = 0; i < p->rows; i++) {
+        double distance = fabs(gsl_vector_get(f, i)) / residual;
+        gsl_vector_set(weight, i, fmin(1, 1.345 / fmax(distance, 1e-9)) / (residual * residual));
+    }
+    for (int32_t k = 0; k < p->kinds; k++)
+        gsl_vector_set(weight, p->rows + k, 1 / (FIT_OVERHEAD_PRIOR_SD * FIT_OVERHEAD_PRIOR_SD));
+}
+
+/* GSL's objects of one fit. */
+struct solver {
+    gsl_multifit_nlinear_workspace *work;
+    gsl_multifit_nlinear_fdf fdf;
+    gsl_vector *x, *f, *weight;
+    gsl_matrix *covariance;
+};
+
+static struct solver solver_new(const struct fit_problem *p)
+{
+    size_t n = (size_t)(p->rows + p->kinds), parameters = (size_t)(p->groups + p->kinds);
+    gsl_multifit_nlinear_parameters settings = gsl_multifit_nlinear_default_parameters();
+    return (struct solver){
+        .work = gsl_multifit_nlinear_alloc(gsl_multifit_nlinear_trust, &settings, n, parameters),
+        .fdf = {.f = residuals, .df = jacobian, .n = n, .p = parameters, .params = (void *)p},
+        .x = gsl_vector_alloc(parameters),
+        .f = gsl_vector_alloc(n),
+        .weight = gsl_vector_alloc(n),
+        .covariance = gsl_matrix_alloc(parameters, parameters),
+    };
+}
+
+static void solver_release(struct solver *solver)
+{
+    gsl_multifit_nlinear_free(solver->work);
+    gsl_vector_free(solver->x);
+    gsl_vector_free(solver->f);
+    gsl_vector_free(solver->weight);
+    gsl_matrix_free(solver->covariance);
+}
+
+/* Fit, weigh by the residuals, fit again. */
+static int solve(struct solver *s, const struct fit_problem *p, double *residual)
+{
+    int failed = 0;
+    start(s->x, p);
+    for (int32_t i = 0; i < REWEIGHTINGS && !failed; i++) {
+        residuals(s->x, (void *)p, s->f);
+        *residual = spread(s->f, p);
+        weigh(s->weight, s->f, *residual, p);
+        gsl_multifit_nlinear_winit(s->x, s->weight, &s->fdf, s->work);
+        /* No step is better where the start is already the answer. */
+        int info = GSL_SUCCESS;
+        int status =
+            gsl_multifit_nlinear_driver(ITERATIONS, 1e-10, 1e-10, 0, NULL, NULL, &info, s->work);
+        failed = status == GSL_EMAXITER && info != GSL_ENOPROG;
+        gsl_vector_memcpy(s->x, gsl_multifit_nlinear_position(s->work));
+    }
+    gsl_multifit_nlinear_covar(gsl_multifit_nlinear_jac(s->work), 0, s->covariance);
+    return failed;
+}
+
+static int check(const struct fit_problem *p, struct err *err)
+{
+    for (int32_t i = 0; i < p->rows; i++)
+        if (!(p->row[i].seconds > p->row[i].fixed))
+            return err_add(err, "run %d takes %g s, of which the all-reduce alone takes %g s",
+                           i + 1, p->row[i].seconds, p->row[i].fixed);
+    return 0;
+}
+
+int fit_solve(struct fit *fit, const struct fit_problem *problem, struct err *err)
+{
+    if (check(problem, err))
+        return -1;
+    gsl_error_handler_t *handler = gsl_set_error_handler_off();
+    struct solver solver = solver_new(problem);
+    int32_t n = problem->groups + problem->kinds;
+    *fit = (struct fit){.parameters = n,
+                        .parameter = base_alloc(n, sizeof(double)),
+                        .covariance = base_alloc((int64_t)n * n, sizeof(double))};
+    int failed = solve(&solver, problem, &fit->residual);
+    for (int32_t i = 0; i < n; i++) {
+        fit->parameter[i] = gsl_vector_get(solver.x, i);
+        for (int32_t k = 0; k < n; k++)
+            fit->covariance[i * n + k] = gsl_matrix_get(solver.covariance, i, k);
+    }
+    solver_release(&solver);
+    gsl_set_error_handler(handler);
+    if (!failed)
+        return 0;
+    fit_release(fit);
+    return err_add(err, "the fit does not converge");
+}
+
+void fit_release(struct fit *fit)
+{
+    free(fit->parameter);
+    free(fit->covariance);
+    *fit = (struct fit){0};
+}

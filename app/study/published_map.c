@@ -1,0 +1,362 @@
+#include "app/study/published_map.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/study/published_facts.h"
+#include "core/platform/software.h"
+
+const char *const published_role_names[] = {"calibration", "check", NULL};
+static_assert(sizeof(published_role_names) / sizeof(*published_role_names) ==
+                  PUBLISHED_ROLE_COUNT + 1,
+              "a name each");
+
+enum {
+    GRADIENT_BYTES = 51114064, /* of ResNet-50 in half precision */
+    NODE_LIMIT = 100000,
+    NODE_DEVICE_LIMIT = 64,
+    BATCH_LIMIT = 100000,
+    /* NVIDIA's configurations group batch norm over two devices where a device has 15 or 16
+     * images, and nowhere else. */
+    NORM_GROUP_BATCH = 18,
+};
+
+/* Numbers follow from each other: nodes x devices per node = devices, and so on. */
+static void fill(double *product, double *a, double *b)
+{
+    if (isnan(*product) && *a > 0 && *b > 0)
+        *product = *a * *b;
+    if (isnan(*a) && *product > 0 && *b > 0)
+        *a = *product / *b;
+    if (isnan(*b) && *product > 0 && *a > 0)
+        *b = *product / *a;
+}
+
+static int check_count(const struct published_row *row, const char *columns, double value,
+                       double limit, struct err *err)
+{
+    if (isnan(value))
+        return err_add(err, "%s: the row does not say %s", row->system, columns);
+    if (value < 1 || value > limit || value != floor(value))
+        return err_add(err, "%s: %s is %g; a whole number from 1 to %g is needed", row->system,
+                       columns, value, limit);
+    return 0;
+}
+
+static int complete(struct published_row *row, struct err *err)
+{
+    if (isnan(row->nodes) && row->devices == 1)
+        row->nodes = 1;
+    fill(&row->devices, &row->nodes, &row->per_node);
+    fill(&row->global_batch, &row->batch, &row->devices);
+    row->batch = round(row->batch);
+    if (check_count(row, "n_nodes", row->nodes, NODE_LIMIT, err) ||
+        check_count(row, "acc_per_node", row->per_node, NODE_DEVICE_LIMIT, err) ||
+        check_count(row, "per_acc_batch", row->batch, BATCH_LIMIT, err))
+        return -1;
+    if (row->devices != row->nodes * row->per_node)
+        return err_add(err, "%s: n_acc is %g, but %g nodes of %g have %g", row->system,
+                       row->devices, row->nodes, row->per_node, row->nodes * row->per_node);
+    if (isnan(published_round(row->round)))
+        return err_add(err, "%s: round '%s' is none of MLPerf Training (v0.5 ... v4.0)",
+                       row->system, row->round);
+    return 0;
+}
+
+/* --- the platform --- */
+
+/* "{value: V, source: "...", kind: K}" */
+static void add_quantity(struct text *out, const char *key, const char *value, bool assumed,
+                         const char *source)
+{
+    text_add(out, "%s: {value: %s, source: \"%s\", kind: %s}", key, value, source,
+             assumed ? "assumed" : "published");
+}
+
+static void add_bandwidth(struct text *out, const char *key, double bytes_per_s, bool assumed,
+                          const char *source)
+{
+    char *value = base_format("%.9g GB/s", bytes_per_s / 1e9);
+    add_quantity(out, key, value, assumed, source);
+    free(value);
+}
+
+static void add_link(struct text *out, const char *name, double bandwidth, bool assumed,
+                     const struct published_link *link)
+{
+    text_add(out, "    - name: %s\n      ", name);
+    add_bandwidth(out, "bandwidth", bandwidth, assumed,
+                  assumed ? "usual for such nodes" : "column intra_GBps, one direction");
+    char *efficiency = base_format("%.4g %%", 100 * link->efficiency);
+    text_add(out, "\n      ");
+    add_quantity(out, "efficiency", efficiency, false, link->source);
+    text_add(out, "\n      ");
+    add_quantity(out, "latency", "0 us", true, "contained in transport");
+    text_add(out, "\n");
+    free(efficiency);
+}
+
+/* The kinds of link in a node: between devices, and from devices to network cards. */
+struct inside {
+    const struct published_link *nvlink, *pcie; /* or NULL */
+    bool mesh;                                  /* NVLink joins pairs, not switches */
+};
+
+static struct inside find_inside(const struct published_row *row, const struct published_link *link)
+{
+    struct inside inside = {0};
+    if (row->per_node > 1 && link->nvlink)
+        inside.nvlink = link;
+    if (row->nodes > 1 || (row->per_node > 1 && !link->nvlink))
+        inside.pcie = published_link(link->pcie);
+    inside.mesh = inside.nvlink && strcasestr(row->intra_topology, "direct mesh");
+    return inside;
+}
+
+static void add_links(struct text *out, const struct published_row *row,
+                      const struct published_node *node, const struct inside *inside)
+{
+    double each = node->intra_bandwidth / 2;
+    text_add(out, "  links:\n");
+    if (inside->nvlink)
+        add_link(out, "nvlink", inside->mesh ? each / (row->per_node - 1) : each,
+                 node->assumed_link, inside->nvlink);
+    if (inside->pcie)
+        add_link(out, "pcie", inside->pcie->bandwidth, inside->nvlink || node->assumed_link,
+                 inside->pcie);
+}
+
+static void add_edges(struct text *out, const struct published_row *row,
+                      const struct published_node *node, const struct inside *inside)
+{
+    int32_t devices = (int32_t)row->per_node, nics = row->nodes > 1 ? node->nics : 0;
+    text_add(out, "  edges:\n");
+    if (inside->nvlink) {
+        text_add(out, "    - {link: nvlink, %s: [", inside->mesh ? "all_to_all" : "connect");
+        for (int32_t i = 0; i < devices; i++)
+            text_add(out, "%sgpu%d%s", i ? ", " : "", i, inside->mesh ? "" : "-switch0");
+        text_add(out, "]}\n");
+    }
+    if (!inside->pcie)
+        return;
+    int32_t last = inside->nvlink && !inside->mesh;
+    text_add(out, "    - {link: pcie, connect: [");
+    for (int32_t i = 0; i < devices + nics; i++)
+        text_add(out, "%s%s%d-switch%d", i ? ", " : "", i < devices ? "gpu" : "nic",
+                 i < devices ? i : i - devices, last);
+    text_add(out, "]}\n");
+}
+
+/* Devices on NVLink reach each other directly or through switch0; on PCIe all meet in the last
+ * switch: which of them share one, and which CPU it hangs on, the row does not say.  NCCL's cost
+ * depends on the section nccl, not on these cables. */
+static void add_node(struct text *out, const struct published_row *row,
+                     const struct published_node *node, const struct published_link *link)
+{
+    struct inside inside = find_inside(row, link);
+    text_add(out, "node:\n  devices: %d\n", (int32_t)row->per_node);
+    if (!inside.nvlink && !inside.pcie)
+        return;
+    int32_t switches = (inside.nvlink && !inside.mesh) + (inside.pcie != NULL);
+    if (switches)
+        text_add(out, "  switches: %d\n", switches);
+    if (row->nodes > 1)
+        text_add(out, "  nics: %d\n", node->nics);
+    add_links(out, row, node, &inside);
+    add_edges(out, row, node, &inside);
+}
+
+static void add_network(struct text *out, const struct published_row *row,
+                        const struct published_node *node)
+{
+    if (row->nodes < 2)
+        return;
+    text_add(out, "network:\n  nic:\n    ");
+    add_bandwidth(out, "bandwidth", node->nic_bandwidth, node->assumed_nics,
+                  node->assumed_nics ? "usual for such nodes" : "column nic_Gbps");
+    text_add(out, "\n    ");
+    double staging = published_staging(row, node) / (node->nics * node->nic_bandwidth);
+    char *efficiency = base_format("%.4g %%", 100 * fmin(0.96, staging));
+    add_quantity(out, "efficiency", efficiency, staging < 0.96,
+                 staging < 0.96 ? "no GPUDirect RDMA: staged in host memory, NCCL 2.18 "
+                                  "src/graph/topo.h: AMD_BW 16 GB/s between sockets"
+                                : "NCCL 2.5.7 src/graph/topo.h: NET_WIDTH 12 GB/s of 12.5");
+    free(efficiency);
+    text_add(out, "\n    ");
+    add_quantity(out, "latency", "0 us", true, "contained in transport");
+    text_add(out, "\n");
+}
+
+static void add_nccl(struct text *out, const struct published_row *row,
+                     const struct published_node *node, const struct published_link *link)
+{
+    text_add(out, "nccl:\n  intra: %s\n  channels: %d\n  sharp: %s\n  ",
+             link->nvlink ? "nvlink" : "pci", published_channels(row, link),
+             published_sharp(row, (int32_t)row->nodes) ? "true" : "false");
+    add_bandwidth(
+        out, "intra_bandwidth", published_ring_bandwidth(node, link), node->assumed_link,
+        link->nvlink
+            ? link->source
+            : "NCCL 2.18 src/graph/topo.h: the link between sockets, or the port when narrower");
+    text_add(out, "\n");
+}
+
+static void write_platform(struct published_job *job, const struct published_row *row,
+                           const struct published_node *node, const char *device)
+{
+    struct text *out = &job->platform;
+    const struct published_link *link = published_link(node->link ? node->link : "PCIe4");
+    struct published_node known = *node;
+    if (!node->link) { /* one device in a node */
+        known.intra_bandwidth = 64e9;
+        known.assumed_link = true;
+    }
+    text_add(out, "version: 1\nname: \"%s\"\ndescription: \"%s, MLPerf Training %s\"\n",
+             job->platform_name, job->platform_name, row->round);
+    text_add(out, "kind: cluster\ndevice: %s\nnodes: %d\n", device, job->nodes);
+    add_node(out, row, &known, link);
+    add_network(out, row, &known);
+    text_add(out, "transport:\n  ");
+    add_quantity(out, "inside", "0 us", true, "NCCL's own latencies are used");
+    text_add(out, "\n  ");
+    add_quantity(out, "between", "0 us", true, "NCCL's own latencies are used");
+    text_add(out, "\n");
+    if (job->devices > 1)
+        add_nccl(out, row, &known, link);
+}
+
+/* --- the scenario --- */
+
+/* How many all-reduces the gradients of a step are split into.
+ *
+ * Rounds to v0.7 start them during the backward pass, and yet they are modelled after it: NVIDIA's
+ * batch norm of that time is a persistent kernel, which does not progress while NCCL holds a part
+ * of the device, so that little or nothing overlaps.  From v1.0 on they gave it up.
+ * Source: NVIDIA/nccl issues 338 and 661 (MXNet ResNet-50: 4 to 8 ms instead of 2 ms, complete only
+ * when the collective is); "Default is no NCCL and BWD overlap" in the configurations of v1.0. */
+static int32_t find_groups(const struct published_row *row)
+{
+    /* Horovod 0.15 collects what is ready every 5 ms; a V100 took 0.79 ms per image on one node,
+     * two thirds of it in the backward pass (v0.5, dgx1_ngc18.11).  That pass goes on while no
+     * collective runs; one takes 6 us a rank (NCCL 2.4.8 src/init.cc, ncclTreeThreshold()). */
+    const double cycle_ms = 5, backward_ms = 0.79 * 2 / 3, rank_ms = 6e-3;
+    double free_ms = fmax(cycle_ms - rank_ms * row->devices, cycle_ms / 10);
+    const char *text = row->scheduling;
+    bool many = row->nodes > 1;
+    double round = published_round(row->round);
+    if (strcasestr(text, "per-tensor") || (!*text && round < 0.6))
+        return (int32_t)fmin(161, ceil(row->batch * backward_ms / free_ms));
+    if (strcasestr(text, "20 groups (1 node) / 1 group") || (!*text && round == 0.7))
+        return many ? 1 : 20;
+    if (strcasestr(text, "16-20 groups") || (!*text && round < 0.7))
+        return many ? 16 : 20;
+    return 1;
+}
+
+/* Devices that share the statistics of batch norm. */
+static int32_t find_norm_group(const struct published_row *row)
+{
+    bool grouped = published_round(row->round) >= 1.0 && row->nodes > 1 &&
+                   row->batch <= NORM_GROUP_BATCH && (int32_t)row->per_node % 2 == 0;
+    return grouped ? 2 : 1;
+}
+
+/* MLPerf's clock starts after initialisation, so what comes on top of epochs and evaluations is the
+ * first reading of the images, of which each node reads its share. */
+static double find_startup(const struct published_job *job, const struct software *software)
+{
+    return software->startup.value / job->nodes;
+}
+
+static bool is_abci(const struct published_row *row)
+{
+    return strcasestr(row->system, "abci") && row->per_node == 4;
+}
+
+static void write_scenario(struct published_job *job, const struct published_row *row,
+                           const char *place, const struct software *software)
+{
+    struct text *out = &job->scenario;
+    int32_t groups = job->groups = find_groups(row);
+    text_add(out, "version: 1\nmodel: {network: resnet50, image: 224, precision: "
+                  "{compute: fp16, gradients: fp16, master: fp32}}\n");
+    text_add(out, "cluster: {platform: %s, nodes: %d, devices_per_node: %d, software: %s}\n",
+             is_abci(row) ? job->platform_name : place, job->nodes, job->per_node, job->software);
+    text_add(out,
+             "training:\n  dataset: imagenet\n  phases:\n    - {epochs: %.9g, batch_per_device: "
+             "%d}\n  optimizer: {name: lars, momentum: 0.9, weight_decay: 5e-5}\n"
+             "  evaluate_every: 4 epochs\n  batch_norm: {group: %d}\n  startup: %.9g s\n",
+             row->epochs > 0 ? row->epochs : 35.0, job->batch, find_norm_group(row),
+             find_startup(job, software));
+    if (job->devices > 1) {
+        text_add(out, "allreduce:\n");
+        if (is_abci(row))
+            text_add(out,
+                     "  algorithm: torus2d\n  column_algorithm: halving-doubling\n"
+                     "  grid: {columns: 4, rows: %d}\n",
+                     job->nodes);
+        else
+            text_add(out, "  algorithm: nccl\n");
+        if (groups > 1)
+            text_add(out, "  bucket: %d B\n", GRADIENT_BYTES / groups + 1);
+        text_add(out, "  overlap: none\n");
+    }
+    text_add(out, "baseline: {nodes: 1}\nnoise: {compute_cv: %.6g %%}\n",
+             100 * software->jitter.value);
+}
+
+/* A name that YAML and file systems take as it is. */
+static char *plain_name(const char *text)
+{
+    char *name = base_copy(text);
+    for (char *c = name; *c; c++)
+        if (!isalnum((unsigned char)*c) && !strchr("-_.", *c))
+            *c = '-';
+    return name;
+}
+
+int published_map(struct published_job *job, const struct published_row *given, const char *place,
+                  struct err *err)
+{
+    *job = (struct published_job){0};
+    struct published_row row = *given;
+    struct published_node node;
+    if (complete(&row, err) || published_node(&node, &row, err))
+        return -1;
+    char *device = published_device(&row, err);
+    struct software *software = device ? software_read(published_software(&row), err) : NULL;
+    if (!software) {
+        free(device);
+        return -1;
+    }
+    job->nodes = (int32_t)row.nodes;
+    job->per_node = (int32_t)row.per_node;
+    job->devices = job->nodes * job->per_node;
+    job->batch = (int32_t)row.batch;
+    job->role = job->nodes > 1 ? PUBLISHED_CHECK : PUBLISHED_CALIBRATION;
+    job->steps_per_epoch =
+        row.steps_per_epoch >= 1
+            ? (int32_t)fmin(row.steps_per_epoch, PUBLISHED_EPOCH)
+            : (int32_t)ceil((double)(PUBLISHED_EPOCH / job->devices) / job->batch);
+    job->software = published_software(&row);
+    job->platform_name =
+        is_abci(&row) ? base_copy("abci") : plain_name(*row.system ? row.system : "unnamed");
+    if (!is_abci(&row))
+        write_platform(job, &row, &node, device);
+    write_scenario(job, &row, place, software);
+    software_free(software);
+    free(device);
+    return 0;
+}
+
+void published_job_release(struct published_job *job)
+{
+    text_release(&job->platform);
+    text_release(&job->scenario);
+    free(job->platform_name);
+    *job = (struct published_job){0};
+}

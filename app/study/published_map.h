@@ -1,0 +1,47 @@
+#pragma once
+
+/** @file
+ * From a row of published runs to a platform and a scenario, by rules that see nothing but the
+ * row's own cells.
+ *
+ * A cell that is empty is filled from the table of defaults in published_facts.c where the kind of
+ * node leaves little choice, marked as assumed in the platform's text; where it does not, the row
+ * is refused with the name of the missing fact.  Platform and scenario are text, so what was
+ * predicted can be printed, kept and run by hand.
+ */
+
+#include <stdbool.h>
+
+#include "app/study/published.h"
+
+/** How a row counts. */
+enum published_role {
+    PUBLISHED_CALIBRATION, /**< one node: device models were fitted to such rows */
+    PUBLISHED_CHECK,       /**< several nodes: no constant may come from such rows */
+    PUBLISHED_ROLE_COUNT
+};
+
+/** "calibration", "check". */
+extern const char *const published_role_names[];
+
+/** A row made ready.  Start from {0}; release with published_job_release(). */
+struct published_job {
+    struct text platform; /**< YAML; empty when a file of the library is used */
+    struct text scenario; /**< YAML */
+    char *platform_name;  /**< what the scenario calls it; owned */
+    const char *software; /**< name of the software profile; static */
+    int32_t nodes, per_node, devices, batch;
+    int32_t steps_per_epoch;
+    int32_t groups; /**< all-reduces that the gradients of a step are split into */
+    enum published_role role;
+};
+
+/** Map @row into zeroed @job.  The scenario finds the platform at the path @place, unless it is one
+ * of the library.
+ * @return 0, or -1 with one message that names the missing or unknown fact; then @job is
+ * released. */
+int published_map(struct published_job *job, const struct published_row *row, const char *place,
+                  struct err *err);
+
+/** Release; the struct may be used again. */
+void published_job_release(struct published_job *job);

@@ -1,0 +1,111 @@
+#include "app/study/published_run.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/predict/prediction.h"
+#include "app/predict/uncertainty.h"
+#include "app/study/published_facts.h"
+
+static int write_text(const char *path, const struct text *text, struct err *err)
+{
+    FILE *file = fopen(path, "w");
+    int failed = !file || fwrite(text->data, 1, (size_t)text->length, file) != (size_t)text->length;
+    if (file && fclose(file))
+        failed = 1;
+    return failed ? err_add_code(err, 73, "cannot write %s: %s", path, strerror(errno)) : 0;
+}
+
+/* Until Horovod 0.21 brought one kernel for all (HOROVOD_BATCH_D2D_MEMCOPIES), each tensor was
+ * copied into the fusion buffer and out again by a launch of its own; those of the last all-reduce
+ * have nothing to hide behind. */
+static double fusion_copies(const struct published_answer *answer, const struct prediction *p)
+{
+    bool one_by_one = published_round(answer->row->round) < 1.0 && answer->job.devices > 1;
+    return one_by_one ? 2.0 * p->job.model->tensor_count / answer->job.groups *
+                            platform_device(p->job.platform)->kernel_overhead.value
+                      : 0;
+}
+
+static void conclude(struct published_answer *answer, const struct prediction *prediction)
+{
+    const struct task *last = prediction_last(prediction);
+    const struct result *result = &prediction->result;
+    const struct run *run = &last->point.run;
+    double extra = fusion_copies(answer, prediction);
+    struct uncertainty u = uncertainty_of(&prediction->job, answer->job.nodes > 1);
+    snprintf(answer->backend, sizeof(answer->backend), "%s", result->backend);
+    snprintf(answer->grain, sizeof(answer->grain), "%s", result->grain);
+    answer->predicted =
+        result->step.time + extra * noise_expected_slowest(&run->noise, answer->job.devices);
+    answer->likely = uncertainty_step(&last->point, last->trace, extra, &u);
+    answer->exposed = result->step.exposed_communication;
+    answer->startup = result->startup_s;
+    answer->evaluation = result->evaluation_s;
+    if (answer->row->epochs > 0)
+        answer->train = answer->row->epochs * answer->job.steps_per_epoch * answer->predicted +
+                        result->evaluation_s + result->startup_s;
+}
+
+static int predict(struct published_answer *answer, const char *path, const struct request *request,
+                   struct err *err)
+{
+    struct request single = *request;
+    single.argument.item = &path;
+    single.argument.count = 1;
+    single.grain = GRAIN_SMOOTHED;
+    struct prediction prediction = {0};
+    int failed = prediction_make(&prediction, &single, err);
+    if (!failed)
+        conclude(answer, &prediction);
+    prediction_release(&prediction);
+    return failed;
+}
+
+/* Seconds of a step: as the row says, else from its images per second, over all steps of an epoch;
+ * NAN: it says neither. */
+static double measured(const struct published_row *row, const struct published_job *job)
+{
+    double rate = isnan(row->rate) ? row->device_rate * job->devices : row->rate;
+    double of_rate = rate > 0 ? PUBLISHED_EPOCH / rate / job->steps_per_epoch : NAN;
+    return isnan(row->step_ms) ? of_rate : 1e-3 * row->step_ms;
+}
+
+/* Keeps the first line. */
+static void refuse(struct published_answer *answer, struct err *refusal)
+{
+    answer->refusal = base_format("%.*s", (int)strcspn(refusal->text, "\n"), refusal->text);
+    err_release(refusal);
+}
+
+int published_predict(struct published_answer *answer, const struct published_row *row,
+                      const char *directory, const struct request *request, struct err *err)
+{
+    struct err refusal = {0};
+    char *scenario = base_format("%s/%d.yaml", directory, row->line);
+    char *platform = base_format("%s/%d-platform.yaml", directory, row->line);
+    int failed = 0;
+    *answer = (struct published_answer){.row = row, .measured = NAN, .train = NAN};
+    if (published_map(&answer->job, row, platform, &refusal))
+        refuse(answer, &refusal);
+    else {
+        answer->measured = measured(row, &answer->job);
+        failed =
+            write_text(scenario, &answer->job.scenario, err) ||
+            (answer->job.platform.length && write_text(platform, &answer->job.platform, err)) ||
+            predict(answer, scenario, request, err);
+    }
+    free(scenario);
+    free(platform);
+    return failed ? -1 : 0;
+}
+
+void published_answer_release(struct published_answer *answer)
+{
+    published_job_release(&answer->job);
+    free(answer->refusal);
+    *answer = (struct published_answer){0};
+}

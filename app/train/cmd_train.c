@@ -1,0 +1,210 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/cli/command.h"
+#include "app/job/job.h"
+#include "app/process/launch.h"
+#include "app/train/train_memory.h"
+#include "config.h"
+#include "core/base/json.h"
+
+/* What the child gets is what we got, word by word. */
+static void add_options(struct launch *launch, const struct request *request)
+{
+    for (int32_t i = 0; i < request->set.count; i++) {
+        launch_add(launch, "--set");
+        launch_add(launch, "%s", request->set.item[i]);
+    }
+    const struct {
+        const char *name, *value;
+    } texts[] = {{"--out", request->directory}, {"--resume", request->resume},
+                 {"--trace", request->trace},   {"--spans", request->spans},
+                 {"--job", request->job},       {"--time-scale", request->time_scale}};
+    for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
+        if (texts[i].value) {
+            launch_add(launch, "%s", texts[i].name);
+            launch_add(launch, "%s", texts[i].value);
+        }
+    struct request usual = request_default();
+    const struct {
+        const char *name;
+        int32_t value, usual;
+    } numbers[] = {{"--steps", request->steps, usual.steps},
+                   {"--threads", request->threads, usual.threads},
+                   {"--timeout", request->timeout, usual.timeout},
+                   {"--traced-steps", request->traced, usual.traced}};
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+        if (numbers[i].value != numbers[i].usual)
+            launch_add(launch, "%s=%d", numbers[i].name, numbers[i].value);
+    if (request->device)
+        launch_add(launch, "--device=%s", device_words[request->device]);
+    if (request->json)
+        launch_add(launch, "--json");
+    if (request->quiet)
+        launch_add(launch, "--quiet");
+    if (request->strict_data)
+        launch_add(launch, "--strict-data");
+}
+
+/* What a dry run finds. */
+static int tell(struct text *out, struct json *json, const struct request *request,
+                const struct job *job, const struct training *training, int32_t ranks,
+                struct err *err)
+{
+    struct train_memory memory;
+    if (train_memory_find(&memory, job, training, request, ranks, err))
+        return -1;
+    if (!json) {
+        train_memory_print(out, &memory);
+        return 0;
+    }
+    json_put_text(json, "schema", "foretrain/dry-run/1");
+    json_put_text(json, "version", FORETRAIN_VERSION);
+    json_put_text(json, "scenario_sha256", job->scenario.sha256);
+    json_put_text(json, "network", job->model->name);
+    json_put_text(json, "device", device_words[request->device]);
+    json_put_integer(json, "ranks", ranks);
+    train_memory_put(json, &memory);
+    return 0;
+}
+
+/* Check the job here first: one message, before any rank is started. */
+static int check(const struct request *request, int32_t *ranks, struct text *out, struct json *json,
+                 struct err *err)
+{
+    struct job job = {0};
+    struct training training = {0};
+    const struct option_list *set = &request->set;
+    if (job_read(&job, request->argument.item[0], set->item, set->count, err))
+        return -1;
+    const struct scenario *s = &job.scenario;
+    int64_t devices =
+        s->cluster.nodes * (s->cluster.devices_per_node ? s->cluster.devices_per_node
+                                                        : platform_devices_per_node(job.platform));
+    *ranks = request->started ? request->started : (int32_t)devices;
+    int failed = 0;
+    if (!request->started && devices > 64)
+        failed = err_add_code(err, 64,
+                              "%s is for %lld devices: say how many ranks to start here with -n "
+                              "N, or start foretrain-exec with your cluster's mpirun or srun",
+                              s->path, (long long)devices);
+    if (!failed && strcmp(device_words[request->device], "cuda") != 0)
+        failed = job_check_mpi(&job, err);
+    failed = failed || job_training(&job, *ranks, *ranks, &training, err);
+    if (!failed && request->dry_run)
+        failed = tell(out, json, request, &job, &training, *ranks, err);
+    training_release(&training);
+    job_release(&job);
+    return failed;
+}
+
+/* mpirun and the ranks have said what happened; what is left is how to go on. */
+static void advise(const struct request *request, int code)
+{
+    bool own = code == 0 || (code >= 64 && code <= 75);
+    if (own || !request->directory)
+        return;
+    fprintf(stderr,
+            "training ended with exit code %d; go on from the last checkpoint with: foretrain "
+            "train %s ... --out %s --resume %s\n",
+            code, request->argument.item[0], request->directory, request->directory);
+}
+
+/* The line itself, or into @json its words. */
+static void tell_line(struct text *out, struct json *json, const struct launch *launch)
+{
+    if (json) {
+        struct json *words = json_new_array();
+        for (int32_t i = 0; i < launch->count; i++)
+            json_append_text(words, launch->argument[i]);
+        json_put(json, "command", words);
+        json_print(out, json);
+    } else {
+        char *line = launch_line(launch);
+        text_add(out, "%s\n", line);
+        free(line);
+    }
+}
+
+/* @json: what a dry run has found before, to be printed with the line; NULL: text. */
+static int start(const struct request *request, const char *command, int32_t ranks,
+                 struct text *out, struct json *json, struct err *err)
+{
+    struct launch launch = {0};
+    if (launch_begin(&launch, ranks, err))
+        return -1;
+    launch_add(&launch, "%s", command);
+    for (int32_t i = 0; i < request->argument.count; i++)
+        launch_add(&launch, "%s", request->argument.item[i]);
+    add_options(&launch, request);
+    int code = 0;
+    if (request->dry_run) {
+        tell_line(out, json, &launch);
+    } else {
+        char *line = launch_line(&launch);
+        fprintf(stderr, "%s\n", line);
+        free(line);
+        code = launch_run(&launch, err);
+        advise(request, code);
+    }
+    if (code > 0)
+        err->exit_code = code;
+    launch_release(&launch);
+    return code ? -1 : 0;
+}
+
+static int train(const struct request *request, struct text *out, struct err *err)
+{
+    int32_t ranks = 1;
+    struct json *json = request->dry_run && request->json ? json_new_object() : NULL;
+    int failed =
+        check(request, &ranks, out, json, err) || start(request, "train", ranks, out, json, err);
+    json_free(json);
+    return failed ? -1 : 0;
+}
+
+static int evaluate(const struct request *request, struct text *out, struct err *err)
+{
+    return start(request, "evaluate", request->started ? request->started : 1, out, NULL, err);
+}
+
+static const struct option *const train_options[] = {
+    &option_started_row,   &option_set_row,         &option_json_row,
+    &option_directory_row, &option_resume_row,      &option_steps_row,
+    &option_threads_row,   &option_device_row,      &option_time_scale_row,
+    &option_timeout_row,   &option_train_trace_row, &option_spans_row,
+    &option_traced_row,    &option_quiet_row,       &option_strict_data_row,
+    &option_dry_run_row,   &option_help_row,        NULL,
+};
+
+const struct command command_train = {
+    .name = "train",
+    .synopsis = "JOB [options]",
+    .help = "train for real on this machine: the same schedule that predict simulates",
+    .examples = "foretrain train experiments/03_learning/procedural.yaml -n 2\n"
+                "foretrain train job.yaml -n 4 --out run1\n"
+                "foretrain train job.yaml -n 4 --out run1 --resume run1",
+    .options = train_options,
+    .minimum = 1,
+    .maximum = 1,
+    .run = train,
+};
+
+static const struct option *const evaluate_options[] = {
+    &option_started_row, &option_job_row,     &option_set_row,
+    &option_json_row,    &option_threads_row, &option_device_row,
+    &option_dry_run_row, &option_help_row,    NULL,
+};
+
+const struct command command_evaluate = {
+    .name = "evaluate",
+    .synopsis = "CHECKPOINT... [options]",
+    .help = "top-1 and top-5 of a checkpoint, or of several that vote",
+    .examples = "foretrain evaluate run1/ckpt-000400\n"
+                "foretrain evaluate run1/snapshot-1 run1/snapshot-2 run1/snapshot-3",
+    .options = evaluate_options,
+    .minimum = 1,
+    .maximum = 1000,
+    .run = evaluate,
+};

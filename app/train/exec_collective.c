@@ -1,0 +1,142 @@
+#include <stdlib.h>
+
+#include "app/cli/command.h"
+#include "app/cli/sizes.h"
+#include "app/job/job.h"
+#include "app/train/exec_command.h"
+#include "core/base/json.h"
+#include "core/schedule/iteration.h"
+#include "exec/measure/timing.h"
+#include "exec/world/world.h"
+
+static void add_samples(struct json *row, const struct timing_sample *sample, int32_t count)
+{
+    struct json *list = json_new_array();
+    for (int32_t i = 0; i < count; i++) {
+        struct json *item = json_new_object();
+        json_put_real(item, "time_s", sample[i].time_s);
+        json_put_real(item, "steal", sample[i].steal);
+        json_put_real(item, "foreign", sample[i].foreign);
+        json_put_integer(item, "retransmits", sample[i].retransmits);
+        json_put_integer(item, "disturbed", sample[i].disturbed);
+        json_append(list, item);
+    }
+    json_put(row, "samples", list);
+}
+
+/* The two ranks of each row send each other @bytes, all rows at once: an all-gather of twice as
+ * much is one message each way. */
+static struct schedule *build_pairs(struct grid grid, int64_t bytes, struct err *err)
+{
+    if (grid.columns != 2) {
+        err_add_code(err, 64, "--pairs needs a grid of 2 columns, not %d", grid.columns);
+        return NULL;
+    }
+    struct schedule *schedule = schedule_new(grid);
+    struct step step = {.kind = STEP_COLLECTIVE,
+                        .lane = LANE_ROW,
+                        .name = "pairs",
+                        .collective = {.op = COLLECTIVE_ALL_GATHER,
+                                       .axis = AXIS_ROW,
+                                       .algorithm = ALGORITHM_RING,
+                                       .bytes = 2 * bytes}};
+    schedule_add(schedule, step, NULL, 0);
+    if (!schedule_seal(schedule, err))
+        return schedule;
+    schedule_free(schedule);
+    return NULL;
+}
+
+/* Only rank 0 has @rows. */
+static int time_size(const struct request *request, struct grid grid, int64_t bytes,
+                     struct json *rows, struct err *err)
+{
+    struct schedule *schedule =
+        request->pairs
+            ? build_pairs(grid, bytes, err)
+            : iteration_build_all_reduce((enum algorithm)request->algorithm, grid,
+                                         request->nodes ? request->nodes : 1, bytes, err);
+    if (!schedule)
+        return -1;
+    struct timing_sample *sample =
+        base_alloc((int64_t)TIMING_BOUND * request->repeats, sizeof(*sample));
+    int32_t count =
+        timing_run(schedule, (enum dtype)request->gradients, request->repeats, sample, err);
+    if (count >= 0 && rows) {
+        struct json *row = json_new_object();
+        json_put_integer(row, "bytes", bytes);
+        add_samples(row, sample, count);
+        json_append(rows, row);
+    }
+    free(sample);
+    schedule_free(schedule);
+    return count < 0 ? -1 : 0;
+}
+
+static int check(const struct request *request, struct grid *grid, struct sizes *sizes,
+                 struct err *err)
+{
+    *grid = grid_nearest_square(world_self().ranks);
+    if (request->repeats < 1)
+        return err_add_code(err, 64, "--repeats: expected at least 1");
+    if (request->algorithm == ALGORITHM_NCCL)
+        return err_add_code(err, 69,
+                            "algorithm nccl is a model of NCCL, for predictions; exec "
+                            "exchanges over MPI: use ring or another");
+    if (request->grid && grid_parse(request->grid, grid, err))
+        return -1;
+    return sizes_read(sizes, request->bytes ? request->bytes : "100MB", err);
+}
+
+static int collective(const struct request *request, struct text *out, struct err *err)
+{
+    struct grid grid;
+    struct sizes sizes = {0};
+    struct json *rows = world_self().rank ? NULL : json_new_array();
+    int failed = check(request, &grid, &sizes, err);
+    for (int32_t i = 0; i < sizes.count && !failed; i++)
+        failed = time_size(request, grid, sizes.item[i], rows, err);
+    if (rows) {
+        struct json *json = json_new_object();
+        json_put_text(json, "schema", "foretrain/exec-collective/1");
+        json_put_text(json, "algorithm", algorithm_names[request->algorithm]);
+        json_put_text(json, "gradients", dtype_names[request->gradients]);
+        json_put_integer(json, "columns", grid.columns);
+        json_put_integer(json, "rows", grid.rows);
+        json_put(json, "sizes", rows);
+        if (!failed)
+            json_print(out, json);
+        json_free(json);
+    }
+    sizes_release(&sizes);
+    return failed ? -1 : 0;
+}
+
+static const struct option option_group_row = {"group",
+                                               0,
+                                               OPTION_INTEGER,
+                                               offsetof(struct request, nodes),
+                                               "N",
+                                               NULL,
+                                               "Ranks in a node, for hierarchical (default: 1)"};
+
+static const struct option option_pairs_row = {
+    "pairs", 0, OPTION_FLAG, offsetof(struct request, pairs),
+    .help = "The two ranks of each row exchange, all rows at once, instead of an all-reduce"};
+
+static const struct option *const options[] = {
+    &option_grid_row,    &option_pairs_row, &option_algorithm_row,
+    &option_bytes_row,   &option_group_row, &option_gradients_row,
+    &option_repeats_row, &option_help_row,  NULL,
+};
+
+const struct command exec_collective = {
+    .name = "collective",
+    .synopsis = "[--grid CxR] [options]",
+    .help = "time all-reduces and print one JSON object with every run",
+    .examples = "mpirun -n 4 foretrain-exec collective --grid 2x2 --algorithm torus2d --bytes 8MB",
+    .options = options,
+    .minimum = 0,
+    .maximum = 0,
+    .run = collective,
+};

@@ -1,0 +1,11 @@
+#pragma once
+
+/** @file
+ * The commands of foretrain-exec.  All ranks run them together; rank 0 alone fills the result.
+ */
+
+#include "app/cli/command.h"
+
+/** Each in a file of its own. */
+extern const struct command exec_train, exec_evaluate, exec_collective, exec_measure,
+    exec_workspace;

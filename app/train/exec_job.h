@@ -1,0 +1,41 @@
+#pragma once
+
+/** @file
+ * From a scenario file and options to what the executor runs, on every rank alike.
+ */
+
+#include "app/cli/request.h"
+#include "app/job/job.h"
+#include "exec/train/train.h"
+#include "exec/world/world.h"
+
+/** A job ready to train.  Start from {0}. */
+struct exec_job {
+    struct job job;
+    struct training training;
+    struct run run;         /**< as predicted; points into job */
+    struct train_job train; /**< points into the three */
+    char *resume;           /**< owned */
+};
+
+/** Read request->argument.item[0], or request->job when there is one, and fill @job; all ranks
+ * together.  Schedules are built for what @trains only: evaluation takes any number of ranks.
+ * @return 0, or -1 on all ranks: what is wrong with the job (64 to 66), a device this build has
+ * not (69), no checkpoint to resume from (66). */
+int exec_job_open(struct exec_job *job, const struct request *request, bool trains,
+                  struct err *err);
+
+/** Threads that a rank computes with: the user's, or the cores of the machine shared out.  On all
+ * ranks together. */
+int32_t exec_job_threads(const struct request *request);
+
+/** The device of an index of device_words.
+ * @return NULL (exit code 69): this build has it not. */
+const struct device_ops *exec_job_device(int32_t device, struct err *err);
+
+/** Keep a copy of the job's text and assignments in the directory of the run, if there is one, for
+ * those who evaluate or resume it.  @return 0, or -1 (exit code 73). */
+int exec_job_keep(const struct exec_job *job, const struct request *request, struct err *err);
+
+/** Release; accepts a zeroed struct. */
+void exec_job_close(struct exec_job *job);

@@ -1,0 +1,204 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/cli/command.h"
+#include "app/cli/measure_list.h"
+#include "app/train/exec_command.h"
+#include "app/train/exec_job.h"
+#include "core/base/json.h"
+#include "core/platform/device_table.h"
+#include "core/schedule/iteration.h"
+#include "exec/measure/devices.h"
+#include "exec/measure/measure.h"
+#include "exec/world/world.h"
+#include "models/networks.h"
+
+/* One network at one batch. */
+struct trial {
+    const struct measure_network *network;
+    int32_t batch;
+    struct scenario scenario;
+    struct model *model;
+    struct schedule *schedule;
+    struct measure_result result;
+};
+
+/* How the device merges operations, as its platform file says. */
+static enum fusion fusion_of(const struct request *request)
+{
+    if (request->device == DEVICE_CUDA)
+        return FUSION_STATS; /* sums come with the convolution where a plan has them */
+    return request->device == DEVICE_CPU_NAIVE ? FUSION_NONE : FUSION_BN_RELU;
+}
+
+static int open_trial(struct trial *trial, const struct request *request, struct err *err)
+{
+    const char *dtype = dtype_names[request->dtype];
+    char *text = base_format("version: 1\n"
+                             "model: {network: %s, image: %d, classes: %d, precision: "
+                             "{compute: %s, gradients: fp32}}\n"
+                             "cluster: {platform: measured, nodes: 1, devices_per_node: 1}\n"
+                             "training:\n"
+                             "  dataset: {source: procedural, train_images: %d, "
+                             "validation_images: 1}\n"
+                             "  phases: [{epochs: 1, batch_per_device: %d}]\n"
+                             "  learning_rate: {base: 1e-4}\n",
+                             trial->network->name, trial->network->image, trial->network->classes,
+                             dtype, trial->batch, trial->batch);
+    int failed = scenario_read_text(&trial->scenario, "measured", text, err);
+    free(text);
+    if (failed)
+        return -1;
+    trial->model =
+        network_build(trial->network->name, trial->network->image, trial->network->classes, err);
+    if (!trial->model)
+        return -1;
+    struct iteration iteration = {.model = trial->model,
+                                  .scenario = &trial->scenario,
+                                  .fusion = fusion_of(request),
+                                  .grid = {1, 1},
+                                  .devices_per_node = 1,
+                                  .batch = trial->batch};
+    trial->schedule = iteration_build(&iteration);
+    return 0;
+}
+
+static void close_trial(struct trial *trial)
+{
+    measure_release(&trial->result);
+    schedule_free(trial->schedule);
+    model_free(trial->model);
+    scenario_release(&trial->scenario);
+}
+
+static struct json *step_json(const struct step *step, const struct measure_step *measured)
+{
+    struct json *row = json_new_object();
+    bool layer = step->compute.layer >= 0;
+    json_put_text(row, "name", step->name);
+    json_put_text(row, "op", device_op_words[step->compute.op]);
+    json_put_text(row, "layer",
+                  device_layer_words[layer ? (int32_t)step->compute.layer_op : LAYER_OP_COUNT]);
+    json_put_text(row, "shape", step->compute.shape);
+    json_put_text(row, "dtype", dtype_names[step->compute.dtype]);
+    json_put_integer(row, "amount", step->compute.amount);
+    json_put_integer(row, "flops", step->compute.flops);
+    json_put_integer(row, "bytes", step->compute.bytes);
+    json_put_integer(row, "kernels", step->compute.kernels);
+    json_put_real(row, "time_s", measured->time_s);
+    json_put_real(row, "spread", measured->spread);
+    return row;
+}
+
+static struct json *trial_json(const struct trial *trial)
+{
+    struct json *row = json_new_object(), *steps = json_new_array();
+    json_put_text(row, "network", trial->network->name);
+    json_put_integer(row, "image", trial->network->image);
+    json_put_integer(row, "batch", trial->batch);
+    json_put_real(row, "time_s", trial->result.time_s);
+    json_put_real(row, "wall_s", trial->result.wall_s);
+    json_put_real(row, "spread", trial->result.spread);
+    json_put_real(row, "waited", trial->result.waited);
+    json_put_real(row, "input_s", trial->result.input_s);
+    for (int32_t id = 0; id < trial->schedule->step_count; id++)
+        if (trial->schedule->step[id].kind == STEP_COMPUTE)
+            json_append(steps, step_json(&trial->schedule->step[id], &trial->result.step[id]));
+    json_put(row, "steps", steps);
+    return row;
+}
+
+static int run_trial(struct trial *trial, const struct request *request,
+                     const struct device_ops *ops, struct json *rows, struct err *err)
+{
+    int failed = open_trial(trial, request, err);
+    if (!failed) {
+        struct measure_job job = {.model = trial->model,
+                                  .scenario = &trial->scenario,
+                                  .schedule = trial->schedule,
+                                  .device_ops = ops,
+                                  .batch = trial->batch,
+                                  .threads = exec_job_threads(request),
+                                  .iterations = request->repeats};
+        failed = measure_run(&job, &trial->result, err);
+    }
+    if (!failed && rows)
+        json_append(rows, trial_json(trial));
+    close_trial(trial);
+    return failed;
+}
+
+/* Every rank calls this; only rank 0 has @rows. */
+static void add_copies(const struct device_ops *ops, struct json *rows)
+{
+    struct measure_copy copy[MEASURE_COPIES];
+    int32_t count = measure_copies(ops, copy);
+    for (int32_t i = 0; i < count && rows; i++) {
+        struct json *row = json_new_object();
+        json_put_integer(row, "bytes", copy[i].bytes);
+        json_put_real(row, "time_s", copy[i].time_s);
+        json_append(rows, row);
+    }
+}
+
+static int run_all(const struct request *request, const struct measure_list *list,
+                   struct json *rows, struct json *copies, struct err *err)
+{
+    const struct device_ops *ops = exec_job_device(request->device, err);
+    if (!ops)
+        return -1;
+    if (ops->rehearses)
+        return err_add_code(err, 64, "--device replay computes nothing that could be measured");
+    for (int32_t n = 0; n < list->networks; n++)
+        for (int32_t b = 0; b < list->batches; b++) {
+            struct trial trial = {.network = &list->network[n], .batch = (int32_t)list->batch[b]};
+            if (run_trial(&trial, request, ops, rows, err))
+                return -1;
+        }
+    add_copies(ops, copies);
+    return 0;
+}
+
+static int measure(const struct request *request, struct text *out, struct err *err)
+{
+    struct measure_list list = {0};
+    struct json *rows = world_self().rank ? NULL : json_new_array();
+    struct json *copies = rows ? json_new_array() : NULL;
+    int failed = request->repeats < 4 ? err_add_code(err, 64, "--repeats: expected at least 4") : 0;
+    if (!failed)
+        failed = measure_list_read(&list, request->networks ? request->networks : "resnet20",
+                                   request->batches ? request->batches : "32", err) ||
+                 run_all(request, &list, rows, copies, err);
+    if (rows) {
+        struct json *json = json_new_object();
+        json_put_text(json, "schema", "foretrain/exec-measure/1");
+        json_put_text(json, "device", device_words[request->device]);
+        json_put_text(json, "fusion", fusion_names[fusion_of(request)]);
+        json_put_integer(json, "threads", failed ? 0 : exec_job_threads(request));
+        json_put_integer(json, "ranks", world_self().ranks);
+        json_put(json, "trials", rows);
+        json_put(json, "copies", copies);
+        if (!failed)
+            json_print(out, json);
+        json_free(json);
+    }
+    measure_list_release(&list);
+    return failed ? -1 : 0;
+}
+
+static const struct option *const options[] = {
+    &option_networks_row, &option_batches_row, &option_threads_row, &option_repeats_row,
+    &option_device_row,   &option_dtype_row,   &option_help_row,    NULL,
+};
+
+const struct command exec_measure = {
+    .name = "measure",
+    .synopsis = "[options]",
+    .help = "time every step of training iterations and copies of memory, and print one JSON "
+            "object; several ranks measure at once",
+    .examples = "foretrain-exec measure --networks resnet20,resnet50@64 --batch 8,32 --threads 1",
+    .options = options,
+    .minimum = 0,
+    .maximum = 0,
+    .run = measure,
+};

@@ -1,0 +1,183 @@
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/train/exec_command.h"
+#include "app/train/exec_job.h"
+#include "config.h"
+#include "core/base/json.h"
+#include "core/report/timeline.h"
+#include "exec/train/train.h"
+
+/* null for what was never measured. */
+static void put_share(struct json *json, const char *key, double value)
+{
+    if (value >= 0)
+        json_put_real(json, key, value);
+    else
+        json_put_text(json, key, NULL);
+}
+
+static void put_steps(struct json *json, const struct train_result *result)
+{
+    struct json *steps = json_new_array();
+    for (int64_t i = 0; i < result->steps; i++) {
+        struct json *step = json_new_object();
+        json_put_real(step, "loss", result->loss[i]);
+        json_put_real(step, "step_s", result->step_s[i]);
+        json_append(steps, step);
+    }
+    json_put(json, "step", steps);
+}
+
+static void print_json(struct text *out, const struct exec_job *job,
+                       const struct train_result *result)
+{
+    const struct scenario *scenario = &job->job.scenario;
+    struct json *json = json_new_object();
+    char *hash = base_format("%016" PRIx64, schedule_hash(job->training.schedule[0]));
+    json_put_text(json, "schema", "foretrain/training/1");
+    json_put_text(json, "version", FORETRAIN_VERSION);
+    json_put_text(json, "scenario_sha256", scenario->sha256);
+    json_put_text(json, "schedule_hash", hash);
+    json_put_text(json, "network", job->job.model->name);
+    json_put_text(json, "device", job->train.device_ops->name);
+    json_put_integer(json, "ranks", result->ranks);
+    json_put_integer(json, "threads", job->train.threads);
+    json_put_real(json, "epochs", result->progress.epoch);
+    json_put_integer(json, "steps", result->progress.step);
+    json_put_integer(json, "steps_here", result->steps);
+    json_put_real(json, "images_per_s", result->images_per_s);
+    json_put_real(json, "seconds", result->seconds);
+    json_put_real(json, "loss", result->progress.loss);
+    json_put_real(json, "loss_first", result->loss_first);
+    json_put_real(json, "loss_last", result->loss_last);
+    put_share(json, "top1", result->progress.top1);
+    put_share(json, "top5", result->progress.top5);
+    put_share(json, "evaluation_loss", result->evaluation_loss);
+    json_put_integer(json, "skipped_images", result->skipped_images);
+    json_put_integer(json, "skipped_steps", result->progress.skipped_steps);
+    json_put_real(json, "loss_scale", result->progress.loss_scale);
+    json_put_real(json, "input_wait_s", result->input_wait_s);
+    json_put_real(json, "exposed_comm_s", result->exposed_comm_s);
+    if (job->train.device_ops->rehearses) {
+        json_put_real(json, "late_s", result->late_s);
+        json_put_real(json, "latest_s", result->latest_s);
+    }
+    if (job->train.traced) {
+        json_put_integer(json, "traced_steps", result->trace.iterations);
+        json_put_real(json, "trace_error_s", result->trace_error_s);
+        json_put_real(json, "trace_cost_s", result->trace_cost_s);
+    }
+    json_put_boolean(json, "finished", result->finished);
+    json_put_text(json, "checkpoint", *result->checkpoint ? result->checkpoint : NULL);
+    put_steps(json, result);
+    json_print(out, json);
+    json_free(json);
+    free(hash);
+}
+
+static void print_people(struct text *out, const struct exec_job *job,
+                         const struct train_result *result)
+{
+    const struct progress *progress = &result->progress;
+    text_add(out, "trained         %s, %d ranks of %d threads, %.4g epochs, %" PRId64 " steps\n",
+             job->job.model->name, result->ranks, job->train.threads, progress->epoch,
+             progress->step);
+    text_add(out, "speed           %.1f images/s, %.4g s a step\n", result->images_per_s,
+             result->steps ? result->seconds / (double)result->steps : 0);
+    if (job->train.device_ops->rehearses)
+        text_add(out, "rehearsed       steps ended %.3g s late on average, %.3g s at most\n",
+                 result->late_s, result->latest_s);
+    else
+        text_add(out, "loss            %.4f, at first %.4f\n", result->loss_last,
+                 result->loss_first);
+    if (progress->top1 >= 0)
+        text_add(out, "validation      top-1 %.2f %%, top-5 %.2f %%\n", 100 * progress->top1,
+                 100 * progress->top5);
+    text_add(out, "waited          %.3g s for images, %.3g s for all-reduces\n",
+             result->input_wait_s, result->exposed_comm_s);
+    if (result->skipped_images || progress->skipped_steps)
+        text_add(out, "left out        %" PRId64 " images, %" PRId64 " steps by overflow\n",
+                 result->skipped_images, progress->skipped_steps);
+    if (job->train.traced)
+        text_add(out, "trace           %d steps; recording took %.3g s, clocks agree to %.2g s\n",
+                 result->trace.iterations, result->trace_cost_s, result->trace_error_s);
+    if (*result->checkpoint)
+        text_add(out, "checkpoint      %s\n", result->checkpoint);
+}
+
+typedef int (*write_timeline)(FILE *, const struct schedule *, const struct trace *, struct err *);
+
+static int write_spans(FILE *file, const struct schedule *schedule, const struct trace *trace,
+                       struct err *err)
+{
+    (void)schedule;
+    return trace_write(file, trace, err);
+}
+
+static int write_file(const char *path, write_timeline write, const struct exec_job *job,
+                      const struct train_result *result, struct err *err)
+{
+    FILE *file = path ? fopen(path, "w") : NULL;
+    if (!path)
+        return 0;
+    if (!file)
+        return err_add_code(err, 73, "cannot create %s: %s", path, strerror(errno));
+    int failed = write(file, job->training.schedule[result->traced_phase], &result->trace, err);
+    if (fclose(file) && !failed)
+        failed = err_add_code(err, 74, "cannot write %s: %s", path, strerror(errno));
+    return failed;
+}
+
+static void report(const struct request *request, const struct exec_job *job,
+                   const struct train_result *result, struct text *out, struct err *err)
+{
+    if (request->json)
+        print_json(out, job, result);
+    else
+        print_people(out, job, result);
+    write_file(request->trace, timeline_write_kineto, job, result, err);
+    write_file(request->spans, write_spans, job, result, err);
+    if (result->interrupted)
+        err_add_code(err, 75, "stopped by a signal after step %" PRId64 "%s%s%s",
+                     result->progress.step,
+                     *result->checkpoint ? "; go on with: foretrain train ... --resume "
+                                         : "; without --out there is no checkpoint",
+                     result->checkpoint, "");
+}
+
+static int train(const struct request *request, struct text *out, struct err *err)
+{
+    struct exec_job job = {0};
+    struct train_result result = {0};
+    int failed = exec_job_open(&job, request, true, err) || exec_job_keep(&job, request, err) ||
+                 train_run(&job.train, &result, err);
+    if (!failed && world_self().rank == 0)
+        report(request, &job, &result, out, err);
+    else if (!failed && result.interrupted)
+        err->exit_code = 75;
+    train_result_release(&result);
+    exec_job_close(&job);
+    return failed ? -1 : 0;
+}
+
+static const struct option *const options[] = {
+    &option_set_row,         &option_json_row,       &option_directory_row, &option_resume_row,
+    &option_steps_row,       &option_threads_row,    &option_device_row,    &option_timeout_row,
+    &option_train_trace_row, &option_spans_row,      &option_traced_row,    &option_quiet_row,
+    &option_strict_data_row, &option_time_scale_row, &option_help_row,      NULL,
+};
+
+const struct command exec_train = {
+    .name = "train",
+    .synopsis = "JOB [options]",
+    .help = "train for real, on as many ranks as were started",
+    .examples = "mpirun -n 4 foretrain-exec train job.yaml --out run1",
+    .options = options,
+    .minimum = 1,
+    .maximum = 1,
+    .run = train,
+};

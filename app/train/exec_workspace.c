@@ -1,0 +1,81 @@
+#include "app/cli/command.h"
+#include "app/cli/measure_list.h"
+#include "app/train/exec_command.h"
+#include "app/train/exec_job.h"
+#include "core/base/json.h"
+#include "exec/measure/devices.h"
+
+/* What a rank's device takes for @batch images at once. */
+static int add_batch(const struct job *job, const struct request *request,
+                     const struct device_ops *ops, int64_t batch, struct json *rows,
+                     struct err *err)
+{
+    struct device_job asked = {.model = job->model,
+                               .scenario = &job->scenario,
+                               .batch = (int32_t)batch,
+                               .micro_batches = 1,
+                               .slots = 1,
+                               .ranks = 1,
+                               .threads = exec_job_threads(request)};
+    int64_t bytes = 0;
+    if (ops->workspace(&asked, &bytes, err))
+        return -1;
+    struct json *row = json_new_object();
+    json_put_integer(row, "batch", batch);
+    json_put_integer(row, "bytes", bytes);
+    json_append(rows, row);
+    return 0;
+}
+
+static int add_all(const struct job *job, const struct request *request,
+                   const struct measure_list *list, struct json *rows, struct err *err)
+{
+    const struct device_ops *ops = exec_job_device(request->device, err);
+    if (!ops)
+        return -1;
+    if (!ops->workspace)
+        return err_add_code(err, 64, "--device %s cannot tell what it would take", ops->name);
+    for (int32_t i = 0; i < list->batches; i++)
+        if (add_batch(job, request, ops, list->batch[i], rows, err))
+            return -1;
+    return 0;
+}
+
+static int workspace(const struct request *request, struct text *out, struct err *err)
+{
+    struct measure_list list = {0};
+    struct job job = {0};
+    struct json *json = json_new_object(), *rows = json_new_array();
+    const struct option_list *set = &request->set;
+    int failed = job_read(&job, request->argument.item[0], set->item, set->count, err);
+    failed = failed ||
+             measure_list_read(&list, NULL, request->batches ? request->batches : "1", err) ||
+             add_all(&job, request, &list, rows, err);
+    json_put_text(json, "schema", "foretrain/exec-workspace/1");
+    json_put_text(json, "device", device_words[request->device]);
+    json_put_integer(json, "threads", exec_job_threads(request));
+    json_put(json, "workspaces", rows);
+    if (!failed && world_self().rank == 0)
+        json_print(out, json);
+    json_free(json);
+    measure_list_release(&list);
+    job_release(&job);
+    return failed ? -1 : 0;
+}
+
+static const struct option *const options[] = {
+    &option_set_row,    &option_batches_row, &option_threads_row,
+    &option_device_row, &option_help_row,    NULL,
+};
+
+const struct command exec_workspace = {
+    .name = "workspace",
+    .synopsis = "JOB [options]",
+    .help = "the memory that a device would take beside that of the network's arrays, as one JSON "
+            "object; nothing is allocated",
+    .examples = "foretrain-exec workspace job.yaml --batch 8,16 --threads 1",
+    .options = options,
+    .minimum = 1,
+    .maximum = 1,
+    .run = workspace,
+};

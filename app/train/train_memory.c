@@ -1,0 +1,267 @@
+#include "app/train/train_memory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "app/process/cores.h"
+#include "app/process/launch.h"
+static const char *const workspace_words[] = {"exact", "at most", "not counted"};
+
+/* --- asking foretrain-exec --- */
+
+enum { ASKED = 2 }; /* batches: what stays the same, and what an image adds */
+
+static bool read_answer(int output, int64_t bytes[ASKED])
+{
+    struct text text = {0};
+    struct err err = {0};
+    char part[4096];
+    lseek(output, 0, SEEK_SET);
+    for (ssize_t got; (got = read(output, part, sizeof(part))) > 0;)
+        text_append(&text, part, got);
+    struct json *json =
+        text.data ? json_read("foretrain-exec", text.data, text.length, &err) : NULL;
+    const struct json *rows = json_get(json, "workspaces");
+    bool good = json_count_items(rows) == ASKED;
+    for (int64_t i = 0; good && i < ASKED; i++)
+        good = json_as_integer(json_get(json_item(rows, i), "bytes"), &bytes[i]);
+    json_free(json);
+    text_release(&text);
+    err_release(&err);
+    return good;
+}
+
+static void add_words(struct launch *launch, const struct request *request, int32_t threads,
+                      int64_t micro)
+{
+    launch_add(launch, "workspace");
+    launch_add(launch, "%s", request->argument.item[0]);
+    for (int32_t i = 0; i < request->set.count; i++) {
+        launch_add(launch, "--set");
+        launch_add(launch, "%s", request->set.item[i]);
+    }
+    launch_add(launch, "--device=%s", device_words[request->device]);
+    launch_add(launch, "--threads=%d", threads);
+    launch_add(launch, "--batch=%lld,%lld", (long long)micro, 2 * (long long)micro);
+}
+
+/* The workspace for @micro images at once, and for twice as many.
+ * @return whether there is an answer; else the exit code of foretrain-exec in @code. */
+static bool ask(const struct request *request, int32_t threads, int64_t micro, int64_t bytes[ASKED],
+                int *code)
+{
+    struct launch launch = {.output = memfd_create("answer", MFD_CLOEXEC)};
+    struct err err = {0};
+    *code = -1;
+    if (launch.output >= 0 && launch_begin(&launch, 1, &err) == 0) {
+        add_words(&launch, request, threads, micro);
+        *code = launch_run(&launch, &err);
+    }
+    bool good = *code == 0 && read_answer(launch.output, bytes);
+    if (launch.output >= 0)
+        close(launch.output);
+    launch_release(&launch);
+    err_release(&err); /* that there is no foretrain-exec is said when the line is made */
+    return good;
+}
+
+/* --- counting --- */
+
+/* Ranks of this machine share its cores out, unless told otherwise. */
+static int32_t threads_of(const struct request *request, int32_t ranks)
+{
+    int32_t share = cores_available() / ranks;
+    return request->threads > 0 ? request->threads : share > 1 ? share : 1;
+}
+
+static void find_batch(struct train_memory *memory, const struct job *job,
+                       const struct training *training)
+{
+    int64_t micro = job->scenario.training.micro_batch;
+    for (int32_t i = 0; i < training->plan.phase_count; i++)
+        if (memory->batch < training->plan.phase[i].batch_per_device)
+            memory->batch = training->plan.phase[i].batch_per_device;
+    memory->micro = micro > 0 && micro < memory->batch ? micro : memory->batch;
+}
+
+/* @image: what each further image adds to the workspace. */
+static int ask_workspace(struct train_memory *memory, const struct request *request, int32_t ranks,
+                         int64_t *image, struct err *err)
+{
+    int64_t bytes[ASKED];
+    int code;
+    memory->threads = threads_of(request, ranks);
+    if (ask(request, memory->threads, memory->micro, bytes, &code)) {
+        memory->workspace = WORKSPACE_EXACT;
+        memory->plan.workspace = bytes[0];
+        *image = bytes[1] > bytes[0] ? (bytes[1] - bytes[0]) / memory->micro : 0;
+    }
+    if (code != 69)
+        return 0;
+    err->exit_code = code; /* a run would end alike */
+    return -1;
+}
+
+int train_memory_find(struct train_memory *memory, const struct job *job,
+                      const struct training *training, const struct request *request, int32_t ranks,
+                      struct err *err)
+{
+    const struct device *device = platform_device(job->platform);
+    bool platform_gpu = device->compute_capability > 0;
+    bool gpu = request->device == DEVICE_REPLAY ? platform_gpu : request->device == DEVICE_CUDA;
+    struct scenario scenario = job->scenario; /* its texts stay the job's */
+    int64_t image = 0;
+    if (!gpu && request->device != DEVICE_REPLAY) /* rounds on the way into products and messages */
+        scenario.model.compute = scenario.model.gradients = DTYPE_FP32;
+    *memory = (struct train_memory){.choice = request->device,
+                                    .device = device,
+                                    .workspace = WORKSPACE_NOT_COUNTED,
+                                    .fits_kind = gpu == platform_gpu};
+    find_batch(memory, job, training);
+    memory->plan = memory_plan(job->model, &scenario, memory->batch, memory->micro);
+    if (gpu) {
+        memory->workspace = WORKSPACE_AT_MOST;
+        memory->plan.workspace = MEMORY_WORKSPACE_LIMIT;
+    } else {
+        memory->plan.applied = 0;
+    }
+    if (request->device == DEVICE_CPU && ask_workspace(memory, request, ranks, &image, err))
+        return -1;
+    if (memory->fits_kind)
+        memory->largest = memory_largest_batch(job->model, &scenario,
+                                               memory->plan.workspace - image * memory->micro,
+                                               image, (int64_t)device->memory.value);
+    return 0;
+}
+
+/* --- telling --- */
+
+/* Decimal units of bytes. */
+static const struct scale {
+    const char *name;
+    double bytes;
+} scales[] = {{"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}};
+
+/* The largest unit of which there is one. */
+static const struct scale *scale_for(int64_t bytes)
+{
+    const struct scale *scale = scales;
+    while (scale < scales + 3 && (double)bytes >= scale[1].bytes)
+        scale++;
+    return scale;
+}
+
+/* That of all rows which add up: a workspace may be far larger than the arrays, which are to be
+ * seen all the same, and all must fit their column. */
+static const struct scale *common_scale(const struct memory_plan *plan)
+{
+    const struct scale *scale = scale_for(memory_total(plan) - plan->workspace);
+    while (scale < scales + 3 && (double)plan->workspace >= 1e5 * scale->bytes)
+        scale++;
+    return scale;
+}
+
+static void print_row(struct text *out, const struct scale *scale, const char *what, int64_t bytes,
+                      const char *note)
+{
+    text_add(out, "  %-16s%9.3f %s%s%s\n", what, (double)bytes / scale->bytes, scale->name,
+             *note ? "   " : "", note);
+}
+
+static void print_activations(struct text *out, const struct scale *scale,
+                              const struct memory_plan *plan)
+{
+    char note[96] = "";
+    if (plan->applied)
+        snprintf(note, sizeof(note), "at most; %.3f %s where convolutions apply batch norm",
+                 (double)(plan->activations - plan->applied) / scale->bytes, scale->name);
+    print_row(out, scale, "activations", plan->activations, note);
+}
+
+static void print_workspace(struct text *out, const struct scale *scale,
+                            const struct train_memory *memory)
+{
+    char note[64] = "at most, of convolutions";
+    if (memory->workspace == WORKSPACE_NOT_COUNTED) {
+        text_add(out, "  %-16s%s\n", "workspace", "  not counted");
+        return;
+    }
+    if (memory->workspace == WORKSPACE_EXACT)
+        snprintf(note, sizeof(note), "of oneDNN, %d thread%s", memory->threads,
+                 memory->threads == 1 ? "" : "s");
+    print_row(out, scale, "workspace", memory->plan.workspace, note);
+}
+
+static const char *together_note(const struct train_memory *memory)
+{
+    if (memory->choice == DEVICE_REPLAY)
+        return "on the job's device: a rehearsal takes hardly any";
+    if (memory->workspace == WORKSPACE_NOT_COUNTED)
+        return "without the workspace";
+    return memory->workspace == WORKSPACE_AT_MOST ? "at most" : "";
+}
+
+static void print_device(struct text *out, const struct train_memory *memory)
+{
+    const struct device *device = memory->device;
+    char *note = base_format("%s%s", device->name,
+                             memory->fits_kind               ? ""
+                             : memory->choice == DEVICE_CUDA ? ": the job's platform has no GPU"
+                                                             : ": for GPUs see --device cuda");
+    int64_t bytes = (int64_t)device->memory.value;
+    print_row(out, scale_for(bytes), "device", bytes, note);
+    free(note);
+    if (!memory->fits_kind)
+        return;
+    text_add(out, "  %-16s%5lld image%s at once", "largest batch", (long long)memory->largest,
+             memory->largest == 1 ? "" : "s");
+    if (memory->largest == 0)
+        text_add(out, ": the network does not fit\n");
+    else if (memory->largest < memory->micro)
+        text_add(out, ": %lld do not fit, see training.micro_batch\n", (long long)memory->micro);
+    else
+        text_add(out, "\n");
+}
+
+void train_memory_print(struct text *out, const struct train_memory *memory)
+{
+    const struct memory_plan *plan = &memory->plan;
+    const struct scale *scale = common_scale(plan);
+    text_add(out, "memory of one rank, %lld images of which %lld at once\n",
+             (long long)memory->batch, (long long)memory->micro);
+    print_row(out, scale, "weights", plan->weights, "");
+    print_row(out, scale, "gradients", plan->gradients, "");
+    print_row(out, scale, "momentum", plan->momentum, "");
+    print_activations(out, scale, plan);
+    print_row(out, scale, "images", plan->input, "");
+    print_workspace(out, scale, memory);
+    print_row(out, scale, "together", memory_total(plan), together_note(memory));
+    print_device(out, memory);
+}
+
+void train_memory_put(struct json *json, const struct train_memory *memory)
+{
+    const struct memory_plan *plan = &memory->plan;
+    struct json *bytes = json_new_object(), *device = json_new_object();
+    json_put_integer(bytes, "batch", memory->batch);
+    json_put_integer(bytes, "micro_batch", memory->micro);
+    json_put_integer(bytes, "weights_bytes", plan->weights);
+    json_put_integer(bytes, "gradients_bytes", plan->gradients);
+    json_put_integer(bytes, "momentum_bytes", plan->momentum);
+    json_put_integer(bytes, "activations_bytes", plan->activations);
+    json_put_integer(bytes, "activations_least_bytes", plan->activations - plan->applied);
+    json_put_integer(bytes, "images_bytes", plan->input);
+    json_put_text(bytes, "workspace", workspace_words[memory->workspace]);
+    json_put_integer(bytes, "workspace_bytes", plan->workspace);
+    json_put_integer(bytes, "total_bytes", memory_total(plan));
+    json_put(json, "memory", bytes);
+    json_put_text(device, "name", memory->device->name);
+    json_put_integer(device, "memory_bytes", (int64_t)memory->device->memory.value);
+    if (memory->fits_kind)
+        json_put_integer(device, "largest_batch", memory->largest);
+    else
+        json_put_text(device, "largest_batch", NULL);
+    json_put(json, "platform_device", device);
+}

@@ -1,0 +1,498 @@
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/cli/command.h"
+#include "app/predict/task.h"
+#include "app/predict/uncertainty.h"
+#include "app/validate/validate.h"
+#include "app/validate/validate_run.h"
+#include "config.h"
+#include "core/base/json.h"
+#include "core/base/unit.h"
+#include "core/report/timeline.h"
+
+enum {
+    STEPS_USUAL = 10,     /* measured */
+    TRACED_RANKS_ALL = 64 /* up to so many all are traced in the prediction */
+};
+
+/* Both sides, and what they are of. */
+struct trial {
+    struct request request; /* the user's, with more --set; its list is owned */
+    char *added[4];         /* (added_count) those; owned */
+    int32_t added_count;
+    int32_t ranks; /* 0: there is no job */
+    struct job job;
+    struct task task; /* of the phase that is compared */
+    struct platform *lab;
+    struct network network;
+    struct trace predicted_file, measured;
+    const struct trace *predicted;
+    char *warning; /* of the back end; or NULL */
+    struct validate_notes notes;
+    struct validation validation;
+};
+
+static void add_set(struct trial *trial, char *line)
+{
+    trial->added[trial->added_count++] = line;
+    option_list_add(&trial->request.set, line);
+}
+
+/* ---- what is asked for ---- */
+
+static int check_options(const struct request *request, struct err *err)
+{
+    bool job = request->argument.count > 0, runs = job && !request->measured;
+    bool predicts = job && !request->predicted;
+    if (!job && !(request->predicted && request->measured))
+        return err_add_code(err, 64, "a JOB is needed, or --predicted and --measured");
+    if (!job && (request->trace || request->set.count))
+        return err_add_code(err, 64, "--trace and --set need a JOB");
+    if (!runs && (request->lab || request->started || request->steps || request->threads ||
+                  request->device != DEVICE_CPU))
+        return err_add_code(err, 64,
+                            "--lab, -n, --steps, --threads and --device have no effect with "
+                            "--measured: nothing is run");
+    if (!predicts && !request->lab && request->order != RANK_ORDER_ROW)
+        return err_add_code(err, 64, "--order has no effect without a prediction or --lab");
+    if (!predicts && (request->backend >= 0 || request->grain != GRAIN_AUTO))
+        return err_add_code(err, 64,
+                            "--backend and --grain have no effect with --predicted: nothing is "
+                            "predicted");
+    return 0;
+}
+
+static int read_tolerance(struct trial *trial, struct err *err)
+{
+    const char *text = trial->request.tolerance;
+    struct err found = {0};
+    trial->validation.tolerance = 0.1;
+    bool good =
+        !text || (unit_parse(UNIT_FRACTION, text, &trial->validation.tolerance, &found) == 0 &&
+                  trial->validation.tolerance > 0);
+    err_release(&found);
+    return good ? 0
+                : err_add_code(err, 64, "--tolerance: expected a share such as 5 %%, got '%s'",
+                               text);
+}
+
+static int copy_request(struct trial *trial, const struct request *request, struct err *err)
+{
+    trial->request = *request;
+    trial->request.set = (struct option_list){0};
+    for (int32_t i = 0; i < request->set.count; i++)
+        option_list_add(&trial->request.set, request->set.item[i]);
+    if (request->lab)
+        add_set(trial, base_format("cluster.platform=%s", request->lab));
+    return read_tolerance(trial, err);
+}
+
+/* As many ranks on each node as there is room for, and equally many. */
+static void resize(struct trial *trial, int32_t room)
+{
+    int32_t per_node = trial->ranks < room ? trial->ranks : room;
+    while (trial->ranks % per_node)
+        per_node--;
+    add_set(trial, base_format("cluster.nodes=%d", trial->ranks / per_node));
+    add_set(trial, base_format("cluster.devices_per_node=%d", per_node));
+}
+
+/* How big the job is before it is resized.  The grid the user says is for the ranks, not for it. */
+static int read_size(const struct trial *trial, struct scenario *scenario, struct err *err)
+{
+    const struct option_list *all = &trial->request.set;
+    struct option_list set = {0};
+    for (int32_t i = 0; i < all->count; i++)
+        if (strncmp(all->item[i], "allreduce.grid", strlen("allreduce.grid")) != 0)
+            option_list_add(&set, all->item[i]);
+    int failed = scenario_read(scenario, trial->request.argument.item[0], set.item, set.count, err);
+    option_list_release(&set);
+    return failed;
+}
+
+/* The ranks are those of the measured file, the user's, or the job's. */
+static int choose_ranks(struct trial *trial, struct err *err)
+{
+    struct scenario scenario = {0};
+    const struct request *request = &trial->request;
+    const char *path = request->argument.item[0];
+    if (read_size(trial, &scenario, err))
+        return -1;
+    struct platform *platform = platform_read(scenario.cluster.platform, err);
+    if (platform) {
+        int64_t per_node = scenario.cluster.devices_per_node ? scenario.cluster.devices_per_node
+                                                             : platform_devices_per_node(platform);
+        int64_t devices = scenario.cluster.nodes * per_node;
+        trial->ranks = request->measured  ? trial->measured.ranks
+                       : request->started ? request->started
+                                          : (int32_t)devices;
+        if (trial->ranks != devices)
+            resize(trial,
+                   request->measured ? (int32_t)per_node : platform_devices_per_node(platform));
+        else if (!request->measured && !request->started && devices > 64)
+            err_add_code(err, 64,
+                         "%s is for %lld devices: say how many ranks to start here with -n N", path,
+                         (long long)devices);
+    }
+    platform_free(platform);
+    scenario_release(&scenario);
+    return err->count ? -1 : 0;
+}
+
+static int read_job(struct trial *trial, struct err *err)
+{
+    const struct option_list *set = &trial->request.set;
+    if (trial->request.traced_ranks > 0 && trial->ranks <= TRACED_RANKS_ALL)
+        trial->request.traced_ranks = 0;
+    return job_read(&trial->job, trial->request.argument.item[0], set->item, set->count, err);
+}
+
+/* ---- the prediction ---- */
+
+/* The phase that was measured, by its schedule; the first one when nothing was yet. */
+static int find_task(struct trial *trial, struct err *err)
+{
+    for (int32_t phase = 1; phase <= job_phases(&trial->job); phase++) {
+        if (task_build(&trial->task, &trial->job, phase, &trial->request, err))
+            return -1;
+        if (!trial->request.measured ||
+            schedule_hash(trial->task.point.schedule) == trial->measured.schedule_hash)
+            return 0;
+        task_release(&trial->task);
+    }
+    return err_add_code(
+        err, 65, "%s is not a run of any phase of %s on %d ranks: its schedule is %016" PRIx64,
+        trial->request.measured, trial->request.argument.item[0], trial->ranks,
+        trial->measured.schedule_hash);
+}
+
+static int predict(struct trial *trial, struct err *err)
+{
+    trial->validation.low = trial->validation.high = NAN;
+    trial->predicted = &trial->predicted_file;
+    if (trial->request.predicted)
+        return validate_read_spans(trial->request.predicted, &trial->predicted_file, err);
+    enum backend_choice backend = task_backend(&trial->request, &trial->warning);
+    if (task_run_all(&trial->task, 1, backend, &trial->request, err))
+        return -1;
+    trial->predicted = trial->task.trace;
+    struct uncertainty doubts = uncertainty_of(&trial->job, trial->task.point.nodes > 1);
+    struct interval likely = uncertainty_step(&trial->task.point, trial->task.trace, 0, &doubts);
+    trial->validation.low = likely.low;
+    trial->validation.high = likely.high;
+    return 0;
+}
+
+/* ---- the measurement ---- */
+
+static int open_lab(struct trial *trial, struct err *err)
+{
+    if (!trial->request.lab)
+        return 0;
+    trial->lab = platform_read(trial->request.lab, err);
+    return !trial->lab || platform_network(trial->lab, &trial->network, err) ||
+                   lab_check(&trial->network, err)
+               ? -1
+               : 0;
+}
+
+/* What will run is known before: ranks of one machine are one group of the hierarchical algorithm,
+ * and of batch norm, whatever nodes the prediction has. */
+static int check_schedule(const struct trial *trial, struct err *err)
+{
+    struct training training = {0};
+    if (job_check_mpi(&trial->job, err) ||
+        job_training(&trial->job, trial->ranks, trial->ranks, &training, err)) {
+        training_release(&training);
+        return -1;
+    }
+    bool same = schedule_hash(training.schedule[0]) == schedule_hash(trial->task.point.schedule);
+    training_release(&training);
+    return same
+               ? 0
+               : err_add_code(err, 65,
+                              "%d ranks on this one machine run another schedule than is predicted "
+                              "for %d nodes: predict for 1 node (--set cluster.nodes=1), or use "
+                              "--lab",
+                              trial->ranks, trial->task.point.nodes);
+}
+
+static int count_steps(const struct trial *trial, int32_t *steps, struct err *err)
+{
+    struct plan plan = plan_build(&trial->job.scenario, trial->ranks);
+    int64_t there = plan.phase[0].steps - VALIDATE_EXTRA_STEPS;
+    *steps = trial->request.steps ? trial->request.steps : STEPS_USUAL;
+    plan_release(&plan);
+    if (there < 1)
+        return err_add_code(err, 64, "%s: phase 1 has %lld steps, and at least %d are needed",
+                            trial->request.argument.item[0],
+                            (long long)there + VALIDATE_EXTRA_STEPS, VALIDATE_EXTRA_STEPS + 1);
+    if (*steps > there)
+        *steps = (int32_t)there;
+    return 0;
+}
+
+static int measure(struct trial *trial, struct err *err)
+{
+    struct validate_run run = {.request = &trial->request,
+                               .point = &trial->task.point,
+                               .lab = trial->lab ? &trial->network : NULL};
+    if (trial->request.measured)
+        return 0;
+    return count_steps(trial, &run.steps, err) ||
+                   validate_measure(&run, &trial->measured, &trial->notes, err)
+               ? -1
+               : 0;
+}
+
+/* Without a job there are two files and nothing else. */
+static int gather(struct trial *trial, struct err *err)
+{
+    const char *measured = trial->request.measured;
+    bool job = trial->request.argument.count > 0;
+    if (measured && validate_read_spans(measured, &trial->measured, err))
+        return -1;
+    if (job && (choose_ranks(trial, err) || read_job(trial, err) || open_lab(trial, err) ||
+                find_task(trial, err)))
+        return -1;
+    if (job && !measured && !trial->lab && check_schedule(trial, err))
+        return -1;
+    return predict(trial, err) || measure(trial, err) ? -1 : 0;
+}
+
+/* ---- the answer ---- */
+
+static void print_people(struct text *out, const struct trial *trial)
+{
+    const struct trace *predicted = trial->predicted;
+    if (trial->ranks)
+        text_add(out, "%s on %s: %d %s, %s\n", trial->job.model->name,
+                 platform_name(trial->job.platform), trial->ranks,
+                 trial->ranks > 1 ? "ranks" : "rank",
+                 trial->request.measured ? trial->request.measured
+                 : trial->lab            ? "measured in its lab"
+                                         : "measured on this machine");
+    text_add(out, "predicted by %s, %s; measured by %s, %s; schedule %016" PRIx64 "\n\n",
+             predicted->backend, predicted->grain, trial->measured.backend, trial->measured.grain,
+             predicted->schedule_hash);
+    validation_print(out, &trial->validation);
+    if (trial->notes.late_s >= 0) {
+        text_add(out, "rehearsed: steps ended ");
+        unit_print(out, UNIT_SECONDS, trial->notes.late_s);
+        text_add(out, " late on average, ");
+        unit_print(out, UNIT_SECONDS, trial->notes.latest_s);
+        text_add(out, " at most\n");
+    }
+    int32_t ranks = trial->task.point.devices_per_node;
+    int32_t cores = trial->job.platform ? platform_cores(trial->job.platform, ranks) : 0;
+    if (cores > 0)
+        text_add(out, "%d ranks take turns on %d cores: to wait for one is measured as waiting\n",
+                 ranks, cores);
+    if (trial->notes.foreign >= 0)
+        text_add(out,
+                 "meanwhile other processes had %.0f %% of this machine's processors, the host "
+                 "%.0f %%\n",
+                 100 * trial->notes.foreign, 100 * trial->notes.steal);
+    if (trial->lab)
+        text_add(out, "the lab lost %lld packets and sent %lld TCP segments again\n",
+                 (long long)trial->notes.drops, (long long)trial->notes.retransmits);
+    if (trial->warning)
+        text_add(out, "warning: %s\n", trial->warning);
+}
+
+static void put_note(struct json *json, const char *key, double value)
+{
+    if (value >= 0)
+        json_put_real(json, key, value);
+    else
+        json_put_text(json, key, NULL);
+}
+
+static void put_count(struct json *json, const char *key, int64_t value)
+{
+    if (value >= 0)
+        json_put_integer(json, key, value);
+    else
+        json_put_text(json, key, NULL);
+}
+
+static void print_json(struct text *out, const struct trial *trial)
+{
+    const struct trace *predicted = trial->predicted;
+    bool runs = trial->ranks && !trial->request.measured;
+    struct json *json = json_new_object();
+    char *hash = base_format("%016" PRIx64, predicted->schedule_hash);
+    json_put_text(json, "schema", "foretrain/validation/1");
+    json_put_text(json, "version", FORETRAIN_VERSION);
+    json_put_text(json, "scenario_sha256", trial->ranks ? trial->job.scenario.sha256 : NULL);
+    json_put_text(json, "schedule_hash", hash);
+    json_put_text(json, "platform", trial->ranks ? platform_name(trial->job.platform) : NULL);
+    json_put_text(json, "backend", predicted->backend);
+    json_put_text(json, "grain", predicted->grain);
+    json_put_text(json, "device", runs ? device_words[trial->request.device] : NULL);
+    json_put_boolean(json, "lab", trial->lab != NULL);
+    json_put_integer(json, "ranks", trial->measured.ranks);
+    validation_put(json, &trial->validation);
+    put_note(json, "late_s", trial->notes.late_s);
+    put_note(json, "latest_s", trial->notes.latest_s);
+    put_note(json, "trace_error_s", trial->notes.clock_s);
+    put_note(json, "steal", trial->notes.steal);
+    put_note(json, "foreign", trial->notes.foreign);
+    put_note(json, "idle", trial->notes.idle);
+    put_count(json, "drops", trial->notes.drops);
+    put_count(json, "retransmits", trial->notes.retransmits);
+    json_print(out, json);
+    json_free(json);
+    free(hash);
+}
+
+static int write_trace(const struct trial *trial, struct err *err)
+{
+    const char *path = trial->request.trace;
+    FILE *file = path ? fopen(path, "w") : NULL;
+    if (!path)
+        return 0;
+    if (!file)
+        return err_add_code(err, 73, "cannot create %s: %s", path, strerror(errno));
+    int failed =
+        timeline_write_comparison(file, trial->task.point.schedule, trial->predicted,
+                                  &trial->measured, validate_typical(&trial->measured), err);
+    if (fclose(file) && !failed)
+        failed = err_add_code(err, 74, "cannot write %s: %s", path, strerror(errno));
+    return failed;
+}
+
+static int report(struct trial *trial, struct text *out, struct err *err)
+{
+    const struct validate_row *step = trial->validation.row;
+    if (write_trace(trial, err))
+        return -1;
+    if (trial->request.json)
+        print_json(out, trial);
+    else
+        print_people(out, trial);
+    switch (trial->validation.verdict) {
+    case VALIDATE_FAIL:
+        return err_add_code(err, 1,
+                            "the step time is predicted %.1f %% %s than it was measured: outside "
+                            "the tolerance of %g %%",
+                            100 * fabs(step->error), step->error > 0 ? "longer" : "shorter",
+                            100 * trial->validation.tolerance);
+    case VALIDATE_DISTURBED:
+        return err_add_code(
+            err, 75,
+            "disturbed: %s, so that steps may have taken longer than by themselves; try again "
+            "when less else runs",
+            trial->validation.busy ? "others had the processors or packets were lost"
+                                   : "half of the steps are slow and a quarter is not");
+    default:
+        return 0;
+    }
+}
+
+static void release(struct trial *trial)
+{
+    validation_release(&trial->validation);
+    trace_release(&trial->predicted_file);
+    trace_release(&trial->measured);
+    task_release(&trial->task);
+    platform_free(trial->lab);
+    job_release(&trial->job);
+    option_list_release(&trial->request.set);
+    for (int32_t i = 0; i < trial->added_count; i++)
+        free(trial->added[i]);
+    free(trial->warning);
+}
+
+static int validate(const struct request *request, struct text *out, struct err *err)
+{
+    struct trial trial = {.notes = {-1, -1, -1, -1, -1, -1, -1, -1}};
+    if (check_options(request, err))
+        return -1;
+    int failed = copy_request(&trial, request, err) || gather(&trial, err) ||
+                 validate_check(trial.task.point.schedule, trial.predicted, &trial.measured, err);
+    if (!failed) {
+        trial.validation.lab = trial.lab != NULL;
+        trial.validation.busy = validate_was_disturbed(&trial.notes);
+        validate_compare(trial.task.point.schedule, trial.predicted, &trial.measured,
+                         &trial.validation);
+        failed = report(&trial, out, err);
+    }
+    release(&trial);
+    return failed ? -1 : 0;
+}
+
+#define AT(member) offsetof(struct request, member)
+
+static const struct option option_predicted_row = {
+    "predicted",
+    0,
+    OPTION_TEXT,
+    AT(predicted),
+    "FILE",
+    NULL,
+    "Spans of `predict --spans` instead of a prediction"};
+static const struct option option_measured_row = {"measured",
+                                                  0,
+                                                  OPTION_TEXT,
+                                                  AT(measured),
+                                                  "FILE",
+                                                  NULL,
+                                                  "Spans of `train --spans` instead of a run"};
+static const struct option option_tolerance_row = {
+    "tolerance",
+    0,
+    OPTION_TEXT,
+    AT(tolerance),
+    "SHARE",
+    NULL,
+    "What the step time may be off by, relative to the measured one (default: 10 %)"};
+static const struct option option_measured_steps_row = {
+    "steps", 0, OPTION_INTEGER, AT(steps), "N", NULL, "Training steps to measure (default: 10)"};
+static const struct option option_comparison_row = {
+    "trace",
+    't',
+    OPTION_TEXT,
+    AT(trace),
+    "FILE",
+    NULL,
+    "Write both, one below the other, as Chrome/Kineto JSON"};
+
+static const struct option *const options[] = {
+    &option_started_row,
+    &option_set_row,
+    &option_lab_row,
+    &option_measured_steps_row,
+    &option_order_row,
+    &option_device_row,
+    &option_threads_row,
+    &option_timeout_row,
+    &option_backend_row,
+    &option_grain_row,
+    &option_json_row,
+    &option_tolerance_row,
+    &option_predicted_row,
+    &option_measured_row,
+    &option_comparison_row,
+    &option_help_row,
+    NULL,
+};
+
+const struct command command_validate = {
+    .name = "validate",
+    .synopsis = "[JOB] [options]",
+    .help = "predict and really run a few training steps, and compare them step by step",
+    .examples =
+        "foretrain validate job.yaml -n 2 --set cluster.platform=two-core\n"
+        "foretrain validate job.yaml --lab platforms/lab/flat-4.yaml --device replay\n"
+        "foretrain validate job.yaml --measured spans.txt    (of `foretrain-exec train --spans`)",
+    .options = options,
+    .minimum = 0,
+    .maximum = 1,
+    .run = validate,
+};
