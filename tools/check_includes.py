@@ -24,7 +24,7 @@ OWNERS = {
     "jansson.h": ("core/base/json.c",),
     "sha2.h": ("core/", "exec/checksum.c"),
     "xxhash.h": ("exec/checksum.c", "exec/input/hash.c"),
-    "jpeglib.h": ("exec/input/jpeg.c", "tests/input/", "tests/cuda/fake_nvjpeg.c"),
+    "jpeglib.h": ("exec/input/jpeg.c", "tests/exec/input/", "tests/cuda/fake/fake_nvjpeg.c"),
     "jerror.h": ("exec/input/jpeg.c",),
     "simgrid/": ("sim/", "tests/sim/"),
     "xbt/": ("sim/", "tests/sim/"),

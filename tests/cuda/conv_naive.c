@@ -6,7 +6,7 @@
 
 #include "core/base/base.h"
 #include "tests/cuda/conv_loops.h"
-#include "tests/cuda/fake_runtime.h"
+#include "tests/cuda/fake/fake_runtime.h"
 
 /* exec/cuda/conv/conv.h in software: plain loops on host memory, issued through the fake runtime
  * like any other work on a stream.

@@ -12,7 +12,7 @@
 #include "exec/cuda/device_cuda.h"
 #include "exec/step/half.h"
 #include "models/networks.h"
-#include "tests/cuda/fake_runtime.h"
+#include "tests/cuda/fake/fake_runtime.h"
 
 void cuda_run_open(struct device_run *run, struct device_run_job job, const struct device_ops *ops)
 {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "tests/input/fixture.h"
+#include "tests/exec/input/fixture.h"
 
 enum { CLASSES = 4, EACH = 24, BROKEN = 37 };
 

@@ -26,8 +26,8 @@
 #include "exec/step/half.h"
 #include "exec/step/packing.h"
 #include "exec/world/world.h"
-#include "tests/cuda/fake_nccl.h"
-#include "tests/cuda/fake_runtime.h"
+#include "tests/cuda/fake/fake_nccl.h"
+#include "tests/cuda/fake/fake_runtime.h"
 
 enum { LARGEST = 5200 };
 

@@ -9,7 +9,7 @@
 #include "exec/step/half.h"
 #include "tests/cuda/conv_loops.h"
 #include "tests/cuda/conv_operands.h"
-#include "tests/cuda/fake_runtime.h"
+#include "tests/cuda/fake/fake_runtime.h"
 
 /* What the host expects of a convolution, beside what plain loops compute. */
 

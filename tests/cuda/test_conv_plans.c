@@ -13,8 +13,8 @@
 #include "exec/cuda/conv/conv_check.h"
 #include "tests/cuda/conv_loops.h"
 #include "tests/cuda/conv_operands.h"
-#include "tests/cuda/fake_cudnn.h"
-#include "tests/cuda/fake_runtime.h"
+#include "tests/cuda/fake/fake_cudnn.h"
+#include "tests/cuda/fake/fake_runtime.h"
 
 /* Finding, keeping and running plans, as on a GPU, over a cuDNN and a CUDA runtime in software. */
 

@@ -16,7 +16,7 @@
 #include "exec/cuda/runtime/check.h"
 #include "models/networks.h"
 #include "tests/cuda/cuda_run.h"
-#include "tests/cuda/fake_runtime.h"
+#include "tests/cuda/fake/fake_runtime.h"
 #include "tests/exec/random_network.h"
 
 /* What the CUDA device does that needs no other to compare with. */

@@ -13,7 +13,7 @@
 #include "models/networks.h"
 #include "tests/cuda/conv_naive.h"
 #include "tests/cuda/cuda_run.h"
-#include "tests/cuda/fake_runtime.h"
+#include "tests/cuda/fake/fake_runtime.h"
 #include "tests/exec/random_network.h"
 
 /* The CUDA device where convolutions apply the batch norm and ReLU that they read, and go back

@@ -10,7 +10,7 @@
 #include "exec/cuda/device_cuda.h"
 #include "exec/step/walk.h"
 #include "tests/cuda/cuda_run.h"
-#include "tests/cuda/fake_runtime.h"
+#include "tests/cuda/fake/fake_runtime.h"
 
 /* Iterations that the CUDA device launches whole, and where their learning rates come from. */
 

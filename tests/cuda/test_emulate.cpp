@@ -1,5 +1,5 @@
 /* The emulation of kernels itself: what works as on a device, and what it refuses. */
-#include "tests/cuda/emulate.hpp"
+#include "tests/cuda/fake/emulate.hpp"
 
 #include <cstdio>
 #include <cstdlib>

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "tests/cuda/fake_runtime.h"
+#include "tests/cuda/fake/fake_runtime.h"
 
 static cudaStream_t new_stream(void)
 {

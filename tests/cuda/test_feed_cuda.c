@@ -8,9 +8,9 @@
 
 #include "exec/cuda/runtime/check.h"
 #include "exec/input/jpeg.h"
-#include "tests/cuda/fake_nvjpeg.h"
-#include "tests/cuda/fake_runtime.h"
-#include "tests/input/fixture.h"
+#include "tests/cuda/fake/fake_nvjpeg.h"
+#include "tests/cuda/fake/fake_runtime.h"
+#include "tests/exec/input/fixture.h"
 
 /* Batches on their way to the device: each once, in order, whole. */
 

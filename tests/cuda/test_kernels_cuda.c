@@ -12,7 +12,7 @@
 
 #include "core/base/base.h"
 #include "tests/cuda/array.h"
-#include "tests/cuda/emulate_order.h"
+#include "tests/cuda/fake/emulate_order.h"
 
 /* One row, odd numbers of rows, channels that do not fill a warp, more than one warp's width,
  * several slices, and slices with several rows per thread. */

@@ -16,7 +16,7 @@
 #include "exec/input/scratch.h"
 #include "exec/input/view.h"
 #include "tests/cuda/array.h"
-#include "tests/cuda/emulate_order.h"
+#include "tests/cuda/fake/emulate_order.h"
 
 enum { BATCH = 3 };
 

@@ -14,7 +14,7 @@
 #include "exec/step/half.h"
 #include "exec/step/optimizer.h"
 #include "tests/cuda/array.h"
-#include "tests/cuda/emulate_order.h"
+#include "tests/cuda/fake/emulate_order.h"
 
 /* ---- packing ---- */
 

@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "exec/cuda/runtime/stream_cuda.h"
-#include "tests/cuda/fake_runtime.h"
+#include "tests/cuda/fake/fake_runtime.h"
 
 /* Four hours in steps of seven seconds.  From where times are counted, the two ends of the last
  * millisecond are as far apart as they are from each other. */

@@ -23,9 +23,9 @@
 #include "exec/train/train.h"
 #include "exec/world/world.h"
 #include "models/networks.h"
-#include "tests/cuda/fake_nccl.h"
-#include "tests/cuda/fake_nvjpeg.h"
-#include "tests/cuda/fake_runtime.h"
+#include "tests/cuda/fake/fake_nccl.h"
+#include "tests/cuda/fake/fake_nvjpeg.h"
+#include "tests/cuda/fake/fake_runtime.h"
 
 enum { GLOBAL = 24, STEPS = 12, CLASSES = 4, INTERRUPTED = 5 };
 

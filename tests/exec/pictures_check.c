@@ -21,8 +21,8 @@
 #include "exec/train/train.h"
 #include "exec/world/world.h"
 #include "models/networks.h"
-#include "tests/input/crop_reference.h"
-#include "tests/input/fixture.h"
+#include "tests/exec/input/crop_reference.h"
+#include "tests/exec/input/fixture.h"
 
 enum { SIDE = 16, CLASSES = 4, EACH = 6, AHEAD = 2, STEPS = 12, CHANGE = 5, CORRUPT = 7 };
 

@@ -24,7 +24,7 @@
 #include "exec/input/input.h"
 #include "exec/input/pack.h"
 #include "exec/world/world.h"
-#include "tests/input/fixture.h"
+#include "tests/exec/input/fixture.h"
 
 enum { CHANNELS = 8, CLASSES = 2 };
 

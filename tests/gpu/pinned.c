@@ -16,7 +16,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "tests/cuda/emulate_order.h"
+#include "tests/cuda/fake/emulate_order.h"
 
 enum { STACK = 1 << 20, LIVE = 1 << 16 };
 

@@ -1,6 +1,6 @@
 /** @file
- * What tests/cuda/fake_runtime.h adds to the runtime, over the real one: so that tests written for
- * the device in software run on a GPU unchanged.
+ * What tests/cuda/fake/fake_runtime.h adds to the runtime, over the real one: so that tests written
+ * for the device in software run on a GPU unchanged.
  *
  * Graphs are counted, no devices and too little memory are pretended, by wrapping the runtime's
  * calls when the program is linked (ld --wrap).  Work is always as late as the GPU makes it, and
@@ -8,7 +8,7 @@
  * status 77 before main().
  */
 
-#include "tests/cuda/fake_runtime.h"
+#include "tests/cuda/fake/fake_runtime.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -15,7 +15,7 @@ import unittest
 
 HERE = pathlib.Path(__file__).resolve()
 ROOT = HERE.parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "cli"))
+sys.path.insert(0, str(ROOT / "tests" / "app"))
 
 import support  # noqa: E402  (found through the line above)
 

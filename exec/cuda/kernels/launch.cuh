@@ -4,8 +4,8 @@
  * What every file of kernels needs: launches, element types, and loads and stores of several
  * elements at once.
  *
- * Compiled by nvcc for devices, and by a plain C++ compiler behind tests/cuda/emulate.hpp, which
- * then has defined kernel_launch(), the built-in variables and what else CUDA adds to C++.
+ * Compiled by nvcc for devices, and by a plain C++ compiler behind tests/cuda/fake/emulate.hpp,
+ * which then has defined kernel_launch(), the built-in variables and what else CUDA adds to C++.
  */
 
 #include <assert.h>

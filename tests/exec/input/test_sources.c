@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "exec/input/dataset.h"
-#include "tests/input/fixture.h"
+#include "tests/exec/input/fixture.h"
 
 enum { SIDE = 32, FLOATS = 3 * SIDE * SIDE };
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "tests/input/fixture.h"
+#include "tests/exec/input/fixture.h"
 
 /* A file in memory and what the decoder gave of it. */
 struct decoded {

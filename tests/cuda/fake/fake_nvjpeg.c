@@ -1,4 +1,4 @@
-#include "tests/cuda/fake_nvjpeg.h"
+#include "tests/cuda/fake/fake_nvjpeg.h"
 
 #include <setjmp.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include <jpeglib.h>
 
 #include "exec/cuda/pictures/nvjpeg.h"
-#include "tests/cuda/fake_runtime.h"
+#include "tests/cuda/fake/fake_runtime.h"
 
 /* Statuses, as NVIDIA's documentation names them. */
 enum { INVALID_PARAMETER = 2, BAD_JPEG = 3, NOT_SUPPORTED = 4, EXECUTION_FAILED = 6, ARCH = 7 };

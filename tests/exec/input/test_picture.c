@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/input/fixture.h"
+#include "tests/exec/input/fixture.h"
 
 /* Bytes of a picture, (height, width, 3), with room to read beyond. */
 struct bytes {

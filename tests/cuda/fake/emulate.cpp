@@ -1,4 +1,4 @@
-#include "tests/cuda/emulate.hpp"
+#include "tests/cuda/fake/emulate.hpp"
 
 #include <cstdarg>
 #include <cstdio>

@@ -1,14 +1,14 @@
 #pragma once
 
 /** @file
- * What the sources of NCCL in software (tests/cuda/fake_nccl.h) share.
+ * What the sources of NCCL in software (tests/cuda/fake/fake_nccl.h) share.
  */
 
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "tests/cuda/fake_nccl.h"
+#include "tests/cuda/fake/fake_nccl.h"
 
 enum {
     FAKE_NCCL_RANKS = 64,

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "exec/input/sampler.h"
-#include "tests/input/fixture.h"
+#include "tests/exec/input/fixture.h"
 
 enum { SIDE = 16, FLOATS = 3 * SIDE * SIDE, COUNT = 50, RECORD = 3073 };
 

@@ -2,7 +2,7 @@
 
 /** @file
  * nvJPEG in software, on libjpeg: a library libnvjpeg.so.13 that is found and loaded as the real
- * one is, and works on the streams of tests/cuda/fake_runtime.h.
+ * one is, and works on the streams of tests/cuda/fake/fake_runtime.h.
  *
  * Pixels are those of libjpeg.  As in the hardware, its batches take baseline files alone; a file
  * that is damaged or ends early fails its batch.  Misuse (a handle or state that was destroyed or

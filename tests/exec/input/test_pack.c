@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "exec/input/pack_file.h"
-#include "tests/input/fixture.h"
+#include "tests/exec/input/fixture.h"
 
 enum { SIDE = 32, FLOATS = 3 * SIDE * SIDE, EACH = 4, CLASSES = 3 };
 

@@ -1,4 +1,4 @@
-#include "tests/cuda/fake_cudnn.h"
+#include "tests/cuda/fake/fake_cudnn.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +8,8 @@
 #include "core/base/base.h"
 #include "exec/cuda/conv/conv_check.h"
 #include "tests/cuda/conv_loops.h"
-#include "tests/cuda/fake_cudnn_inner.h"
-#include "tests/cuda/fake_runtime.h"
+#include "tests/cuda/fake/fake_cudnn_inner.h"
+#include "tests/cuda/fake/fake_runtime.h"
 
 struct fake_cudnn fake_cudnn;
 

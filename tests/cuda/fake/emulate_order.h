@@ -1,7 +1,7 @@
 #pragma once
 
 /** @file
- * In which order tests/cuda/emulate.hpp runs threads, for tests in C.
+ * In which order tests/cuda/fake/emulate.hpp runs threads, for tests in C.
  */
 
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-#include "tests/input/crop_reference.h"
+#include "tests/exec/input/crop_reference.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
-#include "tests/cuda/fake_runtime.h"
+#include "tests/cuda/fake/fake_runtime.h"
 
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
-#include "tests/cuda/fake_inner.hpp"
+#include "tests/cuda/fake/fake_inner.hpp"
 
 namespace fake
 {

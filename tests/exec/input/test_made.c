@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "exec/input/dataset.h"
-#include "tests/input/fixture.h"
+#include "tests/exec/input/fixture.h"
 
 enum { SIDE = 32, FLOATS = 3 * SIDE * SIDE, RECORD = 1 + FLOATS };
 

@@ -1,4 +1,4 @@
-#include "tests/input/fixture.h"
+#include "tests/exec/input/fixture.h"
 
 #include <ftw.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "tests/cuda/fake_runtime.h"
+#include "tests/cuda/fake/fake_runtime.h"
 
 #include <atomic>
 #include <chrono>
@@ -7,7 +7,7 @@
 #include <string>
 #include <thread>
 
-#include "tests/cuda/fake_inner.hpp"
+#include "tests/cuda/fake/fake_inner.hpp"
 
 using namespace fake;
 

@@ -1,4 +1,4 @@
-#include "tests/cuda/fake_nccl.h"
+#include "tests/cuda/fake/fake_nccl.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -12,7 +12,7 @@
 
 #include "core/base/base.h"
 #include "exec/world/world.h"
-#include "tests/cuda/fake_nccl_inner.h"
+#include "tests/cuda/fake/fake_nccl_inner.h"
 
 enum { QUESTIONS = 2 };
 

@@ -1,7 +1,7 @@
 #pragma once
 
 /** @file
- * What the sources of the software runtime (tests/cuda/fake_runtime.h) share.
+ * What the sources of the software runtime (tests/cuda/fake/fake_runtime.h) share.
  */
 
 #include <map>
@@ -9,7 +9,7 @@
 #include <mutex>
 #include <vector>
 
-#include "tests/cuda/fake_runtime.h"
+#include "tests/cuda/fake/fake_runtime.h"
 
 namespace fake
 {

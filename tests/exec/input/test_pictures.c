@@ -7,7 +7,7 @@
 
 #include "exec/input/input.h"
 #include "exec/input/sampler.h"
-#include "tests/input/fixture.h"
+#include "tests/exec/input/fixture.h"
 
 enum { SIDE = 24, PLACE = 12 * SIDE * SIDE, COUNT = 10, SEED = 5 };
 

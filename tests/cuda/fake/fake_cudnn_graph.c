@@ -1,4 +1,4 @@
-#include "tests/cuda/fake_cudnn_inner.h"
+#include "tests/cuda/fake/fake_cudnn_inner.h"
 
 #include <string.h>
 

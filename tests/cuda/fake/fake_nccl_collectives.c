@@ -4,8 +4,8 @@
 
 #include "core/base/base.h"
 #include "exec/step/half.h"
-#include "tests/cuda/fake_nccl_inner.h"
-#include "tests/cuda/fake_runtime.h"
+#include "tests/cuda/fake/fake_nccl_inner.h"
+#include "tests/cuda/fake/fake_runtime.h"
 
 enum op { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER };
 

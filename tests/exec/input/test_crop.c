@@ -9,8 +9,8 @@
 #include "exec/input/dataset.h"
 #include "exec/input/jpeg.h"
 #include "exec/input/pack.h"
-#include "tests/input/crop_reference.h"
-#include "tests/input/fixture.h"
+#include "tests/exec/input/crop_reference.h"
+#include "tests/exec/input/fixture.h"
 
 enum { SIDE = 32, FLOATS = 3 * SIDE * SIDE, EPOCHS = 12 };
 

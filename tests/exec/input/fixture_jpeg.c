@@ -4,7 +4,7 @@
 
 #include <jpeglib.h>
 
-#include "tests/input/fixture.h"
+#include "tests/exec/input/fixture.h"
 
 const struct form form_camera = {
     .width = 480, .height = 360, .components = 3, .subsampling = 2, .quality = 90, .seed = 1};

@@ -4,10 +4,10 @@
  * CUDA kernels in software: what CUDA adds to C++, so that a plain C++ compiler takes a .cu file
  * that launches by kernel_launch() (exec/cuda/kernels/launch.cuh) alone.  To be included before it.
  *
- * A launch is work on a stream of tests/cuda/fake_runtime.h.  Launches run one at a time, blocks
- * one after another, threads of a block one after another from barrier to barrier; so a thread
- * that reads what another should have written before a barrier that is missing, reads too early.
- * emulate_backwards() turns the order round: right kernels give the same bits.
+ * A launch is work on a stream of tests/cuda/fake/fake_runtime.h.  Launches run one at a time,
+ * blocks one after another, threads of a block one after another from barrier to barrier; so a
+ * thread that reads what another should have written before a barrier that is missing, reads too
+ * early. emulate_backwards() turns the order round: right kernels give the same bits.
  *
  * Ends the process with abort() and a message on stderr: a launch that no device could do; a
  * barrier that some threads of a block wait at while others have ended or wait at another; and
@@ -35,8 +35,8 @@
 
 #include <cuda_runtime_api.h>
 
-#include "tests/cuda/emulate_order.h"
-#include "tests/cuda/fake_runtime.h"
+#include "tests/cuda/fake/emulate_order.h"
+#include "tests/cuda/fake/fake_runtime.h"
 
 /** Where the running thread stands, as in CUDA. */
 extern uint3 threadIdx, blockIdx;

@@ -1,7 +1,7 @@
 #pragma once
 
 /** @file
- * What the sources of cuDNN in software (tests/cuda/fake_cudnn.h) share.
+ * What the sources of cuDNN in software (tests/cuda/fake/fake_cudnn.h) share.
  */
 
 #include <stdbool.h>

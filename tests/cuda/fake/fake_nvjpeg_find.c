@@ -1,4 +1,4 @@
-#include "tests/cuda/fake_nvjpeg.h"
+#include "tests/cuda/fake/fake_nvjpeg.h"
 
 #include <dlfcn.h>
 #include <stddef.h>
