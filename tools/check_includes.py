@@ -22,8 +22,8 @@ MAY_NOT = {"exec/cpu/": ("exec/cuda/",), "exec/cuda/": ("exec/cpu/",)}
 OWNERS = {
     "libfyaml.h": ("core/config/yaml.c",),
     "jansson.h": ("core/base/json.c",),
-    "sha2.h": ("core/", "exec/checksum.c"),
-    "xxhash.h": ("exec/checksum.c", "exec/input/hash.c"),
+    "sha2.h": ("core/", "core/base/checksum.c"),
+    "xxhash.h": ("core/base/checksum.c", "exec/input/hash.c"),
     "jpeglib.h": ("exec/input/jpeg.c", "tests/exec/input/", "tests/cuda/fake/fake_nvjpeg.c"),
     "jerror.h": ("exec/input/jpeg.c",),
     "simgrid/": ("sim/", "tests/sim/"),

@@ -19,8 +19,8 @@
 
 #include <stdint.h>
 
+#include "app/lab/network.h"
 #include "core/base/err.h"
-#include "core/network.h"
 
 /** A frame on the lab's wires.
  * Source: IPv4 (RFC 791) has 20 bytes, TCP (RFC 9293) 20 and its timestamps (RFC 7323) 12, Ethernet

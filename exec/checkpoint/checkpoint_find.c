@@ -4,8 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/file.h"
 #include "exec/checkpoint/checkpoint_parts.h"
-#include "exec/file.h"
 
 static const char prefix[] = "ckpt-";
 

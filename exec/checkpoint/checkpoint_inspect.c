@@ -4,9 +4,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "core/base/file.h"
 #include "core/base/json.h"
 #include "exec/checkpoint/checkpoint_parts.h"
-#include "exec/file.h"
 
 /* What is told of the elements of one tensor. */
 struct summary {

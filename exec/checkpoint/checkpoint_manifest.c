@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/file.h"
 #include "exec/checkpoint/checkpoint_parts.h"
-#include "exec/file.h"
 
 const char *const checkpoint_file_names[] = {
     "model.safetensors", "optim.safetensors", "ranks.safetensors", "state.json", "MANIFEST", NULL};

@@ -9,9 +9,9 @@
  *     xxh3-128 ...                              1234      MANIFEST
  */
 
+#include "core/base/checksum.h"
 #include "exec/checkpoint/checkpoint.h"
 #include "exec/checkpoint/safetensors.h"
-#include "exec/checksum.h"
 
 /** The files that hold something. */
 enum checkpoint_file {

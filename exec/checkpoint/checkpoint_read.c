@@ -1,8 +1,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/file.h"
 #include "exec/checkpoint/checkpoint_parts.h"
-#include "exec/file.h"
 
 /* A file of tensors in memory. */
 struct tensor_file {

@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/file.h"
 #include "exec/checkpoint/checkpoint_parts.h"
-#include "exec/file.h"
 
 #define TEMPORARY ".tmp-"
 

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/base/file.h"
 #include "core/base/json.h"
-#include "exec/file.h"
 #include "exec/log/log_line.h"
 #include "exec/log/log_rows.h"
 #include "exec/log/mllog.h"

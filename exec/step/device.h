@@ -23,13 +23,13 @@
 
 #include "core/backend/backend.h"
 #include "core/base/err.h"
-#include "core/rate.h"
 #include "core/scenario/scenario.h"
 #include "core/schedule/model.h"
 #include "core/schedule/schedule.h"
 #include "exec/input/crop.h"
 #include "exec/step/layout.h"
 #include "exec/step/optimizer.h"
+#include "exec/step/rate.h"
 
 /** Work in order; each device defines its own. */
 struct stream;

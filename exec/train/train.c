@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/base/base.h"
-#include "core/rate.h"
+#include "exec/step/rate.h"
 #include "exec/train/train_loop.h"
 
 /* ---- what all ranks must agree on ---- */

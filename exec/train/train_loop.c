@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/base/base.h"
-#include "core/rate.h"
+#include "exec/step/rate.h"
 #include "exec/world/clock.h"
 
 static volatile sig_atomic_t asked_to_stop;

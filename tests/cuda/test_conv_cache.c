@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 
 #include "core/base/base.h"
+#include "core/base/file.h"
 #include "exec/cuda/conv/conv_cache.h"
-#include "exec/file.h"
 
 /* The cache of plans: what is written is read again, faults of the file are left out and told, and
  * processes that write at the same time lose nothing. */

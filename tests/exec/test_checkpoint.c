@@ -4,8 +4,8 @@
 
 #include "tests/exec/checkpoint_fixture.h"
 
+#include "core/base/file.h"
 #include "exec/checkpoint/checkpoint_parts.h"
-#include "exec/file.h"
 
 static const char *const files[] = {"model.safetensors", "optim.safetensors", "ranks.safetensors",
                                     "state.json", "MANIFEST"};

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "core/base/base.h"
-#include "exec/file.h"
+#include "core/base/file.h"
 
 const char *const conv_op_names[] = {"forward",
                                      "forward-sums",

@@ -1,4 +1,4 @@
-#include "exec/file.h"
+#include "core/base/file.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-#include "exec/checksum.h"
+#include "core/base/checksum.h"
 
 #include <assert.h>
 #include <sha2.h>

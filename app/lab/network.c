@@ -1,4 +1,4 @@
-#include "core/network.h"
+#include "app/lab/network.h"
 
 #include <math.h>
 

@@ -13,12 +13,9 @@ import sys
 import tempfile
 import unittest
 
-HERE = pathlib.Path(__file__).resolve()
-ROOT = HERE.parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "app"))
+import support
 
-import support  # noqa: E402  (found through the line above)
-
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 RUNS = ROOT / "experiments" / "02_published_runs" / "runs.csv"
 
 

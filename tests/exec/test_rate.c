@@ -1,4 +1,4 @@
-#include "core/rate.h"
+#include "exec/step/rate.h"
 
 #include <math.h>
 #include <setjmp.h>

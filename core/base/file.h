@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 #include "core/base/base.h"
+#include "core/base/checksum.h"
 #include "core/base/err.h"
-#include "exec/checksum.h"
 
 /** Make @path and what is missing above it.
  * @return 0, or -1 (exit code 73) with the system's reason. */
