@@ -7,7 +7,7 @@
 
 #include "exec/step/half_kernels.h"
 
-const char *const half_isa_names[] = {"portable", "avx2", "avx512"};
+const char *const half_isa_names[] = {"portable", "avx2"};
 static_assert(sizeof(half_isa_names) / sizeof(*half_isa_names) == HALF_ISA_COUNT, "one name each");
 
 static uint32_t bits_of(float value)
@@ -137,7 +137,7 @@ static const struct half_kernels half_portable = {
 #ifdef __x86_64__
 #include <cpuid.h>
 
-static const struct half_kernels *const kernels[] = {&half_portable, &half_avx2, &half_avx512};
+static const struct half_kernels *const kernels[] = {&half_portable, &half_avx2};
 
 /* Not all compilers know its name in __builtin_cpu_supports(). */
 static bool has_f16c(void)
@@ -148,17 +148,11 @@ static bool has_f16c(void)
 
 bool half_isa_supported(enum half_isa isa)
 {
-    switch (isa) {
-    case HALF_AVX2:
-        return __builtin_cpu_supports("avx2") && has_f16c();
-    case HALF_AVX512:
-        return __builtin_cpu_supports("avx512f");
-    default:
-        return isa == HALF_PORTABLE;
-    }
+    return isa == HALF_PORTABLE ||
+           (isa == HALF_AVX2 && __builtin_cpu_supports("avx2") && has_f16c());
 }
 #else
-static const struct half_kernels *const kernels[] = {&half_portable, NULL, NULL};
+static const struct half_kernels *const kernels[] = {&half_portable, NULL};
 
 bool half_isa_supported(enum half_isa isa)
 {

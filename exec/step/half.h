@@ -16,12 +16,12 @@
 #include "core/schedule/model.h"
 
 /** Sets of instructions that there are kernels for; a later one is faster. */
-enum half_isa { HALF_PORTABLE, HALF_AVX2, HALF_AVX512, HALF_ISA_COUNT };
+enum half_isa { HALF_PORTABLE, HALF_AVX2, HALF_ISA_COUNT };
 
-/** "portable", "avx2", "avx512", in the order of enum half_isa. */
+/** "portable", "avx2", in the order of enum half_isa. */
 extern const char *const half_isa_names[];
 
-/** Whether this machine and this build have @isa (AVX2 with F16C, AVX-512F). */
+/** Whether this machine and this build have @isa (AVX2 with F16C). */
 bool half_isa_supported(enum half_isa isa);
 
 /** Use @isa from now on, which must be supported; without this call the best one is used.  For

@@ -22,5 +22,4 @@ struct half_kernels {
     void (*add)(int64_t count, const float *from, float *to); /**< half_add_float() */
 };
 
-extern const struct half_kernels half_avx2;   /**< half_avx2.c: AVX2 and F16C */
-extern const struct half_kernels half_avx512; /**< half_avx512.c: AVX-512F */
+extern const struct half_kernels half_avx2; /**< half_avx2.c: AVX2 and F16C */
