@@ -11,7 +11,6 @@
 #include "exec/log/log_line.h"
 #include "exec/log/log_rows.h"
 #include "exec/log/mllog.h"
-#include "exec/tensorboard.h"
 
 /* What a line of steps.csv says. */
 struct step_record {
@@ -30,7 +29,7 @@ struct log {
     const struct plan *plan;
     int64_t total_steps;
     double epoch; /* of the last step */
-    struct log_file csv, jsonl, evaluations, events;
+    struct log_file csv, jsonl, evaluations;
     struct mllog mllog;
     struct log_line line;
     struct text text; /* of a line being made */
@@ -95,7 +94,6 @@ static void close_files(struct log *log, const char *status, struct err *err)
     log_file_close(&log->csv, err);
     log_file_close(&log->evaluations, err);
     log_file_close(&log->jsonl, err);
-    log_file_close(&log->events, err);
     if (log->mllog.file.path)
         mllog_close(&log->mllog, log->epoch, status, err);
 }
@@ -107,8 +105,7 @@ static int open_files(struct log *log, const char *directory, const struct scena
                    log_file_open(&log->csv, directory, "steps.csv", err) ||
                    log_file_open(&log->evaluations, directory, "evaluations.csv", err) ||
                    log_file_open(&log->jsonl, directory, "steps.jsonl", err) ||
-                   mllog_open(&log->mllog, directory, scenario, log->plan, ranks, err) ||
-                   tensorboard_open(&log->events, directory, err)
+                   mllog_open(&log->mllog, directory, scenario, log->plan, ranks, err)
                ? -1
                : 0;
 }
@@ -163,7 +160,6 @@ static void flush(struct log *log)
     log_file_flush(&log->csv);
     log_file_flush(&log->evaluations);
     log_file_flush(&log->jsonl);
-    log_file_flush(&log->events);
     log_file_flush(&log->mllog.file);
     log->flushed_s = clock_s(CLOCK_MONOTONIC);
 }
@@ -177,28 +173,8 @@ void log_start(struct log *log, int64_t step)
     start_rows(log, &log->csv, step_rows, step);
     start_rows(log, &log->evaluations, evaluation_rows, step);
     start_rows(log, &log->jsonl, NULL, step);
-    tensorboard_start(&log->events, clock_s(CLOCK_REALTIME), step + 1);
     mllog_start(&log->mllog, step, log->epoch);
     flush(log);
-}
-
-static void put_step_scalars(struct log *log, const struct step_record *record)
-{
-    const struct log_step *step = &record->step;
-    const struct tensorboard_scalar scalar[] = {
-        {"train/loss", (float)step->loss},
-        {"train/learning_rate", (float)step->learning_rate},
-        {"train/weight_decay", (float)step->weight_decay},
-        {"train/loss_scale", (float)step->loss_scale},
-        {"train/gradient_norm", (float)step->gradient_norm},
-        {"train/epoch", (float)step->epoch},
-        {"pace/images_per_s", (float)record->images_per_s},
-        {"pace/step_s", (float)step->seconds},
-        {"pace/input_wait_s", (float)step->input_wait_s},
-        {"pace/exposed_comm_s", (float)step->exposed_comm_s},
-    };
-    tensorboard_put(&log->events, record->unix_s, step->step, scalar,
-                    sizeof(scalar) / sizeof(*scalar));
 }
 
 void log_step(struct log *log, const struct log_step *step)
@@ -216,7 +192,6 @@ void log_step(struct log *log, const struct log_step *step)
     log_file_take(&log->csv, &log->text);
     log_rows_json(&log->text, step_rows, &record, "step");
     log_file_take(&log->jsonl, &log->text);
-    put_step_scalars(log, &record);
     mllog_batch(&log->mllog, step->global_batch);
     if (now_s + step->seconds - log->flushed_s >= 1) /* the next step may come too late */
         flush(log);
@@ -234,17 +209,10 @@ void log_evaluation(struct log *log, const struct log_evaluation *evaluation)
                  evaluation->loss, evaluation->images, evaluation->seconds);
     if (!log->files)
         return;
-    const struct tensorboard_scalar scalar[] = {
-        {"evaluation/top1", (float)evaluation->top1},
-        {"evaluation/top5", (float)evaluation->top5},
-        {"evaluation/loss", (float)evaluation->loss},
-    };
     log_rows_csv(&log->text, evaluation_rows, &record);
     log_file_take(&log->evaluations, &log->text);
     log_rows_json(&log->text, evaluation_rows, &record, "evaluation");
     log_file_take(&log->jsonl, &log->text);
-    tensorboard_put(&log->events, record.unix_s, evaluation->step, scalar,
-                    sizeof(scalar) / sizeof(*scalar));
     mllog_evaluation(&log->mllog, evaluation->epoch, evaluation->top1, evaluation->seconds,
                      evaluation->step < log->total_steps);
     flush(log);

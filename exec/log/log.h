@@ -7,11 +7,10 @@
  *     evaluations.csv       one line an evaluation
  *     steps.jsonl           both and checkpoints as JSON, one object a line, "event" says which
  *     mllog.txt             MLPerf's ":::MLLOG" lines (exec/log/mllog.h)
- *     events.out.tfevents.* TensorBoard scalars
  *
  * A resumed run appends.  Steps that the run before did after the checkpoint are lost, and so are
- * their lines: they are cut from steps.csv, evaluations.csv and steps.jsonl, and TensorBoard is
- * told to forget them, so that every step stands once.  mllog.txt tells what happened when: there
+ * their lines: they are cut from steps.csv, evaluations.csv and steps.jsonl, so that every step
+ * stands once.  mllog.txt tells what happened when: there
  * they stay, followed by "foretrain_resumed".  A run that starts anew in the same directory moves
  * the files of the one before to NAME.old.
  *
