@@ -15,7 +15,7 @@
 
 /* The CUDA device against the naive one. */
 
-enum { NETWORKS = 24 };
+enum { NETWORKS = 12 };
 
 /* |a - b| / |b| */
 static double relative(const float *a, const float *b, int64_t count)
@@ -119,19 +119,18 @@ static void assert_close(const struct device_run_job *job, struct difference d,
 }
 
 /* Sums in another order are rounded otherwise.  Where that moves a value across a ReLU's corner or
- * makes another element of a window its maximum, a gradient jumps by what one pixel brings, so
- * other data are tried then: a fault would show in all. */
+ * makes another element of a window its maximum, a gradient jumps by what one pixel brings: 4 to
+ * 20 % of sets of data do so, by network.  Three must agree before three jump. */
 static void assert_trains(struct device_run_job job, struct difference limit)
 {
-    enum { TRIES = 4 };
-    struct difference d = {.gradient = INFINITY};
-    uint64_t seed = job.seed;
-    for (uint64_t i = 0; i < TRIES && !(d.gradient <= limit.gradient && d.tensor <= limit.tensor);
-         i++) {
-        job.seed = seed + 1000 * i;
-        d = compare(job);
+    for (int32_t agreed = 0, jumped = 0; agreed < 3; job.seed += 1000) {
+        struct difference d = compare(job);
+        bool agrees = d.gradient <= limit.gradient && d.tensor <= limit.tensor;
+        agreed += agrees;
+        jumped += !agrees;
+        if (agrees || jumped > 2)
+            assert_close(&job, d, limit);
     }
-    assert_close(&job, d, limit);
 }
 
 /* Rounding of fp32 alone; a tensor whose gradient nearly cancels suffers most. */

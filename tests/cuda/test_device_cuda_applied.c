@@ -107,20 +107,22 @@ static double distance(const struct device_run_job *job, struct way way)
     return !any ? -1 : close ? sqrt(difference / square) : INFINITY;
 }
 
-/* The limits and further tries are those of fp16 against fp32 in test_device_cuda.c.
- * @return whether anything was merged. */
+/* The limits are those of fp16 against fp32 in test_device_cuda.c; so is that three sets of data
+ * agree before three jump.  @return whether anything was merged. */
 static bool compare(struct device_run_job job, struct way way)
 {
-    enum { TRIES = 4 };
-    double limit = 0.02, found = INFINITY;
-    uint64_t seed = job.seed;
-    for (uint64_t i = 0; i < TRIES && !(found <= limit); i++) {
-        job.seed = seed + 1000 * i;
-        found = distance(&job, way);
+    const double limit = 0.02;
+    bool any = false;
+    for (int32_t agreed = 0, jumped = 0; agreed < 3; job.seed += 1000) {
+        double found = distance(&job, way);
+        any = any || found >= 0;
+        agreed += found <= limit;
+        jumped += !(found <= limit);
+        if (jumped > 2)
+            fail_msg("%s, seed %d: gradients differ by %.2g, with three of %d sets of data",
+                     job.model->name, (int)job.seed, found, agreed + jumped);
     }
-    if (!(found <= limit))
-        fail_msg("%s, seed %d: gradients differ by %.2g", job.model->name, (int)seed, found);
-    return found >= 0;
+    return any;
 }
 
 static void train_alike(struct way way)

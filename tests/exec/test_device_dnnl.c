@@ -112,21 +112,26 @@ static double compare(const struct model *model, int32_t batch, int32_t micro_ba
 }
 
 /* Sums in another order are rounded otherwise.  Where that moves a value across a ReLU's corner or
- * makes another element of a window its maximum, a gradient jumps by what one pixel brings, so
- * other data are tried then: a fault would show in all. */
+ * makes another element of a window its maximum, a gradient jumps by what one pixel brings: of
+ * four sets of data one may do so, three must agree.  @return the largest difference but one. */
 static double compare_without_jump(const struct model *model, int32_t micro_batches, uint64_t seed)
 {
     enum { TRIES = 4 };
-    double least = INFINITY;
-    for (uint64_t i = 0; i < TRIES && least > 1e-3; i++)
-        least = fmin(least, compare(model, 8, micro_batches, seed + 1000 * i));
-    return least;
+    double largest = 0, second = 0;
+    for (uint64_t i = 0; i < TRIES && !(second > 1e-3); i++) {
+        double difference = compare(model, 8, micro_batches, seed + 1000 * i);
+        second = fmax(second, fmin(largest, difference));
+        largest = fmax(largest, difference);
+        if (i == TRIES - 2 && !(largest > 1e-3))
+            break; /* three agree */
+    }
+    return second;
 }
 
 static void random_networks_train_as_on_the_naive_device(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= NETWORKS; seed++) {
+    for (uint64_t seed = 1; seed <= NETWORKS / 2; seed++) {
         struct model *model = random_network(seed);
         double difference = compare_without_jump(model, seed % 4 == 0 ? 2 : 1, seed);
         if (difference > 1e-3)
