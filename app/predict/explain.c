@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/backend/analytic.h"
 #include "core/report/report.h"
 
 enum { RUN, BASELINE, PAIR_COUNT };

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "core/backend/analytic.h"
 #include "core/backend/floor.h"
 
 enum backend_choice task_backend(const struct request *request, char **warning)

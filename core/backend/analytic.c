@@ -1,4 +1,4 @@
-#include "core/backend/backend.h"
+#include "core/backend/analytic.h"
 
 #include <assert.h>
 #include <math.h>
@@ -8,79 +8,6 @@
 
 #include "core/backend/cost.h"
 #include "core/backend/floor.h"
-
-const char *const grain_names[] = {"auto", "folded", "full", "smoothed", "coarse", NULL};
-static_assert(sizeof(grain_names) / sizeof(*grain_names) == GRAIN_COUNT + 1, "a name each");
-
-double run_local_seconds(const struct run *run, const struct step *step)
-{
-    assert(step->kind != STEP_COLLECTIVE);
-    return step->kind == STEP_COMPUTE ? (1 + run->contention) * cost_compute(run->device, step)
-                                      : cost_input(step, run->input_workers, run->input_rate);
-}
-
-double run_nccl_seconds(const struct run *run, const struct step *step)
-{
-    assert(step->kind == STEP_COLLECTIVE && step->collective.algorithm == ALGORITHM_NCCL);
-    assert(run->fabric->nccl.version && run->fabric->nccl.ranks == run->fabric->ranks);
-    return nccl_choose(&run->fabric->nccl, step->collective.op, step->collective.bytes).seconds;
-}
-
-/* What the seeded random numbers are for. */
-enum { DRAW_STRAGGLER, DRAW_COMPUTE };
-
-static bool is_straggler(const struct noise *noise, int32_t rank)
-{
-    return base_uniform(noise->seed, DRAW_STRAGGLER, (uint64_t)rank, 0) < noise->straggler_fraction;
-}
-
-/* A lognormal of mean 1 and the given coefficient of variation, at @z standard normals. */
-static double lognormal(double cv, double z)
-{
-    double variance = log1p(cv * cv);
-    return fmax(exp(z * sqrt(variance) - variance / 2), NOISE_FACTOR_MINIMUM);
-}
-
-double noise_factor(const struct noise *noise, int32_t rank, int32_t iteration)
-{
-    double factor = is_straggler(noise, rank) ? 1 + noise->straggler_slowdown : 1;
-    if (noise->compute_cv > 0)
-        factor *= lognormal(noise->compute_cv, base_normal(noise->seed, DRAW_COMPUTE,
-                                                           (uint64_t)rank, (uint64_t)iteration));
-    return factor;
-}
-
-static double normal_quantile(double p)
-{
-    double low = -40, high = 40;
-    for (int i = 0; i < 64; i++) {
-        double middle = (low + high) / 2;
-        if (erfc(-middle * M_SQRT1_2) / 2 < p)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-/* The expected slowest of @count equal ranks; the mean of one rank. */
-static double expected_slowest(double cv, int32_t count)
-{
-    if (count == 0)
-        return 0;
-    if (count == 1 || cv <= 0)
-        return 1;
-    return lognormal(cv, normal_quantile((count - 0.375) / (count + 0.25)));
-}
-
-double noise_expected_slowest(const struct noise *noise, int32_t ranks)
-{
-    int32_t stragglers = 0;
-    for (int32_t rank = 0; rank < ranks; rank++)
-        stragglers += is_straggler(noise, rank);
-    return fmax(expected_slowest(noise->compute_cv, ranks - stragglers),
-                expected_slowest(noise->compute_cv, stragglers) * (1 + noise->straggler_slowdown));
-}
 
 /* What a rank sends in the rounds of one pattern. */
 struct hop {
@@ -245,21 +172,6 @@ static double deps_end(const struct schedule *schedule, const struct step *step,
                        ends[(int64_t)(iteration - dep.distance) * schedule->step_count + dep.step]);
     }
     return end;
-}
-
-int backend_check(const struct schedule *schedule, struct err *err)
-{
-    for (int32_t id = 0; id < schedule->step_count; id++) {
-        const struct step *step = &schedule->step[id];
-        if (step->kind == STEP_COLLECTIVE && step->collective.algorithm == ALGORITHM_MPI)
-            return err_add_code(
-                err, 69,
-                "algorithm mpi cannot be predicted: how the MPI library sums is "
-                "known only to it, and differs from version to version; the "
-                "nearest that can is ring, which Open MPI takes for large messages: "
-                "allreduce.algorithm=ring (or --algorithm=ring)");
-    }
-    return 0;
 }
 
 /* One rank stands for all: without contention and with equal compute they never differ. */

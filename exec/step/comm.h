@@ -29,8 +29,6 @@ struct comm_ops {
      * those along a row have a multiple of them for each of its ranks (exec/step/packing.h).  0:
      * they begin anywhere and have any number. */
     int64_t alignment;
-    /** @data are numbers of type @payload, not fp32. */
-    bool in_payload;
 
     /** Whether this process can run the collectives of @schedule, and prepare for them; on all
      * ranks of the job, before open.  May be NULL: it can.
@@ -47,10 +45,11 @@ struct comm_ops {
     /** Issue @collective among the ranks along @axis on @data (collective.elements).  Along one
      * axis all ranks issue the same collectives in the same order, always on the same stream.
      *
-     * Unless in_payload, @data stays fp32; messages carry numbers of type @payload.  What is
-     * received is added in fp32, so a partial sum is rounded once per message, and a finished one
-     * is rounded by the rank that holds it before it is passed on: after an all-reduce all ranks
-     * hold the same bits. Blocks that a reduce-scatter leaves are not rounded. */
+     * Unless device_ops.exchanges_payload, @data stays fp32; messages carry numbers of type
+     * @payload.  What is received is added in fp32, so a partial sum is rounded once per message,
+     * and a finished one is rounded by the rank that holds it before it is passed on: after an
+     * all-reduce all ranks hold the same bits. Blocks that a reduce-scatter leaves are not rounded.
+     */
     void (*issue)(struct comm_state *state, struct stream *stream, enum axis axis,
                   const struct collective *collective, enum dtype payload, void *data);
     /** Issue a note on @stream: what follows belongs to @bucket of @step (world_at()); a bucket of

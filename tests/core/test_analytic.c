@@ -1,4 +1,4 @@
-#include "core/backend/backend.h"
+#include "core/backend/analytic.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+#include "core/backend/analytic.h"
 #include "core/backend/floor.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-#include "core/backend/backend.h"
+#include "core/backend/analytic.h"
 
 #include <dirent.h>
 #include <math.h>

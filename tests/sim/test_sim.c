@@ -1,3 +1,4 @@
+#include "core/backend/analytic.h"
 #include "sim/sim.h"
 
 #include <math.h>

@@ -254,7 +254,6 @@ static int64_t messages(struct comm_state *state)
 const struct comm_ops comm_nccl_ops = {.name = "nccl",
                                        .averages = true,
                                        .alignment = 64, /* 128 bytes of fp16 */
-                                       .in_payload = true,
                                        .check = check,
                                        .open = open_nccl,
                                        .close = close_nccl,
