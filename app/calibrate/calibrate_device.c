@@ -289,7 +289,7 @@ static void write_classes(struct text *out, const struct device_fit *fit,
         text_add(out,
                  "  - {op: %s, layer: %s, dtype: %s, efficiency: {value: %.4g %%, source: \"%s\", "
                  "kind: measured}, efficiency_sd: %.3g %%, residual: %.3g %%, rows: %d}\n",
-                 device_op_words[class->op], device_layer_words[class->layer],
+                 compute_op_names[class->op], layer_op_names[class->layer],
                  dtype_names[class->dtype], 100 * class->efficiency, text->source,
                  100 * fmin(class->efficiency_sd, 10), 100 * fmin(class->residual, 10),
                  class->rows);
@@ -314,7 +314,7 @@ void device_fit_write(struct text *out, const struct device_fit *fit, const stru
         text_add(out,
                  "    - {op: %s, shape: \"%s\", dtype: %s, amount: %lld, time: %.6g us, spread: "
                  "%.3g %%}\n",
-                 device_op_words[row->op], row->shape, dtype_names[row->dtype],
+                 compute_op_names[row->op], row->shape, dtype_names[row->dtype],
                  (long long)row->amount, 1e6 * row->time_s, 100 * row->spread);
     }
 }

@@ -115,7 +115,7 @@ static void print_people(struct text *out, const struct device_fit *fit,
     for (int32_t i = 0; i < fit->classes; i++) {
         const struct device_fit_class *class = &fit->class[i];
         text_add(out, "%-15s %-13s %-5s %6d %9.2f %% +- %3.0f %% %7.1f %%\n",
-                 device_op_words[class->op], device_layer_words[class->layer],
+                 compute_op_names[class->op], layer_op_names[class->layer],
                  dtype_names[class->dtype], class->rows, 100 * class->efficiency,
                  100 * class->efficiency_sd, 100 * class->residual);
     }
@@ -147,8 +147,8 @@ static struct json *classes_json(const struct device_fit *fit)
     for (int32_t i = 0; i < fit->classes; i++) {
         const struct device_fit_class *class = &fit->class[i];
         struct json *row = json_new_object();
-        json_put_text(row, "op", device_op_words[class->op]);
-        json_put_text(row, "layer", device_layer_words[class->layer]);
+        json_put_text(row, "op", compute_op_names[class->op]);
+        json_put_text(row, "layer", layer_op_names[class->layer]);
         json_put_text(row, "dtype", dtype_names[class->dtype]);
         json_put_real(row, "efficiency", class->efficiency);
         json_put_real(row, "efficiency_sd", class->efficiency_sd);

@@ -36,8 +36,8 @@ static bool read_step(const struct json *json, struct machine_step *step)
 {
     int64_t kernels = 0;
     const char *shape = json_as_text(json_get(json, "shape"));
-    step->op = find_word(device_op_words, json_as_text(json_get(json, "op")));
-    step->layer = find_word(device_layer_words, json_as_text(json_get(json, "layer")));
+    step->op = find_word(compute_op_names, json_as_text(json_get(json, "op")));
+    step->layer = find_word(layer_op_names, json_as_text(json_get(json, "layer")));
     step->dtype = find_word(dtype_names, json_as_text(json_get(json, "dtype")));
     bool good =
         shape && step->op >= 0 && step->layer >= 0 && step->dtype >= 0 &&

@@ -8,11 +8,6 @@
 
 enum { IMAGENET_CLASSES = 1000 };
 
-static const char *const layer_op_names[] = {"convolution", "batch-norm", "max-pool",
-                                             "average-pool", "linear"};
-static_assert(sizeof(layer_op_names) / sizeof(*layer_op_names) == LAYER_OP_COUNT,
-              "a name per kind of layer");
-
 static void print_text(struct text *out, const struct model *model)
 {
     text_add(out, "%-28s %-12s %-16s %12s %14s %14s %14s\n", "layer", "kind", "output",

@@ -76,9 +76,9 @@ static struct json *step_json(const struct step *step, const struct measure_step
     struct json *row = json_new_object();
     bool layer = step->compute.layer >= 0;
     json_put_text(row, "name", step->name);
-    json_put_text(row, "op", device_op_words[step->compute.op]);
+    json_put_text(row, "op", compute_op_names[step->compute.op]);
     json_put_text(row, "layer",
-                  device_layer_words[layer ? (int32_t)step->compute.layer_op : LAYER_OP_COUNT]);
+                  layer_op_names[layer ? (int32_t)step->compute.layer_op : LAYER_OP_COUNT]);
     json_put_text(row, "shape", step->compute.shape);
     json_put_text(row, "dtype", dtype_names[step->compute.dtype]);
     json_put_integer(row, "amount", step->compute.amount);

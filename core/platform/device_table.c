@@ -7,14 +7,6 @@
 
 #define COUNT(array) ((int32_t)(sizeof(array) / sizeof((array)[0])))
 
-const char *const device_op_words[] = {"forward",         "loss",      "backward-data",
-                                       "backward-filter", "optimizer", NULL};
-static_assert(COUNT(device_op_words) == COMPUTE_OP_COUNT + 1, "a word each");
-
-const char *const device_layer_words[] = {"convolution", "batch-norm", "max-pool", "average-pool",
-                                          "linear",      "none",       NULL};
-static_assert(COUNT(device_layer_words) == LAYER_OP_COUNT + 2, "a word each, and one for none");
-
 /* --- rows --- */
 
 #define WORD(key, record, member, list, missing, meaning)                                          \
@@ -29,8 +21,8 @@ static_assert(COUNT(device_layer_words) == LAYER_OP_COUNT + 2, "a word each, and
     }
 
 static const struct field class_rows[] = {
-    WORD("op", device_class, op, device_op_words, NULL, "which part of a training step"),
-    WORD("layer", device_class, layer, device_layer_words, "none", "of which kind of layer"),
+    WORD("op", device_class, op, compute_op_names, NULL, "which part of a training step"),
+    WORD("layer", device_class, layer, layer_op_names, "none", "of which kind of layer"),
     WORD("dtype", device_class, dtype, dtype_names, NULL, "type of the arithmetic's inputs"),
     NUMBER("efficiency", device_class, efficiency, FIELD_QUANTITY, UNIT_FRACTION, NULL, 1e-4, 1,
            "the part of the peak and of the memory bandwidth that these steps reach"),
@@ -49,7 +41,7 @@ const struct field_table device_class_table = {
 };
 
 static const struct field row_rows[] = {
-    WORD("op", device_row, op, device_op_words, NULL, "which part of a training step"),
+    WORD("op", device_row, op, compute_op_names, NULL, "which part of a training step"),
     {.path = "shape",
      .kind = FIELD_TEXT,
      .offset = offsetof(struct device_row, shape),

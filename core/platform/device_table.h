@@ -36,9 +36,6 @@ struct device_row {
     double spread;  /**< of the runs behind it: between their quartiles, relative */
 };
 
-/** "forward", ... as compute_op_name(); and "convolution", ..., "none": NULL-terminated. */
-extern const char *const device_op_words[], *const device_layer_words[];
-
 /** The class of @step on @device, or NULL; borrowed. */
 const struct device_class *device_find_class(const struct device *device, const struct step *step);
 

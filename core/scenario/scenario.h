@@ -10,10 +10,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/base/dtype.h"
 #include "core/collective/collective.h"
 #include "core/config/field.h"
 #include "core/scenario/source.h"
-#include "core/schedule/model.h"
 
 enum {
     SCENARIO_DEVICE_LIMIT = 1000000, /**< devices that may take part */

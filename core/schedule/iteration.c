@@ -28,7 +28,7 @@ static int32_t add_layer(struct schedule *schedule, const struct iteration *it, 
                                     .dtype = it->scenario->model.compute,
                                     .amount = it->batch}};
     layer_describe(layer, step.compute.shape, sizeof(step.compute.shape));
-    snprintf(step.name, sizeof(step.name), "%s %s", layer->name, compute_op_name(op));
+    snprintf(step.name, sizeof(step.name), "%s %s", layer->name, compute_op_names[op]);
     for (enum pass pass = from; pass <= to; pass++) {
         step.compute.kernels += layer_kernels(layer, pass, it->fusion);
         step.compute.flops += it->batch * layer_flops(layer, pass);
@@ -130,6 +130,7 @@ static void add_optimizer(struct schedule *schedule, const struct iteration *it,
     struct step step = {
         .kind = STEP_COMPUTE,
         .lane = LANE_COMPUTE,
+        .role = ROLE_OPTIMIZER,
         .name = "optimizer",
         .compute = {.op = COMPUTE_OPTIMIZER,
                     .layer = -1,
@@ -221,12 +222,14 @@ struct schedule *iteration_build(const struct iteration *it)
 
     bool overlap = scenario->allreduce.overlap == OVERLAP_BACKWARD;
     int32_t passes = micro_batches(it), last = -1;
-    int32_t ready = add_input(schedule, it, passes);
+    int32_t ready = add_input(schedule, it, passes), first = schedule->step_count;
     struct iteration part = *it;
     part.batch = it->batch / passes;
     for (int32_t micro = 0; micro < passes; micro++)
         last = add_pass(schedule, &part, micro, micro == 0 ? ready : -1,
                         overlap && micro == passes - 1 ? &list : NULL);
+    schedule->step[first].role = ROLE_FIRST_FORWARD;
+    schedule->step[last].role = ROLE_LAST_BACKWARD;
     add_exchanges(schedule, it, &list, 0, last);
     add_optimizer(schedule, it, list.done, list.next);
     group_norms(schedule, it);

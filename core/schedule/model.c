@@ -6,19 +6,16 @@
 
 #include "core/base/base.h"
 
-const char *const dtype_names[] = {"fp32", "fp16", "bf16", NULL};
-static_assert(sizeof(dtype_names) / sizeof(*dtype_names) == DTYPE_COUNT + 1, "one name per dtype");
+const char *const layer_op_names[] = {"convolution", "batch-norm", "max-pool", "average-pool",
+                                      "linear",      "none",       NULL};
+static_assert(sizeof(layer_op_names) / sizeof(*layer_op_names) == LAYER_OP_COUNT + 2,
+              "a word each, and one for none");
 
 const char *const fusion_names[] = {
     "none", "pointwise", "bn-relu", "stats", "mainloop", "ideal", NULL,
 };
 static_assert(sizeof(fusion_names) / sizeof(*fusion_names) == FUSION_COUNT + 1,
               "one name per fusion");
-
-int32_t dtype_size(enum dtype dtype)
-{
-    return dtype == DTYPE_FP32 ? 4 : 2;
-}
 
 struct model *model_new(const char *name, int32_t image, int32_t classes)
 {
@@ -150,14 +147,11 @@ int64_t layer_weight_bytes(const struct layer *layer, int32_t element_size)
 
 void layer_describe(const struct layer *layer, char *text, size_t size)
 {
-    static const char *const word[] = {"convolution", "batch-norm", "max-pool", "average-pool",
-                                       "linear"};
-    static_assert(sizeof(word) / sizeof(*word) == LAYER_OP_COUNT, "a word each");
     char window[48] = "";
     if (layer->op != LAYER_BATCH_NORM && layer->op != LAYER_LINEAR)
         snprintf(window, sizeof(window), " %dx%d/%d+%d", layer->kernel, layer->kernel,
                  layer->stride, layer->padding);
-    snprintf(text, size, "%s%s %dx%dx%d-%dx%dx%d%s%s%s%s%s%s", word[layer->op], window,
+    snprintf(text, size, "%s%s %dx%dx%d-%dx%dx%d%s%s%s%s%s%s", layer_op_names[layer->op], window,
              layer->in.channels, layer->in.height, layer->in.width, layer->out.channels,
              layer->out.height, layer->out.width, layer->bias ? " bias" : "",
              layer->relu ? " relu" : "", layer->residual ? " add" : "",

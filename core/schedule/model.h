@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/base/dtype.h"
+
 /** Kind of layer. */
 enum layer_op {
     LAYER_CONVOLUTION,
@@ -22,14 +24,9 @@ enum layer_op {
     LAYER_OP_COUNT
 };
 
-/** Number format. */
-enum dtype { DTYPE_FP32, DTYPE_FP16, DTYPE_BF16, DTYPE_COUNT };
-
-/** "fp32", "fp16", "bf16", NULL-terminated, in the order of enum dtype. */
-extern const char *const dtype_names[];
-
-/** Size of one element [bytes]. */
-int32_t dtype_size(enum dtype dtype);
+/** "convolution", "batch-norm", "max-pool", "average-pool", "linear" in the order of enum layer_op,
+ * then "none" for LAYER_OP_COUNT; NULL-terminated. */
+extern const char *const layer_op_names[];
 
 /** How much of batch norm, ReLU and add is merged into neighbouring kernels; decides memory
  * traffic, never FLOPs. */

@@ -4,9 +4,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const char *const step_kind_name[] = {"compute", "collective", "input"};
 static_assert(sizeof(step_kind_name) / sizeof(*step_kind_name) == STEP_KIND_COUNT, "a name each");
+static const char *const step_role_name[] = {"none", "first-forward", "last-backward", "optimizer"};
+static_assert(sizeof(step_role_name) / sizeof(*step_role_name) == ROLE_COUNT, "a name each");
 
 const char *lane_name(enum lane lane)
 {
@@ -16,14 +19,10 @@ const char *lane_name(enum lane lane)
     return name[lane];
 }
 
-const char *compute_op_name(enum compute_op op)
-{
-    static const char *const name[] = {"forward", "loss", "backward-data", "backward-filter",
-                                       "optimizer"};
-    static_assert(sizeof(name) / sizeof(*name) == COMPUTE_OP_COUNT, "a name each");
-    assert(op < COMPUTE_OP_COUNT);
-    return name[op];
-}
+const char *const compute_op_names[] = {"forward",         "loss",      "backward-data",
+                                        "backward-filter", "optimizer", NULL};
+static_assert(sizeof(compute_op_names) / sizeof(*compute_op_names) == COMPUTE_OP_COUNT + 1,
+              "a word each");
 
 struct schedule *schedule_new(struct grid grid)
 {
@@ -154,6 +153,18 @@ static const char *step_fault(const struct schedule *schedule, const struct step
     return NULL;
 }
 
+static const char *role_fault(const struct schedule *schedule, int32_t id)
+{
+    const struct step *step = &schedule->step[id];
+    if (step->role == ROLE_NONE)
+        return NULL;
+    if (step->role >= ROLE_COUNT)
+        return "unknown role";
+    if (step->kind != STEP_COMPUTE)
+        return "a role, but no computation";
+    return schedule_find(schedule, step->role) == id ? NULL : "a role that another step has";
+}
+
 static const char *dep_fault(const struct schedule *schedule, int32_t id, struct dep dep)
 {
     if (dep.step < 0 || dep.step >= schedule->step_count)
@@ -175,6 +186,7 @@ int schedule_seal(struct schedule *schedule, struct err *err)
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct step *step = &schedule->step[id];
         const char *fault = step_fault(schedule, step);
+        fault = fault ? fault : role_fault(schedule, id);
         for (int32_t i = step->dep_begin; i < step->dep_end && !fault; i++)
             fault = dep_fault(schedule, id, schedule->dep[i]);
         if (fault)
@@ -193,34 +205,51 @@ static uint64_t hash_integer(uint64_t hash, int64_t value)
     return base_hash(hash, byte, sizeof(byte));
 }
 
+static uint64_t hash_word(uint64_t hash, const char *word)
+{
+    return base_hash(hash, word, strlen(word) + 1);
+}
+
+static uint64_t hash_compute(uint64_t hash, const struct step *step)
+{
+    const int64_t number[] = {step->compute.layer,     step->compute.micro, step->compute.kernels,
+                              step->compute.exchanges, step->compute.flops, step->compute.bytes};
+    hash = hash_word(hash, compute_op_names[step->compute.op]);
+    hash = hash_word(hash, layer_op_names[step->compute.layer_op]);
+    hash = hash_word(hash, dtype_names[step->compute.dtype]);
+    for (size_t i = 0; i < sizeof(number) / sizeof(*number); i++)
+        hash = hash_integer(hash, number[i]);
+    return hash;
+}
+
+static uint64_t hash_collective(uint64_t hash, const struct step *step)
+{
+    hash = hash_word(hash, collective_op_name(step->collective.op));
+    hash = hash_word(hash, axis_name(step->collective.axis));
+    hash = hash_word(hash, algorithm_names[step->collective.algorithm]);
+    hash = hash_integer(hash, step->collective.group);
+    hash = hash_integer(hash, step->collective.bucket);
+    return hash_integer(hash, step->collective.bytes);
+}
+
 static uint64_t hash_step(uint64_t hash, const struct step *step)
 {
-    int64_t field[9] = {step->kind, step->lane};
-    switch (step->kind) {
-    case STEP_COMPUTE:
-        field[2] = step->compute.op;
-        field[3] = step->compute.layer_op;
-        field[4] = step->compute.layer;
-        field[5] = step->compute.dtype | (int64_t)step->compute.micro << 32;
-        field[6] = step->compute.kernels | (int64_t)step->compute.exchanges << 32;
-        field[7] = step->compute.flops;
-        field[8] = step->compute.bytes;
-        break;
-    case STEP_COLLECTIVE:
-        field[2] = step->collective.op;
-        field[3] = step->collective.axis;
-        field[4] = step->collective.algorithm;
-        field[5] = step->collective.group;
-        field[6] = step->collective.bucket;
-        field[7] = step->collective.bytes;
-        break;
-    default:
-        field[2] = step->input.images;
-        field[3] = step->input.bytes;
-    }
-    for (int i = 0; i < 9; i++)
-        hash = hash_integer(hash, field[i]);
-    return hash;
+    hash = hash_word(hash, step_kind_name[step->kind]);
+    hash = hash_word(hash, lane_name(step->lane));
+    hash = hash_word(hash, step_role_name[step->role]);
+    if (step->kind == STEP_COMPUTE)
+        return hash_compute(hash, step);
+    if (step->kind == STEP_COLLECTIVE)
+        return hash_collective(hash, step);
+    return hash_integer(hash_integer(hash, step->input.images), step->input.bytes);
+}
+
+int32_t schedule_find(const struct schedule *schedule, enum step_role role)
+{
+    int32_t id = 0;
+    while (id < schedule->step_count && schedule->step[id].role != role)
+        id++;
+    return id < schedule->step_count ? id : -1;
 }
 
 uint64_t schedule_hash(const struct schedule *schedule)
@@ -244,7 +273,7 @@ static void print_what(struct text *out, const struct step *step)
     switch (step->kind) {
     case STEP_COMPUTE:
         text_add(out, "%s %s, %" PRId64 " FLOP, %" PRId64 " B, %" PRId32 " kernels",
-                 compute_op_name(step->compute.op), dtype_names[step->compute.dtype],
+                 compute_op_names[step->compute.op], dtype_names[step->compute.dtype],
                  step->compute.flops, step->compute.bytes, step->compute.kernels);
         if (step->compute.exchanges)
             text_add(out, ", %" PRId32 " exchanges", step->compute.exchanges);

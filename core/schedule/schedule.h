@@ -45,8 +45,18 @@ enum compute_op {
     COMPUTE_OP_COUNT
 };
 
-/** "forward", "loss", "backward-data", "backward-filter", "optimizer". */
-const char *compute_op_name(enum compute_op op);
+/** "forward", "loss", "backward-data", "backward-filter", "optimizer"; NULL-terminated, in the
+ * order of enum compute_op. */
+extern const char *const compute_op_names[];
+
+/** What a step is to its iteration, for back ends that report on it. */
+enum step_role {
+    ROLE_NONE,
+    ROLE_FIRST_FORWARD, /**< the iteration's work begins with it, once it has its input */
+    ROLE_LAST_BACKWARD, /**< what follows on the compute lane may wait for other ranks */
+    ROLE_OPTIMIZER,     /**< the iteration's work ends with it */
+    ROLE_COUNT
+};
 
 /** A step must run after @step of @distance iterations ago. */
 struct dep {
@@ -58,6 +68,7 @@ struct dep {
 struct step {
     enum step_kind kind;
     enum lane lane;
+    enum step_role role;
     int32_t dep_begin, dep_end; /**< half-open range in schedule.dep; set by schedule_add() */
     char name[56];
     union {
@@ -120,14 +131,18 @@ int32_t schedule_add_all_reduce(struct schedule *schedule, enum algorithm algori
 
 /** Check every invariant and forbid further change.
  * @return 0, or -1: unknown kind, lane, op, axis or algorithm; negative count; a dependency on
- * itself, on a later step at distance 0, on a missing step or at a negative distance; a collective
+ * itself, on a later step at distance 0, on a missing step or at a negative distance; a role that
+ * two steps have, or one that computes nothing; a collective
  * on the compute or input lane, anything else on the row or column lane; an algorithm that cannot
  * compute its op or (NCCL) its axis, a group that does not divide the ranks; no steps. */
 int schedule_seal(struct schedule *schedule, struct err *err);
 
-/** A hash of everything a back end can see, names left out, and shapes and amounts, which FLOP and
- * bytes follow from.  Equal schedules have equal hashes on
- * every machine. */
+/** The step that has @role (not ROLE_NONE), or -1. */
+int32_t schedule_find(const struct schedule *schedule, enum step_role role);
+
+/** A hash of every field that a back end reads.  Names, shapes and amounts are not hashed: FLOP and
+ * bytes follow from them.  Enum constants are hashed as words, so that a new one changes no hash.
+ * Equal schedules have equal hashes on every machine. */
 uint64_t schedule_hash(const struct schedule *schedule);
 
 /** Append the sealed schedule as text: a heading, then one line a step with its id, lane, kind,

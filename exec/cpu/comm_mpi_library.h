@@ -7,7 +7,7 @@
 #include <mpi.h>
 #include <stdint.h>
 
-#include "core/schedule/model.h"
+#include "core/base/dtype.h"
 
 /** Memory and operations that calls use one after the other.  Start from {0}. */
 struct library_memory {

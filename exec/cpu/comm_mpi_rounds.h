@@ -17,8 +17,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/base/dtype.h"
 #include "core/collective/collective.h"
-#include "core/schedule/model.h"
 
 enum {
     /** How much of a message travels at once [bytes].  Ours, as the windows, from

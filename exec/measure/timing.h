@@ -15,8 +15,8 @@
 
 #include <stdint.h>
 
+#include "core/base/dtype.h"
 #include "core/base/err.h"
-#include "core/schedule/model.h"
 #include "core/schedule/schedule.h"
 
 /** One all-reduce. */

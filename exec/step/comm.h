@@ -9,10 +9,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/base/dtype.h"
 #include "core/base/err.h"
 #include "core/collective/collective.h"
 #include "core/collective/grid.h"
-#include "core/schedule/model.h"
 #include "core/schedule/schedule.h"
 
 /** See exec/step/device.h. */

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/schedule/model.h"
+#include "core/base/dtype.h"
 
 /** Sets of instructions that there are kernels for; a later one is faster. */
 enum half_isa { HALF_PORTABLE, HALF_AVX2, HALF_ISA_COUNT };

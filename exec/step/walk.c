@@ -8,7 +8,7 @@
 struct walker {
     struct walk walk;
     int32_t depth;
-    int32_t last_backward, optimizer; /* steps: where exposed communication shows */
+    int32_t first_forward, last_backward, optimizer; /* steps */
     struct stream *stream[LANE_COUNT];
     struct event *origin;
     struct event **begin, **end;  /* (depth, steps) */
@@ -34,16 +34,11 @@ static struct event *event_of(const struct walker *walker, struct event **events
     return events[iteration % walker->depth * walker->walk.schedule->step_count + step];
 }
 
-/* The last two steps of the compute lane are the end of backward and the optimizer. */
-static void find_ends(struct walker *walker)
+static int32_t step_with(const struct schedule *schedule, enum step_role role)
 {
-    const struct schedule *schedule = walker->walk.schedule;
-    for (int32_t id = 0; id < schedule->step_count; id++) {
-        if (schedule->step[id].lane != LANE_COMPUTE)
-            continue;
-        walker->last_backward = walker->optimizer;
-        walker->optimizer = id;
-    }
+    int32_t step = schedule_find(schedule, role);
+    assert(step >= 0);
+    return step;
 }
 
 struct walker *walker_new(const struct walk *walk)
@@ -69,7 +64,9 @@ struct walker *walker_new(const struct walk *walk)
     }
     for (int32_t lane = 0; lane < LANE_COUNT; lane++)
         walker->stream[lane] = ops->stream_new();
-    find_ends(walker);
+    walker->first_forward = step_with(walk->schedule, ROLE_FIRST_FORWARD);
+    walker->last_backward = step_with(walk->schedule, ROLE_LAST_BACKWARD);
+    walker->optimizer = step_with(walk->schedule, ROLE_OPTIMIZER);
     walker->before = world_now();
     ops->record(walker->stream[LANE_COMPUTE], walker->origin);
     ops->synchronize(walker->origin);
@@ -282,10 +279,9 @@ struct walk_step walker_step(const struct walker *walker, int32_t iteration, int
     return taken;
 }
 
-/* Step 0 is the input, step 1 the first layer's forward pass. */
 static struct walk_times measure(struct walker *walker, int32_t iteration)
 {
-    struct walk_times times = {.begin = begin_of(walker, iteration, 1),
+    struct walk_times times = {.begin = begin_of(walker, iteration, walker->first_forward),
                                .end = end_of(walker, iteration, walker->optimizer)};
     times.exposed_comm_s = begin_of(walker, iteration, walker->optimizer) -
                            end_of(walker, iteration, walker->last_backward);
@@ -315,8 +311,8 @@ struct walk_times walker_finish(struct walker *walker, int32_t iteration, struct
     const struct schedule *schedule = walker->walk.schedule;
     if (walker->whole[iteration % walker->depth])
         return finish_whole(walker, iteration);
-    /* From the last on: who waited for each in turn would be woken by each, on the processor of the
-     * thread that computes. */
+    /* Wait for the last step first: waiting step by step would wake this thread once per step, on a
+     * core that is computing. */
     for (int32_t id = schedule->step_count - 1; id >= 0; id--)
         walker->walk.device_ops->synchronize(event_of(walker, walker->end, iteration, id));
     double begin = world_now();

@@ -47,7 +47,8 @@ struct walk_times {
  * and at least 2 so that issuing runs ahead of execution. */
 int32_t walk_depth(const struct schedule *schedule);
 
-/** Make streams and events.  @walk is copied; what it points to is borrowed until walker_free(). */
+/** Make streams and events.  The schedule has a step of every role.  @walk is copied; what it
+ * points to is borrowed until walker_free(). */
 struct walker *walker_new(const struct walk *walk);
 
 /** Release; accepts NULL.  Every iteration was finished. */

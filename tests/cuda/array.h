@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "core/schedule/model.h"
+#include "core/base/dtype.h"
 
 /** An array. */
 struct array {

@@ -24,8 +24,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include "core/base/dtype.h"
 #include "core/base/err.h"
-#include "core/schedule/model.h"
 
 /** What to compute.  Where batch norm and ReLU are applied, the convolution's input is not x but
  * max(x * scale + shift, 0), per channel, which is never written; its padding is 0 all the same.

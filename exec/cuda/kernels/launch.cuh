@@ -15,7 +15,7 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime_api.h>
 
-#include "core/schedule/model.h"
+#include "core/base/dtype.h"
 #include "exec/cuda/kernels/kernels.h"
 
 #ifdef __CUDACC__

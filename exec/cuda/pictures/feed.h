@@ -19,8 +19,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include "core/base/dtype.h"
 #include "core/base/err.h"
-#include "core/schedule/model.h"
 #include "exec/step/device.h"
 
 enum { FEED_AHEAD = PICTURE_AHEAD };

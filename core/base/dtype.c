@@ -1,0 +1,12 @@
+#include "core/base/dtype.h"
+
+#include <assert.h>
+#include <stddef.h>
+
+const char *const dtype_names[] = {"fp32", "fp16", "bf16", NULL};
+static_assert(sizeof(dtype_names) / sizeof(*dtype_names) == DTYPE_COUNT + 1, "one name per dtype");
+
+int32_t dtype_size(enum dtype dtype)
+{
+    return dtype == DTYPE_FP32 ? 4 : 2;
+}

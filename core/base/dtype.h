@@ -1,0 +1,16 @@
+#pragma once
+
+/** @file
+ * Number formats of weights, activations and gradients.
+ */
+
+#include <stdint.h>
+
+/** Number format. */
+enum dtype { DTYPE_FP32, DTYPE_FP16, DTYPE_BF16, DTYPE_COUNT };
+
+/** "fp32", "fp16", "bf16", NULL-terminated, in the order of enum dtype. */
+extern const char *const dtype_names[];
+
+/** Size of one element [bytes]. */
+int32_t dtype_size(enum dtype dtype);
