@@ -1,54 +1,17 @@
-#include <ctype.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "app/import/import.h"
+#include "app/import/import_hostlist.h"
 #include "app/import/import_tree.h"
 #include "core/config/yaml.h"
 
-/* Call @visit for each name of "tux[0-3,12],login": the list is cut on the way.
- * @return 0, or -1: brackets that do not close, a range that runs backwards. */
-static int each_host(char *list, void (*visit)(void *context, const char *name), void *context)
-{
-    for (char *item = list; *item;) {
-        char *open = item + strcspn(item, "[,"), *close = open;
-        if (*open != '[') {
-            bool more = *open == ',';
-            *open = '\0';
-            if (*item)
-                visit(context, item);
-            item = open + more;
-            continue;
-        }
-        close = strchr(open, ']');
-        if (!close)
-            return -1;
-        *open = *close = '\0';
-        char *state = NULL, *end = close + 1 + strcspn(close + 1, ",");
-        bool more = *end == ',';
-        *end = '\0';
-        for (char *range = strtok_r(open + 1, ",", &state); range;
-             range = strtok_r(NULL, ",", &state)) {
-            long low = 0, high = 0;
-            char *dash = strchr(range, '-');
-            int width = (int)strcspn(range, "-");
-            low = high = strtol(range, NULL, 10);
-            if (dash)
-                high = strtol(dash + 1, NULL, 10);
-            if (!isdigit((unsigned char)*range) || high < low || high - low >= TREE_HOSTS)
-                return -1;
-            for (long i = low; i <= high; i++) {
-                char *name = base_format("%s%0*ld%s", item, width, i, close + 1);
-                visit(context, name);
-                free(name);
-            }
-        }
-        item = end + more;
-    }
-    return 0;
-}
+/* A file as it is read. */
+struct reading {
+    struct tree *tree;
+    const char *file;
+    int64_t names; /* so far: a name that is listed again costs as much time as a new one */
+};
 
 /* Where the names of a list belong. */
 struct belonging {
@@ -63,141 +26,192 @@ static void add_name(void *context, const char *name)
     tree_add(to->tree, name, to->hosts ? TREE_HOST : TREE_SWITCH, to->above);
 }
 
-static int add_list(struct tree *tree, const char *above, bool hosts, const char *list)
+static int32_t characters(const char *text, int64_t bytes)
 {
-    char *copy = base_copy(list);
-    struct belonging to = {tree, tree_add(tree, above, TREE_SWITCH, -1), hosts};
-    int failed = each_host(copy, add_name, &to);
-    free(copy);
-    return failed;
+    int32_t count = 0;
+    for (int64_t i = 0; i < bytes; i++)
+        count += ((unsigned char)text[i] & 0xc0) != 0x80;
+    return count;
 }
 
-static int bad_list(struct err *err, const char *file, int32_t line, const char *list)
+/* Put the switch @above over the names of @list, which is part of the line at @origin and begins
+ * at its column. */
+static int add_list(struct reading *reading, const char *above, bool hosts, const char *list,
+                    const struct origin *origin, struct err *err)
 {
-    return err_add(err, "%s:%d: '%s' is no list of names such as tux[0-3,12] (at most %d)", file,
-                   line, list, TREE_HOSTS);
-}
-
-/* "SwitchName=s0 Nodes=tux[0-3] LinkSpeed=100" or "BlockName=b0 Nodes=...". */
-static int read_line(struct tree *tree, const char *file, int32_t number, char *line,
-                     struct err *err)
-{
-    char *word[16];
-    const char *name = NULL, *nodes = NULL, *switches = NULL;
-    line[strcspn(line, "#")] = '\0';
-    int32_t count = import_split(line, word, 16);
-    for (int32_t i = 0; i < count; i++) {
-        char *value = strchr(word[i], '=');
-        if (!value)
-            return err_add(err,
-                           "%s:%d: expected KEY=VALUE, got '%s', as in 'SwitchName=s0 "
-                           "Nodes=tux[0-3]'",
-                           file, number, word[i]);
-        *value++ = '\0';
-        if (!strcasecmp(word[i], "SwitchName") || !strcasecmp(word[i], "BlockName"))
-            name = value;
-        else if (!strcasecmp(word[i], "Nodes"))
-            nodes = value;
-        else if (!strcasecmp(word[i], "Switches"))
-            switches = value;
-        else if (strcasecmp(word[i], "LinkSpeed") && strcasecmp(word[i], "BlockSizes"))
-            return err_add(err,
-                           "%s:%d: unknown key '%s'; expected SwitchName, BlockName, Nodes, "
-                           "Switches, LinkSpeed or BlockSizes",
-                           file, number, word[i]);
+    struct hostlist_fault fault;
+    struct belonging to = {.tree = reading->tree, .hosts = hosts};
+    int64_t left = TREE_HOSTS - reading->names;
+    int64_t names = hostlist_count(list, left > 1 ? left - 1 : 0, &fault);
+    if (names < 0) {
+        struct origin at = *origin;
+        at.column += characters(list, fault.at);
+        return origin_error(&at, err,
+                            "%s; expected a list of names such as tux[0-3,12],rack[0-7]_n[00-41], "
+                            "of at most %d names in a file",
+                            fault.what, TREE_HOSTS);
     }
-    if (count && !name && (nodes || switches))
-        return err_add(err, "%s:%d: names without SwitchName= or BlockName= before them", file,
-                       number);
-    if (name && nodes && add_list(tree, name, true, nodes))
-        return bad_list(err, file, number, nodes);
-    if (name && switches && add_list(tree, name, false, switches))
-        return bad_list(err, file, number, switches);
+    reading->names += names + 1; /* the switch's */
+    to.above = tree_add(reading->tree, above, TREE_SWITCH, -1);
+    hostlist_each(list, add_name, &to);
     return 0;
 }
 
-static int read_lines(struct tree *tree, const char *file, char *rest, struct err *err)
+/* What a line says; parts of it. */
+struct line {
+    const char *name, *nodes, *switches;
+};
+
+/* "SwitchName=s0 Nodes=tux[0-3] LinkSpeed=100" or "BlockName=b0 Nodes=...".
+ * @return NULL, or the word that is none of these with @what. */
+static const char *cut_line(struct line *line, char *text, const char **what)
+{
+    char *word[16];
+    int32_t count = import_split(text, word, 16);
+    for (int32_t i = 0; i < count; i++) {
+        char *value = strchr(word[i], '=');
+        *what = "expected KEY=VALUE, as in 'SwitchName=s0 Nodes=tux[0-3]'";
+        if (!value)
+            return word[i];
+        *value++ = '\0';
+        if (!strcasecmp(word[i], "SwitchName") || !strcasecmp(word[i], "BlockName"))
+            line->name = value;
+        else if (!strcasecmp(word[i], "Nodes"))
+            line->nodes = value;
+        else if (!strcasecmp(word[i], "Switches"))
+            line->switches = value;
+        *what = "unknown key; expected SwitchName, BlockName, Nodes, Switches, LinkSpeed or "
+                "BlockSizes";
+        if (value != line->name && value != line->nodes && value != line->switches &&
+            strcasecmp(word[i], "LinkSpeed") && strcasecmp(word[i], "BlockSizes"))
+            return word[i];
+    }
+    *what = "names without SwitchName= or BlockName= before them";
+    if (!line->name && (line->nodes || line->switches))
+        return line->nodes ? line->nodes : line->switches;
+    return NULL;
+}
+
+static int read_line(struct reading *reading, int32_t number, char *text, struct err *err)
+{
+    const char *what, *where;
+    struct line line = {0};
+    char *whole = base_copy(text);
+    for (char *c = whole; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            *c = ' '; /* no terminal obeys a file */
+    struct origin origin = {reading->file, whole, number, 1, 1};
+    text[strcspn(text, "#")] = '\0';
+    where = cut_line(&line, text, &what);
+    origin.column = 1 + characters(whole, where ? where - text : 0);
+    int failed = where ? origin_error(&origin, err, "%s", what) : 0;
+    const char *list[] = {line.nodes, line.switches};
+    for (int i = 0; i < 2 && !failed; i++) {
+        if (!list[i])
+            continue;
+        origin.column = 1 + characters(whole, list[i] - text);
+        failed = add_list(reading, line.name, i == 0, list[i], &origin, err);
+    }
+    free(whole);
+    return failed;
+}
+
+static int read_lines(struct reading *reading, char *rest, struct err *err)
 {
     int32_t number = 0;
     for (char *line; (line = import_next_line(&rest));)
-        if (read_line(tree, file, ++number, line, err))
+        if (read_line(reading, ++number, line, err))
             return -1;
-    if (tree->hosts)
+    if (reading->tree->hosts)
         return 0;
     return err_add(err,
                    "%s:%d: no line 'SwitchName=... Nodes=...' up to here: give Slurm's "
                    "topology.conf or topology.yaml",
-                   file, number);
+                   reading->file, number);
 }
 
 /* --- YAML --- */
 
-static const char *get_text(const struct node *node, const char *key)
+static const struct node *get_scalar(const struct node *node, const char *key)
 {
     const struct node *child = node->kind == NODE_MAPPING ? node_get(node, key) : NULL;
-    return child && child->text ? child->text : NULL;
+    return child && child->text ? child : NULL;
 }
 
-/* A fault of @node, on the line that the user's file has it. */
-static int refuse(const struct node *node, struct err *err, const char *why)
+/* Where the user's file has @node. */
+static struct origin origin_of(const struct node *node)
 {
     struct origin origin = node->origin;
     origin.line--;
-    return origin_error(&origin, err, "%s", why);
+    return origin;
+}
+
+/* The list that is child @key of @item, if there is one. */
+static int take_list(struct reading *reading, const char *above, const struct node *item,
+                     const char *key, struct err *err)
+{
+    const struct node *list = get_scalar(item, key);
+    if (!list)
+        return 0;
+    struct origin origin = origin_of(list);
+    origin.width = 1;
+    const char *found = strstr(origin.source, list->text);
+    if (found) /* on one line */
+        origin.column = 1 + characters(origin.source, found - origin.source);
+    return add_list(reading, above, strcmp(key, "nodes") == 0, list->text, &origin, err);
 }
 
 /* A list of {switch: s0, nodes: ..., children: ...} or {block: b0, nodes: ...}. */
-static int read_members(struct tree *tree, const struct node *list, const char *key,
+static int read_members(struct reading *reading, const struct node *list, const char *key,
                         struct err *err)
 {
     for (int32_t i = 0; i < list->child_count; i++) {
-        const struct node *item = list->child[i];
-        const char *name = get_text(item, key), *nodes = get_text(item, "nodes");
-        const char *children = get_text(item, "children");
+        const struct node *item = list->child[i], *name = get_scalar(item, key);
+        struct origin origin = origin_of(item);
         if (!name)
-            return refuse(item, err, "expected a mapping with 'switch' or 'block', its name");
-        if ((nodes && add_list(tree, name, true, nodes)) ||
-            (children && add_list(tree, name, false, children)))
-            return refuse(item, err,
-                          "'nodes' or 'children' is no list of names such as "
-                          "tux[0-3,12]");
+            return origin_error(&origin, err,
+                                "expected a mapping with 'switch' or 'block', its name");
+        if (take_list(reading, name->text, item, "nodes", err) ||
+            take_list(reading, name->text, item, "children", err))
+            return -1;
     }
     return 0;
 }
 
-static int read_topologies(struct tree *tree, const struct node *list, struct err *err)
+static int read_topologies(struct reading *reading, const struct node *list, struct err *err)
 {
     for (int32_t i = 0; i < list->child_count && list->kind == NODE_SEQUENCE; i++) {
         const struct node *item = list->child[i];
         const struct node *shape = item->kind == NODE_MAPPING ? node_get(item, "tree") : NULL;
         const struct node *switches =
             shape && shape->kind == NODE_MAPPING ? node_get(shape, "switches") : NULL;
-        if (switches && read_members(tree, switches, "switch", err))
+        if (switches && read_members(reading, switches, "switch", err))
             return -1;
         shape = item->kind == NODE_MAPPING ? node_get(item, "block") : NULL;
         const struct node *blocks =
             shape && shape->kind == NODE_MAPPING ? node_get(shape, "blocks") : NULL;
-        if (blocks && read_members(tree, blocks, "block", err))
+        if (blocks && read_members(reading, blocks, "block", err))
             return -1;
-        if (tree->hosts)
+        if (reading->tree->hosts)
             return 0;
     }
-    return refuse(list, err,
-                  "expected a list of topologies, one with tree.switches or "
-                  "block.blocks, as in Slurm's topology.yaml");
+    struct origin origin = origin_of(list);
+    return origin_error(&origin, err,
+                        "expected a list of topologies, one with tree.switches or block.blocks, "
+                        "as in Slurm's topology.yaml");
 }
 
 /* The project's files are mappings, Slurm's is a list: a key goes on a line before it, which
- * refuse() takes off again. */
-static int read_yaml(struct tree *tree, const char *file, const char *text, struct err *err)
+ * origin_of() takes off again. */
+static int read_yaml(struct reading *reading, const char *text, struct err *err)
 {
     struct text whole = {0};
     if (!strncmp(text, "---", 3))
         text += strcspn(text, "\n");
     text_add(&whole, "topologies:\n%s", text);
-    struct document *document = yaml_read_text(file, whole.data, err);
+    struct document *document = yaml_read_text(reading->file, whole.data, err);
     const struct node *list = document ? node_get(yaml_root(document), "topologies") : NULL;
-    int failed = list ? read_topologies(tree, list, err) : -1;
+    int failed = list ? read_topologies(reading, list, err) : -1;
     yaml_free(document);
     text_release(&whole);
     return failed;
@@ -207,13 +221,13 @@ int import_slurm(struct import *import, const struct request *request, struct er
 {
     struct text text = {0};
     struct tree tree = {0};
+    struct reading reading = {.tree = &tree, .file = import->file};
     size_t length = strlen(import->file);
     (void)request;
     bool yaml = length > 5 && !strcmp(import->file + length - 5, ".yaml");
     int failed = import_load(import->file, &text, err);
     if (!failed)
-        failed = yaml ? read_yaml(&tree, import->file, text.data, err)
-                      : read_lines(&tree, import->file, text.data, err);
+        failed = yaml ? read_yaml(&reading, text.data, err) : read_lines(&reading, text.data, err);
     if (!failed)
         failed = tree_understand(&tree, import, err);
     if (!failed) {

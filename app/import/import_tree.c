@@ -23,8 +23,10 @@ int32_t tree_add(struct tree *tree, const char *name, enum tree_kind kind, int32
     struct named key = {.name = name};
     struct named **found = tfind(&key, &tree->names, compare);
     int32_t index = found ? (*found)->index : tree->count;
-    if (!found && tree->count == TREE_HOSTS)
+    if (!found && tree->count == TREE_HOSTS) {
+        tree->overflow = true;
         return -1;
+    }
     if (!found) {
         tree->vertex =
             base_grow(tree->vertex, tree->count + 1, &tree->capacity, sizeof(*tree->vertex));
@@ -132,6 +134,8 @@ int tree_understand(const struct tree *tree, struct import *import, struct err *
         if (tree->vertex[i].kind == TREE_HOST && climb(tree, &heights, i))
             failed = err_add(err, "%s: more than %d switches above '%s': they go round in a circle",
                              import->file, DEPTH_LIMIT, tree->vertex[i].name);
+    if (!failed && tree->overflow)
+        failed = err_add(err, "%s: more than %d hosts and switches", import->file, TREE_HOSTS);
     if (!failed && (!tree->hosts || !heights.top))
         failed = err_add(err, "%s: no host is below a switch: nothing to take", import->file);
     if (!failed) {

@@ -29,16 +29,17 @@ struct tree {
     struct tree_vertex *vertex; /**< (count) in the order they were named */
     int64_t capacity;
     int32_t count, hosts;
-    void *names; /**< private: a search tree over names */
+    bool overflow; /**< there were more than TREE_HOSTS names */
+    void *names;   /**< private: a search tree over names */
 };
 
 /** The vertex called @name, added when it is new; @above (or -1: not known yet) is set when it is
- * given.  A name beyond the limit is left out.
- * @return its index, or -1 when it is left out. */
+ * given.  With a name beyond the limit tree_understand() fails.
+ * @return its index, or -1: beyond the limit. */
 int32_t tree_add(struct tree *tree, const char *name, enum tree_kind kind, int32_t above);
 
 /** Fill nodes and tiers of @import from @tree.
- * @return 0, or -1: no host below a switch, switches in a circle. */
+ * @return 0, or -1: no host below a switch, switches in a circle, too many names. */
 int tree_understand(const struct tree *tree, struct import *import, struct err *err);
 
 /** Release; the struct may be used again. */

@@ -1,7 +1,9 @@
 #!/usr/bin/python3
 """`import`: what is read from files of other tools, and that the platforms it writes are of use."""
 import importlib.util
+import os
 import random
+import subprocess
 import unittest
 
 import support
@@ -226,6 +228,8 @@ class Ibnetdiscover(Case):
     def test_what_is_not_understood_says_where_and_what_to_do(self):
         self.misread("ibnetdiscover", "hello\n", "bad.txt:1", "ibnetdiscover prints")
         self.misread("ibnetdiscover", 'Switch 36 "S-1"\n[1] x\n', "bad.txt:2", "4xEDR")
+        hosts = "".join(f'[1] "H-{i}"[1](1) # "n{i} HCA-1" lid 1 4xHDR\n' for i in range(100000))
+        self.misread("ibnetdiscover", f'Switch 36 "S-1"\n{hosts}', "more than 100000 hosts")
 
 
 class Trace(Case):
@@ -278,12 +282,78 @@ class Slurm(Case):
     def test_what_is_not_understood_says_where_and_what_to_do(self):
         self.misread("slurm", "# nothing\n\n", "bad.txt:2", "topology.conf")
         self.misread("slurm", "\nSwitchName=s0 Nodez=a\n", "bad.txt:2", "Nodez")
-        self.misread("slurm", "SwitchName=s0 Nodes=a[3-1]\n", "bad.txt:1", "a[3-1]")
-        self.misread("slurm", "SwitchName=s0 Nodes=a[0-\n", "bad.txt:1", "tux[0-3,12]")
         self.misread("slurm", "SwitchName=a Switches=b\nSwitchName=b Switches=a Nodes=c\n",
                      "circle")
+        self.misread("slurm", "Nodes=a\n", "bad.txt:1:7: ", "without SwitchName")
         path = self.write("topology.yaml", "- tree:\n    switches:\n      - {nodes: 3}\n")
         self.assertIn("topology.yaml:3:9", self.refused(65, "import", "slurm", path))
+
+    # What scontrol of Slurm 22.05.8 (Debian 12) printed: `scontrol show hostnames LIST`.
+    LISTS = (
+        ("n[0-1][0-1]", "n00 n01 n10 n11"),
+        ("tux[04,5-7]", "tux04 tux5 tux6 tux7"),
+        ("n[9223372036854775807]", "n9223372036854775807"),
+        ("n[18446744073709551614-18446744073709551615]",
+         "n18446744073709551614 n18446744073709551615"),
+        ("n[00000000000000000000001]", "n00000000000000000000001"),
+        ("n[1-003]", "n1 n2 n3"),
+        ("r[0-1]_b[08-10,3]", "r0_b08 r0_b09 r0_b10 r0_b3 r1_b08 r1_b09 r1_b10 r1_b3"),
+        ("a[0-1]b[2,3]c[4]", "a0b2c4 a0b3c4 a1b2c4 a1b3c4"),
+        ("n[3-],a,,b[0-2,1]", "n3 a b0 b1 b2"),
+        ("[0-2]", "0 1 2"),
+    )
+
+    def test_lists_of_names_are_read_as_slurm_reads_them(self):
+        for text, names in self.LISTS:
+            expected = len(names.split())
+            for more in ("", "," + names.replace(" ", ",")):  # the same names again are no others
+                path = self.write("topology.conf", f"SwitchName=s0 Nodes={text}{more}\n")
+                said = answer("import", "slurm", path)["understood"][0]
+                self.assertEqual(said, f"{expected} nodes below 1 switches", text + more)
+            path = self.write("topology.yaml", "- tree:\n    switches:\n      - switch: s0\n"
+                              f"        nodes: \"{text}\"\n")
+            said = answer("import", "slurm", path)["understood"][0]
+            self.assertEqual(said, f"{expected} nodes below 1 switches", text)
+
+    def test_a_list_that_is_none_says_where_and_why(self):
+        head = "SwitchName=s0 Nodes="
+        for text, column, why in (
+                ("n[0-1]x", 7, "goes on after its last bracket"), ("a[3-1]", 3, "backwards"),
+                ("n[0x3]", 4, "expected ',' or ']'"), ("n[]", 3, "expected a number"),
+                ("n[1,]", 5, "expected a number"), ("n[[0-1]]", 3, "expected a number"),
+                ("n[-3]", 3, "expected a number"), ("n[+1]", 3, "expected a number"),
+                ("a[0-", 5, "not closed"), ("a,b[0", 6, "not closed"), ("n]0", 2, "without a '['"),
+                ("n[1-2-3]", 6, "expected ',' or ']'"),
+                ("n[18446744073709551616]", 3, "beyond 64 bits"),
+                ("a,n[0-100000]", 5, "too many names"), ("n[0-999][0-999]", 1, "too many names"),
+                ("n[0-18446744073709551615]", 3, "too many names"),
+                ("n[5-6]" + "[0-18446744073709551615]" * 9, 8, "too many names"),
+                ("n[0-1]," + "n" * 256, 8, "more than 255 characters")):
+            self.misread("slurm", f"#\n{head}{text} # x\n", f"bad.txt:2:{len(head) + column}: ", why,
+                         "such as tux[0-3,12]")
+            path = self.write("topology.yaml", "- tree:\n    switches:\n      - switch: s0\n"
+                              f"        nodes: \"{text}\"\n")
+            said = self.refused(65, "import", "slurm", path)
+            self.assertIn(f"topology.yaml:4:{len('        nodes: .') + column}: ", said)
+            self.assertIn(why, said)
+
+    def test_a_list_costs_no_more_than_its_names(self):
+        lines = "SwitchName=s0 Nodes=n[0-99]\n"
+        for text, code, why in (
+                (f"SwitchName=s0 Nodes=n[{'0' * 100000}-60000]\n", 65, "more than 255 characters"),
+                ("SwitchName=s0 Nodes=n[0-99997]\n", 0, "99998 nodes"),
+                (lines * 20000, 65, "too many names"),
+                ("SwitchName=s0 Nodes=" + "[0]" * 100000 + "\n", 65, "more than 255 characters")):
+            path = self.write("topology.conf", text)
+            with subprocess.Popen([support.PROGRAM, "import", "slurm", path], text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+                said = process.stdout.read()
+                _, status, used = os.wait4(process.pid, 0)
+                process.returncode = os.waitstatus_to_exitcode(status)
+            self.assertEqual(process.returncode, code, said)
+            self.assertIn(why, said)
+            self.assertLess(used.ru_utime + used.ru_stime, 20)
+            self.assertLess(used.ru_maxrss, 400 << 10)  # [KiB]; a sanitizer takes most
 
 
 if __name__ == "__main__":
