@@ -3,14 +3,19 @@
 # network: build, test, train, measure.  acceptance.py says what follows and takes all options.
 #
 # usage: tests/gpu/acceptance.sh [--out DIRECTORY] [--carried DIRECTORY] [--seconds N] ...
+#        tests/gpu/acceptance.sh --calls     three calls, to paste on such a machine
 #
 # Libraries that are not installed come from carried/, see carry.sh.
 set -u
 cd "$(dirname "$0")/../.." || exit
 
+if [ "${1-}" = --calls ]; then
+    exec python3 -B tests/gpu/calls.py
+fi
+
 for python in ${PYTHON:-} python3 /usr/bin/python3; do
     if "$python" -c 'import importlib.util as u; exit(not u.find_spec("torch"))' 2>/dev/null; then
-        exec "$python" -B tests/gpu/acceptance.py "$@"
+        exec "$python" -Bu tests/gpu/acceptance.py "$@"
     fi
 done
 echo "acceptance.sh: no python3 with PyTorch was found; name one in \$PYTHON"

@@ -3,9 +3,11 @@
 
 Usage: pytorch_server.py [--device cuda] [--image 224] [--batches 256,512] [--network resnet50]
 
-Compiles one training step (forward, loss, backward, SGD with momentum) per batch and variant:
+First compiles one training step (forward, loss, backward, SGD with momentum) per batch and variant:
 channels_last, automatic mixed precision in fp16 (static loss scale) or bf16, by torch.compile or
-not; on a GPU each becomes one CUDA graph.  Images are random and lie on the device.
+not; each is told with a line on standard error, and when all are done one JSON line is printed.
+From then on nothing is done but what is asked for, so that others can be timed on the device.  On a
+GPU each step becomes one CUDA graph.  Images are random and lie on the device.
 
 Words on standard input, one answer of one JSON line each:
 
@@ -13,16 +15,13 @@ Words on standard input, one answer of one JSON line each:
   window VARIANT STEPS  seconds of each of so many steps, by the device's clock
   rates                 what the device reaches: copies [byte/s], matrix products in fp16 [FLOP/s]
 
-While nothing is asked, variants are compiled, one after the other; each is told with a line
-"compiled ..." on standard error.  What fails is left out, and said in the answer of capture.
+What fails is left out, and said in the answer of capture.
 """
 import argparse
 import json
 import os
-import queue
 import statistics
 import sys
-import threading
 import time
 
 import torch
@@ -147,30 +146,21 @@ def rates():
 
 
 class Server:
-    """Compiles when idle, answers when asked."""
+    """Compiles, then answers."""
 
     def __init__(self, options):
         self.options = options
-        self.wanted = [(batch, name) for batch in options.batches for name in self.names()]
         self.variants, self.failed = {}, {}
         self.captured = None
-        self.words = queue.Queue()
         # What libraries print must not be taken for answers.
         self.answers = os.fdopen(os.dup(1), "w")
         os.dup2(2, 1)
-        threading.Thread(target=self.listen, daemon=True).start()
 
     def names(self):
         """All variants, the likely winners first."""
         how = ["compiled"] if hasattr(torch, "compile") else []
         types = ["bf16"] if self.options.device == "cpu" else ["fp16", "bf16"]
         return [f"{way}-{kind}" for way in [*how, "eager"] for kind in types]
-
-    def listen(self):
-        """Lines of standard input; the end of it ends the server."""
-        for line in sys.stdin:
-            self.words.put(line.split())
-        self.words.put(["quit"])
 
     def make(self, batch, name):
         """Compile one variant."""
@@ -189,13 +179,10 @@ class Server:
               flush=True)
 
     def capture(self, batch):
-        """All variants of a batch, compiled now where they are not yet."""
+        """All variants of a batch."""
         batch = int(batch)
         for variant in self.variants.values():
             variant.rest()
-        for key in [key for key in self.wanted if key[0] == batch]:
-            self.wanted.remove(key)
-            self.make(*key)
         pool = torch.cuda.graph_pool_handle() if self.options.device == "cuda" else None
         ready = []
         for (size, name), variant in list(self.variants.items()):
@@ -220,21 +207,21 @@ class Server:
             return rates()
         return {"error": f"no word is {words[0]}"}
 
+    def say(self, reply):
+        """One line."""
+        print(json.dumps(reply), file=self.answers, flush=True)
+
     def serve(self):
         """Until the end of input."""
-        while True:
+        for batch in self.options.batches:
+            for name in self.names():
+                self.make(batch, name)
+        self.say({"compiled": len(self.variants), "failed": len(self.failed)})
+        for line in sys.stdin:
             try:
-                words = self.words.get(block=not self.wanted)
-            except queue.Empty:
-                self.make(*self.wanted.pop(0))
-                continue
-            if words == ["quit"]:
-                return
-            try:
-                reply = self.answer(words)
+                self.say(self.answer(line.split()))
             except Exception as error:  # pylint: disable=broad-except  # told, not lost
-                reply = {"error": f"{type(error).__name__}: {error}"[:300]}
-            print(json.dumps(reply), file=self.answers, flush=True)
+                self.say({"error": f"{type(error).__name__}: {error}"[:300]})
 
 
 def main():

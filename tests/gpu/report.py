@@ -28,16 +28,20 @@ class Failure(Exception):
     """A part that came to nothing; the text says why."""
 
 
-class Clock:
-    """Seconds that are left: of all, or of one part."""
+class OutOfTime(Failure):
+    """A part whose time was over."""
 
-    def __init__(self, budget, now=time.monotonic):
-        self.now = now
+
+class Clock:
+    """Seconds that are left: of all, or of one part, which may be less than that part may take."""
+
+    def __init__(self, budget, now=time.monotonic, wanted=0):
+        self.now, self.short = now, budget < wanted
         self.end = now() + budget
 
     def part(self, limit):
         """The clock of a part that begins now and may take @limit seconds, or what is left."""
-        return Clock(min(limit, self.left()), self.now)
+        return Clock(min(limit, self.left()), self.now, limit)
 
     def left(self):
         """Seconds."""
@@ -75,7 +79,7 @@ class Runner:
                 end_group(process)
                 out, err = process.communicate()
                 self.keep(words, out, err, "out of time")
-                raise Failure(f"{os.path.basename(words[0])}: out of time") from None
+                raise OutOfTime(f"{os.path.basename(words[0])}: out of time") from None
         self.keep(words, out, err, process.returncode)
         if check and process.returncode:
             raise Failure(f"{os.path.basename(words[0])}: exit {process.returncode}: "
@@ -114,11 +118,14 @@ def last_object(text):
 def run_part(part, clock):
     """Call @part, which has the time of @clock.  @return its outcome, whatever happens in it."""
     if clock.left() < 5:
-        return Outcome("fail", "no time was left")
+        return Outcome("skip", "no time was left")
     try:
         return part()
     except Skip as skip:
         return Outcome("skip", str(skip))
+    except OutOfTime as late:
+        return Outcome("skip" if clock.short else "fail",
+                       f"{'too little time was left: ' if clock.short else ''}{late}")
     except Failure as failure:
         return Outcome("fail", str(failure))
     except Exception as error:  # pylint: disable=broad-except  # the other parts go on

@@ -13,7 +13,7 @@ OPTIONS = {"memcheck": ["--report-api-errors", "no"], "racecheck": []}
 def our_kernels(root):
     """Names of all kernels of ours."""
     names = set()
-    for path in glob.glob(f"{root}/exec/cuda/*.cu"):
+    for path in glob.glob(f"{root}/exec/cuda/kernels/*.cu"):
         with open(path, encoding="utf-8") as file:
             names.update(re.findall(r"__global__\s+(?:__launch_bounds__\([^)]*\)\s*)?"
                                     r"void\s+(?:__launch_bounds__\([^)]*\)\s*)?(\w+)\s*\(",

@@ -2,23 +2,27 @@
 
 cuDNN and NCCL may lie in the toolkit, in the system, or in Python's site-packages, where PyTorch
 brings them without the names that a linker looks for: then links to them are made in a folder of
-ours.  Libraries that are not installed are unpacked from carried packages, without root.
+ours.  Libraries and Open MPI that are not installed are unpacked from carried packages, without
+root.
 """
 import glob
 import io
 import lzma
 import os
 import pathlib
+import re
 import shutil
 import stat
 import subprocess
 import sys
 import tarfile
 
-# What meson.build asks pkg-config for in every build.
-NEEDED = ("libfyaml", "jansson", "libmd", "cmocka")
+# What pkg-config must know: what every build needs, and parts that the acceptance needs.
+NEEDED = ("libfyaml", "jansson", "libmd", "cmocka", "gsl", "libjpeg", "libxxhash")
 # Header and library of each part that belongs to CUDA.
 PARTS = {"cudart": "cuda_runtime_api.h", "cudnn": "cudnn.h", "nccl": "nccl.h"}
+# Plans of convolutions, beside the build.
+PLANS = pathlib.Path("cache", "foretrain", "convolutions")
 
 
 class Missing(Exception):
@@ -31,13 +35,17 @@ def site_folders():
     return [folder for root in roots for folder in sorted(glob.glob(f"{root}/nvidia/*"))]
 
 
-def find_nvcc(folders):
-    """The path of nvcc."""
+def find_toolkit(folders):
+    """The folder of CUDA, which nvcc itself names: in the path it may be a script that calls
+    another, as meson.build knows too."""
     places = [shutil.which("nvcc"), "/usr/local/cuda/bin/nvcc",
               *(f"{folder}/bin/nvcc" for folder in folders)]
     for place in places:
         if place and os.access(place, os.X_OK):
-            return pathlib.Path(os.path.realpath(place))
+            said = subprocess.run([place, "--dryrun", "-x", "cu", os.devnull], check=False,
+                                  capture_output=True, text=True).stderr
+            top = re.search(r"^#\$ TOP=(.+)", said, re.MULTILINE)
+            return pathlib.Path(top[1] if top else f"{os.path.realpath(place)}/../..").resolve()
     raise Missing("nvcc was not found: install the CUDA toolkit, or put its bin/ into $PATH")
 
 
@@ -142,13 +150,44 @@ def unpack_carried(carried, prefix):
     libraries = [os.path.dirname(path)
                  for path in glob.glob(f"{prefix}/usr/lib/*/pkgconfig")]
     for description in glob.glob(f"{prefix}/usr/lib/*/pkgconfig/*.pc"):
-        path = pathlib.Path(description)
+        path = pathlib.Path(description).resolve()
         path.write_text(path.read_text(encoding="utf-8").replace("/usr", f"{prefix}/usr"),
                         encoding="utf-8")
     write_program(prefix / "pkg-config",
                   f'#!/bin/sh\nLD_LIBRARY_PATH={":".join(libraries)} exec '
                   f'{prefix}/usr/bin/pkgconf "$@"\n')
     return libraries
+
+
+def has_mpi():
+    """Whether this machine has an MPI of its own, which then is taken."""
+    return bool(shutil.which("mpirun") and shutil.which("mpicc"))
+
+
+def make_mpi(prefix):
+    """A folder of links in @prefix: to the Open MPI that was unpacked there, and to what it needs;
+    of no other libraries, since LD_LIBRARY_PATH names it."""
+    for part in ("bin", "lib"):
+        (prefix / "mpi" / part).mkdir(parents=True)
+    (prefix / "mpi" / "bin" / "mpirun").symlink_to(prefix / "usr/bin/orterun")
+    link_all(f"{prefix}/usr/bin/orted", prefix / "mpi" / "bin")
+    for name in ("mpi", "open-", "pmix", "munge", "hwloc", "udev", "event"):
+        link_all(f"{prefix}/usr/lib/*/lib{name}*.so.*", prefix / "mpi" / "lib")
+
+
+def use_mpi(environment, prefix):
+    """Have Open MPI find its parts below @prefix, if make_mpi() was called there."""
+    plugins = glob.glob(f"{prefix}/usr/lib/*/openmpi/lib/openmpi3")
+    if not (prefix / "mpi").exists() or not plugins:
+        return
+    prepend(environment, "PATH", [prefix / "mpi" / "bin"])
+    prepend(environment, "LD_LIBRARY_PATH", [prefix / "mpi" / "lib"])
+    environment.update({
+        "OPAL_BINDIR": f"{prefix}/mpi/bin", "OPAL_PKGLIBDIR": plugins[0],
+        "OPAL_PKGDATADIR": f"{prefix}/usr/share/openmpi", "OPAL_SYSCONFDIR": f"{prefix}/etc",
+        # Not told: plugins for networks that this machine lacks, and of compression.
+        "OMPI_MCA_mca_base_component_show_load_errors": "0",
+        "PMIX_MCA_pcompress_base_silence_warning": "1"})
 
 
 def is_installed(environment):
@@ -171,11 +210,10 @@ def environment_for(carried, work):
     @return (environment, remarks on what was taken from where)."""
     environment, remarks = dict(os.environ), []
     work = pathlib.Path(work).resolve()
-    folders = site_folders()
-    nvcc = find_nvcc(folders)
-    root = nvcc.parent.parent
+    prefix, folders = work / "carried", site_folders()
+    root = find_toolkit(folders)
     remarks.append(f"CUDA in {root}")
-    prepend(environment, "PATH", [nvcc.parent, os.path.dirname(sys.executable)])
+    prepend(environment, "PATH", [root / "bin", os.path.dirname(sys.executable)])
     libraries = [folder for folder in (root / "lib64", root / "lib") if folder.is_dir()]
     shutil.rmtree(work / "overlay", ignore_errors=True)
     if overlay(root, folders, work / "overlay"):
@@ -184,15 +222,23 @@ def environment_for(carried, work):
         for name in ("C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH"):  # as of the system: not warned of
             prepend(environment, name, [work / "overlay" / "include"])
         prepend(environment, "LIBRARY_PATH", [work / "overlay" / "lib"])
-    if not is_installed(environment):
-        carried_libraries = unpack_carried(carried, work / "carried")
-        remarks.append(f"libraries from {carried}")
-        environment["PKG_CONFIG"] = str(work / "carried" / "pkg-config")
+    if not is_installed(environment) or (not has_mpi() and glob.glob(f"{carried}/*.deb")):
+        carried_libraries = unpack_carried(carried, prefix)
+        if has_mpi():
+            for path in glob.glob(f"{prefix}/usr/lib/*/pkgconfig/ompi*.pc"):
+                os.remove(path)
+        else:
+            make_mpi(prefix)
+            use_mpi(environment, prefix)
+        remarks.append(f"libraries from {carried}" + ("" if has_mpi() else ", and Open MPI"))
+        environment["PKG_CONFIG"] = str(prefix / "pkg-config")
         prepend(environment, "PKG_CONFIG_PATH",
                 [f"{folder}/pkgconfig" for folder in carried_libraries])
+        # Debian's compiler looks there by itself, and its packages count on that.
+        prepend(environment, "C_INCLUDE_PATH", glob.glob(f"{prefix}/usr/include/*-linux-gnu"))
         libraries += carried_libraries
-    # A path in the programs, so that LD_LIBRARY_PATH, which PyTorch heeds too, stays as it is; of
-    # the kind that counts for libraries that are loaded by libraries.
+    # A path in the programs, so that LD_LIBRARY_PATH, which PyTorch heeds too, names no more than
+    # Open MPI; of the kind that counts for libraries that are loaded by libraries.
     paths = " ".join(f"-Wl,-rpath,{folder}" for folder in libraries)
     environment["LDFLAGS"] = f'{environment.get("LDFLAGS", "")} -Wl,--disable-new-dtags {paths}'
     return environment, remarks
@@ -200,13 +246,30 @@ def environment_for(carried, work):
 
 def environment_of(work):
     """The environment for programs that were built before, with environment_for()."""
-    environment = dict(os.environ)
+    environment, work = dict(os.environ), pathlib.Path(work).resolve()
     try:
-        prepend(environment, "PATH", [find_nvcc(site_folders()).parent])
+        prepend(environment, "PATH", [find_toolkit(site_folders()) / "bin"])
     except Missing:
         pass  # compute-sanitizer may be elsewhere, and nothing else is needed
-    prepend(environment, "C_INCLUDE_PATH", [pathlib.Path(work).resolve() / "overlay" / "include"])
+    prepend(environment, "C_INCLUDE_PATH", [work / "overlay" / "include"])
+    use_mpi(environment, work / "carried")
     return environment
+
+
+def bring_plans(carried, work):
+    """Plans of convolutions that were carried count where there are none yet.
+    @return the folder that programs keep them in ($XDG_CACHE_HOME)."""
+    here, brought = pathlib.Path(work, PLANS), pathlib.Path(carried, PLANS.name)
+    if brought.exists() and not here.exists():
+        here.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(brought, here)
+    return str(pathlib.Path(work, PLANS.parts[0]).resolve())
+
+
+def keep_plans(work, out):
+    """A copy of all plans among the results."""
+    if pathlib.Path(work, PLANS).exists():
+        shutil.copy(pathlib.Path(work, PLANS), out)
 
 
 def program(name, module):

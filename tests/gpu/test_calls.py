@@ -1,0 +1,253 @@
+#!/usr/bin/python3
+"""What acceptance.py does when, on clocks, servers and programs that are made up."""
+import argparse
+import contextlib
+import io
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from unittest import mock
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.dont_write_bytecode = True
+
+# pylint: disable=wrong-import-position
+import acceptance
+import calls
+import report
+import throughput
+import toolchain
+from report import Clock, Failure, OutOfTime, Outcome, Report, Skip, run_part
+
+
+class Test(unittest.TestCase):
+    """With a folder, and an acceptance on a GPU that is not there."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def acceptance(self, **options):
+        """As after read_options()."""
+        found = acceptance.Acceptance(argparse.Namespace(**{
+            "out": self.folder, "build": self.folder, "scratch": self.folder, "tiny": False,
+            "torch": "cuda", "only": None, "device": "cuda", "threads": 1, "patience": 1,
+            "python": sys.executable, "built": True, "software": False,
+            "gpu": {"name": "NVIDIA H200"}, **options}), dict(os.environ))
+        found.begin(Clock(100))
+        return found
+
+
+class Time:
+    """A clock that stands until a part spends from it; Lane is what is instead of a thread."""
+
+    def __init__(self):
+        self.at, self.begin, self.latest = 0, None, 0
+
+    def now(self):
+        """Seconds."""
+        return self.at
+
+    def spend(self, name, clock):
+        """A part that takes as long as is estimated."""
+        def part():
+            seconds = calls.SECONDS.get(name, (0, ""))[0]
+            if seconds > clock().left():
+                raise OutOfTime(name)
+            self.at += seconds
+            return Outcome("pass")
+        return part
+
+    def lane(self, target, args):
+        """Of a stage: start() runs it at once, from when that began; join() goes to its end."""
+        def start():
+            self.begin = self.at if self.begin is None else self.begin
+            self.at = self.begin
+            target(*args)
+            self.latest = max(self.latest, self.at)
+
+        def join():
+            self.at, self.begin = self.latest, None
+        return argparse.Namespace(start=start, join=join)
+
+
+class Calls(Test):
+    """calls.py."""
+
+    def parts(self, only, seconds):
+        """{part: verdict} of a call in which each part takes what is estimated, and its time."""
+        clock, whole = Time(), self.acceptance(only=only)
+        stages = [[[(name, limit, clock.spend(name, lambda: whole.clock))
+                    for name, limit, _ in lane] for lane in stage] for stage in whole.stages()]
+        table = Report(self.folder, {}, show=lambda _: None)
+        with mock.patch.object(whole, "stages", lambda: stages), \
+                mock.patch.object(acceptance.threading, "Thread", clock.lane):
+            acceptance.run(whole, table, Clock(seconds, clock.now))
+        return {name: outcome.verdict for name, outcome, _ in table.rows}, clock.at
+
+    def test_each_call_fits_its_time(self):
+        page = (acceptance.ROOT / "docs" / "gpu.md").read_text(encoding="utf-8")
+        for number, (what, seconds, parts) in enumerate(calls.CALLS, 1):
+            verdicts, took = self.parts(parts, 540)
+            self.assertLessEqual(set(parts), set(verdicts))
+            self.assertEqual(set(verdicts.values()), {"pass"}, verdicts)
+            self.assertEqual(took, seconds)
+            self.assertIn(f"# {what}  At most {seconds} s\ntests/gpu/acceptance.sh --out "
+                          f'call-{number} --only "{",".join(parts)}"\n', page)
+
+    def test_one_call_does_not_hold_all_and_what_is_left_out_does_not_fail(self):
+        verdicts, _ = self.parts(None, 540)
+        self.assertEqual(set(verdicts.values()), {"pass", "skip"})
+        self.assertEqual(verdicts["predicted all"], "skip")
+
+    def test_the_calls_leave_out_one_part_that_fits_none(self):
+        names = {name for stage in self.acceptance().stages() for lane in stage
+                 for name, _, _ in lane}
+        self.assertEqual(names - {name for name in names if ": " in name},
+                         set(calls.SECONDS))
+        called = {name for _, _, parts in calls.CALLS for name in parts}
+        self.assertEqual(set(calls.SECONDS) - called, {"pytorch", "predicted all"})
+
+    def test_what_is_printed_can_be_pasted(self):
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            calls.main()
+        lines = [line for line in said.getvalue().split("\n") if line and line[0] != "#"]
+        self.assertEqual(len(lines), 3)
+        for line in lines:
+            self.assertLess(len(line), 2000)
+            self.assertEqual(subprocess.run(["bash", "-n"], input=line, text=True,
+                                            check=False).returncode, 0)
+
+
+# Instead of pytorch_server.py: notes when it works, and answers as that does.
+FAKE_SERVER = """#!{python}
+import json, sys, time
+def work(reply, seconds):
+    begin = time.monotonic()
+    time.sleep(seconds)
+    with open({busy!r}, "a") as file:
+        print(begin, time.monotonic(), file=file)
+    print(json.dumps(reply), flush=True)
+work({{"compiled": 1, "failed": 0}}, 1)
+for line in sys.stdin:
+    word = line.split()
+    work({{"capture": lambda: {{"batch": int(word[1]), "variants": ["eager-fp16"], "failed": {{}}}},
+          "window": lambda: {{"seconds": [0.05]}},
+          "rates": lambda: {{"flops": 1e12, "bytes_per_s": 1e12}}}}[word[0]](), 0.05)
+"""
+
+
+class Still(Test):
+    """PyTorch's server and our programs, which must not run at the same time."""
+
+    def test_pytorch_does_nothing_while_ours_is_timed(self):
+        busy, ours = os.path.join(self.folder, "busy"), []
+        server = pathlib.Path(self.folder, "server")
+        toolchain.write_program(server, FAKE_SERVER.format(python=sys.executable, busy=busy))
+
+        def run(_, words, **__):
+            begin = time.monotonic()
+            time.sleep(0.02)
+            ours.append((begin, time.monotonic()))
+            return subprocess.CompletedProcess(words, 0, json.dumps(
+                {"loss_last": 1, "step": [{"step_s": 0.1}] * 60, "distance": 0, "spread": 1,
+                 "steps": 1}), "")
+        whole = self.acceptance(python=str(server))
+        table = Report(self.folder, {}, show=lambda _: None)
+        with mock.patch.object(report.Runner, "run", run):
+            acceptance.run(whole, table, Clock(540))
+        whole.server.close()
+        with open(busy, encoding="utf-8") as file:
+            theirs = [tuple(map(float, line.split())) for line in file]
+        both = [(mine, other) for mine in ours for other in theirs
+                if mine[0] < other[1] and other[0] < mine[1]]
+        self.assertEqual(both, [])
+        self.assertGreater(len(ours), 20)
+        self.assertGreaterEqual(len(theirs), 2 + 2 * (1 + throughput.WINDOWS), table.table())
+
+    def test_a_server_that_is_late_is_ended(self):
+        server = pathlib.Path(self.folder, "server")
+        toolchain.write_program(server, "#!/bin/sh\nsleep 60\n")
+        asked = throughput.PyTorch(str(server), self.folder, [], os.path.join(self.folder, "log"))
+        with self.assertRaises(OutOfTime):
+            asked.wait(0.1)
+        self.assertIsNotNone(asked.process.poll())
+
+
+class Plans(Test):
+    """Of convolutions."""
+
+    def test_they_outlive_a_call(self):
+        carried, work = (pathlib.Path(self.folder, name) for name in ("carried", "work"))
+        carried.mkdir()
+        (carried / "convolutions").write_text("carried", encoding="utf-8")
+        cache = pathlib.Path(toolchain.bring_plans(carried, work)) / "foretrain" / "convolutions"
+        self.assertEqual(cache.read_text(encoding="utf-8"), "carried")
+        cache.write_text("found", encoding="utf-8")
+        toolchain.bring_plans(carried, work)
+        toolchain.keep_plans(work, self.folder)
+        self.assertEqual(pathlib.Path(self.folder, "convolutions").read_text(encoding="utf-8"),
+                         "found")
+
+    def test_there_may_be_none(self):
+        toolchain.bring_plans(self.folder, os.path.join(self.folder, "work"))
+        toolchain.keep_plans(os.path.join(self.folder, "work"), self.folder)
+        self.assertEqual(os.listdir(self.folder), [])
+
+
+class Verdicts(Test):
+    """Of parts that do not just run."""
+
+    def test_what_had_too_little_time_is_skipped(self):
+        def part():
+            raise OutOfTime("late")
+        self.assertEqual(run_part(part, Clock(50).part(20)), Outcome("fail", "late"))
+        self.assertEqual(run_part(part, Clock(50).part(60)),
+                         Outcome("skip", "too little time was left: late"))
+        self.assertEqual(run_part(part, Clock(1)), Outcome("skip", "no time was left"))
+
+    def losses(self, *distances):
+        """The part, of runs that come so far from PyTorch's."""
+        said = [{"distance": distance, "spread": 1.0, "steps": 50} for distance in distances]
+        whole = self.acceptance()
+        with mock.patch.object(whole, "compare", lambda *_: said.pop(0)):
+            return whole.losses(), len(said)
+
+    def test_losses_are_compared_again_once(self):
+        self.assertEqual(self.losses(0.5, 0.5)[1], 1)
+        said, left = self.losses(1.5, 0.5)
+        self.assertEqual((said.verdict, left), ("pass", 0))
+        self.assertRegex(said.figure, "once repeated.* at first 1.5, more than 1")
+        said, left = self.losses(1.5, 1.2, 0.5)
+        self.assertEqual((said.verdict, left), ("fail", 1))
+
+    def test_a_stack_that_cannot_be_pinned_says_nothing_of_kernels(self):
+        with open(pathlib.Path(__file__).with_name("pinned.c"), encoding="utf-8") as file:
+            self.assertIn(f'"{acceptance.NO_STACK}: ', file.read())
+        for line, error in ((f"{acceptance.NO_STACK}: not supported", Skip),
+                            ("no NVIDIA GPU to test on: no device", Failure)):
+            whole = self.acceptance()
+            with mock.patch.object(report.Runner, "run", lambda _, words, **__:
+                                   subprocess.CompletedProcess(words, 77, f"{line}\n", "")):
+                with self.assertRaisesRegex(error, re.escape(line)):
+                    whole.test_programs(["test_a"])()
+
+    def test_a_gpu_is_judged_by_what_its_like_reached(self):
+        judge = throughput.judge_published
+        self.assertEqual(judge(7951, "NVIDIA H200").verdict, "pass")
+        self.assertEqual(judge(7949, "NVIDIA H200").verdict, "fail")
+        self.assertEqual(judge(7949, "NVIDIA H200").limit, ">= 7950 images/s on an H200")
+        self.assertEqual(judge(7161, "NVIDIA H100 80GB HBM3").verdict, "pass")
+        self.assertEqual(judge(7161, "NVIDIA H100 PCIe").verdict, "measured")
+
+
+if __name__ == "__main__":
+    unittest.main()
