@@ -45,7 +45,7 @@ char *base_copy(const char *text)
     return memcpy(base_alloc((int64_t)size, 1), text, size);
 }
 
-static char *format_list(const char *format, va_list list)
+char *base_format_list(const char *format, va_list list)
 {
     char *text;
     if (vasprintf(&text, format, list) < 0)
@@ -57,7 +57,7 @@ char *base_format(const char *format, ...)
 {
     va_list list;
     va_start(list, format);
-    char *text = format_list(format, list);
+    char *text = base_format_list(format, list);
     va_end(list);
     return text;
 }
@@ -75,10 +75,25 @@ void text_add(struct text *text, const char *format, ...)
 {
     va_list list;
     va_start(list, format);
-    char *piece = format_list(format, list);
+    char *piece = base_format_list(format, list);
     va_end(list);
     text_append(text, piece, (int64_t)strlen(piece));
     free(piece);
+}
+
+void text_add_word(struct text *text, const char *word)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+                                "@%+=:,./_-";
+    bool assigns = !text->length && strchr(word, '='); /* A=b before a command sets a variable */
+    if (*word && !assigns && !word[strspn(word, plain)]) {
+        text_add(text, "%s", word);
+        return;
+    }
+    text_add(text, "'");
+    for (const char *at = word; *at; at++)
+        text_add(text, *at == '\'' ? "'\\''" : "%c", *at);
+    text_add(text, "'");
 }
 
 void text_release(struct text *text)

@@ -8,6 +8,7 @@
  * every machine, so schedules and noise are reproducible.
  */
 
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,6 +25,9 @@ char *base_copy(const char *text);
 /** The formatted text.  The caller owns it; release it with free(). */
 char *base_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/** The same of a list of arguments. */
+char *base_format_list(const char *format, va_list list) __attribute__((format(printf, 1, 0)));
+
 /** Text that grows.  Start from {0}; data is NULL while nothing was added, else ends with NUL. */
 struct text {
     char *data;       /**< the characters, owned */
@@ -36,6 +40,10 @@ void text_add(struct text *text, const char *format, ...) __attribute__((format(
 
 /** Append @count characters of @data as they are. */
 void text_append(struct text *text, const char *data, int64_t count);
+
+/** Append @word as a shell takes it: one word whatever it holds, with quotes where it needs them.
+ * As the first word of a line it is the program, whatever it holds. */
+void text_add_word(struct text *text, const char *word);
 
 /** Release the characters; the struct may be used again. */
 void text_release(struct text *text);

@@ -132,7 +132,8 @@ void json_print(struct text *out, const struct json *value)
 
 void json_print_line(struct text *out, const struct json *value, int32_t digits)
 {
-    json_dump_callback(to_jansson(value), append_chunk, out, JSON_REAL_PRECISION((size_t)digits));
+    json_dump_callback(to_jansson(value), append_chunk, out,
+                       JSON_ENCODE_ANY | JSON_REAL_PRECISION((size_t)digits));
 }
 
 void json_free(struct json *value)

@@ -59,6 +59,7 @@ struct field_list {
 };
 
 struct field_table;
+struct json;
 
 /** One row. */
 struct field {
@@ -99,6 +100,11 @@ const struct node *field_origin(const struct node *root, const char *path);
 /** Append one line per field: path = value, and where it came from (file:line, --set, default). */
 void field_explain(struct text *out, const struct field_table *table, const struct node *root,
                    const void *record);
+
+/** The values of the record as one flat JSON object, "training.phases.0.epochs": 4, numbers in SI;
+ * what is optional and not given is left out, as are quantities and lists of texts.  The caller
+ * frees it. */
+struct json *field_values(const struct field_table *table, const void *record);
 
 /** Append a JSON Schema (draft 2020-12) object for the table. */
 void field_schema(struct text *out, const struct field_table *table);

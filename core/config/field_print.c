@@ -111,6 +111,59 @@ void field_explain(struct text *out, const struct field_table *table, const stru
     explain_record(out, table, root, "", record);
 }
 
+/* ---- values ---- */
+
+static void put_values(struct json *out, const struct field_table *table, const char *prefix,
+                       const void *record);
+
+static void put_list_values(struct json *out, const struct field *field, const char *path,
+                            const struct field_list *list)
+{
+    for (int32_t i = 0; i < list->count; i++) {
+        char *item = base_format("%s.%d", path, i);
+        put_values(out, field->table, item, (const char *)list->item + i * field->table->size);
+        free(item);
+    }
+}
+
+static void put_value(struct json *out, const struct field *field, const char *path,
+                      const void *member)
+{
+    bool optional = field->fallback && !*field->fallback;
+    const char *text = field->kind == FIELD_TEXT ? *(char *const *)member : NULL;
+    int64_t integer = field->kind == FIELD_INTEGER ? *(const int64_t *)member : 0;
+    double real = field->kind == FIELD_REAL ? *(const double *)member : 0;
+    if (text)
+        json_put_text(out, path, text);
+    else if (field->kind == FIELD_INTEGER && !(optional && integer == 0))
+        json_put_integer(out, path, integer);
+    else if (field->kind == FIELD_REAL && !(optional && real == 0))
+        json_put_real(out, path, real);
+    else if (field->kind == FIELD_WORD)
+        json_put_text(out, path, field->words[*(const int32_t *)member]);
+    else if (field->kind == FIELD_BOOLEAN)
+        json_put_boolean(out, path, *(const bool *)member);
+    else if (field->kind == FIELD_LIST)
+        put_list_values(out, field, path, member);
+}
+
+static void put_values(struct json *out, const struct field_table *table, const char *prefix,
+                       const void *record)
+{
+    for (int32_t i = 0; i < table->count; i++) {
+        char *path = path_join(prefix, table->field[i].path);
+        put_value(out, &table->field[i], path, (const char *)record + table->field[i].offset);
+        free(path);
+    }
+}
+
+struct json *field_values(const struct field_table *table, const void *record)
+{
+    struct json *out = json_new_object();
+    put_values(out, table, "", record);
+    return out;
+}
+
 /* ---- JSON Schema ---- */
 
 /* A value in a file has no type of its own (see yaml.h), so "4" and 4 are the same: the schema

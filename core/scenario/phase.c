@@ -16,6 +16,12 @@ int64_t phase_batch(const struct scenario_phase *phase, int64_t devices)
     return phase->global_batch ? phase->global_batch / devices : phase->batch_per_device;
 }
 
+int64_t phase_micro_batch(const struct scenario *scenario, int64_t images)
+{
+    int64_t micro = scenario->training.micro_batch;
+    return micro > 0 && micro < images ? micro : images;
+}
+
 struct plan plan_build(const struct scenario *scenario, int64_t devices)
 {
     const struct scenario_phase *wanted = scenario->training.phase.item;
@@ -27,6 +33,7 @@ struct plan plan_build(const struct scenario *scenario, int64_t devices)
             .epochs = wanted[i].epochs,
             .batch_per_device = batch,
             .global_batch = global,
+            .micro_batch = phase_micro_batch(scenario, batch),
             .steps = whole_steps(wanted[i].epochs, scenario->training.train_images, global)};
         plan.epochs += wanted[i].epochs;
     }

@@ -11,6 +11,7 @@ struct phase {
     double epochs;
     int64_t batch_per_device; /**< images */
     int64_t global_batch;     /**< images */
+    int64_t micro_batch;      /**< images that pass through the network at once */
     int64_t steps;            /**< of the whole phase: ceil(epochs * train_images / global_batch) */
 };
 
@@ -21,6 +22,10 @@ struct plan {
     double epochs;       /**< of all phases */
     int64_t evaluations; /**< full passes over the validation set: floor(epochs / evaluate_every) */
 };
+
+/** Of a batch of @images on one device, those that pass through the network at once:
+ * training.micro_batch, or all. */
+int64_t phase_micro_batch(const struct scenario *scenario, int64_t images);
 
 /** Images per device of @phase on @devices devices: rounded down when a global batch cannot be
  * shared out evenly (scenario_read() and job_read() refuse that). */

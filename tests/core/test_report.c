@@ -219,8 +219,8 @@ static struct result example(const struct scenario *scenario)
                                 .phase_count = 2,
                                 .epochs = 90,
                                 .evaluations = 90};
-    result.plan.phase[0] = (struct phase){45, 16, 17408, 3312};
-    result.plan.phase[1] = (struct phase){45, 32, 34816, 1656};
+    result.plan.phase[0] = (struct phase){45, 16, 17408, 16, 3312};
+    result.plan.phase[1] = (struct phase){45, 32, 34816, 32, 1656};
     result.phase_step_time = base_alloc(2, sizeof(double));
     result.phase_step_time[0] = 0.06;
     result.phase_step_time[1] = 0.1;

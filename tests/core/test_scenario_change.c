@@ -1,0 +1,223 @@
+#include "core/scenario/scenario_change.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/config/field_rows.h"
+
+static const char *const text =
+    "version: 1\n"
+    "model: {network: toy, image: 16, classes: 4}\n"
+    "cluster: {platform: t1-torus, nodes: 2}\n"
+    "training:\n"
+    "  dataset: {source: procedural, train_images: 256, validation_images: 64}\n"
+    "  phases: [{epochs: 4, batch_per_device: 8}, {epochs: 2, global_batch: 32}]\n"
+    "  micro_batch: 8\n"
+    "  learning_rate: {base: 0.05}\n"
+    "allreduce: {algorithm: ring, bucket: 16 KiB}\n";
+
+/* The values of the job above with @from replaced by @to, on @ranks ranks. */
+static struct json *values_of(const char *from, const char *to, int32_t ranks)
+{
+    struct err err = {0};
+    struct scenario scenario;
+    const char *place = strstr(text, from);
+    assert_non_null(place);
+    char *changed = base_format("%.*s%s%s", (int)(place - text), text, to, place + strlen(from));
+    if (scenario_read_text(&scenario, "job", changed, &err))
+        fail_msg("%s", err.text);
+    struct plan plan = plan_build(&scenario, ranks);
+    struct json *values = scenario_values(&scenario, &plan);
+    plan_release(&plan);
+    scenario_release(&scenario);
+    free(changed);
+    return values;
+}
+
+static void every_key_has_a_decision_and_every_decision_a_key(void **state)
+{
+    (void)state;
+    const struct scenario_rule *rule;
+    for (int32_t i = 0; i < scenario_table.count; i++) {
+        const char *path = scenario_table.field[i].path;
+        for (rule = scenario_rules; rule->path; rule++)
+            if (strcmp(path, rule->path) == 0 || path_below(path, rule->path))
+                break;
+        if (!rule->path)
+            fail_msg("nothing is decided of %s", path);
+    }
+    for (rule = scenario_rules; rule->path; rule++)
+        if (!table_row(&scenario_table, rule->path) &&
+            !table_has_below(&scenario_table, rule->path))
+            fail_msg("%s is no key", rule->path);
+}
+
+static void the_manual_page_names_every_decision(void **state)
+{
+    (void)state;
+    struct text page = {0};
+    char chunk[4096];
+    size_t size;
+    char *path = base_format("%s/docs/man/foretrain.1.scd", getenv("FORETRAIN_DATADIR"));
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    while ((size = fread(chunk, 1, sizeof(chunk), file)) > 0)
+        text_append(&page, chunk, (int64_t)size);
+    fclose(file);
+    for (const struct scenario_rule *rule = scenario_rules; rule->path; rule++) {
+        char *word = base_format("_%s_", rule->path);
+        if (!strstr(page.data, word))
+            fail_msg("%s does not stand in foretrain(1)", word);
+        free(word);
+    }
+    text_release(&page);
+    free(path);
+}
+
+static void the_longest_rule_decides(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *key;
+        enum scenario_change change;
+    } cases[] = {{"model.network", CHANGE_NEVER},
+                 {"model.precision.compute", CHANGE_KNOWINGLY},
+                 {"training.optimizer.name", CHANGE_NEVER},
+                 {"training.optimizer.momentum", CHANGE_KNOWINGLY},
+                 {"training.phases.1.global_batch", CHANGE_KNOWINGLY},
+                 {"training.dataset.source", CHANGE_NEVER},
+                 {"training.dataset.strict", CHANGE_FREELY},
+                 {"training.checkpoint.every", CHANGE_FREELY},
+                 {"allreduce.algorithm", CHANGE_FREELY},
+                 {"trainings", CHANGE_KNOWINGLY}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+        assert_int_equal(scenario_change_of(cases[i].key), cases[i].change);
+}
+
+static void values_are_resolved(void **state)
+{
+    (void)state;
+    struct text out = {0};
+    struct json *values = values_of("version", "version", 2);
+    json_print(&out, values);
+    static const char *const parts[] = {
+        "\"training.phases.0.global_batch\": 16,", "\"training.phases.1.global_batch\": 32,",
+        "\"allreduce.bucket\": 16384.0,",          "\"training.optimizer.name\": \"sgd\",",
+        "\"training.dataset.augment\": true,",     "\"seed\": 1,"};
+    for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
+        if (!strstr(out.data, parts[i]))
+            fail_msg("%s is not in %s", parts[i], out.data);
+    assert_null(strstr(out.data, "batch_per_device"));
+    assert_null(strstr(out.data, "allreduce.grid"));
+    json_free(values);
+    text_release(&out);
+}
+
+/* Compare the job with one where @to stands for @from. */
+static int compare(const char *from, const char *to, int32_t ranks, const char *allowed,
+                   struct text *notes, struct err *err)
+{
+    struct json *before = values_of("version", "version", 2), *now = values_of(from, to, ranks);
+    int failed = scenario_compare("ckpt-1", before, now, &allowed, allowed != NULL, notes, err);
+    json_free(before);
+    json_free(now);
+    return failed;
+}
+
+static void another_spelling_is_no_change(void **state)
+{
+    (void)state;
+    struct text notes = {0};
+    struct err err = {0};
+    assert_int_equal(compare("16 KiB", "16.384 kB", 2, NULL, &notes, &err), 0);
+    assert_int_equal(compare("base: 0.05", "base: 5e-2, decay: constant", 2, NULL, &notes, &err),
+                     0);
+    assert_int_equal(notes.length, 0);
+    text_release(&notes);
+}
+
+static void changes_are_refused_or_told_one_by_one(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *from, *to, *allowed;
+        int result;
+        const char *said;
+    } cases[] = {
+        {"network: toy", "network: resnet8", "model", -1,
+         "model.network: \"toy\" -> \"resnet8\": a run cannot change it"},
+        {"base: 0.05", "base: 0.051", NULL, -1,
+         "training.learning_rate.base: 0.05 -> 0.051: to change it knowingly: --allow-change "
+         "training.learning_rate.base"},
+        {"base: 0.05", "base: 0.051", "seed", -1, "training.learning_rate.base"},
+        {"base: 0.05", "base: 0.051", "training.learning", -1, "training.learning_rate.base"},
+        {"base: 0.05", "base: 0.051", "training.learning_rate.base", 0,
+         "changed as allowed: training.learning_rate.base: 0.05 -> 0.051"},
+        {"base: 0.05", "base: 0.051", "training", 0, "0.05 -> 0.051"},
+        {"  micro_batch: 8\n", "", NULL, -1, "training.micro_batch: 8 -> not given"},
+        {", {epochs: 2, global_batch: 32}", "", NULL, -1,
+         "training.phases.1.global_batch: 32 -> not given"},
+        {"algorithm: ring", "algorithm: tree", NULL, 0,
+         "note: changed, the result stays: allreduce.algorithm: \"ring\" -> \"tree\"\n"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct text notes = {0};
+        struct err err = {0};
+        assert_int_equal(compare(cases[i].from, cases[i].to, 2, cases[i].allowed, &notes, &err),
+                         cases[i].result);
+        const char *said = cases[i].result ? err.text : notes.data;
+        if (!said || !strstr(said, cases[i].said))
+            fail_msg("'%s' is not in: %s", cases[i].said, said);
+        assert_int_equal(err.exit_code, cases[i].result ? 65 : 0);
+        text_release(&notes);
+        err_release(&err);
+    }
+}
+
+/* The job's text is the same, but 4 ranks take twice as many images as 2. */
+static void a_batch_per_device_on_other_ranks_is_another_batch(void **state)
+{
+    (void)state;
+    struct text notes = {0};
+    struct err err = {0};
+    assert_int_equal(compare("version", "version", 4, NULL, &notes, &err), -1);
+    assert_non_null(strstr(err.text, "training.phases.0.global_batch: 16 -> 32"));
+    assert_null(strstr(err.text, "training.phases.1"));
+    err_release(&err);
+}
+
+static void keys_that_are_none_are_refused_with_the_nearest(void **state)
+{
+    (void)state;
+    static const char *const good[] = {"seed", "training", "training.phases",
+                                       "training.phases.0.global_batch", "model.precision"};
+    struct err err = {0};
+    for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++)
+        assert_int_equal(scenario_check_key(good[i], &err), 0);
+    assert_int_equal(scenario_check_key("training.optimizer.momentun", &err), -1);
+    assert_int_equal(err.exit_code, 64);
+    assert_non_null(strstr(err.text, "did you mean 'training.optimizer.momentum'?"));
+    err_release(&err);
+    assert_int_equal(scenario_check_key("seed.x", &err), -1);
+    err_release(&err);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_key_has_a_decision_and_every_decision_a_key),
+        cmocka_unit_test(the_manual_page_names_every_decision),
+        cmocka_unit_test(the_longest_rule_decides),
+        cmocka_unit_test(values_are_resolved),
+        cmocka_unit_test(another_spelling_is_no_change),
+        cmocka_unit_test(changes_are_refused_or_told_one_by_one),
+        cmocka_unit_test(a_batch_per_device_on_other_ranks_is_another_batch),
+        cmocka_unit_test(keys_that_are_none_are_refused_with_the_nearest),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
