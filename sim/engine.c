@@ -47,7 +47,10 @@ static char settings[][40] = {
 static int load_platform(const struct text *xml, struct err *err)
 {
     int file = memfd_create("platform", 0);
-    if (file < 0 || write(file, xml->data, (size_t)xml->length) != xml->length)
+    int64_t done = 0;
+    for (ssize_t now = 0; file >= 0 && done < xml->length && now >= 0; done += now)
+        now = write(file, xml->data + done, (size_t)(xml->length - done));
+    if (done < xml->length)
         return err_add_code(err, 70, "simulator: cannot store the platform: %s", strerror(errno));
     char path[32];
     snprintf(path, sizeof(path), "/proc/self/fd/%d", file);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "app/process/cores.h"
+#include "app/process/launch.h"
 #include "core/base/json.h"
 
 /* "AMD EPYC", as the processor calls itself; the caller frees it. */
@@ -41,18 +42,37 @@ static void release_words(struct words *words)
     free(words->memory_source);
 }
 
-/* What the driver says of the first GPU. */
+/* What nvidia-smi prints of the first GPU; "" where it fails, and says so to nobody. */
+static struct text ask_driver(struct err *err)
+{
+    struct launch launch = {.output = launch_file(err)};
+    launch.talk = launch.output < 0 ? -1 : launch_file(err);
+    struct text told = {0};
+    launch_add(&launch, "nvidia-smi");
+    launch_add(&launch, "--query-gpu=name,memory.total,compute_cap");
+    launch_add(&launch, "--format=csv,noheader,nounits");
+    launch_add(&launch, "--id=0");
+    if (launch.talk >= 0 && launch_run(&launch, err) == 0)
+        told = launch_read(launch.output);
+    if (launch.output >= 0)
+        close(launch.output);
+    if (launch.talk >= 0)
+        close(launch.talk);
+    launch_release(&launch);
+    return told;
+}
+
 static int describe_gpu(struct words *words, struct err *err)
 {
-    static const char ask[] = "nvidia-smi --query-gpu=name,memory.total,compute_cap "
-                              "--format=csv,noheader,nounits --id=0 2>/dev/null";
     char name[128] = "";
     double mebibytes = 0;
     int major = 0, minor = 0;
-    FILE *told = popen(ask, "r");
-    int found = told ? fscanf(told, "%127[^,], %lf, %d.%d", name, &mebibytes, &major, &minor) : 0;
-    if (told)
-        pclose(told);
+    struct text told = ask_driver(err);
+    int found =
+        told.data ? sscanf(told.data, "%127[^,], %lf, %d.%d", name, &mebibytes, &major, &minor) : 0;
+    text_release(&told);
+    if (err->count)
+        return -1;
     if (found != 4 || !(mebibytes > 0))
         return err_add_code(err, 69, "nvidia-smi does not say what GPU there is");
     words->description = base_format("%s", name);

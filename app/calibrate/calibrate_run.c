@@ -1,11 +1,9 @@
 #include "app/calibrate/calibrate_run.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "app/process/launch.h"
@@ -165,11 +163,7 @@ static bool read_answer(const struct json *json, struct machine *machine)
 
 static struct json *read_output(int output, struct err *err)
 {
-    struct text text = {0};
-    char part[4096];
-    lseek(output, 0, SEEK_SET);
-    for (ssize_t got; (got = read(output, part, sizeof(part))) > 0;)
-        text_append(&text, part, got);
+    struct text text = launch_read(output);
     struct json *json = text.data ? json_read("foretrain-exec", text.data, text.length, err) : NULL;
     text_release(&text);
     return json;
@@ -189,11 +183,9 @@ static void add_words(struct launch *launch, const struct request *request)
 /* One round: @return its answer, or NULL. */
 static struct json *run_round(const struct request *request, int32_t ranks, struct err *err)
 {
-    struct launch launch = {.output = memfd_create("answer", MFD_CLOEXEC)};
+    struct launch launch = {.output = launch_file(err)};
     struct json *json = NULL;
-    if (launch.output < 0)
-        err_add_code(err, 71, "cannot start foretrain-exec: %s", strerror(errno));
-    else if (!launch_begin(&launch, ranks, err)) {
+    if (launch.output >= 0 && !launch_begin(&launch, ranks, err)) {
         add_words(&launch, request);
         int code = launch_run(&launch, err);
         if (code > 0) /* it has said why */

@@ -26,14 +26,11 @@ static int run_in(const struct platform *platform, const struct request *request
     struct lab_result result;
     if (platform_network(platform, &network, err))
         return -1;
-    int32_t count = request->argument.count;
-    char **command = base_alloc(count, sizeof(*command)); /* ends with NULL */
-    for (int32_t i = 1; i < count; i++)
-        command[i - 1] = base_copy(request->argument.item[i]);
-    int failed = lab_run(&network, command, -1, &result, err);
-    for (int32_t i = 0; i + 1 < count; i++)
-        free(command[i]);
-    free(command);
+    struct launch command = {0};
+    for (int32_t i = 1; i < request->argument.count; i++)
+        launch_add(&command, "%s", request->argument.item[i]);
+    int failed = lab_run(&network, &command, &result, err);
+    launch_release(&command);
     if (failed)
         return -1;
     if (request->verbose)

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "app/lab/lab_net.h"
+#include "app/process/process.h"
 #include "core/base/unit.h"
 
 /* All hosts together may send this part of what the machine carries between two of them, or the
@@ -32,8 +33,7 @@ struct shared {
 /* Everything that child needs. */
 struct lab {
     const struct network *network;
-    char *const *command;
-    int output;
+    const struct launch *command;
     struct shared *shared;
     int gate[2];  /* a pipe: the parent's word to begin, or its end */
     pid_t parent; /* as the child sees it before the namespaces */
@@ -110,10 +110,9 @@ static _Noreturn void become(const struct lab *lab)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     lab_set_environment(lab->network);
-    if (lab->output >= 0)
-        dup2(lab->output, STDOUT_FILENO);
-    execvp(lab->command[0], lab->command);
-    fprintf(stderr, "error: cannot start %s: %s\n", lab->command[0], strerror(errno));
+    launch_take_streams(lab->command);
+    execvp(lab->command->argument[0], lab->command->argument);
+    fprintf(stderr, "error: cannot start %s: %s\n", lab->command->argument[0], strerror(errno));
     _exit(errno == ENOENT ? 127 : 126);
 }
 
@@ -128,8 +127,10 @@ static int32_t run_command(const struct lab *lab)
         pid_t pid = waitpid(-1, &status, 0);
         if (pid < 0 && errno == EINTR)
             continue;
+        if (pid < 0)
+            fprintf(stderr, "error: the command's exit code is lost: %s\n", strerror(errno));
         if (pid == command || pid < 0)
-            return pid < 0 ? 70 : WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+            return pid < 0 ? 70 : process_code(status);
     }
 }
 
@@ -219,31 +220,33 @@ static pid_t start(struct lab *lab, struct err *err)
     return (pid_t)pid;
 }
 
-/* Until the child ends; a signal that would end this process ends the child first. */
+/* Until the child ends; a signal that would end this process ends the child first.  @return its
+ * exit code, 128 + N when signal N ended it, or -1: it is lost. */
 static int supervise(pid_t pid, const sigset_t *signals, const sigset_t *before)
 {
-    int status;
     for (;;) {
-        int signal = sigwaitinfo(signals, NULL);
+        int status, signal = sigwaitinfo(signals, NULL);
         if (signal > 0 && signal != SIGCHLD)
             kill(pid, SIGKILL);
-        if (waitpid(pid, &status, signal == SIGCHLD ? WNOHANG : 0) == pid) {
+        pid_t ended = waitpid(pid, &status, signal == SIGCHLD ? WNOHANG : 0);
+        if (ended == pid || (ended < 0 && errno != EINTR)) {
             if (signal > 0 && signal != SIGCHLD)
                 raise(signal);
             sigprocmask(SIG_SETMASK, before, NULL);
-            return status;
+            return ended < 0 ? -1 : process_code(status);
         }
     }
 }
 
-static int finish(const struct lab *lab, int status, struct lab_result *result, struct err *err)
+static int finish(const struct lab *lab, int code, struct lab_result *result, struct err *err)
 {
     if (lab->shared->fault)
         return err_add_code(err, lab->shared->fault, "%.*s",
                             (int)strcspn(lab->shared->message, "\n"), lab->shared->message);
-    if (WIFSIGNALED(status) || WEXITSTATUS(status))
-        return err_add_code(err, 70, "the lab's first process was ended by signal %d",
-                            WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+    if (code < 0)
+        return err_add_code(err, 70, "how the lab's first process ended is lost");
+    if (code)
+        return err_add_code(err, 70, "the lab's first process ended with exit code %d", code);
     *result = lab->shared->result;
     return 0;
 }
@@ -269,8 +272,7 @@ static int run_lab(struct lab *lab, struct lab_result *result, struct err *err)
 
 static int check_programs(struct err *err)
 {
-    static const char *const need[][2] = {
-        {"ip", "iproute2"}, {"tc", "iproute2"}, {"nsenter", "util-linux"}};
+    static const char *const need[][2] = {{"ip", "iproute2"}, {"tc", "iproute2"}};
     static const char *const folder[] = {"/usr/sbin", "/sbin", "/usr/bin", "/bin"};
     int failed = 0;
     for (size_t i = 0; i < sizeof(need) / sizeof(need[0]); i++) {
@@ -296,10 +298,10 @@ static void add_system_path(void)
     free(longer);
 }
 
-int lab_run(const struct network *network, char *const *command, int output,
-            struct lab_result *result, struct err *err)
+int lab_run(const struct network *network, const struct launch *command, struct lab_result *result,
+            struct err *err)
 {
-    struct lab lab = {.network = network, .command = command, .output = output};
+    struct lab lab = {.network = network, .command = command};
     if (lab_check(network, err) || check_programs(err))
         return -1;
     lab.shared =

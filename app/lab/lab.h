@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "app/lab/network.h"
+#include "app/process/launch.h"
 #include "core/base/err.h"
 
 /** A frame on the lab's wires.
@@ -59,13 +60,13 @@ int32_t lab_slots(const struct network *network, int32_t nic);
  * that might decide, cards that are not used by devices side by side, too many hosts. */
 int lab_check(const struct network *network, struct err *err);
 
-/** Build @network, run @command (NULL-terminated) in it with standard input, output and error of
- * this process, or with its standard output to @output unless that is -1, and take all down.  The
- * command finds mpirun set up, with a slot per device; the program `on HOST COMMAND...` in its
- * path; and in FORETRAIN_LAB the name of the platform.  SIGINT, SIGTERM, SIGHUP and SIGQUIT end the
- * network and then this process.
+/** Build @network, run @command in it with standard input, output and error of this process unless
+ * it has files for them, and take all down.  What is open here is open for process 1 of the lab.
+ * The command finds mpirun set up, with a slot per device; the program `on HOST COMMAND...` in its
+ * path, which gives the words to the command as they are; and in FORETRAIN_LAB the name of the
+ * platform.  SIGINT, SIGTERM, SIGHUP and SIGQUIT end the network and then this process.
  * @return 0 with @result filled, or -1: a message of lab_check(), namespaces that this machine does
  * not allow, programs that are missing, rates beyond its ceiling (exit code 69), the network could
  * not be built (exit code 70). */
-int lab_run(const struct network *network, char *const *command, int output,
-            struct lab_result *result, struct err *err);
+int lab_run(const struct network *network, const struct launch *command, struct lab_result *result,
+            struct err *err);

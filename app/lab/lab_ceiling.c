@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "app/lab/lab_net.h"
+#include "app/process/process.h"
 
 enum {
     PORT = 7777,
@@ -94,7 +95,7 @@ static int run_trial(const struct network *network, struct trial *trial, struct 
     if (from != 0)
         return err_add_code(err, 70, "the lab's hosts cannot reach each other: %s",
                             "the first one cannot send to the second");
-    if (lab_wait(to) != 0 || trial->best <= 0.0)
+    if (process_wait(to) != 0 || trial->best <= 0.0)
         return err_add_code(err, 70, "the lab's second host cannot receive from the first");
     return 0;
 }

@@ -1,6 +1,7 @@
 #include <stdlib.h>
 
 #include "app/lab/lab_net.h"
+#include "app/lab/lab_on.h"
 #include "core/base/base.h"
 
 /* Of Open MPI 4.1, as the environment of mpirun: hosts are entered, not logged in to; its own
@@ -9,7 +10,7 @@
  * let others run. */
 static const char *const parameters[][2] = {
     {"plm", "rsh"},
-    {"plm_rsh_agent", "/run/lab/bin/on"},
+    {"plm_rsh_agent", LAB_PROGRAMS "/" LAB_AGENT},
     {"plm_rsh_no_tree_spawn", "1"},
     {"plm_rsh_num_concurrent", "128"},
     {"oob", "tcp"},
@@ -34,7 +35,7 @@ void lab_set_environment(const struct network *network)
         setenv(name, parameters[i][1], 1);
         free(name);
     }
-    char *path = base_format("/run/lab/bin:%s", getenv("PATH"));
+    char *path = base_format("%s:%s", LAB_PROGRAMS, getenv("PATH"));
     setenv("PATH", path, 1);
     free(path);
     setenv("TMPDIR", "/run/lab/tmp", 1);

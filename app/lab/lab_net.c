@@ -8,9 +8,10 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "app/lab/lab_on.h"
+#include "app/process/process.h"
 #include "core/base/base.h"
 
 #define BATCH "/run/lab/batch"
@@ -48,7 +49,7 @@ static struct text read_file(const char *path)
 
 /* --- processes --- */
 
-static int enter(const char *kind, const char *name, int type)
+int lab_enter(const char *kind, const char *name, int type)
 {
     char *path = base_format("/run/%s/%s", kind, name);
     int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -67,26 +68,17 @@ int32_t lab_start_in_host(const struct network *network, int32_t host, int (*cal
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0)
-        _exit(enter("netns", name, CLONE_NEWNET) ? 255 : call(argument));
+        _exit(lab_enter("netns", name, CLONE_NEWNET) ? 255 : call(argument));
     if (pid < 0)
         err_add_code(err, 70, "the lab cannot start a process: %s", strerror(errno));
     return pid;
-}
-
-int lab_wait(int32_t pid)
-{
-    int status;
-    while (waitpid(pid, &status, 0) < 0)
-        if (errno != EINTR)
-            return -1;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 int lab_in_host(const struct network *network, int32_t host, int (*call)(void *argument),
                 void *argument, struct err *err)
 {
     pid_t pid = lab_start_in_host(network, host, call, argument, err);
-    return pid < 0 ? -1 : lab_wait(pid);
+    return pid < 0 ? -1 : process_wait(pid);
 }
 
 /* Run `ip` or `tc` (@tool) with the lines of @script, on host @name or, with NULL, where the
@@ -102,6 +94,8 @@ static int run_batch(const char *tool, const char *name, struct text *script, st
     pid_t pid = fork();
     if (pid == 0) {
         int talk = open(TALK, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+        if (talk < 0)
+            _exit(126);
         dup2(talk, STDOUT_FILENO);
         dup2(talk, STDERR_FILENO);
         if (name)
@@ -110,7 +104,7 @@ static int run_batch(const char *tool, const char *name, struct text *script, st
             execlp(tool, tool, "-s", "-batch", BATCH, (char *)NULL);
         _exit(127);
     }
-    int code = pid < 0 ? -1 : lab_wait(pid);
+    int code = pid < 0 ? -1 : process_wait(pid);
     if (code == 0)
         return 0;
     struct text talk = read_file(TALK);
@@ -161,7 +155,7 @@ static int make_host(const char *name, struct err *err)
     pid_t pid = fork();
     if (pid == 0)
         _exit(set_up_host(name));
-    int code = pid < 0 ? 1 : lab_wait(pid);
+    int code = pid < 0 ? 1 : process_wait(pid);
     if (code == 0)
         return 0;
     return err_add_code(err, 69, "the lab cannot make host %s: %s%s", name,
@@ -169,27 +163,28 @@ static int make_host(const char *name, struct err *err)
                         code > 1 ? settings[code - 2][0] : "");
 }
 
-static const char on_script[] =
-    "#!/bin/sh\n"
-    "# on HOST COMMAND...: run a command on a host of the lab; mpirun's remote shell\n"
-    "while [ \"${1#-}\" != \"$1\" ]; do shift; done\n"
-    "host=$1\n"
-    "shift\n"
-    "exec nsenter --net=/run/netns/\"$host\" --uts=/run/uts/\"$host\" -- /bin/sh -c \"$*\"\n";
+/* This program under its names in a lab: links to where it lies. */
+static int link_programs(struct err *err)
+{
+    static const char *const path[] = {LAB_PROGRAMS "/" LAB_ON, LAB_PROGRAMS "/" LAB_AGENT};
+    char own[4096] = "";
+    if (readlink("/proc/self/exe", own, sizeof(own) - 1) < 0)
+        return err_add_code(err, 70, "the lab does not find this program: %s", strerror(errno));
+    for (size_t i = 0; i < sizeof(path) / sizeof(path[0]); i++)
+        if (symlink(own, path[i]))
+            return err_add_code(err, 70, "cannot make %s in the lab: %s", path[i], strerror(errno));
+    return 0;
+}
 
 static int make_folders(struct err *err)
 {
-    static const char *const folder[] = {"/run/netns", "/run/uts", "/run/lab", "/run/lab/bin",
+    static const char *const folder[] = {"/run/netns", "/run/uts", "/run/lab", LAB_PROGRAMS,
                                          "/run/lab/tmp"};
     for (size_t i = 0; i < sizeof(folder) / sizeof(folder[0]); i++)
         if (mkdir(folder[i], 0755))
             return err_add_code(err, 70, "cannot make %s in the lab: %s", folder[i],
                                 strerror(errno));
-    struct text script = {0};
-    text_add(&script, "%s", on_script);
-    int failed = put_file("/run/lab/bin/on", &script, 0755, err);
-    text_release(&script);
-    return failed;
+    return link_programs(err);
 }
 
 int lab_make_hosts(const struct network *network, struct err *err)

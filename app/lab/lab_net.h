@@ -8,8 +8,12 @@
 
 #include "app/lab/lab.h"
 
-/** The names of all hosts, in /run/netns, /run/uts and /run/lab/hosts; a script `on`; the hostfile
- * of mpirun.  /run must be a file system of this process alone. */
+/** Enter the namespace @kind ("netns", "uts", of @type CLONE_NEWNET, CLONE_NEWUTS) of host @name.
+ * @return 0, or -1 with errno: there is no such host. */
+int lab_enter(const char *kind, const char *name, int type);
+
+/** The names of all hosts, in /run/netns, /run/uts and /run/lab/hosts; the programs of
+ * app/lab/lab_on.h; the hostfile of mpirun.  /run must be a file system of this process alone. */
 int lab_make_hosts(const struct network *network, struct err *err);
 
 /** Cards, cables and switches, all of them without limits. */
@@ -37,9 +41,6 @@ int lab_set_rate(const struct network *network, int32_t host, double rate, struc
 int32_t lab_start_in_host(const struct network *network, int32_t host, int (*call)(void *argument),
                           void *argument, struct err *err);
 
-/** Wait for the process @pid.  @return its exit code, 128 + N when signal N ended it. */
-int lab_wait(int32_t pid);
-
-/** Both in one.  @return the exit code (255: no such host), or -1 with a message. */
+/** Start it and wait for it.  @return the exit code (255: no such host), or -1 with a message. */
 int lab_in_host(const struct network *network, int32_t host, int (*call)(void *argument),
                 void *argument, struct err *err);

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "app/cli/command.h"
+#include "app/lab/lab_on.h"
+#include "app/process/process.h"
 #include "config.h"
 
 const struct command *const commands[] = {
@@ -18,6 +20,9 @@ const struct command *const commands[] = {
 
 int main(int argc, char **argv)
 {
+    process_start();
+    if (argc > 0 && lab_is_on(argv[0]))
+        return lab_on(argv);
     if (argc < 2 || strcmp(argv[1], "--version") != 0)
         return command_dispatch("foretrain", commands, argc - 1, argv + 1);
     struct text out = {0};

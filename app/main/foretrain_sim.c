@@ -7,6 +7,7 @@
 
 #include "app/cli/command.h"
 #include "app/job/job.h"
+#include "app/process/process.h"
 #include "sim/sim.h"
 
 /* A phase or the baseline of a job, or a single collective. */
@@ -85,5 +86,6 @@ static const struct command command_simulate = {
 
 int main(int argc, char **argv)
 {
+    process_start();
     return command_main("foretrain-sim", &command_simulate, argc - 1, argv + 1);
 }

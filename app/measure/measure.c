@@ -1,106 +1,83 @@
 #include "app/measure/measure.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "app/process/child.h"
 #include "core/base/json.h"
 
 /* --- starting --- */
 
-void measure_list_hosts(struct text *out, const struct network *lab, const struct point *point)
+char *measure_hosts(const struct network *lab, const struct point *point)
 {
-    for (int32_t rank = 0; rank < grid_ranks(point->grid); rank++) {
+    struct text list = {0};
+    for (int32_t rank = 0; lab && rank < grid_ranks(point->grid); rank++) {
         char name[LAB_NAME_LIMIT];
         int32_t place = grid_place(point->grid, point->order, rank);
         int32_t node = place / point->devices_per_node, device = place % point->devices_per_node;
         lab_host_name(lab, node * lab->nics + lab->nic_of[device], name);
-        text_add(out, "%s\\n", name);
+        text_add(&list, rank ? ",%s" : "%s", name);
     }
+    return list.data;
 }
 
-/* A shell line that starts the ranks; the caller frees it.  NULL with a message. */
-static char *command_line(const struct request *request, const struct point *point,
-                          const struct network *lab, const struct sizes *sizes, struct err *err)
+static int launch_in_lab(struct launch *launch, const struct network *lab,
+                         struct lab_result *result, struct err *err)
+{
+    launch->talk = launch_file(err);
+    if (launch->talk < 0)
+        return -1;
+    int failed = lab_run(lab, launch, result, err);
+    struct text talk = launch_read(launch->talk);
+    if (!failed && result->exit_code && talk.length)
+        fwrite(talk.data, 1, (size_t)talk.length, stderr);
+    text_release(&talk);
+    close(launch->talk);
+    launch->talk = 0;
+    return failed ? -1 : result->exit_code;
+}
+
+int measure_launch(struct launch *launch, const struct network *lab, struct lab_result *result,
+                   struct err *err)
+{
+    return lab ? launch_in_lab(launch, lab, result, err) : launch_run(launch, err);
+}
+
+static void add_words(struct launch *launch, const struct request *request,
+                      const struct point *point, const struct sizes *sizes)
+{
+    struct text list = {0};
+    launch_add(launch, "collective");
+    launch_add(launch, "--grid=%dx%d", point->grid.columns, point->grid.rows);
+    launch_add(launch, "--algorithm=%s", algorithm_names[request->algorithm]);
+    launch_add(launch, "--group=%d", point->devices_per_node);
+    launch_add(launch, "--repeats=%d", request->repeats);
+    launch_add(launch, "--gradients=%s", dtype_names[request->gradients]);
+    if (request->pairs)
+        launch_add(launch, "--pairs");
+    for (int32_t i = 0; i < sizes->count; i++)
+        text_add(&list, "%s%lldB", i ? "," : "", (long long)sizes->item[i]);
+    launch_add(launch, "--bytes=%s", list.data);
+    text_release(&list);
+}
+
+/* In a lab the line says where. */
+static int report(const struct launch *launch, const struct network *lab, int code, struct err *err)
 {
     struct text line = {0};
-    char *program = child_program("foretrain-exec");
-    if (!program) {
-        err_add_code(err, 69, "foretrain-exec was not found; 'foretrain env' says why");
-        return NULL;
-    }
     if (lab) {
-        text_add(&line, "printf '");
-        measure_list_hosts(&line, lab, point);
-        text_add(&line, "' >\"$TMPDIR/ranks\" && mpirun --mca rmaps seq --hostfile "
-                        "\"$TMPDIR/ranks\"");
-    } else {
-        text_add(&line, "exec mpirun --oversubscribe --bind-to none");
+        text_add(&line, "foretrain lab ");
+        text_add_word(&line, lab->file);
+        text_add(&line, " -- ");
     }
-    text_add(&line,
-             " -n %d '%s' collective --grid %dx%d --algorithm %s --group %d --repeats %d"
-             " --gradients %s",
-             grid_ranks(point->grid), program, point->grid.columns, point->grid.rows,
-             algorithm_names[request->algorithm], point->devices_per_node, request->repeats,
-             dtype_names[request->gradients]);
-    if (request->pairs)
-        text_add(&line, " --pairs");
-    for (int32_t i = 0; i < sizes->count; i++)
-        text_add(&line, "%s%lldB", i ? "," : " --bytes ", (long long)sizes->item[i]);
-    if (lab) /* mpirun warns of its own races while it starts: only a failure is worth its talk */
-        text_add(&line,
-                 " 2>\"$TMPDIR/talk\" || { code=$?; cat \"$TMPDIR/talk\" >&2; exit $code; }");
-    free(program);
-    return line.data;
-}
-
-/* @return the exit code, or -1. */
-static int run_here(char *const *command, int output, struct err *err)
-{
-    int status;
-    fflush(NULL);
-    pid_t pid = fork();
-    if (pid == 0) {
-        setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 0);
-        setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
-        setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
-        dup2(output, STDOUT_FILENO);
-        execv(command[0], command);
-        _exit(127);
-    }
-    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    if (pid < 0)
-        return err_add_code(err, 69, "cannot start mpirun: %s", strerror(errno));
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
-/* @return 0 with what foretrain-exec printed in @output, or -1. */
-static int run(char *line, const struct network *lab, int output, struct lab_result *result,
-               struct err *err)
-{
-    char shell[] = "/bin/sh", flag[] = "-c";
-    char *const command[] = {shell, flag, line, NULL};
-    int failed = 0;
-    if (lab)
-        failed = lab_run(lab, command, output, result, err);
-    else
-        result->exit_code = run_here(command, output, err);
-    if (failed || result->exit_code < 0)
-        return -1;
-    if (result->exit_code == 127)
-        return err_add_code(err, 69, "mpirun (package openmpi-bin) was not found");
-    if (result->exit_code)
-        return err_add_code(
-            err, result->exit_code >= 64 && result->exit_code < 79 ? result->exit_code : 70,
-            "foretrain-exec failed with exit code %d; by hand: %s", result->exit_code, line);
-    return 0;
+    char *words = launch_line(launch);
+    err_add_code(err, code >= 64 && code < 79 ? code : 70,
+                 "foretrain-exec failed with exit code %d; by hand: %s%s", code,
+                 line.data ? line.data : "", words);
+    free(words);
+    text_release(&line);
+    return -1;
 }
 
 /* --- reading --- */
@@ -203,11 +180,7 @@ static bool read_size(const struct json *json, int64_t bytes, int32_t wanted, in
 static int read_answer(int output, const struct sizes *sizes, int32_t wanted, int64_t drops,
                        struct measured *measured, struct err *err)
 {
-    struct text text = {0};
-    char part[4096];
-    lseek(output, 0, SEEK_SET);
-    for (ssize_t got; (got = read(output, part, sizeof(part))) > 0;)
-        text_append(&text, part, got);
+    struct text text = launch_read(output);
     struct json *json = text.data ? json_read("foretrain-exec", text.data, text.length, err) : NULL;
     const struct json *list = json_get(json, "sizes");
     bool good = json && json_count_items(list) == sizes->count;
@@ -224,17 +197,19 @@ int measure_collective(const struct request *request, const struct point *point,
                        const struct network *lab, const struct sizes *sizes,
                        struct measured *measured, struct err *err)
 {
+    char *hosts = measure_hosts(lab, point);
+    struct launch launch = {.output = launch_file(err), .hosts = hosts, .yields = true};
     struct lab_result result = {0};
-    char *line = command_line(request, point, lab, sizes, err);
-    int output = line ? memfd_create("answer", 0) : -1;
-    int failed = -1;
-    if (line && output < 0)
-        err_add_code(err, 69, "cannot start foretrain-exec: %s", strerror(errno));
-    else if (line)
-        failed = run(line, lab, output, &result, err) ||
-                 read_answer(output, sizes, request->repeats, result.drops, measured, err);
-    if (output >= 0)
-        close(output);
-    free(line);
+    int failed = launch.output < 0 || launch_begin(&launch, grid_ranks(point->grid), err);
+    if (!failed) {
+        add_words(&launch, request, point, sizes);
+        int code = measure_launch(&launch, lab, &result, err);
+        failed = code < 0 || (code && report(&launch, lab, code, err)) ||
+                 read_answer(launch.output, sizes, request->repeats, result.drops, measured, err);
+    }
+    if (launch.output >= 0)
+        close(launch.output);
+    launch_release(&launch);
+    free(hosts);
     return failed ? -1 : 0;
 }

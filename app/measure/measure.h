@@ -33,9 +33,17 @@ struct measured {
 /** The @share quantile (0.25: lower quartile) of sorted @value (@count), linear between ranks. */
 double measure_quantile(const double *value, int32_t count, double share);
 
-/** Append the hosts of @lab that the ranks of @point run on, one line a rank, as a printf of the
- * shell takes it. */
-void measure_list_hosts(struct text *out, const struct network *lab, const struct point *point);
+/** Run @launch, whose words say how the ranks of a point in @lab (launch.hosts), or with NULL on
+ * this machine, are started.  mpirun warns of its own races while it starts ranks in a lab: there
+ * only a failure is worth its talk.
+ * @return the exit code, with the lab's counts in @result, or -1: the messages of launch_run() and
+ * lab_run(). */
+int measure_launch(struct launch *launch, const struct network *lab, struct lab_result *result,
+                   struct err *err);
+
+/** The hosts of @lab that the ranks of @point run on, for launch.hosts; the caller frees it.  NULL
+ * without @lab. */
+char *measure_hosts(const struct network *lab, const struct point *point);
 
 /** Measure the all-reduce of @point with the algorithm, gradients and repeats of @request for each
  * of

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "app/process/process.h"
 #include "core/base/base.h"
 
 enum {
@@ -98,13 +99,6 @@ static int start(struct child *child, const char *program, struct err *err)
     return 0;
 }
 
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 /* One line that is rewritten, and wiped when the wait is over (@seconds < 0). */
 static void show_progress(double seconds, int32_t running)
 {
@@ -124,15 +118,14 @@ static void show_progress(double seconds, int32_t running)
 static void wait_for_one(struct child *child, int32_t count, double begin, int32_t running)
 {
     for (;;) {
-        int status;
-        pid_t pid = waitpid(-1, &status, WNOHANG);
-        for (int32_t i = 0; pid > 0 && i < count; i++) {
-            if (child[i].pid == pid) {
-                child[i].status = status;
+        for (int32_t i = 0; i < count; i++) {
+            pid_t pid = child[i].pid > 0 ? waitpid(child[i].pid, &child[i].status, WNOHANG) : 0;
+            if (pid) { /* or it is lost how this one ended */
+                child[i].pid = pid < 0 ? -1 : 0;
                 return;
             }
         }
-        show_progress(now() - begin, running);
+        show_progress(process_now() - begin, running);
         nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
     }
 }
@@ -166,8 +159,8 @@ static void add_command(struct text *out, const struct child *child)
 {
     text_add(out, "foretrain-sim");
     for (int32_t i = 0; i < child->argument_count; i++) {
-        const char *word = child->argument[i];
-        text_add(out, strpbrk(word, " \t\n'\"$&|;<>*?(){}[]#!\\") ? " '%s'" : " %s", word);
+        text_add(out, " ");
+        text_add_word(out, child->argument[i]);
     }
 }
 
@@ -198,7 +191,10 @@ static int report_exit(const struct child *child, const char *talk, struct err *
 static int read_answer(struct child *child, struct err *err)
 {
     struct err garbage = {0};
-    FILE *file = fdopen(dup(child->answer), "r");
+    FILE *file = fdopen(child->answer, "r");
+    if (!file)
+        return err_add_code(err, 71, "cannot read foretrain-sim's answer: %s", strerror(errno));
+    child->answer = -1; /* the stream's */
     rewind(file);
     int failed = trace_read(file, &child->trace, &garbage);
     fclose(file);
@@ -212,6 +208,8 @@ static int read_answer(struct child *child, struct err *err)
 
 static int finish(struct child *child, struct err *err)
 {
+    if (child->pid < 0)
+        return report_stop(child, "how it ended is lost", "", err);
     char *talk = read_talk(child);
     if (getenv("FORETRAIN_DEBUG"))
         fputs(talk, stderr);
@@ -244,7 +242,7 @@ int child_run(struct child *child, int32_t count, struct err *err)
         return err_add_code(err, 69, "foretrain-sim was not found; 'foretrain env' says why");
     int failed = 0;
     int32_t started = 0, ended = 0;
-    double begin = now();
+    double begin = process_now();
     while (ended < started || (started < count && !failed)) {
         if (started < count && started - ended < CHILD_PARALLEL && !failed) {
             failed = start(&child[started], program, err);

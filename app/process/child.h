@@ -21,7 +21,8 @@ struct child {
     char *what;         /**< "phase 1 of job.yaml", for messages; owned */
     struct trace trace; /**< the answer; zeroed before */
 
-    int32_t pid, status; /**< private to child.c, as the next line */
+    int32_t pid;    /**< private to child.c, as the next lines; 0: has ended, -1: lost how */
+    int32_t status; /**< as waitpid() has it */
     int answer, talk;
 };
 

@@ -2,7 +2,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "app/process/cores.h"
@@ -15,12 +14,8 @@ enum { ASKED = 2 }; /* batches: what stays the same, and what an image adds */
 
 static bool read_answer(int output, int64_t bytes[ASKED])
 {
-    struct text text = {0};
+    struct text text = launch_read(output);
     struct err err = {0};
-    char part[4096];
-    lseek(output, 0, SEEK_SET);
-    for (ssize_t got; (got = read(output, part, sizeof(part))) > 0;)
-        text_append(&text, part, got);
     struct json *json =
         text.data ? json_read("foretrain-exec", text.data, text.length, &err) : NULL;
     const struct json *rows = json_get(json, "workspaces");
@@ -52,12 +47,14 @@ static void add_words(struct launch *launch, const struct request *request, int3
 static bool ask(const struct request *request, int32_t threads, int64_t micro, int64_t bytes[ASKED],
                 int *code)
 {
-    struct launch launch = {.output = memfd_create("answer", MFD_CLOEXEC)};
     struct err err = {0};
+    struct launch launch = {.output = launch_file(&err)};
     *code = -1;
     if (launch.output >= 0 && launch_begin(&launch, 1, &err) == 0) {
         add_words(&launch, request, threads, micro);
         *code = launch_run(&launch, &err);
+        if (*code < 0)
+            *code = err.exit_code;
     }
     bool good = *code == 0 && read_answer(launch.output, bytes);
     if (launch.output >= 0)
@@ -98,9 +95,9 @@ static int ask_workspace(struct train_memory *memory, const struct request *requ
         memory->plan.workspace = bytes[0];
         *image = bytes[1] > bytes[0] ? (bytes[1] - bytes[0]) / memory->micro : 0;
     }
-    if (code != 69)
+    if (code != 69 && code <= 128)
         return 0;
-    err->exit_code = code; /* a run would end alike */
+    err->exit_code = code; /* a run would end alike; or the user wishes an end */
     return -1;
 }
 

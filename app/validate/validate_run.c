@@ -4,11 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "app/measure/measure.h"
-#include "app/process/child.h"
 #include "app/process/launch.h"
 #include "app/process/processors.h"
 #include "core/base/json.h"
@@ -55,53 +53,28 @@ static void add_words(struct launch *launch, const struct validate_run *run)
 }
 
 /* @return the exit code, or -1 with a message. */
-static int run_here(const struct validate_run *run, int spans, int output, struct err *err)
+static int run_ranks(const struct validate_run *run, int spans, int output,
+                     struct validate_notes *notes, struct err *err)
 {
-    struct launch launch = {.output = output};
-    if (launch_begin(&launch, grid_ranks(run->point->grid), err))
-        return -1;
-    add_words(&launch, run);
-    launch_add(&launch, "--spans=/proc/%d/fd/%d", getpid(), spans);
-    char *line = launch_line(&launch);
-    fprintf(stderr, "%s\n", line);
-    int code = launch_run(&launch, err);
-    free(line);
-    launch_release(&launch);
-    return code;
-}
-
-/* The same in the lab, whose files go with it.  mpirun warns of its own races while it starts: only
- * a failure is worth its talk. */
-static int run_in_lab(const struct validate_run *run, int spans, int output,
-                      struct validate_notes *notes, struct err *err)
-{
-    struct launch launch = {0};
+    char *hosts = measure_hosts(run->lab, run->point);
+    struct launch launch = {.output = output, .hosts = hosts};
     struct lab_result result = {0};
-    struct text line = {0};
-    char *program = child_program("foretrain-exec");
-    if (!program)
-        return err_add_code(err, 69, "foretrain-exec was not found; 'foretrain env' says why");
-    launch_add(&launch, "%s", program);
-    add_words(&launch, run);
-    char *words = launch_line(&launch);
-    text_add(&line, "printf '");
-    measure_list_hosts(&line, run->lab, run->point);
-    text_add(
-        &line,
-        "' >\"$TMPDIR/ranks\" && mpirun --mca rmaps seq --hostfile \"$TMPDIR/ranks\" -n %d %s "
-        "--spans=\"$TMPDIR/spans\" 2>\"$TMPDIR/talk\" || "
-        "{ code=$?; cat \"$TMPDIR/talk\" >&2; exit $code; }; cat \"$TMPDIR/spans\" >/dev/fd/%d",
-        grid_ranks(run->point->grid), words, spans);
-    char shell[] = "/bin/sh", flag[] = "-c";
-    char *const command[] = {shell, flag, line.data, NULL};
-    int failed = lab_run(run->lab, command, output, &result, err);
+    int code = launch_begin(&launch, grid_ranks(run->point->grid), err);
+    if (!code) {
+        add_words(&launch, run);
+        /* In a lab this process is the child that is process 1. */
+        launch_add(&launch, "--spans=/proc/%d/fd/%d", run->lab ? 1 : getpid(), spans);
+        char *line = launch_line(&launch);
+        if (!run->lab)
+            fprintf(stderr, "%s\n", line);
+        code = measure_launch(&launch, run->lab, &result, err);
+        free(line);
+    }
     notes->drops = result.drops;
     notes->retransmits = result.retransmits;
-    text_release(&line);
-    free(words);
-    free(program);
     launch_release(&launch);
-    return failed ? -1 : result.exit_code;
+    free(hosts);
+    return code;
 }
 
 static void take(const struct json *json, const char *key, double *value)
@@ -112,12 +85,8 @@ static void take(const struct json *json, const char *key, double *value)
 
 static void read_notes(int output, struct validate_notes *notes)
 {
-    struct text text = {0};
+    struct text text = launch_read(output);
     struct err err = {0};
-    char part[4096];
-    lseek(output, 0, SEEK_SET);
-    for (ssize_t got; (got = read(output, part, sizeof(part))) > 0;)
-        text_append(&text, part, got);
     struct json *json =
         text.data ? json_read("foretrain-exec", text.data, text.length, &err) : NULL;
     take(json, "late_s", &notes->late_s);
@@ -131,12 +100,11 @@ static void read_notes(int output, struct validate_notes *notes)
 static int run_exec(const struct validate_run *run, int spans, struct validate_notes *notes,
                     struct err *err)
 {
-    int output = memfd_create("answer", MFD_CLOEXEC);
+    int output = launch_file(err);
     if (output < 0)
-        return err_add_code(err, 71, "cannot start foretrain-exec: %s", strerror(errno));
+        return -1;
     struct processors before = processors_now();
-    int code =
-        run->lab ? run_in_lab(run, spans, output, notes, err) : run_here(run, spans, output, err);
+    int code = run_ranks(run, spans, output, notes, err);
     struct processors after = processors_now();
     struct processors_share share = processors_between(&before, &after);
     notes->steal = share.steal;
@@ -155,18 +123,20 @@ bool validate_was_disturbed(const struct validate_notes *notes)
     return notes->steal > TIMING_STEAL_LIMIT || held_up || notes->drops > 0;
 }
 
-/* The spans are a file in memory that children inherit, and so nothing is left of them, however
- * this process ends. */
+/* The spans are a file in memory that rank 0 finds in /proc, and so nothing is left of them,
+ * however this process ends. */
 int validate_measure(const struct validate_run *run, struct trace *trace,
                      struct validate_notes *notes, struct err *err)
 {
-    int spans = memfd_create("spans", 0);
-    if (spans < 0)
-        return err_add_code(err, 71, "cannot start foretrain-exec: %s", strerror(errno));
-    if (run_exec(run, spans, notes, err)) {
+    int spans = launch_file(err);
+    FILE *file = spans < 0 ? NULL : fdopen(spans, "r");
+    if (spans >= 0 && !file)
+        err_add_code(err, 71, "cannot read spans: %s", strerror(errno));
+    if (file && run_exec(run, spans, notes, err) == 0)
+        return read_spans(file, "foretrain-exec", trace, err);
+    if (file)
+        fclose(file);
+    else if (spans >= 0)
         close(spans);
-        return -1;
-    }
-    lseek(spans, 0, SEEK_SET);
-    return read_spans(fdopen(spans, "r"), "foretrain-exec", trace, err);
+    return -1;
 }

@@ -27,8 +27,7 @@ if sys.argv[1] == "start":  # without MPI
     del sys.argv[1:3]
 if sys.argv[1] == "collective":
     pairs = "--pairs" in sys.argv
-    given = [word for word in sys.argv[2:] if word != "--pairs"]
-    words = dict(zip(given[::2], given[1::2]))
+    words = dict(word.partition("=")[::2] for word in sys.argv[2:])
     ranks = int(words["--grid"].partition("x")[0])
     rounds, parts = (1, 1) if pairs else (2 * (ranks - 1), ranks)
     speed = 2e9 if words["--gradients"] == "fp32" else 1e9
@@ -88,9 +87,9 @@ transport:
 class Machine(support.Case):
     """The front end's part: rounds, fit, file."""
 
-    def calibrate(self, *words, factors=(1,), copied=4e9, kind="device"):
+    def calibrate(self, *words, factors=(1,), copied=4e9, kind="device", driver="exit 9"):
         """Run it on a machine that answers round by round with its times by these factors, and
-        reads and writes @copied bytes/s where it copies 64 MiB."""
+        reads and writes @copied bytes/s where it copies 64 MiB; @driver is its nvidia-smi."""
         folder = self.directory / "bin"
         folder.mkdir(exist_ok=True)
         for old in folder.iterdir():
@@ -100,7 +99,9 @@ class Machine(support.Case):
                         encoding="utf-8")
         mpirun = folder / "mpirun"
         mpirun.write_text(MPIRUN.format(fake=fake), encoding="utf-8")
-        for program in (fake, mpirun):
+        smi = folder / "nvidia-smi"
+        smi.write_text("#!/bin/sh\n" + driver + "\n", encoding="utf-8")
+        for program in (fake, mpirun, smi):
             program.chmod(0o755)
         return support.run("calibrate", kind, "--batch=8,32", "--networks=resnet20", *words,
                            FORETRAIN_LIBEXEC=str(folder), PATH=f"{folder}:{os.environ['PATH']}")
@@ -151,6 +152,18 @@ class Machine(support.Case):
         self.assertRegex(self.calibrate(copied=20e9).stdout,
                          "the fastest step moved 7.88 GB/s, .*\n"
                          "a copy of 16 KiB reads and writes 100 GB/s, of 64 MiB 20 GB/s\n")
+
+    def test_the_driver_names_the_gpu(self):
+        file = self.directory / "mine.yaml"
+        done = self.calibrate("--device=cuda", "-o", file, driver='echo "Some GPU, 1024, 9.0";'
+                              'test "$*" = "--query-gpu=name,memory.total,compute_cap '
+                              '--format=csv,noheader,nounits --id=0"')
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(file.read_text(encoding="utf-8"), r'(?m)^description: "?Some GPU')
+        for driver in ("echo nonsense", "echo hm >&2; exit 9", "kill -9 $$"):
+            done = self.calibrate("--device=cuda", "-o", file, driver=driver)
+            self.assertEqual((done.returncode, done.stdout), (69, ""))
+            self.assertEqual(done.stderr, "error: nvidia-smi does not say what GPU there is\n")
 
     def test_of_the_rounds_the_quickest_copy_counts(self):
         result = self.answer(factors=(1.5, 1.0, 1.2, 1.01), copied=10e9)

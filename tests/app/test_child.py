@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """foretrain-sim may die in any way: the user sees one line."""
 import os
+import shlex
 import signal
 import subprocess
 import time
@@ -51,6 +52,16 @@ class Child(support.Case):
     def test_a_message_of_its_own_is_passed_on(self):
         self.assertEqual(self.fake("echo job.yaml:1:1: error: no >&2; exit 65\n"),
                          (65, "job.yaml:1:1: error: no\n"))
+
+    def test_the_line_to_run_by_hand_is_one_word_a_name(self):
+        for name in ("a'b", "a b", "a$b", "a\nb", "a`id`", "~a"):
+            self.job = self.write(name + ".yaml", support.JOB)
+            said = self.fake("exit 3\n")[1]
+            line = said[said.index("by hand: ") + len("by hand: "):]
+            self.assertIn(str(self.job), shlex.split(line))
+            done = subprocess.run(["sh", "-c", f"printf '%s\\0' {line}"], capture_output=True,
+                                  text=True, check=True)
+            self.assertIn(str(self.job), done.stdout.split("\0"))
 
     def test_what_cannot_be_executed(self):
         self.write("foretrain-sim", "#!/no/such/shell\n", mode=0o755)

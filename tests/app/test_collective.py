@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 """`collective` against the closed form, and its options."""
 import math
+import pathlib
+import shlex
 import unittest
 
 import support
@@ -171,6 +173,20 @@ class Collective(support.Case):
         self.assertIn("no effect without exec",
                       self.refused(64, *words, "--platform=t1-ring", "--gradients=fp16"))
         self.assertIn("did you mean 'fp16'", self.refused(64, *words, "--gradients=fp17"))
+
+    def test_a_program_may_lie_anywhere(self):
+        words = ("collective", "--grid=2x1", "--repeats=2", "--backend=exec")
+        if run(*words, "--bytes=8B").returncode == 69:
+            self.skipTest("built without MPI, or mpirun (package openmpi-bin) is missing")
+        for name in ("it's $HOME", "a;touch PWNED"):
+            place = self.directory / name
+            place.symlink_to(pathlib.Path(support.PROGRAM).resolve().parent)
+            done = run(*words, "--bytes=8B", FORETRAIN_LIBEXEC=str(place))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            said = run(*words, "--bytes=6B", FORETRAIN_LIBEXEC=str(place)).stderr
+            line = said[said.index("by hand: ") + len("by hand: "):]
+            self.assertIn(str(place / "foretrain-exec"), shlex.split(line))
+        self.assertFalse(pathlib.Path("PWNED").exists())
 
     def test_faults(self):
         words = ("collective", "--platform=t1-torus")

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import time
+import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.get("FORETRAIN", str(ROOT / "build" / "foretrain"))
@@ -22,6 +23,20 @@ def run(*words, timeout=170):
     """Run foretrain; the result has returncode, stdout and stderr."""
     return subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True,
                           stdin=subprocess.DEVNULL, timeout=timeout, check=False)
+
+
+def run_as(user, *words, **environment):
+    """Run foretrain as this user, which only root can; a skipped test where that user cannot."""
+    def run_words(*all_words):
+        return subprocess.run([*map(str, all_words)], user=user, group=user, extra_groups=[],
+                              env={**os.environ, **environment}, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, cwd="/", timeout=170, check=False)
+    if run_words("test", "-x", PROGRAM, "-a", "-r", platform("flat-4")).returncode:
+        raise unittest.SkipTest("others may not enter the build directory or the sources")
+    done = run_words(PROGRAM, *words)
+    if any(reason in done.stderr for reason in MISSING):
+        raise unittest.SkipTest(done.stderr.strip())
+    return done
 
 
 def skip(reason):

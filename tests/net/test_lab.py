@@ -23,7 +23,7 @@ class Build(unittest.TestCase):
         return done.stdout
 
     def test_a_host_has_its_name_and_its_address(self):
-        out = self.on("flat-4", "on", "h2", "hostname; ip -br address show dev eth0")
+        out = self.on("flat-4", "on", "h2", "sh", "-c", "hostname; ip -br address show dev eth0")
         self.assertRegex(out, r"^h2\neth0\S* +UP +10\.77\.0\.3/16")
 
     def test_every_card_has_its_rate_in_both_directions(self):
@@ -38,8 +38,27 @@ class Build(unittest.TestCase):
         self.assertEqual(len(re.findall(r"tbf .* dev v\d+ .*rate 100Mbit", out)), 24)
 
     def test_cards_of_one_node_reach_each_other_past_the_shaped_links(self):
-        out = self.on("abci-mini", "on", "h1n0", "ip route get 10.77.0.4; ip route get 10.77.0.5")
+        out = self.on("abci-mini", "on", "h1n0", "sh", "-c", "ip route get 10.77.0.4; ip route get 10.77.0.5")
         self.assertRegex(out, r"10\.77\.0\.4 dev in0 (.|\n)*10\.77\.0\.5 dev eth0")
+
+    def test_words_reach_a_host_as_they_are(self):
+        words = ["a b", "it's", "$HOME", "a;b", "`id`", "", "*", '"q"', ")"]
+        out = self.on("flat-4", "on", "h2", "printf", "%s\\n", *words)
+        self.assertEqual(out.split("\n")[:-1], words)
+        for command in (("on", "h9", "true"), ("on", "h2", "no-such-program"), ("agent", "h2", "true"),
+                        ("on",), ("on", "h2")):
+            done = lab.run("lab", lab.platform("flat-4"), "--", *command)
+            self.assertIn(done.returncode, (64, 127), command)
+            self.assertRegex(done.stderr, "no host h9|cannot start no-such|usage: ", command)
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can become a user without a login shell")
+    @unittest.skipUnless(shutil.which("mpirun"), "mpirun (package openmpi-bin) is not installed")
+    def test_mpirun_starts_ranks_whatever_the_users_shell_is(self):
+        for shell in ("/bin/sh", "/bin/bash", "/bin/tcsh"):
+            done = lab.run_as(54321, "lab", lab.platform("flat-4"), "--", shutil.which("mpirun"),
+                              "hostname", SHELL=shell, HOME="/")
+            self.assertEqual((done.returncode, sorted(done.stdout.split())),
+                             (0, ["h0", "h1", "h2", "h3"]), done.stderr)
 
     @unittest.skipUnless(shutil.which("mpirun"), "mpirun (package openmpi-bin) is not installed")
     def test_mpirun_starts_a_rank_per_device(self):
@@ -137,7 +156,8 @@ class LeaveNothing(unittest.TestCase):
         self.assertEqual({name for name in new if re.search(own, name)}, set())
 
     # Hosts with processes of their own, one of which left its session.
-    BUSY = "on h1 'sleep 100 & setsid sleep 100 & wait' & on h2 'exec sleep 100' & sleep 0.3; "
+    BUSY = ("on h1 sh -c 'sleep 100 & setsid sleep 100 & wait' & on h2 sleep 100 & "
+            "sleep 0.3; ")
 
     def test_after_success(self):
         process = self.start(self.BUSY + "exit 0")
@@ -163,6 +183,13 @@ class LeaveNothing(unittest.TestCase):
         self.assertEqual(process.wait(20), -number)
         self.expect_nothing(inside)
 
+    def test_with_children_ignored(self):
+        process = self.start(self.BUSY + "exit 3", preexec_fn=lambda: signal.signal(
+            signal.SIGCHLD, signal.SIG_IGN))
+        inside = self.inside()
+        self.assertEqual(process.wait(20), 3)
+        self.expect_nothing(inside)
+
     def test_after_control_c(self):
         self.end_by(signal.SIGINT, group=True)
 
@@ -173,7 +200,7 @@ class LeaveNothing(unittest.TestCase):
         self.end_by(signal.SIGKILL, group=False)
 
     def test_two_labs_at_once(self):
-        script = "on h0 'hostname; sleep 1'; ls /run/netns | wc -l"
+        script = "on h0 sh -c 'hostname; sleep 1'; ls /run/netns | wc -l"
         both = [subprocess.Popen(["env", self.mark, lab.PROGRAM, "lab", lab.platform("flat-4"),
                                   "--", "sh", "-c", script], stdout=subprocess.PIPE,
                                  stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
@@ -206,19 +233,7 @@ class LeaveNothing(unittest.TestCase):
 
     @unittest.skipUnless(os.geteuid() == 0, "only root can become somebody without privilege")
     def test_without_privilege(self):
-        def become_nobody():
-            os.setgroups([])
-            os.setgid(65534)
-            os.setuid(65534)
-        def run_as_nobody(*words):
-            return subprocess.run(words, preexec_fn=become_nobody, capture_output=True, text=True,
-                                  cwd="/", timeout=30, check=False)
-        flat = lab.platform("flat-4")
-        if run_as_nobody("test", "-x", lab.PROGRAM, "-a", "-r", flat).returncode:
-            self.skipTest("nobody may not enter the build directory or the sources")
-        done = run_as_nobody(lab.PROGRAM, "lab", flat, "--", "on", "h3", "hostname")
-        if done.returncode == 69 and "this machine does not allow" in done.stderr:
-            self.skipTest(done.stderr.strip())
+        done = lab.run_as(65534, "lab", lab.platform("flat-4"), "--", "on", "h3", "hostname")
         self.assertEqual((done.returncode, done.stdout), (0, "h3\n"), done.stderr)
 
 

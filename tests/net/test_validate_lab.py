@@ -2,6 +2,7 @@
 """`validate --lab`: a rehearsal in the network of a platform, compared with its prediction."""
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -51,6 +52,24 @@ class ValidateLab(unittest.TestCase):
         # The wires cannot be faster, whatever else runs.
         self.assertGreater(rows["step"]["measured_s"], 0.95 * rows["step"]["predicted_s"])
         self.assertGreater(column["measured_s"], 0.95 * column["predicted_s"])
+
+    def test_a_name_is_no_command(self):
+        before = set(os.listdir("."))
+        for name in ("j';touch PWNED;'.yaml", "$(touch PWNED).yaml", "a b.yaml"):
+            job = os.path.join(self.folder, name)
+            shutil.copy(self.job, job)
+            done = lab.run("validate", job, "--lab", lab.platform("flat-4"), "--device=replay",
+                           "--steps=1", "--timeout=120")
+            self.assertIn(done.returncode, (0, 1, 75), done.stderr)
+            self.assertIn("measured in its lab", done.stdout)
+        self.assertEqual(set(os.listdir(".")), before)
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can become somebody without privilege")
+    def test_without_privilege(self):
+        os.chmod(self.folder, 0o755)
+        done = lab.run_as(65534, "validate", self.job, "--lab", lab.platform("flat-4"),
+                          "--device=replay", "--steps=1", "--timeout=120")
+        self.assertIn(done.returncode, (0, 1, 75), done.stderr)
 
     def test_more_ranks_than_the_lab_has_are_refused(self):
         done = lab.run("validate", self.job, "--lab", lab.platform("flat-4"), "--device=replay",

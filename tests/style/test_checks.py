@@ -9,6 +9,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
 import check_headers  # noqa: E402
 import check_includes  # noqa: E402
 import check_lengths  # noqa: E402
+import check_shell  # noqa: E402
 import check_text  # noqa: E402
 import test_summary  # noqa: E402
 
@@ -83,6 +84,25 @@ class Lengths(unittest.TestCase):
     def test_counts_the_lines_of_a_body(self):
         lines = ["int a(void)", "{", "    int b = 1;", "    return b;", "}"]
         self.assertEqual(list(check_lengths.functions(lines)), [(2, 2)])
+
+
+class Shell(unittest.TestCase):
+    """No shell between names and programs."""
+
+    def test_finds_each_way_to_one(self):
+        for line in ('system("ls");', "n = system (line);", 'popen(ask, "r")', "wordexp(a, &b, 0)",
+                     'char shell[] = "/bin/sh";', 'execlp("sh", "sh", "-c", line, NULL);',
+                     '"exec bash -c \\"$*\\""', '"/bin/sh -ec %s"', '"#!/bin/sh\\n"',
+                     '"#!/usr/bin/env bash\\n"', 'execl("/usr/bin/dash", line);'):
+            faults = check_shell.faults_of("a.c", "int a;\n" + line + "\n")
+            self.assertTrue(faults and faults[0].startswith("a.c:2: "), line)
+
+    def test_lets_ordinary_code_pass(self):
+        text = ('/* never system() or\n * "/bin/sh" */ // sh -c\nrow->system = file_system(1);\n'
+                'puts("fish, flush(), https://x.org/sh"); execvp(word[0], word);\n'
+                'complete("bash");\n')
+        self.assertEqual(check_shell.faults_of("a.c", text), [])
+        self.assertEqual(len(check_shell.faults_of("a.c", text + 'puts("/* x"); system(a);\n')), 1)
 
 
 class Text(unittest.TestCase):

@@ -1,0 +1,186 @@
+#include "app/process/launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "app/process/process.h"
+
+/* What the user wishes of a run. */
+struct wish {
+    int number;    /* the last signal that wished its end; 0: none */
+    double first;  /* when SIGINT or SIGTERM first came; 0: not yet */
+    bool at_once;  /* no step is waited for */
+    double passed; /* when mpirun was told that; 0: not yet */
+};
+
+static const double again = 0.2, /* [s] between one telling and the next */
+    twin = 0.5,     /* within which two signals are one: timeout(1) sends two, as it has a group */
+    patience = 5.0; /* until mpirun must have ended its ranks */
+
+static bool is_mpirun(const struct launch *launch)
+{
+    return strcmp(launch->argument[0], "mpirun") == 0;
+}
+
+/* ---- the child ---- */
+
+void launch_take_streams(const struct launch *launch)
+{
+    if (launch->output)
+        dup2(launch->output, STDOUT_FILENO);
+    if (launch->talk)
+        dup2(launch->talk, STDERR_FILENO);
+}
+
+/* In a group of its own, the child has nothing of a terminal's signals: they come here, and it is
+ * told what they mean.  So it must not read the terminal, but may write there. */
+static _Noreturn void become(const struct launch *launch, pid_t parent, const sigset_t *mask)
+{
+    int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent)
+        _exit(71);
+    signal(SIGTTOU, SIG_IGN);
+    signal(SIGUSR1, SIG_IGN); /* until the program takes it: one that is early must not kill */
+    setenv("OMPI_MCA_ess_base_forward_signals", "SIGURG", 1);
+    if (nothing >= 0)
+        dup2(nothing, STDIN_FILENO);
+    launch_take_streams(launch);
+    sigprocmask(SIG_SETMASK, mask, NULL);
+    execvp(launch->argument[0], launch->argument);
+    fprintf(stderr, "cannot start %s: %s\n", launch->argument[0], strerror(errno));
+    _exit(71);
+}
+
+/* ---- the parent ---- */
+
+/* Signals are taken one by one and none is lost, wherever it comes.  A user of nohup wishes SIGHUP
+ * to be ignored, a shell without job control SIGTSTP. */
+static sigset_t watched(void)
+{
+    static const int always[] = {SIGCHLD, SIGINT, SIGTERM, SIGUSR1}, usual[] = {SIGHUP, SIGTSTP};
+    sigset_t set;
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof(always) / sizeof(always[0]); i++)
+        sigaddset(&set, always[i]);
+    for (size_t i = 0; i < sizeof(usual) / sizeof(usual[0]); i++) {
+        struct sigaction now;
+        if (sigaction(usual[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+            sigaddset(&set, usual[i]);
+    }
+    return set;
+}
+
+/* The first signal wishes an end, with what there is to save; a second SIGINT or SIGTERM will not
+ * wait. */
+static void take_wish(struct wish *wish, int number, const struct launch *launch)
+{
+    bool end = number == SIGINT || number == SIGTERM;
+    double now = process_now();
+    if (!wish->number && launch->saves)
+        fputs("the ranks end after the step at hand; Ctrl-C or SIGTERM once more ends them at "
+              "once\n",
+              stderr);
+    wish->at_once |= !launch->saves || (end && wish->first > 0.0 && now > wish->first + twin);
+    if (end && !(wish->first > 0.0))
+        wish->first = now;
+    wish->number = number;
+}
+
+/* Ranks that do not listen yet miss a signal, so they are told again and again.  mpirun catches the
+ * usual ones before its ranks do, and would so kill them: it passes on SIGURG, which by default
+ * does nothing. */
+static void press(struct wish *wish, pid_t pid, const struct launch *launch)
+{
+    bool mpirun = is_mpirun(launch);
+    if (!wish->at_once) {
+        kill(pid, mpirun ? SIGURG : SIGUSR1);
+    } else if (mpirun && !(wish->passed > 0.0)) {
+        wish->passed = process_now();
+        kill(pid, SIGTERM);
+    } else if (!mpirun || process_now() > wish->passed + patience) {
+        kill(pid, SIGKILL);
+        kill(-pid, SIGTERM); /* MPI's daemon of a single rank tidies up */
+    }
+}
+
+/* Ctrl-Z: the ranks rest as long as this process does. */
+static void rest(pid_t pid)
+{
+    sigset_t stop;
+    sigemptyset(&stop);
+    sigaddset(&stop, SIGTSTP);
+    kill(pid, SIGTSTP);
+    raise(SIGTSTP);
+    sigprocmask(SIG_UNBLOCK, &stop, NULL); /* here this process stops, and here it goes on */
+    sigprocmask(SIG_BLOCK, &stop, NULL);
+    kill(pid, SIGCONT);
+}
+
+static int finish(const struct wish *wish, int status, struct err *err)
+{
+    if (wish->at_once)
+        return err_add_code(err, 128 + wish->number, "ended by a signal: %s",
+                            strsignal(wish->number));
+    return process_code(status);
+}
+
+static int supervise(const struct launch *launch, pid_t pid, const sigset_t *signals,
+                     struct err *err)
+{
+    const struct timespec soon = {.tv_nsec = (long)(1e9 * again)};
+    struct wish wish = {0};
+    for (;;) {
+        int status;
+        pid_t ended = waitpid(pid, &status, WNOHANG);
+        if (ended < 0)
+            return err_add_code(err, 71, "%s: its exit code is lost: %s", launch->argument[0],
+                                strerror(errno));
+        if (ended == pid)
+            return finish(&wish, status, err);
+        int number = sigtimedwait(signals, NULL, wish.number ? &soon : NULL);
+        if (number == SIGTSTP)
+            rest(pid);
+        else if (number > 0 && number != SIGCHLD)
+            take_wish(&wish, number, launch);
+        if (wish.number)
+            press(&wish, pid, launch);
+    }
+}
+
+/* mpirun would not say that the result is lost. */
+static int check_output(const struct launch *launch, struct err *err)
+{
+    int flags = fcntl(launch->output ? launch->output : STDOUT_FILENO, F_GETFL);
+    if (flags >= 0 && (flags & O_ACCMODE) != O_RDONLY)
+        return 0;
+    return err_add_code(err, 74, "cannot write to standard output");
+}
+
+int launch_run(const struct launch *launch, struct err *err)
+{
+    sigset_t signals = watched(), before;
+    if (check_output(launch, err))
+        return -1;
+    sigprocmask(SIG_BLOCK, &signals, &before);
+    pid_t parent = getpid(), pid = fork();
+    if (pid == 0)
+        become(launch, parent, &before);
+    int code = -1;
+    if (pid < 0) {
+        err_add_code(err, 71, "cannot start a process: %s", strerror(errno));
+    } else {
+        setpgid(pid, pid); /* as it does itself: whoever is first */
+        code = supervise(launch, pid, &signals, err);
+    }
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return code;
+}

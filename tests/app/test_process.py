@@ -1,0 +1,159 @@
+#!/usr/bin/python3
+"""What a parent may leave behind: SIGCHLD ignored, descriptors closed or few, files that may not
+grow.  Whatever it is, there is an end, with the right message and exit code."""
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+import unittest
+
+import support
+from support import PROGRAM, has_simulator
+
+EXECUTOR = pathlib.Path(PROGRAM).parent / "foretrain-exec"
+TOY = support.ROOT / "tests" / "exec" / "toy.yaml"
+HAS_MPI = EXECUTOR.exists() and "mpirun" in support.run("train", TOY, "--dry-run", "--device",
+                                                        "cpu-naive").stdout
+LOSE_CHILDREN = os.environ.get("LOSE_CHILDREN")  # none where a sanitizer must be loaded first
+TRAIN = ("train", TOY, "--device=cpu-naive", "--quiet", "--steps=2")
+ONE = ("-n", 1, "--set", "allreduce.grid=null")
+
+
+def run(*words, before=None, **how):
+    """Run foretrain after calling @before in the child; it must end."""
+    how = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL, **how}
+    return subprocess.run([PROGRAM, *map(str, words)], preexec_fn=before, text=True, timeout=100,
+                          check=False, **how)
+
+
+def ignore_children():
+    """As some supervisors and `trap '' CHLD` do."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+
+
+def block_children():
+    """A mask is inherited as well."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+
+
+def closing(*files):
+    """What closes these descriptors."""
+    return lambda: [os.close(file) for file in files]
+
+
+def limiting(what, limit):
+    """What sets a limit."""
+    return lambda: resource.setrlimit(what, (limit, limit))
+
+
+class Children(support.Case):
+    """Their exit codes are known, or it is said that they are lost."""
+
+    @unittest.skipUnless(has_simulator(), "built without SimGrid")
+    def test_a_simulation_ends(self):
+        expected = run("predict", self.job, "-b", "sim").stdout
+        for before in (ignore_children, block_children):
+            self.assertEqual(run("predict", self.job, "-b", "sim", before=before).stdout, expected)
+
+    @unittest.skipUnless(EXECUTOR.exists(), "there is no foretrain-exec")
+    def test_what_a_rank_says_is_the_exit_code(self):
+        for before in (ignore_children, block_children):
+            done = run(*TRAIN, *ONE, "--resume", "/nonexist", before=before)
+            self.assertEqual(done.returncode, 66, done.stderr)
+            self.assertIn("/nonexist: there is no", done.stderr)
+            if HAS_MPI:
+                done = run(*TRAIN, "--resume", "/nonexist", before=before)
+                self.assertEqual(done.returncode, 66, done.stderr)
+
+    @unittest.skipUnless(LOSE_CHILDREN, "the sanitizer must be loaded first")
+    def test_a_child_that_is_lost_is_an_end(self):
+        lost = {**os.environ, "LD_PRELOAD": LOSE_CHILDREN or ""}
+        if has_simulator():
+            done = run("predict", self.job, "-b", "sim", env=lost)
+            self.assertEqual((done.returncode, done.stdout), (70, ""))
+            self.assertIn("how it ended is lost", done.stderr)
+        if EXECUTOR.exists():
+            done = run(*TRAIN, *ONE, env=lost)
+            self.assertEqual((done.returncode, done.stdout), (71, ""), done.stderr)
+            self.assertIn("its exit code is lost", done.stderr)
+
+
+class Descriptors(support.Case):
+    """Closed ones, and few."""
+
+    def commands(self):
+        """Words that answer on stdout."""
+        yield "check", self.job
+        yield "show", "model", "resnet50"
+        if has_simulator():
+            yield "predict", self.job, "-b", "sim"
+        if EXECUTOR.exists():
+            yield *TRAIN, *ONE
+        if HAS_MPI:
+            yield TRAIN
+
+    def test_a_closed_stdout_cannot_be_written(self):
+        for words in self.commands():
+            for files in ((1,), (0, 1)):
+                done = run(*words, before=closing(*files), stdout=None)
+                self.assertEqual(done.returncode, 74, done.stderr)
+                self.assertRegex(done.stderr, r"cannot write to standard output\n$")
+            self.assertEqual(run(*words, before=closing(0, 1, 2)).returncode, 74, words)
+
+    def test_others_may_be_closed(self):
+        for words in self.commands():
+            expected = run(*words)
+            self.assertEqual(expected.returncode, 0, expected.stderr)
+            for files in ((0,), (2,), (0, 2)):
+                done = run(*words, before=closing(*files))
+                self.assertEqual(done.returncode, 0, (files, done.stderr))
+                if words[0] != "train":  # which tells times
+                    self.assertEqual(done.stdout, expected.stdout)
+
+    def few(self, limit, *words):
+        """What comes of it when so many descriptors may be open."""
+        done = run(*words, before=limiting(resource.RLIMIT_NOFILE, limit))
+        if done.returncode:  # 127: the program itself could not be loaded
+            self.assertIn(done.returncode, (69, 71, 127), (limit, words, done.stderr))
+            self.assertEqual(done.stdout, "")
+            last = done.stderr.splitlines()[-1]
+            self.assertRegex(last, "Too many open files|need.* open files|loading shared", words)
+        return done.returncode
+
+    def test_few_are_enough_or_it_is_said(self):
+        for words in self.commands():
+            self.assertEqual(self.few(200, *words), 0, words)
+            for limit in range(3, 21):
+                self.few(limit, *words)
+        if EXECUTOR.exists():
+            for limit in (9, 20, 30, 40, 50, 60, 73):  # MPI waited for ever, or talked of plugins
+                self.assertEqual(self.few(limit, *TRAIN, *ONE), 71)
+
+    @unittest.skipUnless(EXECUTOR.exists(), "there is no foretrain-exec")
+    def test_a_soft_limit_is_raised(self):
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        done = run(*TRAIN, *ONE, before=lambda: resource.setrlimit(resource.RLIMIT_NOFILE,
+                                                                   (20, hard)))
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_a_file_that_may_not_grow_is_told(self):
+        if has_simulator():
+            done = run("predict", self.job, "-b", "sim", before=limiting(resource.RLIMIT_FSIZE, 500))
+            self.assertEqual((done.returncode, done.stdout), (70, ""))
+            self.assertIn("cannot store the platform: File too large", done.stderr)
+        with open(self.directory / "out", "wb") as out:
+            done = run("completion", "bash", before=limiting(resource.RLIMIT_FSIZE, 100), stdout=out)
+        self.assertEqual(done.returncode, 74, done.stderr)
+
+    def test_the_simulator_says_so_itself(self):
+        if not has_simulator():
+            self.skipTest("built without SimGrid")
+        done = subprocess.run([support.program_beside(), "--phase=1", self.job], timeout=100,
+                              preexec_fn=closing(1), stderr=subprocess.PIPE, text=True, check=False)
+        self.assertEqual(done.returncode, 74, done.stderr)
+        self.assertIn("cannot write", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
