@@ -12,8 +12,8 @@ MAY = {
     "exec": ("core/", "exec/"),
     "app": ("core/", "models/", "app/", "sim/sim.h",
             "exec/input/dataset.h", "exec/input/input.h", "exec/input/pack.h",
-            "exec/checkpoint/checkpoint.h", "exec/step/layout.h",
-            "exec/measure/measure.h", "exec/measure/timing.h", "exec/train/train.h", "exec/world/world.h", "exec/measure/devices.h"),
+            "exec/checkpoint/checkpoint.h", "exec/checkpoint/run_directory.h", "exec/step/layout.h",
+            "exec/measure/measure.h", "exec/measure/timing.h", "exec/train/train.h", "exec/world/agree.h", "exec/world/world.h", "exec/measure/devices.h"),
     "tests": ("core/", "models/", "sim/", "exec/", "app/", "tests/"),
 }
 # Further walls inside a folder.

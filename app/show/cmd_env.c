@@ -81,8 +81,8 @@ static int show_environment(const struct request *request, struct text *out, str
         find_program("foretrain-exec", "always", ""),
         find_library("simgrid", BUILD_SIMGRID, "not found, or switched off, at build time"),
         find_library("mpi", BUILD_MPI,
-                     "not found, or switched off, at build time: ranks on CPUs cannot exchange "
-                     "gradients"),
+                     "not found, or switched off, at build time: foretrain-exec runs on one "
+                     "rank"),
         find_library("libfyaml", BUILD_LIBFYAML, ""),
         find_library("jansson", BUILD_JANSSON, ""),
         find_library("libjpeg", BUILD_JPEG,

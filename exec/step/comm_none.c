@@ -8,7 +8,7 @@ static int check(const struct schedule *schedule, struct err *err)
         return 0;
     return err_add_code(err, 69,
                         "ranks on CPUs exchange gradients over MPI, and this foretrain-exec was "
-                        "built without it (libopenmpi-dev): use one rank, -n 1, or another device");
+                        "built without it (libopenmpi-dev): use one rank, -n 1");
 }
 
 static struct comm_state *open_none(struct grid grid)

@@ -12,39 +12,22 @@
 
 #include "core/base/base.h"
 #include "exec/world/plane.h"
+#include "exec/world/watch.h"
 #include "exec/world/world.h"
-
-/* What a rank tells of itself. */
-struct beat {
-    int64_t step;
-    int32_t bucket;
-    int32_t waiting, last; /* flags; last: the sender stops watching */
-    double age_s;          /* of its progress */
-};
-
-/* Who a rank is. */
-struct identity {
-    char host[64];
-    int64_t process;
-};
 
 /* To one other rank. */
 struct link {
-    int32_t rank;
+    struct watched *peer; /* borrowed from the watch */
     struct parcel *in, *out;
     struct beat arriving, leaving; /* the buffers of these */
-    struct beat heard;
-    double when; /* it was heard */
-    bool gone, left;
+    bool left;                     /* our last beat is on its way */
 };
 
 static struct {
     bool running;
-    double timeout_s, period_s;
-    int32_t count; /* of links */
-    struct link *link;
+    struct watch watch;
+    struct link *link;    /* (watch.count) */
     struct identity *who; /* of all ranks */
-    struct beat *beat;    /* of all ranks, on rank 0 */
     pthread_t thread;
     pthread_mutex_t lock; /* of stop */
     pthread_cond_t stopped;
@@ -64,18 +47,16 @@ static struct beat own_beat(bool last)
 
 static void listen(struct link *link)
 {
-    link->in = plane_receive(PLANE_BEATS, link->rank, &link->arriving, sizeof(link->arriving));
+    link->in =
+        plane_receive(PLANE_BEATS, link->peer->rank, &link->arriving, sizeof(link->arriving));
 }
 
 static void hear(struct link *link)
 {
-    while (!link->gone && plane_done(&link->in)) {
-        link->when = world_now();
-        link->gone = link->arriving.last;
-        if (link->gone)
-            return;
-        link->heard = link->arriving;
-        listen(link);
+    while (!link->peer->gone && plane_done(&link->in)) {
+        watch_hear(link->peer, &link->arriving, world_now());
+        if (!link->peer->gone)
+            listen(link);
     }
 }
 
@@ -86,21 +67,7 @@ static void tell(struct link *link, bool last)
         return;
     link->leaving = own_beat(last);
     link->left = last;
-    link->out = plane_send(PLANE_BEATS, link->rank, &link->leaving, sizeof(link->leaving));
-}
-
-static void describe(struct text *out, int32_t rank)
-{
-    const struct identity *who = &heart.who[rank];
-    text_add(out, "foretrain-exec: rank %d of %d (host %s, pid %lld)", rank, world_self().ranks,
-             who->host, (long long)who->process);
-}
-
-static void describe_place(struct text *out, const struct beat *beat)
-{
-    text_add(out, "step %lld", (long long)beat->step);
-    if (beat->bucket >= 0)
-        text_add(out, " bucket %d", beat->bucket);
+    link->out = plane_send(PLANE_BEATS, link->peer->rank, &link->leaving, sizeof(link->leaving));
 }
 
 /* Does not return. */
@@ -114,90 +81,14 @@ static void give_up(struct text *out)
     world_abort(71);
 }
 
-/* Ranks above 0 all miss rank 0 at the same time: the first of them that can speaks, and has two
- * seconds to end the job before the next one does. */
-static double patience_with(int32_t rank, bool lost)
-{
-    int32_t turn = world_self().rank - 1;
-    return (lost ? 0 : heart.timeout_s) + (rank == 0 ? 2 * (turn < 8 ? turn : 8) : 0);
-}
-
-static void check_silence(void)
-{
-    struct text out = {0};
-    double now = world_now();
-    for (int32_t i = 0; i < heart.count; i++) {
-        const struct link *link = &heart.link[i];
-        bool lost = plane_lost(link->rank);
-        if (link->gone || now - link->when <= patience_with(link->rank, lost))
-            continue;
-        describe(&out, link->rank);
-        text_add(&out, lost ? " has ended or was killed; its last sign of life was at "
-                            : " has not answered since ");
-        describe_place(&out, &link->heard);
-        text_add(&out, ", %.0f s ago\n", now - link->when);
-    }
-    if (out.length)
-        give_up(&out);
-}
-
-static bool is_behind(const struct beat *a, const struct beat *b)
-{
-    return a->step < b->step || (a->step == b->step && a->bucket < b->bucket);
-}
-
-static bool is_to_blame(const struct beat *beat, const struct beat *least, bool all_wait)
-{
-    return all_wait ? !is_behind(least, beat) : !beat->waiting;
-}
-
-static void describe_stalled(const struct beat *beat, const struct beat *least, bool all_wait)
-{
-    struct text out = {0};
-    for (int32_t rank = 0; rank < world_self().ranks; rank++) {
-        if (!is_to_blame(&beat[rank], least, all_wait))
-            continue;
-        describe(&out, rank);
-        text_add(&out, " is alive but has not gone on since ");
-        describe_place(&out, &beat[rank]);
-        text_add(&out, ", %.0f s ago%s\n", beat[rank].age_s,
-                 all_wait ? ": all ranks wait for each other" : ", while others wait for it");
-    }
-    give_up(&out);
-}
-
-/* On rank 0. */
-static void check_progress(void)
-{
-    struct beat *beat = heart.beat, *least = beat;
-    bool all_wait = true, some_wait = false;
-    double now = world_now();
-    beat[0] = own_beat(false);
-    for (int32_t i = 0; i < heart.count; i++) {
-        if (heart.link[i].gone)
-            return;
-        beat[1 + i] = heart.link[i].heard;
-        beat[1 + i].age_s += now - heart.link[i].when;
-    }
-    for (int32_t i = 0; i <= heart.count; i++) {
-        if (beat[i].age_s <= heart.timeout_s)
-            return;
-        all_wait &= beat[i].waiting;
-        some_wait |= beat[i].waiting;
-        least = is_behind(&beat[i], least) ? &beat[i] : least;
-    }
-    if (some_wait)
-        describe_stalled(beat, least, all_wait);
-}
-
 /* The lock is held for microseconds at a time, unless a call of MPI has got stuck. */
 static void lock_or_give_up(void)
 {
-    if (world_try_lock(heart.timeout_s))
+    if (world_try_lock(heart.watch.timeout_s))
         return;
     struct text out = {0};
-    describe(&out, world_self().rank);
-    text_add(&out, " has been inside one call of %s for %.0f s\n", plane_name, heart.timeout_s);
+    watch_describe(&out, &heart.watch, heart.watch.rank);
+    text_add(&out, " has been inside one call of MPI for %.0f s\n", heart.watch.timeout_s);
     give_up(&out);
 }
 
@@ -206,11 +97,11 @@ static bool beat_once(bool stop)
 {
     bool closed = true;
     lock_or_give_up();
-    for (int32_t i = 0; i < heart.count; i++) {
+    for (int32_t i = 0; i < heart.watch.count; i++) {
         struct link *link = &heart.link[i];
         hear(link);
         tell(link, stop);
-        closed &= plane_done(&link->out) && link->gone && link->left;
+        closed &= plane_done(&link->out) && link->peer->gone && link->left;
     }
     world_unlock();
     return stop && closed;
@@ -235,13 +126,14 @@ static void *watch(void *unused)
 {
     const struct timespec short_nap = {.tv_nsec = 200000};
     for (bool stop = false; !beat_once(stop);) {
-        check_silence();
-        if (world_self().rank == 0)
-            check_progress();
+        struct text out = {0};
+        struct beat own = own_beat(false);
+        if (watch_check(&heart.watch, &own, world_now(), &out))
+            give_up(&out);
         if (stop)
             nanosleep(&short_nap, NULL);
         else
-            stop = sleep_until_stop(heart.period_s);
+            stop = sleep_until_stop(heart.watch.period_s);
     }
     return unused;
 }
@@ -259,14 +151,10 @@ static void introduce(void)
 
 static void open_links(void)
 {
-    struct exec_world self = world_self();
-    heart.count = self.rank == 0 ? self.ranks - 1 : 1;
-    heart.link = base_alloc(heart.count, sizeof(*heart.link));
-    heart.beat = base_alloc(self.ranks, sizeof(*heart.beat));
+    heart.link = base_alloc(heart.watch.count, sizeof(*heart.link));
     world_lock();
-    for (int32_t i = 0; i < heart.count; i++) {
-        heart.link[i] = (struct link){
-            .rank = self.rank == 0 ? 1 + i : 0, .heard = {.bucket = -1}, .when = world_now()};
+    for (int32_t i = 0; i < heart.watch.count; i++) {
+        heart.link[i].peer = &heart.watch.peer[i];
         listen(&heart.link[i]);
     }
     world_unlock();
@@ -279,12 +167,12 @@ void world_heartbeat_start(double timeout_s, const char *advice)
     if (heart.running || timeout_s <= 0 || world_self().ranks == 1)
         return;
     world_heartbeat_advise(advice);
-    heart.timeout_s = timeout_s;
-    heart.period_s = timeout_s / 4 < longest_period ? timeout_s / 4 : longest_period;
     heart.stop = false;
     introduce();
+    watch_init(&heart.watch, world_self().rank, world_self().ranks, timeout_s,
+               timeout_s / 4 < longest_period ? timeout_s / 4 : longest_period, heart.who,
+               world_now());
     open_links();
-    plane_watch(true);
     pthread_mutex_init(&heart.lock, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -314,9 +202,8 @@ void world_heartbeat_stop(void)
     pthread_join(heart.thread, NULL);
     pthread_cond_destroy(&heart.stopped);
     pthread_mutex_destroy(&heart.lock);
-    plane_watch(false);
+    watch_release(&heart.watch);
     free(heart.link);
-    free(heart.beat);
     free(heart.who);
     heart.running = false;
 }

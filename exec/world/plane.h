@@ -2,9 +2,8 @@
 
 /** @file
  * What moves the messages of the control plane: the inner interface of exec/world/world.h, for its
- * own files alone.  There are two implementations, of which a build has one: MPI
- * (exec/world/world_mpi.c) and sockets (exec/world_socket.c).  Each also defines the calls of
- * exec/world/world.h that all ranks make together.
+ * own files alone.  exec/world/world_mpi.c implements it, and the calls of exec/world/world.h that
+ * all ranks make together; a build without MPI has exec/world/world_alone.c, for one rank.
  *
  * Messages go between rank 0 and the others.  Those of one channel between two ranks arrive in the
  * order in which they were sent, and have the size that the receiver expects; of each channel and
@@ -40,14 +39,10 @@ enum plane_channel {
     PLANE_CHANNEL_COUNT
 };
 
-/** A message on its way; each implementation defines its own. */
+/** A message on its way. */
 struct parcel;
 
-/** "MPI", "sockets". */
-extern const char *const plane_name;
-
-/** Connect all ranks.  @return who this process is.  Where they do not meet, the process ends with
- * a message. */
+/** Connect all ranks.  @return who this process is. */
 struct exec_world plane_start(int *argc, char ***argv);
 
 /** Disconnect, on all ranks together. */
@@ -70,9 +65,3 @@ bool plane_done(struct parcel **parcel);
 
 /** Wait until *@parcel is done, and tell so (world_progress(@what)).  Not under world_lock(). */
 void plane_wait(struct parcel **parcel, const char *what);
-
-/** Whether @rank has ended without saying so, as far as that is known. */
-bool plane_lost(int32_t rank);
-
-/** From now on the caller asks plane_lost() and ends the job; until plane_watch(false). */
-void plane_watch(bool watched);

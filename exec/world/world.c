@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -28,16 +29,38 @@ double world_now(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
+/* The ranks that whoever started this process meant to start; 1 where nobody says. */
+static int ranks_meant(void)
+{
+    const char *ranks = getenv("OMPI_COMM_WORLD_SIZE");
+    if (!ranks)
+        ranks = getenv("SLURM_STEP_NUM_TASKS");
+    if (!ranks && getenv("MASTER_ADDR"))
+        ranks = getenv("WORLD_SIZE");
+    return ranks ? atoi(ranks) : 1;
+}
+
+static void check_company(void)
+{
+    if (world.self.ranks > 1 || ranks_meant() < 2)
+        return;
+    fprintf(stderr,
+            "foretrain-exec: this is one of %d ranks that do not find each other: start it with "
+            "mpirun or srun --mpi=pmix; a build without MPI trains on one rank\n",
+            ranks_meant());
+    world_abort(64);
+}
+
 struct exec_world world_start(int *argc, char ***argv)
 {
     world.self = plane_start(argc, argv);
+    check_company();
     world_progress("start");
     return world.self;
 }
 
 void world_stop(void)
 {
-    world_heartbeat_stop();
     world_barrier();
     plane_stop();
 }

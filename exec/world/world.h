@@ -9,7 +9,7 @@
  * wait poll with the lock released and sleep between polls, so they neither burn a core nor keep
  * the collectives of exec/step/comm.h from moving.  They work on a communicator of their own; every
  * rank makes them in the same order, from one thread: the one that trains.  A failure of MPI ends
- * the job with MPI's own message.
+ * the job with MPI's own message.  In a build without MPI a job has one rank.
  */
 
 #include <stdbool.h>
@@ -22,10 +22,12 @@ struct exec_world {
 };
 
 /** Start MPI, on all ranks together.  @return who this process is.  Ends the job with exit code 69
- * when MPI was built without support for threads. */
+ * when MPI was built without support for threads, and with 64 when the environment (Open MPI's,
+ * Slurm's or torchrun's variables) says that there are more ranks than have met: each of them would
+ * take itself for the only one. */
 struct exec_world world_start(int *argc, char ***argv);
 
-/** Stop the heartbeats and MPI, on all ranks together. */
+/** Stop MPI, on all ranks together; no heartbeats are running. */
 void world_stop(void);
 
 /** Who this process is; valid after world_start(). */

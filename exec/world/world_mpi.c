@@ -21,23 +21,6 @@ static struct {
     MPI_Comm comm;
 } plane;
 
-const char *const plane_name = "MPI";
-
-/* Else each of several processes would take itself for the only one. */
-static void check_started_by_mpi(void)
-{
-    const char *ranks = getenv("FORETRAIN_RANKS");
-    if (!ranks && getenv("MASTER_ADDR"))
-        ranks = getenv("WORLD_SIZE");
-    if (plane.self.ranks > 1 || !ranks || atoi(ranks) < 2)
-        return;
-    fprintf(stderr,
-            "foretrain-exec: this is one of %s ranks that do not find each other: this build "
-            "meets over MPI; start it with mpirun, or build it with -Dmpi=disabled\n",
-            ranks);
-    world_abort(64);
-}
-
 struct exec_world plane_start(int *argc, char ***argv)
 {
     int provided;
@@ -49,7 +32,6 @@ struct exec_world plane_start(int *argc, char ***argv)
         fprintf(stderr, "foretrain-exec: this MPI was built without support for threads\n");
         world_abort(69);
     }
-    check_started_by_mpi();
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, plane.self.rank, MPI_INFO_NULL,
                         &local);
     MPI_Comm_rank(local, &plane.self.local_rank);
@@ -113,18 +95,6 @@ void plane_wait(struct parcel **parcel, const char *what)
     world_wait(1, &(*parcel)->request, what);
     free(*parcel);
     *parcel = NULL;
-}
-
-/* mpirun ends a job that has lost a rank. */
-bool plane_lost(int32_t rank)
-{
-    (void)rank;
-    return false;
-}
-
-void plane_watch(bool watched)
-{
-    (void)watched;
 }
 
 /* ---- what all ranks do together ---- */

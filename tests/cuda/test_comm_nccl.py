@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """What the transport nccl calls, and what comes of it.
 
-test_comm_nccl.py TEST_COMM_NCCL START_RANKS"""
+test_comm_nccl.py TEST_COMM_NCCL MPIRUN_PY"""
 
 import re
 import subprocess
@@ -10,11 +10,11 @@ import time
 import unittest
 
 PROGRAM = ""
-START_RANKS = ""
+MPIRUN = ""
 
 
 def run(ranks, *words):
-    done = subprocess.run([START_RANKS, str(ranks), PROGRAM, *map(str, words)], timeout=60,
+    done = subprocess.run([sys.executable, MPIRUN, str(ranks), PROGRAM, *map(str, words)], timeout=60,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8",
                           check=False)
     return done.returncode, done.stdout
@@ -121,5 +121,5 @@ class CommNccl(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    PROGRAM, START_RANKS = sys.argv.pop(1), sys.argv.pop(1)
+    PROGRAM, MPIRUN = sys.argv.pop(1), sys.argv.pop(1)
     unittest.main(verbosity=2)

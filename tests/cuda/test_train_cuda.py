@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Ranks on GPUs in software train what one rank does.
 
-test_train_cuda.py TRAIN_CUDA STARTER: mpirun.py, or a program"""
+test_train_cuda.py TRAIN_CUDA MPIRUN_PY"""
 
 import os
 import shutil
@@ -11,12 +11,12 @@ import tempfile
 import unittest
 
 PROGRAM = ""
-STARTER = []
+MPIRUN = ""
 
 
 class TrainCuda(unittest.TestCase):
     def losses(self, columns, rows, algorithm, dtype, optimizer="sgd", **settings):
-        done = subprocess.run([*STARTER, str(columns * rows), PROGRAM, str(columns), str(rows),
+        done = subprocess.run([sys.executable, MPIRUN, str(columns * rows), PROGRAM, str(columns), str(rows),
                                algorithm, dtype, optimizer], capture_output=True,
                               encoding="utf-8", timeout=100, check=False,
                               env={**os.environ, **settings})
@@ -65,10 +65,9 @@ class TrainCuda(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    PROGRAM = sys.argv.pop(1)
-    STARTER = sys.argv[1:]
+    PROGRAM, MPIRUN = sys.argv[1:]
     del sys.argv[1:]
-    if len(STARTER) == 2 and not shutil.which("mpirun"):
+    if not shutil.which("mpirun"):
         print("mpirun (package openmpi-bin) is not installed")
         sys.exit(77)
     unittest.main(verbosity=2)

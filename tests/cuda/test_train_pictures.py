@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Training on JPEG files, on GPUs in software: who crops and who decodes does not matter.
 
-test_train_pictures.py TRAIN_CUDA MAKE_PICTURES LIBRARY_FOLDER STARTER: mpirun.py, or a program"""
+test_train_pictures.py TRAIN_CUDA MAKE_PICTURES LIBRARY_FOLDER MPIRUN_PY"""
 
 import functools
 import os
@@ -12,7 +12,7 @@ import tempfile
 import unittest
 
 PROGRAM = MAKE = LIBRARY = ""
-STARTER = []
+MPIRUN = ""
 MISSING = "warning: nvJPEG is not installed"
 
 
@@ -37,7 +37,7 @@ class TrainPictures(unittest.TestCase):
         environment.pop("LD_LIBRARY_PATH", None)
         if library:
             environment["LD_LIBRARY_PATH"] = LIBRARY
-        done = subprocess.run([*STARTER, str(ranks), PROGRAM, str(ranks), "1", "torus2d", "fp32",
+        done = subprocess.run([sys.executable, MPIRUN, str(ranks), PROGRAM, str(ranks), "1", "torus2d", "fp32",
                                os.path.join(cls.folder.name, name), how], capture_output=True,
                               encoding="utf-8", timeout=100, check=False, env=environment)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -83,9 +83,9 @@ class TrainPictures(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    PROGRAM, MAKE, LIBRARY, *STARTER = sys.argv[1:]
+    PROGRAM, MAKE, LIBRARY, MPIRUN = sys.argv[1:]
     del sys.argv[1:]
-    if len(STARTER) == 2 and not shutil.which("mpirun"):
+    if not shutil.which("mpirun"):
         print("mpirun (package openmpi-bin) is not installed")
         sys.exit(77)
     unittest.main(verbosity=2)

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """What goes wrong while training is told, and nothing is lost: test_faults.py FORETRAIN."""
 
+import json
 import os
 import resource
 import shutil
@@ -43,7 +44,9 @@ def ranks_of(directory):
     return sorted(found)
 
 
-class Faults(unittest.TestCase):
+class Run(unittest.TestCase):
+    """A run of training."""
+
     def setUp(self):
         self.folder = tempfile.mkdtemp()
         self.job = os.path.join(self.folder, "job.yaml")
@@ -82,15 +85,17 @@ class Faults(unittest.TestCase):
         with open(os.path.join(self.run_directory, checkpoint, name), "rb") as file:
             return file.read()
 
-    def check_whole(self):
+    def check_whole(self, *words):
         """The newest checkpoint is whole, and training goes on from it."""
         done = subprocess.run([FORETRAIN, "inspect", self.run_directory], capture_output=True,
                               encoding="utf-8", check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         done = self.train("-n", "2", "--out", self.run_directory, "--resume", self.run_directory,
-                          "--steps", "1")
+                          "--steps", "1", *words)
         self.assertEqual(done.returncode, 0, done.stderr)
 
+
+class Faults(Run):
     def test_a_signal_leaves_a_checkpoint(self):
         for number in (signal.SIGTERM, signal.SIGUSR1):
             shutil.rmtree(self.run_directory, ignore_errors=True)
@@ -135,10 +140,15 @@ class Faults(unittest.TestCase):
         self.assertEqual(self.train("-n", "2", "--out", half, "--resume", half, "--steps",
                                     "38").returncode, 0)
         self.assertEqual(self.checkpoints()[-1], "ckpt-000075")
-        for name in ("model.safetensors", "optim.safetensors", "ranks.safetensors",
-                     "state.json"):
+        for name in ("model.safetensors", "optim.safetensors", "ranks.safetensors"):
             with open(os.path.join(whole, "ckpt-000075", name), "rb") as file:
                 self.assertEqual(self.file("ckpt-000075", name), file.read(), name)
+        states = []
+        for directory in (whole, half):
+            with open(os.path.join(directory, "ckpt-000075", "state.json"), encoding="utf-8") as file:
+                states.append(json.load(file))
+            self.assertEqual(len(states[-1].pop("run")), 16)
+        self.assertEqual(*states)
 
     def test_other_ranks_may_go_on(self):
         self.assertEqual(self.train("-n", "2", "--out", self.run_directory, "--steps",
@@ -178,13 +188,35 @@ class Faults(unittest.TestCase):
             self.assertEqual(done.returncode, 65, done.stderr)
             self.assertIn("model.safetensors", done.stderr)
 
-    def test_diverged_training_says_so(self):
-        done = self.train("-n", "2", "--set", "training.learning_rate.base=1e6", "--set",
+    def diverge(self, ranks, steps):
+        done = self.train("-n", ranks, "--set", "training.learning_rate.base=1e6", "--set",
                           "training.warmup_epochs=0", "--set",
-                          "training.optimizer.weight_decay=1", "--out", self.run_directory)
+                          "training.optimizer.weight_decay=1", "--set",
+                          "training.checkpoint.every=0", "--steps", steps, "--out",
+                          self.run_directory)
         self.assertEqual(done.returncode, 70, done.stderr)
-        self.assertIn("infinite or NaN", done.stderr)
         self.assertEqual(done.stderr.count("diverged"), 1)
+        self.assertEqual(self.checkpoints(), [])
+        return done.stderr
+
+    def test_diverged_training_ends_at_once(self):
+        self.assertIn("the gradients were infinite or NaN", self.diverge("2", "75"))
+        with open(os.path.join(self.run_directory, "steps.csv"), encoding="utf-8") as file:
+            self.assertLess(len(file.readlines()), 20)  # what was in flight is finished
+
+    def test_weights_that_are_no_numbers_are_not_kept(self):
+        """The third update makes them infinite, the gradients of the fifth step would show it."""
+        self.assertIn("weights, momentum or statistics", self.diverge("1", "3"))
+
+    def test_steps_that_were_all_skipped_are_no_success(self):
+        """A dynamic loss scale that begins far too high; what was trained before is not lost."""
+        high = ["--set", "model.precision={gradients: fp16}", "--set",
+                "training.loss_scale={initial: 1e12, dynamic: true}"]
+        done = self.train("-n", "2", *high, "--steps", "5", "--out", self.run_directory)
+        self.assertEqual(done.returncode, 70, done.stderr)
+        self.assertEqual(done.stderr.count("the last 5 steps were skipped"), 1, done.stderr)
+        self.assertEqual(self.checkpoints(), ["ckpt-000005"])
+        self.check_whole(*high)
 
     def test_three_ranks_do_not_fill_a_grid_of_four(self):
         done = self.train("-n", "3", "--set", "allreduce.grid={columns: 2, rows: 2}", "--set",

@@ -1,13 +1,12 @@
 #pragma once
 
 /** @file
- * What the ranks of world_check exchange in each step: an all-reduce over MPI, or a sum over
- * sockets where there is nothing else.
+ * What the ranks of world_check exchange in each step: an all-reduce over MPI.
  */
 
 #include <stdint.h>
 
-/** Each variant defines its own. */
+/** One rank's part of it. */
 struct exchange_state;
 
 /** All ranks together. */

@@ -1,10 +1,11 @@
+#include "tests/exec/world_exchange.h"
+
 #include <stdlib.h>
 
 #include "core/base/base.h"
 #include "exec/cpu/comm_mpi.h"
 #include "exec/cpu/stream.h"
 #include "exec/world/world.h"
-#include "tests/exec/world_exchange.h"
 
 enum { COUNT = 1000 };
 

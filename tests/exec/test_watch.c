@@ -1,0 +1,195 @@
+#include "exec/world/watch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { RANKS = 4 };
+static const double timeout = 60, period = 1;
+
+static const struct identity who[RANKS] = {{"a", 10}, {"b", 11}, {"c", 12}, {"d", 13}};
+
+/* A watch of @rank that begins at time 0. */
+static struct watch watch_of(int32_t rank)
+{
+    struct watch watch;
+    watch_init(&watch, rank, RANKS, timeout, period, who, 0);
+    return watch;
+}
+
+/* Every peer but @silent (-1: none) has just sent @beat. */
+static void hear_all(struct watch *watch, struct beat beat, int32_t silent, double now)
+{
+    for (int32_t i = 0; i < watch->count; i++)
+        if (watch->peer[i].rank != silent)
+            watch_hear(&watch->peer[i], &beat, now);
+}
+
+/* Check every second until @end, hearing all but @silent.  @return when a verdict came, or -1. */
+static double run(struct watch *watch, struct beat beat, int32_t silent, double end,
+                  struct text *out)
+{
+    for (double now = 1; now <= end; now++) {
+        hear_all(watch, beat, silent, now);
+        struct beat own = {.bucket = -1};
+        if (watch_check(watch, &own, now, out))
+            return now;
+    }
+    return -1;
+}
+
+static void forgets_nobody_who_answers(void **state)
+{
+    (void)state;
+    for (int32_t rank = 0; rank < RANKS; rank++) {
+        struct watch watch = watch_of(rank);
+        struct text out = {0};
+        assert_true(run(&watch, (struct beat){.step = 1}, -1, 500, &out) < 0);
+        assert_null(out.data);
+        watch_release(&watch);
+    }
+}
+
+static void rank_0_names_a_silent_rank(void **state)
+{
+    (void)state;
+    struct watch watch = watch_of(0);
+    struct text out = {0};
+    hear_all(&watch, (struct beat){.step = 7, .bucket = 2}, -1, 0);
+    assert_true(run(&watch, (struct beat){.step = 7, .bucket = 2}, 2, 500, &out) == timeout + 1);
+    assert_string_equal(out.data, "foretrain-exec: rank 2 of 4 (host c, pid 12) has not answered "
+                                  "since step 7 bucket 2, 61 s ago\n");
+    text_release(&out);
+    watch_release(&watch);
+}
+
+/* One after the other, so that the first can end the job before the next speaks. */
+static void others_take_turns_to_name_rank_0(void **state)
+{
+    (void)state;
+    for (int32_t rank = 1; rank < RANKS; rank++) {
+        struct watch watch = watch_of(rank);
+        struct text out = {0};
+        assert_true(run(&watch, (struct beat){0}, 0, 500, &out) == timeout + 1 + 2 * (rank - 1));
+        assert_non_null(strstr(out.data, "rank 0 of 4 (host a, pid 10) has not answered"));
+        text_release(&out);
+        watch_release(&watch);
+    }
+}
+
+/* All beats say that nothing has gone on since time 0; ranks of @waiting wait. */
+static double stall(const bool waiting[RANKS], const int64_t step[RANKS], struct text *out)
+{
+    struct watch watch = watch_of(0);
+    double verdict = -1;
+    for (double now = 1; now < 200 && verdict < 0; now++) {
+        for (int32_t i = 0; i < watch.count; i++) {
+            int32_t rank = watch.peer[i].rank;
+            struct beat beat = {
+                .step = step[rank], .bucket = -1, .waiting = waiting[rank], .age_s = now};
+            watch_hear(&watch.peer[i], &beat, now);
+        }
+        struct beat own = {.step = step[0], .bucket = -1, .waiting = waiting[0], .age_s = now};
+        if (watch_check(&watch, &own, now, out))
+            verdict = now;
+    }
+    watch_release(&watch);
+    return verdict;
+}
+
+static void names_the_rank_that_others_wait_for(void **state)
+{
+    (void)state;
+    struct text out = {0};
+    assert_true(stall((const bool[]){true, true, false, true}, (const int64_t[]){5, 5, 4, 5},
+                      &out) == timeout + 1);
+    assert_string_equal(out.data, "foretrain-exec: rank 2 of 4 (host c, pid 12) is alive but has "
+                                  "not gone on since step 4, 61 s ago, while others wait for it\n");
+    text_release(&out);
+}
+
+static void names_the_ranks_furthest_behind_when_all_wait(void **state)
+{
+    (void)state;
+    struct text out = {0};
+    assert_true(stall((const bool[]){true, true, true, true}, (const int64_t[]){5, 4, 5, 4},
+                      &out) == timeout + 1);
+    assert_null(strstr(out.data, "rank 0 of 4"));
+    assert_non_null(strstr(out.data, "rank 1 of 4"));
+    assert_null(strstr(out.data, "rank 2 of 4"));
+    assert_non_null(strstr(out.data, "rank 3 of 4"));
+    assert_non_null(strstr(out.data, "all ranks wait for each other"));
+    text_release(&out);
+}
+
+static void is_patient_with_ranks_that_all_compute(void **state)
+{
+    (void)state;
+    struct text out = {0};
+    assert_true(stall((const bool[RANKS]){false}, (const int64_t[RANKS]){0}, &out) < 0);
+}
+
+/* The machine stood still for 1000 s: what was sent meanwhile could not be received. */
+static void forgives_others_what_it_was_held_up_itself(void **state)
+{
+    (void)state;
+    for (int32_t rank = 0; rank < 2; rank++) {
+        struct watch watch = watch_of(rank);
+        struct beat own = {.bucket = -1};
+        struct text out = {0};
+        assert_true(run(&watch, (struct beat){0}, -1, 10, &out) < 0);
+        assert_false(watch_check(&watch, &own, 1010, &out));
+        hear_all(&watch, (struct beat){0}, -1, 1010.5);
+        assert_false(watch_check(&watch, &own, 1011, &out));
+        assert_null(out.data);
+        watch_release(&watch);
+    }
+}
+
+/* But a rank that stays silent after that is found all the same. */
+static void does_not_forgive_for_ever(void **state)
+{
+    (void)state;
+    struct watch watch = watch_of(0);
+    struct beat own = {.bucket = -1};
+    struct text out = {0};
+    assert_true(run(&watch, (struct beat){0}, -1, 10, &out) < 0);
+    double now = 1010;
+    while (!watch_check(&watch, &own, now, &out))
+        now++;
+    assert_in_range((int)now, 1010 + timeout - 1, 1010 + timeout + 3);
+    text_release(&out);
+    watch_release(&watch);
+}
+
+static void leaves_ranks_alone_that_have_stopped_watching(void **state)
+{
+    (void)state;
+    struct watch watch = watch_of(0);
+    struct text out = {0};
+    struct beat own = {.age_s = 1000, .waiting = 1};
+    hear_all(&watch, (struct beat){.last = 1}, -1, 1);
+    for (double now = 2; now < 500; now++)
+        assert_false(watch_check(&watch, &own, now, &out));
+    watch_release(&watch);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(forgets_nobody_who_answers),
+        cmocka_unit_test(rank_0_names_a_silent_rank),
+        cmocka_unit_test(others_take_turns_to_name_rank_0),
+        cmocka_unit_test(names_the_rank_that_others_wait_for),
+        cmocka_unit_test(names_the_ranks_furthest_behind_when_all_wait),
+        cmocka_unit_test(is_patient_with_ranks_that_all_compute),
+        cmocka_unit_test(forgives_others_what_it_was_held_up_itself),
+        cmocka_unit_test(does_not_forgive_for_ever),
+        cmocka_unit_test(leaves_ranks_alone_that_have_stopped_watching),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
