@@ -21,8 +21,9 @@ enum { REQUEST_CHOOSE = INT32_MIN /**< the program is to choose */ };
 
 /** All options of all commands.  Texts are borrowed from argv. */
 struct request {
-    struct option_list argument; /**< what is no option: JOB, the kind of `show`, ... */
-    struct option_list set;      /**< "key=value", over the scenario */
+    struct option_list argument;     /**< what is no option: JOB, the kind of `show`, ... */
+    struct option_list set;          /**< "key=value", over the scenario */
+    struct option_list allow_change; /**< keys that may differ from the run's that is resumed */
     bool help, version, json, explain, assumed, manual, baseline, no_noise, verbose;
     int32_t backend;      /**< enum backend_choice, or -1: sim when there is one */
     int32_t grain;        /**< enum grain */
@@ -46,7 +47,7 @@ struct request {
     int32_t split;   /**< enum split */
     int32_t traced;  /**< training steps to trace */
     int32_t timeout; /**< of the watchdog [s]; 0: none */
-    bool quiet, dry_run, strict_data;
+    bool quiet, dry_run, strict_data, overwrite, ensemble;
     const char *directory, *resume, *spans, *job, *time_scale;
     const char *predicted, *measured, *tolerance; /**< of validate */
     const char *networks, *batches;               /**< of what is measured */
@@ -65,6 +66,10 @@ extern const char *const device_words[];
 /** The record before any option is read. */
 struct request request_default(void);
 
+/** Whether the options that say which run is trained fit each other.
+ * @return 0, or -1 (exit code 64): one that has no effect beside or without another. */
+int request_check_run(const struct request *request, struct err *err);
+
 /** Iterations to walk: the user's, or 1 where every iteration is like the first, or 2 where input
  * is prefetched or every rank draws its own noise. */
 int32_t request_iterations(const struct request *request, const struct run *run);
@@ -82,5 +87,6 @@ extern const struct option option_help_row, option_version_row, option_set_row, 
 /** The rows of training. */
 extern const struct option option_started_row, option_device_row, option_threads_row,
     option_steps_row, option_traced_row, option_timeout_row, option_quiet_row, option_dry_run_row,
-    option_strict_data_row, option_directory_row, option_resume_row, option_spans_row,
-    option_train_trace_row, option_job_row, option_time_scale_row;
+    option_strict_data_row, option_directory_row, option_overwrite_row, option_resume_row,
+    option_allow_change_row, option_spans_row, option_train_trace_row, option_job_row,
+    option_ensemble_row, option_time_scale_row;

@@ -1,5 +1,7 @@
 #include "app/cli/request.h"
 
+#include "core/scenario/scenario_change.h"
+
 const char *const device_words[] = {"cpu", "cpu-naive", "cuda", "replay", NULL};
 
 #define AT(member) offsetof(struct request, member)
@@ -80,6 +82,14 @@ const struct option option_strict_data_row = {
     "End training at the first image that cannot be read"};
 const struct option option_directory_row = {
     "out", 'o', OPTION_TEXT, AT(directory), "DIR", NULL, "Directory for checkpoints and log files"};
+const struct option option_overwrite_row = {
+    "overwrite",
+    0,
+    OPTION_FLAG,
+    AT(overwrite),
+    NULL,
+    NULL,
+    "Remove the run that is in --out, all its checkpoints and log files, and start anew"};
 const struct option option_resume_row = {
     "resume",
     'r',
@@ -88,6 +98,14 @@ const struct option option_resume_row = {
     "CKPT",
     NULL,
     "Go on from a checkpoint, or from the newest of a directory"};
+const struct option option_allow_change_row = {"allow-change",
+                                               0,
+                                               OPTION_TEXTS,
+                                               AT(allow_change),
+                                               "KEY",
+                                               NULL,
+                                               "With --resume: a key of the job, or what stands "
+                                               "above some, that may have changed; repeatable"};
 const struct option option_spans_row = {"spans",
                                         0,
                                         OPTION_TEXT,
@@ -103,6 +121,14 @@ const struct option option_train_trace_row = {
     "FILE",
     NULL,
     "Write the traced steps of all ranks as Chrome/Kineto JSON"};
+const struct option option_ensemble_row = {
+    "ensemble",
+    0,
+    OPTION_FLAG,
+    AT(ensemble),
+    NULL,
+    NULL,
+    "All that are named vote: their class probabilities are averaged"};
 const struct option option_job_row = {
     "job",
     0,
@@ -111,3 +137,18 @@ const struct option option_job_row = {
     "JOB",
     NULL,
     "The scenario (default: job.yaml beside the first checkpoint)"};
+
+int request_check_run(const struct request *request, struct err *err)
+{
+    if (request->overwrite && !request->directory)
+        return err_add_code(err, 64, "--overwrite has no effect without --out");
+    if (request->overwrite && request->resume)
+        return err_add_code(err, 64,
+                            "--overwrite starts anew and --resume goes on: leave out one of them");
+    if (request->allow_change.count > 0 && !request->resume)
+        return err_add_code(err, 64, "--allow-change has no effect without --resume");
+    for (int32_t i = 0; i < request->allow_change.count; i++)
+        if (scenario_check_key(request->allow_change.item[i], err))
+            return -1;
+    return 0;
+}

@@ -1,6 +1,5 @@
 #include "app/show/show_model.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 #include "core/base/json.h"

@@ -8,6 +8,7 @@
 #include "app/train/train_memory.h"
 #include "config.h"
 #include "core/base/json.h"
+#include "exec/checkpoint/checkpoint.h"
 
 /* What the child gets is what we got, word by word. */
 static void add_options(struct launch *launch, const struct request *request)
@@ -15,6 +16,10 @@ static void add_options(struct launch *launch, const struct request *request)
     for (int32_t i = 0; i < request->set.count; i++) {
         launch_add(launch, "--set");
         launch_add(launch, "%s", request->set.item[i]);
+    }
+    for (int32_t i = 0; i < request->allow_change.count; i++) {
+        launch_add(launch, "--allow-change");
+        launch_add(launch, "%s", request->allow_change.item[i]);
     }
     const struct {
         const char *name, *value;
@@ -45,6 +50,10 @@ static void add_options(struct launch *launch, const struct request *request)
         launch_add(launch, "--quiet");
     if (request->strict_data)
         launch_add(launch, "--strict-data");
+    if (request->ensemble)
+        launch_add(launch, "--ensemble");
+    if (request->overwrite)
+        launch_add(launch, "--overwrite");
 }
 
 /* What a dry run finds. */
@@ -102,13 +111,24 @@ static int check(const struct request *request, int32_t *ranks, struct text *out
 /* mpirun and the ranks have said what happened; what is left is how to go on. */
 static void advise(const struct request *request, int code)
 {
+    struct text line = {0}, notes = {0};
     bool own = code == 0 || (code >= 64 && code <= 75);
-    if (own || !request->directory)
-        return;
-    fprintf(stderr,
-            "training ended with exit code %d; go on from the last checkpoint with: foretrain "
-            "train %s ... --out %s --resume %s\n",
-            code, request->argument.item[0], request->directory, request->directory);
+    char *last =
+        own || !request->directory ? NULL : checkpoint_latest(request->directory, NULL, &notes);
+    text_add(&line, "foretrain train ");
+    text_add_word(&line, request->argument.item[0]);
+    if (last) {
+        text_add(&line, " ... --out ");
+        text_add_word(&line, request->directory);
+        text_add(&line, " --resume ");
+        text_add_word(&line, request->directory);
+        fprintf(stderr,
+                "training ended with exit code %d; go on from the last checkpoint with: %s\n", code,
+                line.data);
+    }
+    free(last);
+    text_release(&notes);
+    text_release(&line);
 }
 
 /* The line itself, or into @json its words. */
@@ -131,7 +151,7 @@ static void tell_line(struct text *out, struct json *json, const struct launch *
 static int start(const struct request *request, const char *command, int32_t ranks,
                  struct text *out, struct json *json, struct err *err)
 {
-    struct launch launch = {0};
+    struct launch launch = {.saves = strcmp(command, "train") == 0};
     if (launch_begin(&launch, ranks, err))
         return -1;
     launch_add(&launch, "%s", command);
@@ -146,7 +166,7 @@ static int start(const struct request *request, const char *command, int32_t ran
         fprintf(stderr, "%s\n", line);
         free(line);
         code = launch_run(&launch, err);
-        advise(request, code);
+        advise(request, code < 0 ? err->exit_code : code);
     }
     if (code > 0)
         err->exit_code = code;
@@ -170,12 +190,11 @@ static int evaluate(const struct request *request, struct text *out, struct err 
 }
 
 static const struct option *const train_options[] = {
-    &option_started_row,   &option_set_row,         &option_json_row,
-    &option_directory_row, &option_resume_row,      &option_steps_row,
-    &option_threads_row,   &option_device_row,      &option_time_scale_row,
-    &option_timeout_row,   &option_train_trace_row, &option_spans_row,
-    &option_traced_row,    &option_quiet_row,       &option_strict_data_row,
-    &option_dry_run_row,   &option_help_row,        NULL,
+    &option_started_row,     &option_set_row,     &option_json_row,         &option_directory_row,
+    &option_overwrite_row,   &option_resume_row,  &option_allow_change_row, &option_steps_row,
+    &option_threads_row,     &option_device_row,  &option_time_scale_row,   &option_timeout_row,
+    &option_train_trace_row, &option_spans_row,   &option_traced_row,       &option_quiet_row,
+    &option_strict_data_row, &option_dry_run_row, &option_help_row,         NULL,
 };
 
 const struct command command_train = {
@@ -192,17 +211,20 @@ const struct command command_train = {
 };
 
 static const struct option *const evaluate_options[] = {
-    &option_started_row, &option_job_row,     &option_set_row,
-    &option_json_row,    &option_threads_row, &option_device_row,
-    &option_dry_run_row, &option_help_row,    NULL,
+    &option_started_row,  &option_job_row,
+    &option_ensemble_row, &option_set_row,
+    &option_json_row,     &option_threads_row,
+    &option_device_row,   &option_dry_run_row,
+    &option_help_row,     NULL,
 };
 
 const struct command command_evaluate = {
     .name = "evaluate",
-    .synopsis = "CHECKPOINT... [options]",
-    .help = "top-1 and top-5 of a checkpoint, or of several that vote",
-    .examples = "foretrain evaluate run1/ckpt-000400\n"
-                "foretrain evaluate run1/snapshot-1 run1/snapshot-2 run1/snapshot-3",
+    .synopsis = "PATH... [options]",
+    .help = "top-1 and top-5 of checkpoints, or of the newest of runs",
+    .examples = "foretrain evaluate run1\n"
+                "foretrain evaluate run1/ckpt-000400 run2\n"
+                "foretrain evaluate --ensemble run1/snapshot-1 run1/snapshot-2 run1/snapshot-3",
     .options = evaluate_options,
     .minimum = 1,
     .maximum = 1000,

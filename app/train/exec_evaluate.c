@@ -8,6 +8,7 @@
 #include "app/train/exec_job.h"
 #include "config.h"
 #include "core/base/json.h"
+#include "exec/world/agree.h"
 
 /* A request with the job and the assignments that stand beside the first checkpoint. */
 struct found {
@@ -46,12 +47,13 @@ static void read_lines(struct found *found, const char *path)
     fclose(file);
 }
 
-static int find_job(struct found *found, const struct request *request, struct err *err)
+static int find_job(struct found *found, const struct request *request, const char *checkpoint,
+                    struct err *err)
 {
     found->request = *request;
     if (request->job)
         return 0;
-    char *directory = parent(request->argument.item[0]);
+    char *directory = parent(checkpoint);
     char *set = base_format("%s/job.set", directory);
     found->job = base_format("%s/job.yaml", directory);
     found->request.job = found->job;
@@ -76,63 +78,113 @@ static void release_job(struct found *found)
     free(found->lines);
 }
 
-static void print(struct text *out, const struct request *request,
+/* What rank 0 takes @path for. */
+static char *find_checkpoint(const char *path, struct err *err)
+{
+    struct text notes = {0};
+    char *found = world_self().rank == 0 ? checkpoint_find(path, &notes, err) : NULL;
+    fputs(notes.data ? notes.data : "", stderr);
+    text_release(&notes);
+    if (world_agree(err->count > 0, err))
+        return NULL;
+    return exec_job_share(found);
+}
+
+static void print(struct text *out, const char *const *path, int32_t members,
                   const struct evaluation *evaluation)
 {
     double images = (double)evaluation->images;
-    int32_t members = request->argument.count;
-    if (!request->json) {
-        text_add(out, "%s %d, %" PRId64 " images: top-1 %.2f %%, top-5 %.2f %%, loss %.4f\n",
-                 members > 1 ? "ensemble of" : "checkpoints:", members, evaluation->images,
-                 100 * (double)evaluation->top1 / images, 100 * (double)evaluation->top5 / images,
-                 evaluation->loss);
-        return;
-    }
-    struct json *json = json_new_object();
-    json_put_text(json, "schema", "foretrain/evaluation/1");
-    json_put_text(json, "version", FORETRAIN_VERSION);
-    json_put_integer(json, "checkpoints", members);
+    if (members > 1)
+        text_add(out, "ensemble of %d", members);
+    else
+        text_add(out, "%s", path[0]);
+    text_add(out, ", %" PRId64 " images: top-1 %.2f %%, top-5 %.2f %%, loss %.4f\n",
+             evaluation->images, 100 * (double)evaluation->top1 / images,
+             100 * (double)evaluation->top5 / images, evaluation->loss);
+}
+
+static struct json *answer(const char *const *path, int32_t members,
+                           const struct evaluation *evaluation)
+{
+    double images = (double)evaluation->images;
+    struct json *json = json_new_object(), *paths = json_new_array();
+    for (int32_t i = 0; i < members; i++)
+        json_append_text(paths, path[i]);
+    json_put(json, "checkpoints", paths);
     json_put_integer(json, "images", evaluation->images);
     json_put_integer(json, "top1_images", evaluation->top1);
     json_put_integer(json, "top5_images", evaluation->top5);
     json_put_real(json, "top1", (double)evaluation->top1 / images);
     json_put_real(json, "top5", (double)evaluation->top5 / images);
     json_put_real(json, "loss", evaluation->loss);
-    json_print(out, json);
-    json_free(json);
+    return json;
 }
 
-static int evaluate(const struct request *request, struct text *out, struct err *err)
+/* The checkpoints @path (count) vote, by the job beside the first. */
+static int score(const struct request *request, const char *const *path, int32_t count,
+                 struct json *answers, struct text *out, struct err *err)
 {
     struct exec_job job = {0};
     struct found found = {0};
     struct evaluation evaluation = {0};
-    int failed = find_job(&found, request, err) ||
+    int failed = find_job(&found, request, path[0], err) ||
                  exec_job_open(&job, &found.request, false, err) ||
-                 train_evaluate(&job.train, request->argument.item, request->argument.count,
-                                &evaluation, err);
-    if (!failed && world_self().rank == 0)
-        print(out, request, &evaluation);
+                 train_evaluate(&job.train, path, count, &evaluation, err);
+    if (!failed && request->json)
+        json_append(answers, answer(path, count, &evaluation));
+    else if (!failed && world_self().rank == 0)
+        print(out, path, count, &evaluation);
     exec_job_close(&job);
     release_job(&found);
     return failed ? -1 : 0;
 }
 
+static int evaluate_paths(const struct request *request, const char *const *path,
+                          struct json *answers, struct text *out, struct err *err)
+{
+    int32_t count = request->argument.count;
+    if (request->ensemble)
+        return score(request, path, count, answers, out, err);
+    for (int32_t i = 0; i < count; i++)
+        if (score(request, path + i, 1, answers, out, err))
+            return -1;
+    return 0;
+}
+
+static int evaluate(const struct request *request, struct text *out, struct err *err)
+{
+    int32_t count = request->argument.count;
+    if (request->device == DEVICE_REPLAY)
+        return err_add_code(err, 64, "--device replay has no weights: it can only train");
+    char **path = base_alloc(count, sizeof(*path));
+    struct json *json = json_new_object(), *answers = json_new_array();
+    int failed = 0;
+    for (int32_t i = 0; i < count && !failed; i++)
+        failed = !(path[i] = find_checkpoint(request->argument.item[i], err));
+    failed = failed || evaluate_paths(request, (const char *const *)path, answers, out, err);
+    json_put_text(json, "schema", "foretrain/evaluation/2");
+    json_put_text(json, "version", FORETRAIN_VERSION);
+    json_put(json, "evaluations", answers);
+    if (!failed && request->json && world_self().rank == 0)
+        json_print(out, json);
+    json_free(json);
+    for (int32_t i = 0; i < count; i++)
+        free(path[i]);
+    free(path);
+    return failed ? -1 : 0;
+}
+
 static const struct option *const options[] = {
-    &option_job_row,
-    &option_set_row,
-    &option_json_row,
-    &option_threads_row,
-    &option_device_row,
-    &option_help_row,
-    NULL,
+    &option_job_row,     &option_ensemble_row, &option_set_row,  &option_json_row,
+    &option_threads_row, &option_device_row,   &option_help_row, NULL,
 };
 
 const struct command exec_evaluate = {
     .name = "evaluate",
-    .synopsis = "CHECKPOINT... [options]",
-    .help = "top-1 and top-5 on the validation images; several checkpoints vote",
-    .examples = "foretrain-exec evaluate run1/snapshot-1 run1/snapshot-2",
+    .synopsis = "PATH... [options]",
+    .help = "top-1 and top-5 on the validation images, of checkpoints or the newest of runs",
+    .examples = "foretrain-exec evaluate run1\n"
+                "foretrain-exec evaluate --ensemble run1/snapshot-1 run1/snapshot-2",
     .options = options,
     .minimum = 1,
     .maximum = 1000,

@@ -15,13 +15,12 @@ struct exec_job {
     struct training training;
     struct run run;         /**< as predicted; points into job */
     struct train_job train; /**< points into the three */
-    char *resume;           /**< owned */
 };
 
 /** Read request->argument.item[0], or request->job when there is one, and fill @job; all ranks
  * together.  Schedules are built for what @trains only: evaluation takes any number of ranks.
  * @return 0, or -1 on all ranks: what is wrong with the job (64 to 66), a device this build has
- * not (69), no checkpoint to resume from (66). */
+ * not (69). */
 int exec_job_open(struct exec_job *job, const struct request *request, bool trains,
                   struct err *err);
 
@@ -33,9 +32,9 @@ int32_t exec_job_threads(const struct request *request);
  * @return NULL (exit code 69): this build has it not. */
 const struct device_ops *exec_job_device(int32_t device, struct err *err);
 
-/** Keep a copy of the job's text and assignments in the directory of the run, if there is one, for
- * those who evaluate or resume it.  @return 0, or -1 (exit code 73). */
-int exec_job_keep(const struct exec_job *job, const struct request *request, struct err *err);
+/** Give all ranks the @text that rank 0 has, or NULL; on all ranks together.  @return it, to be
+ * released with free(). */
+char *exec_job_share(char *text);
 
 /** Release; accepts a zeroed struct. */
 void exec_job_close(struct exec_job *job);

@@ -6,6 +6,7 @@
 
 #include "app/train/exec_command.h"
 #include "app/train/exec_job.h"
+#include "app/train/exec_run.h"
 #include "config.h"
 #include "core/base/json.h"
 #include "core/report/timeline.h"
@@ -72,6 +73,7 @@ static void print_json(struct text *out, const struct exec_job *job,
         json_put_real(json, "trace_cost_s", result->trace_cost_s);
     }
     json_put_boolean(json, "finished", result->finished);
+    json_put_text(json, "run", *result->progress.run ? result->progress.run : NULL);
     json_put_text(json, "checkpoint", *result->checkpoint ? result->checkpoint : NULL);
     put_steps(json, result);
     json_print(out, json);
@@ -132,6 +134,20 @@ static int write_file(const char *path, write_timeline write, const struct exec_
     return failed;
 }
 
+static void advise(const struct train_result *result, struct err *err)
+{
+    struct text how = {0};
+    if (*result->checkpoint) {
+        text_add(&how, "go on with: foretrain train ... --resume ");
+        text_add_word(&how, result->checkpoint);
+    } else {
+        text_add(&how, "without --out there is no checkpoint");
+    }
+    err_add_code(err, 75, "stopped by a signal after step %" PRId64 "; %s", result->progress.step,
+                 how.data);
+    text_release(&how);
+}
+
 static void report(const struct request *request, const struct exec_job *job,
                    const struct train_result *result, struct text *out, struct err *err)
 {
@@ -142,33 +158,33 @@ static void report(const struct request *request, const struct exec_job *job,
     write_file(request->trace, timeline_write_kineto, job, result, err);
     write_file(request->spans, write_spans, job, result, err);
     if (result->interrupted)
-        err_add_code(err, 75, "stopped by a signal after step %" PRId64 "%s%s%s",
-                     result->progress.step,
-                     *result->checkpoint ? "; go on with: foretrain train ... --resume "
-                                         : "; without --out there is no checkpoint",
-                     result->checkpoint, "");
+        advise(result, err);
 }
 
 static int train(const struct request *request, struct text *out, struct err *err)
 {
     struct exec_job job = {0};
     struct train_result result = {0};
-    int failed = exec_job_open(&job, request, true, err) || exec_job_keep(&job, request, err) ||
-                 train_run(&job.train, &result, err);
+    struct exec_run run = {.directory.lock = -1};
+    int failed = request_check_run(request, err) || exec_job_open(&job, request, true, err) ||
+                 exec_run_open(&run, &job, request, err) || train_run(&job.train, &result, err);
     if (!failed && world_self().rank == 0)
         report(request, &job, &result, out, err);
     else if (!failed && result.interrupted)
         err->exit_code = 75;
     train_result_release(&result);
+    exec_run_close(&run);
     exec_job_close(&job);
     return failed ? -1 : 0;
 }
 
 static const struct option *const options[] = {
-    &option_set_row,         &option_json_row,       &option_directory_row, &option_resume_row,
-    &option_steps_row,       &option_threads_row,    &option_device_row,    &option_timeout_row,
-    &option_train_trace_row, &option_spans_row,      &option_traced_row,    &option_quiet_row,
-    &option_strict_data_row, &option_time_scale_row, &option_help_row,      NULL,
+    &option_set_row,        &option_json_row,        &option_directory_row,
+    &option_overwrite_row,  &option_resume_row,      &option_allow_change_row,
+    &option_steps_row,      &option_threads_row,     &option_device_row,
+    &option_timeout_row,    &option_train_trace_row, &option_spans_row,
+    &option_traced_row,     &option_quiet_row,       &option_strict_data_row,
+    &option_time_scale_row, &option_help_row,        NULL,
 };
 
 const struct command exec_train = {

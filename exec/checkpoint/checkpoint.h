@@ -9,12 +9,14 @@
  *                     ranks.safetensors   each rank's own running statistics, with which as many
  *                                         ranks go on bit by bit
  *                     state.json          where the run stands
- *                     MANIFEST            size and XXH3-128 of each file, one line each
+ *                     job.json            what the job says, as core/scenario/scenario_change.h
+ * compares it MANIFEST            size and XXH3-128 of each file, one line each
  *
  * A checkpoint is written into a directory of another name (".tmp-..."), every file and the
  * directory are fsynced, and the directory is renamed; so a crash or a full disk never harms an
  * older one.  What a crash leaves behind is passed over by readers and removed by the next write.
- * One process writes into a directory of checkpoints at a time.
+ * One process writes into a directory of checkpoints at a time: exec/checkpoint/run_directory.h
+ * sees to it.
  *
  * Loss and alike that are not finite are null in state.json and NaN when read.
  */
@@ -24,13 +26,19 @@
 
 #include "core/base/base.h"
 #include "core/base/err.h"
+#include "core/base/json.h"
 #include "exec/step/layout.h"
+
+enum {
+    RUN_ID_SIZE = 17, /**< 16 hexadecimal digits, drawn for each run, and NUL */
+};
 
 /** Where a run stands. */
 struct progress {
-    int64_t step;     /**< iterations done */
-    int64_t position; /**< images taken from the training stream (all ranks together) */
-    double epoch;     /**< position / images of an epoch */
+    char run[RUN_ID_SIZE]; /**< which run; "": nobody said */
+    int64_t step;          /**< iterations done */
+    int64_t position;      /**< images taken from the training stream (all ranks together) */
+    double epoch;          /**< position / images of an epoch */
     double loss_scale;
     int64_t good_steps;       /**< since the loss scale last changed */
     int64_t skipped_steps;    /**< by overflow */
@@ -41,18 +49,32 @@ struct progress {
     double top1, top5;        /**< of the last evaluation, fractions; negative: none yet */
     char network[32];         /**< "resnet50" */
     char scenario_sha256[65]; /**< of the job's text */
+    const char *job;          /**< for job.json, borrowed; NULL: there is none, and when read */
 };
 
 /** Write a checkpoint of @progress and @weights (without momentum there is no optim.safetensors,
  * without rank_statistics no ranks.safetensors) into directory @name ("ckpt-000123") of @directory,
- * which is made when missing; one of that name is replaced.  Then remove the ckpt-* there beyond
- * the @keep with the highest numbers (0: keep all), never @name itself, other names ("snapshot-1"),
- * or a directory that holds other files too; what cannot be removed stays.  On one rank only.
+ * which is made when missing; one of that name is replaced.  Then remove the ckpt-* of the
+ * same run there beyond the @keep with the highest numbers (0: keep all), never @name itself, other
+ * names ("snapshot-1"), one that cannot be read, or a directory that holds other files too; what
+ * cannot be removed stays.  On one rank only.
  * @return 0, or -1 (exit code 73 or 74): a file or directory that cannot be made or written, with
- * the system's reason; nothing of the new checkpoint is left then, and no older one is removed. */
+ * the system's reason; a directory that was given to another run meanwhile; nothing of the new
+ * checkpoint is left then, and no older one is removed. */
 int checkpoint_write(const char *directory, const char *name, int32_t keep,
                      const struct layout *layout, const struct progress *progress,
                      const struct weights *weights, struct err *err);
+
+/** Whether @name is one that a run gives to a checkpoint ("ckpt-000123", "snapshot-1"), or to what
+ * is left of one. */
+bool checkpoint_is_name(const char *name);
+
+/** Whether checkpoint @name of @directory is a directory that holds files of a checkpoint only. */
+bool checkpoint_is_removable(const char *directory, const char *name);
+
+/** Remove checkpoint @name of @directory, unless it is not removable; a crash on the way leaves
+ * nothing that looks like a checkpoint. */
+void checkpoint_remove(const char *directory, const char *name);
 
 /** Read the checkpoint directory @path: check every checksum, then fill @progress and @weights
  * (arrays of the caller, NULL members are left out; momentum and rank_statistics
@@ -66,17 +88,23 @@ int checkpoint_read(const char *path, const struct layout *layout, struct progre
 /** Fill @progress alone, so that the caller can build the network.  @return 0, or -1 as above. */
 int checkpoint_read_progress(const char *path, struct progress *progress, struct err *err);
 
+/** Read job.json of the checkpoint @path.  @return the values, which the caller frees, or NULL
+ * (exit code 65 or 66): missing, damaged, not a JSON object. */
+struct json *checkpoint_read_job(const char *path, struct err *err);
+
 /** Fill parameters and statistics of @weights from the file @path alone, which another program may
  * have written: torchvision's names and shapes in F32, F16 or BF16.  @return 0, or -1 as above. */
 int checkpoint_read_model(const char *path, const struct layout *layout,
                           const struct weights *weights, struct err *err);
 
-/** The path of the whole ckpt-* in @directory with the highest number, or NULL when there is none;
- * whole means that MANIFEST is, and that every file has its size.  Others are passed over with a
- * line in @notes.  The caller frees it. */
-char *checkpoint_latest(const char *directory, struct text *notes);
+/** The path of the whole ckpt-* of @run (NULL: of any) in @directory with the highest number, or
+ * NULL when there is none; whole means that MANIFEST is, and that every file has its checksum, as
+ * far as this build can compute it.  Others are passed over with a line in @notes.  The caller
+ * frees it. */
+char *checkpoint_latest(const char *directory, const char *run, struct text *notes);
 
-/** What a user means by @path: itself if it is a checkpoint or a file, else the latest in it.
+/** What a user means by @path: itself if it is a checkpoint or a file, else the latest in it, of
+ * the run that its run.json names if there is one.
  * @return the path, which the caller frees, or NULL (exit code 66): nothing there. */
 char *checkpoint_find(const char *path, struct text *notes, struct err *err);
 

@@ -1,4 +1,3 @@
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -6,50 +5,62 @@
 
 #include "core/base/file.h"
 #include "exec/checkpoint/checkpoint_parts.h"
+#include "exec/checkpoint/run_directory.h"
 
 static const char prefix[] = "ckpt-";
 
+/* What of @name follows @start, or NULL. */
+static const char *after(const char *name, const char *start)
+{
+    size_t length = strlen(start);
+    return name && strncmp(name, start, length) == 0 ? name + length : NULL;
+}
+
+static bool is_number(const char *text)
+{
+    size_t digits = text ? strspn(text, "0123456789") : 0;
+    return digits > 0 && digits <= 18 && text[digits] == '\0';
+}
+
 static bool is_numbered(const char *name)
 {
-    size_t length = strlen(prefix);
-    if (strncmp(name, prefix, length) != 0)
-        return false;
-    size_t digits = strspn(name + length, "0123456789");
-    return digits > 0 && digits <= 18 && name[length + digits] == '\0';
+    return is_number(after(name, prefix));
+}
+
+bool checkpoint_is_name(const char *name)
+{
+    const char *temporary = after(name, ".tmp-");
+    const char *gone = after(temporary, "gone-");
+    name = gone ? gone : temporary ? temporary : name;
+    return is_numbered(name) || is_number(after(name, "snapshot-"));
 }
 
 static int64_t number_of(const char *name)
 {
-    return strtoll(name + strlen(prefix), NULL, 10);
+    return strtoll(after(name, prefix), NULL, 10);
 }
 
 static bool is_unfinished(const char *name)
 {
-    return strncmp(name, ".tmp-ckpt-", 10) == 0 || strncmp(name, ".tmp-snapshot-", 14) == 0;
+    return after(name, ".tmp-") && !after(name, ".tmp-gone-") && checkpoint_is_name(name);
 }
 
-/* Whether all files are there with the right sizes; their checksums are left to the reader. */
-static int check_sizes(const char *path, struct err *err)
+/* Whether all files are there, byte for byte. */
+static int check_whole(const char *path, struct err *err)
 {
     struct manifest manifest;
-    if (manifest_read(&manifest, path, err))
-        return -1;
-    for (int32_t i = 0; i < CHECKPOINT_FILE_COUNT; i++) {
+    int failed = manifest_read(&manifest, path, err);
+    for (int32_t i = 0; i < CHECKPOINT_FILE_COUNT && !failed; i++) {
+        struct text content = {0};
         if (!manifest.entry[i].present)
             continue;
-        struct stat found;
         char *file = base_format("%s/%s", path, checkpoint_file_names[i]);
-        int failed = 0;
-        if (stat(file, &found) != 0)
-            failed = err_add_code(err, 66, "%s: missing", file);
-        else if (found.st_size != manifest.entry[i].bytes)
-            failed = err_add(err, "%s: damaged: it has %jd bytes, MANIFEST says %" PRId64, file,
-                             (intmax_t)found.st_size, manifest.entry[i].bytes);
+        failed = file_read(file, &content, err) ||
+                 manifest_check(&manifest.entry[i], file, &content, err);
+        text_release(&content);
         free(file);
-        if (failed)
-            return -1;
     }
-    return 0;
+    return failed ? -1 : 0;
 }
 
 static void note_unfinished(const char *directory, struct text *notes)
@@ -79,7 +90,25 @@ int64_t checkpoint_list(const char *directory, char ***names)
     return count;
 }
 
-char *checkpoint_latest(const char *directory, struct text *notes)
+static int check_run(const char *path, const char *run, struct err *err)
+{
+    struct progress progress;
+    if (!run)
+        return 0;
+    if (checkpoint_read_progress(path, &progress, err))
+        return -1;
+    return strcmp(progress.run, run) == 0 ? 0
+                                          : err_add(err, "it is of run %s, not of run %s",
+                                                    *progress.run ? progress.run : "unknown", run);
+}
+
+/* Unable to judge is no fault. */
+static bool is_good(const char *path, const char *run, struct err *err)
+{
+    return !(check_run(path, run, err) || check_whole(path, err)) || err->exit_code == 69;
+}
+
+char *checkpoint_latest(const char *directory, const char *run, struct text *notes)
 {
     char **name, *path = NULL;
     note_unfinished(directory, notes);
@@ -87,8 +116,8 @@ char *checkpoint_latest(const char *directory, struct text *notes)
     for (int64_t i = 0; i < count && !path; i++) {
         struct err err = {0};
         path = base_format("%s/%s", directory, name[i]);
-        if (check_sizes(path, &err)) {
-            text_add(notes, "note: %s is not whole and is passed over: %s", path, err.text);
+        if (!is_good(path, run, &err)) {
+            text_add(notes, "note: %s is passed over: %s", path, err.text);
             free(path);
             path = NULL;
         }
@@ -110,8 +139,9 @@ char *checkpoint_find(const char *path, struct text *notes, struct err *err)
     free(manifest);
     if (whole)
         return base_copy(path);
+    char run[RUN_ID_SIZE];
     struct text passed = {0};
-    char *latest = checkpoint_latest(path, &passed);
+    char *latest = checkpoint_latest(path, run_directory_run(path, run) ? run : NULL, &passed);
     if (latest && passed.length > 0)
         text_append(notes, passed.data, passed.length);
     else if (!latest) /* why none was good enough is the answer then */

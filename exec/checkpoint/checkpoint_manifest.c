@@ -7,8 +7,13 @@
 #include "core/base/file.h"
 #include "exec/checkpoint/checkpoint_parts.h"
 
-const char *const checkpoint_file_names[] = {
-    "model.safetensors", "optim.safetensors", "ranks.safetensors", "state.json", "MANIFEST", NULL};
+const char *const checkpoint_file_names[] = {"model.safetensors",
+                                             "optim.safetensors",
+                                             "ranks.safetensors",
+                                             "state.json",
+                                             "job.json",
+                                             "MANIFEST",
+                                             NULL};
 static_assert(sizeof(checkpoint_file_names) / sizeof(*checkpoint_file_names) ==
                   CHECKPOINT_FILE_COUNT + 2,
               "one name each");
@@ -119,7 +124,8 @@ int manifest_read_text(struct manifest *manifest, const char *name, const char *
     if (check_last_line(&line, name, text, at, length, err))
         return -1;
     for (int32_t i = 0; i < CHECKPOINT_FILE_COUNT; i++)
-        if (!found.entry[i].present && i != CHECKPOINT_OPTIM && i != CHECKPOINT_RANKS)
+        if (!found.entry[i].present && i != CHECKPOINT_OPTIM && i != CHECKPOINT_RANKS &&
+            i != CHECKPOINT_JOB)
             return err_add(err, "%s: %s is missing", name, checkpoint_file_names[i]);
     *manifest = found;
     return 0;

@@ -19,11 +19,12 @@ enum checkpoint_file {
     CHECKPOINT_OPTIM, /**< may be missing */
     CHECKPOINT_RANKS, /**< may be missing */
     CHECKPOINT_STATE,
+    CHECKPOINT_JOB, /**< may be missing */
     CHECKPOINT_FILE_COUNT
 };
 
-/** "model.safetensors", "optim.safetensors", "ranks.safetensors", "state.json", "MANIFEST",
- * NULL-terminated, in the order of enum checkpoint_file. */
+/** "model.safetensors", "optim.safetensors", "ranks.safetensors", "state.json", "job.json",
+ * "MANIFEST", NULL-terminated, in the order of enum checkpoint_file. */
 extern const char *const checkpoint_file_names[];
 
 /** What MANIFEST says of one file. */

@@ -129,6 +129,26 @@ int checkpoint_read_progress(const char *path, struct progress *progress, struct
                                                                                              : 0;
 }
 
+struct json *checkpoint_read_job(const char *path, struct err *err)
+{
+    struct manifest manifest;
+    struct text content = {0};
+    struct json *job = NULL;
+    char *file = NULL;
+    if (!manifest_read(&manifest, path, err) && !manifest.entry[CHECKPOINT_JOB].present)
+        err_add_code(err, 66, "%s: it does not say which job it was written by", path);
+    else if (!err->count && !read_checked(path, &manifest, CHECKPOINT_JOB, &file, &content, err))
+        job = json_read(file, content.data, content.length, err);
+    if (job && json_count_members(job) < 0) {
+        err_add(err, "%s: it must be a JSON object", file);
+        json_free(job);
+        job = NULL;
+    }
+    text_release(&content);
+    free(file);
+    return job;
+}
+
 int checkpoint_read_model(const char *path, const struct layout *layout,
                           const struct weights *weights, struct err *err)
 {

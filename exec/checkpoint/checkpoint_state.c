@@ -7,7 +7,7 @@
 #include "core/scenario/scenario.h"
 #include "exec/checkpoint/checkpoint_parts.h"
 
-#define SCHEMA "foretrain/checkpoint/1"
+#define SCHEMA "foretrain/checkpoint/2"
 
 enum kind { KIND_INT64, KIND_INT32, KIND_REAL, KIND_FINITE, KIND_TEXT };
 
@@ -24,6 +24,7 @@ struct row {
 
 /* The limits are those of scenarios. */
 static const struct row rows[] = {
+    {"run", KIND_TEXT, AT(run), SIZE(run), 0, 0},
     {"network", KIND_TEXT, AT(network), SIZE(network), 0, 0},
     {"image", KIND_INT32, AT(image), 0, 1, 4096},
     {"classes", KIND_INT32, AT(classes), 0, 1, 1000000},

@@ -9,6 +9,7 @@
 
 #include "core/base/file.h"
 #include "exec/checkpoint/checkpoint_parts.h"
+#include "exec/checkpoint/run_directory.h"
 
 #define TEMPORARY ".tmp-"
 
@@ -41,15 +42,28 @@ static bool is_foreign(const char *name)
     return strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
-/* Renamed first, so that a crash never leaves a checkpoint that lacks files. */
-static void remove_checkpoint(const char *directory, const char *name)
+bool checkpoint_is_removable(const char *directory, const char *name)
 {
+    struct stat found;
     char **foreign, *path = base_format("%s/%s", directory, name);
-    char *gone = base_format("%s/" TEMPORARY "gone-%s", directory, name);
     int64_t count = file_list(path, is_foreign, &foreign);
-    if (count == 0 && rename(path, gone) == 0)
-        remove_files(gone);
+    bool removable = count == 0 && lstat(path, &found) == 0 && S_ISDIR(found.st_mode);
     file_list_free(foreign, count);
+    free(path);
+    return removable;
+}
+
+/* Renamed first, so that a crash never leaves a checkpoint that lacks files. */
+void checkpoint_remove(const char *directory, const char *name)
+{
+    char *path = base_format("%s/%s", directory, name);
+    char *gone = base_format("%s/" TEMPORARY "gone-%s", directory, name);
+    if (!checkpoint_is_removable(directory, name))
+        ;
+    else if (strncmp(name, TEMPORARY, strlen(TEMPORARY)) == 0)
+        remove_files(path);
+    else if (rename(path, gone) == 0)
+        remove_files(gone);
     free(gone);
     free(path);
 }
@@ -71,15 +85,27 @@ static void remove_leftovers(const char *directory)
     file_list_free(name, count);
 }
 
+static bool is_of_run(const char *directory, const char *name, const char *run)
+{
+    struct err err = {0};
+    struct progress progress;
+    char *path = base_format("%s/%s", directory, name);
+    bool same =
+        checkpoint_read_progress(path, &progress, &err) == 0 && strcmp(progress.run, run) == 0;
+    free(path);
+    err_release(&err);
+    return same;
+}
+
 /* @name was just written and stays, whatever its number. */
-static void prune(const char *directory, const char *name, int32_t keep)
+static void prune(const char *directory, const char *name, int32_t keep, const char *run)
 {
     char **found;
     int64_t count = checkpoint_list(directory, &found);
     int32_t kept = 1;
     for (int64_t i = 0; i < count && keep > 0; i++)
-        if (strcmp(found[i], name) != 0 && kept++ >= keep)
-            remove_checkpoint(directory, found[i]);
+        if (strcmp(found[i], name) != 0 && is_of_run(directory, found[i], run) && kept++ >= keep)
+            checkpoint_remove(directory, found[i]);
     file_list_free(found, count);
 }
 
@@ -132,15 +158,22 @@ static int write_tensors(struct writing *writing, enum checkpoint_file file, con
     return end_file(writing, &sink, file, err);
 }
 
+static int write_text(struct writing *writing, enum checkpoint_file file, const char *text,
+                      struct err *err)
+{
+    struct file_sink sink =
+        file_sink_open(writing->path, checkpoint_file_names[file], checksum_preferred());
+    file_sink_put(&sink, text, (int64_t)strlen(text));
+    return end_file(writing, &sink, file, err);
+}
+
 static int write_state(struct writing *writing, struct err *err)
 {
     struct text text = {0};
-    struct file_sink sink = file_sink_open(writing->path, checkpoint_file_names[CHECKPOINT_STATE],
-                                           checksum_preferred());
     state_print(&text, writing->progress);
-    file_sink_put(&sink, text.data, text.length);
+    int failed = write_text(writing, CHECKPOINT_STATE, text.data, err);
     text_release(&text);
-    return end_file(writing, &sink, CHECKPOINT_STATE, err);
+    return failed;
 }
 
 static int write_manifest(const struct writing *writing, struct err *err)
@@ -167,6 +200,8 @@ static int write_files(struct writing *writing, const struct weights *weights, s
     if (weights->rank_statistics &&
         write_tensors(writing, CHECKPOINT_RANKS, NULL, weights->rank_statistics, err))
         return -1;
+    if (writing->progress->job && write_text(writing, CHECKPOINT_JOB, writing->progress->job, err))
+        return -1;
     return write_state(writing, err) || write_manifest(writing, err) ||
                    file_sync_directory(writing->path, err)
                ? -1
@@ -184,7 +219,7 @@ static int publish(const char *directory, const char *name, const char *temporar
         if (!failed) {
             remove_files(temporary); /* the older one */
         } else {
-            remove_checkpoint(directory, name);
+            checkpoint_remove(directory, name);
             failed = rename(temporary, path);
         }
     }
@@ -199,8 +234,13 @@ int checkpoint_write(const char *directory, const char *name, int32_t keep,
                      const struct weights *weights, struct err *err)
 {
     assert(weights->parameter && (weights->statistics || layout->statistic_count == 0));
+    char owner[RUN_ID_SIZE];
     if (file_make_directory(directory, err))
         return -1;
+    if (run_directory_run(directory, owner) && strcmp(owner, progress->run) != 0)
+        return err_add_code(err, 73,
+                            "%s: belongs to run %s by now, not to run %s: nothing is written",
+                            directory, owner, progress->run);
     remove_leftovers(directory);
     struct writing writing = {.path = base_format("%s/" TEMPORARY "%s", directory, name),
                               .layout = layout,
@@ -211,7 +251,7 @@ int checkpoint_write(const char *directory, const char *name, int32_t keep,
     else
         failed = file_sync_directory(directory, err);
     if (!failed)
-        prune(directory, name, keep);
+        prune(directory, name, keep, progress->run);
     free(writing.path);
     return failed ? -1 : 0;
 }

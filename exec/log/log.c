@@ -16,16 +16,19 @@
 struct step_record {
     struct log_step step;
     double unix_s, images_per_s;
+    const char *run;
 };
 
 /* What a line of evaluations.csv says. */
 struct evaluation_record {
     struct log_evaluation evaluation;
     double unix_s;
+    const char *run;
 };
 
 struct log {
     bool files; /* false: only the line */
+    const char *run;
     const struct plan *plan;
     int64_t total_steps;
     double epoch; /* of the last step */
@@ -54,6 +57,7 @@ static const struct log_row step_rows[] = {
     {"input_wait_s", LOG_REAL, IN_STEP(step.input_wait_s)},
     {"exposed_comm_s", LOG_REAL, IN_STEP(step.exposed_comm_s)},
     {"images_per_s", LOG_REAL, IN_STEP(images_per_s)},
+    {"run", LOG_WORD, IN_STEP(run)},
     {NULL, LOG_REAL, 0},
 };
 
@@ -66,6 +70,7 @@ static const struct log_row evaluation_rows[] = {
     {"top5", LOG_REAL, IN_EVALUATION(evaluation.top5)},
     {"images", LOG_INTEGER, IN_EVALUATION(evaluation.images)},
     {"seconds", LOG_REAL, IN_EVALUATION(evaluation.seconds)},
+    {"run", LOG_WORD, IN_EVALUATION(run)},
     {NULL, LOG_REAL, 0},
 };
 
@@ -89,6 +94,15 @@ static double epoch_of(const struct plan *plan, int64_t step)
     return epoch;
 }
 
+bool log_is_name(const char *name)
+{
+    static const char *const names[] = {"steps.csv", "evaluations.csv", "steps.jsonl", "mllog.txt"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
 static void close_files(struct log *log, const char *status, struct err *err)
 {
     log_file_close(&log->csv, err);
@@ -105,16 +119,17 @@ static int open_files(struct log *log, const char *directory, const struct scena
                    log_file_open(&log->csv, directory, "steps.csv", err) ||
                    log_file_open(&log->evaluations, directory, "evaluations.csv", err) ||
                    log_file_open(&log->jsonl, directory, "steps.jsonl", err) ||
-                   mllog_open(&log->mllog, directory, scenario, log->plan, ranks, err)
+                   mllog_open(&log->mllog, directory, log->run, scenario, log->plan, ranks, err)
                ? -1
                : 0;
 }
 
-int log_open(struct log **log, const char *directory, bool progress,
+int log_open(struct log **log, const char *directory, const char *run, bool progress,
              const struct scenario *scenario, const struct plan *plan, int64_t total_steps,
              int32_t ranks, struct err *err)
 {
     struct log *opened = base_alloc(1, sizeof(*opened));
+    opened->run = run;
     opened->plan = plan;
     opened->total_steps = total_steps;
     opened->files = directory != NULL;
@@ -145,10 +160,7 @@ static bool json_is_lost(const char *line, int64_t step)
 static void start_rows(struct log *log, struct log_file *file, const struct log_row *rows,
                        int64_t step)
 {
-    if (step == 0)
-        log_file_restart(file);
-    else
-        log_file_cut(file, rows ? csv_is_lost : json_is_lost, step);
+    log_file_cut(file, rows ? csv_is_lost : json_is_lost, step);
     if (rows && log_file_is_empty(file)) {
         log_rows_header(&log->text, rows);
         log_file_take(file, &log->text);
@@ -187,6 +199,7 @@ void log_step(struct log *log, const struct log_step *step)
     struct step_record record = {
         .step = *step,
         .unix_s = clock_s(CLOCK_REALTIME),
+        .run = log->run,
         .images_per_s = step->seconds > 0 ? (double)step->global_batch / step->seconds : NAN};
     log_rows_csv(&log->text, step_rows, &record);
     log_file_take(&log->csv, &log->text);
@@ -199,8 +212,8 @@ void log_step(struct log *log, const struct log_step *step)
 
 void log_evaluation(struct log *log, const struct log_evaluation *evaluation)
 {
-    struct evaluation_record record = {.evaluation = *evaluation,
-                                       .unix_s = clock_s(CLOCK_REALTIME)};
+    struct evaluation_record record = {
+        .evaluation = *evaluation, .unix_s = clock_s(CLOCK_REALTIME), .run = log->run};
     log->line.top1 = evaluation->top1;
     log_line_say(&log->line,
                  "evaluation at epoch %.2f: top-1 %.2f %%, top-5 %.2f %%, loss %.4f (%" PRId64
@@ -227,6 +240,7 @@ void log_checkpoint(struct log *log, int64_t step, const char *path)
     json_put_text(line, "event", "checkpoint");
     json_put_integer(line, "step", step);
     json_put_text(line, "path", path);
+    json_put_text(line, "run", log->run);
     json_print_line(&log->text, line, 9);
     text_append(&log->text, "\n", 1);
     log_file_take(&log->jsonl, &log->text);

@@ -8,11 +8,12 @@
  *     steps.jsonl           both and checkpoints as JSON, one object a line, "event" says which
  *     mllog.txt             MLPerf's ":::MLLOG" lines (exec/log/mllog.h)
  *
+ * Each says which run it is of: a column, a key, foretrain_run.
+ *
  * A resumed run appends.  Steps that the run before did after the checkpoint are lost, and so are
  * their lines: they are cut from steps.csv, evaluations.csv and steps.jsonl, so that every step
- * stands once.  mllog.txt tells what happened when: there
- * they stay, followed by "foretrain_resumed".  A run that starts anew in the same directory moves
- * the files of the one before to NAME.old.
+ * stands once.  mllog.txt tells what happened when: there they stay, followed by
+ * "foretrain_resumed".
  *
  * Lines reach the system within a second, unless a single step takes longer, and at every
  * evaluation and checkpoint.  A file that cannot be written does not stop training: that is said
@@ -49,11 +50,14 @@ struct log_evaluation {
 /** An open log. */
 struct log;
 
-/** Open the files in @directory (made when missing; NULL: no files), and the progress line on
- * stderr when @progress.  @total_steps is where the run ends, counted from its first step.
- * Borrows @scenario and @plan.
+/** Whether @name is one of these files. */
+bool log_is_name(const char *name);
+
+/** Open the files of run @run in @directory (made when missing; NULL: no files), and the progress
+ * line on stderr when @progress.  @total_steps is where the run ends, counted from its first step.
+ * Borrows @run, @scenario and @plan.
  * @return 0, or -1 (exit code 73): a file that cannot be made. */
-int log_open(struct log **log, const char *directory, bool progress,
+int log_open(struct log **log, const char *directory, const char *run, bool progress,
              const struct scenario *scenario, const struct plan *plan, int64_t total_steps,
              int32_t ranks, struct err *err);
 

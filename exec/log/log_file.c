@@ -15,13 +15,6 @@ static void note_fault(struct log_file *file)
             strerror(file->error));
 }
 
-static void reopen(struct log_file *file)
-{
-    file->stream = fopen(file->path, "ae");
-    if (!file->stream)
-        note_fault(file);
-}
-
 int log_file_open(struct log_file *file, const char *directory, const char *name, struct err *err)
 {
     *file = (struct log_file){.path = base_format("%s/%s", directory, name)};
@@ -38,18 +31,6 @@ bool log_file_is_empty(const struct log_file *file)
 {
     struct stat found;
     return stat(file->path, &found) != 0 || found.st_size == 0;
-}
-
-void log_file_restart(struct log_file *file)
-{
-    if (!file->stream || log_file_is_empty(file))
-        return;
-    char *old = base_format("%s.old", file->path);
-    if (rename(file->path, old) != 0)
-        note_fault(file);
-    free(old);
-    fclose(file->stream);
-    reopen(file);
 }
 
 void log_file_cut(struct log_file *file, bool (*is_lost)(const char *line, int64_t step),

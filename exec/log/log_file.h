@@ -28,9 +28,6 @@ int log_file_open(struct log_file *file, const char *directory, const char *name
 /** Whether nothing stands in it. */
 bool log_file_is_empty(const struct log_file *file);
 
-/** Move what stands in it to NAME.old, replacing that, and start anew. */
-void log_file_restart(struct log_file *file);
-
 /** Cut the file before its first line that is not whole or that @is_lost (with @step) says was
  * lost. */
 void log_file_cut(struct log_file *file, bool (*is_lost)(const char *line, int64_t step),

@@ -11,6 +11,10 @@ static void print_value(struct text *out, const struct log_row *row, const void 
         text_add(out, "%" PRId64, *(const int64_t *)member);
         return;
     }
+    if (row->kind == LOG_WORD) {
+        text_add(out, json ? "\"%s\"" : "%s", *(const char *const *)member);
+        return;
+    }
     if (row->kind == LOG_BOOLEAN) {
         bool set = *(const bool *)member;
         text_add(out, "%s", json ? (set ? "true" : "false") : (set ? "1" : "0"));

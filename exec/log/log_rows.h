@@ -13,7 +13,8 @@ enum log_kind {
     LOG_INTEGER, /**< int64_t */
     LOG_REAL,    /**< double */
     LOG_TIME,    /**< double, seconds since 1970: told in whole milliseconds */
-    LOG_BOOLEAN  /**< bool */
+    LOG_BOOLEAN, /**< bool */
+    LOG_WORD     /**< const char *, without quotes, commas and blanks */
 };
 
 /** One member; a table ends with name NULL. */

@@ -171,20 +171,17 @@ static void put_optimizer(struct mllog *log)
         return;
     }
     const struct phase *first = &log->plan->phase[0];
-    int64_t pass = s->training.micro_batch ? s->training.micro_batch : first->batch_per_device;
     put_real(log, "opt_learning_rate_warmup_epochs", s->training.warmup_epochs);
-    put_integer(log, "model_bn_span", pass * s->training.norm_group);
+    put_integer(log, "model_bn_span", first->micro_batch * s->training.norm_group);
 }
 
 static void put_job(struct mllog *log)
 {
     const struct scenario *s = log->scenario;
     const struct phase *first = &log->plan->phase[0];
-    int64_t pass = s->training.micro_batch;
     put_integer(log, "seed", s->seed);
     mllog_batch(log, first->global_batch);
-    put_integer(log, "gradient_accumulation_steps",
-                pass ? (first->batch_per_device + pass - 1) / pass : 1);
+    put_integer(log, "gradient_accumulation_steps", first->batch_per_device / first->micro_batch);
     put_optimizer(log);
     put_integer(log, "train_samples", s->training.train_images);
     put_integer(log, "eval_samples", s->training.validation_images);
@@ -192,11 +189,15 @@ static void put_job(struct mllog *log)
 
 /* ---- the run ---- */
 
-int mllog_open(struct mllog *log, const char *directory, const struct scenario *scenario,
-               const struct plan *plan, int32_t ranks, struct err *err)
+int mllog_open(struct mllog *log, const char *directory, const char *run,
+               const struct scenario *scenario, const struct plan *plan, int32_t ranks,
+               struct err *err)
 {
-    *log = (struct mllog){
-        .scenario = scenario, .plan = plan, .ranks = ranks, .opened_unix_s = now_unix_s()};
+    *log = (struct mllog){.run = run,
+                          .scenario = scenario,
+                          .plan = plan,
+                          .ranks = ranks,
+                          .opened_unix_s = now_unix_s()};
     return log_file_open(&log->file, directory, "mllog.txt", err);
 }
 
@@ -208,10 +209,7 @@ static bool is_stop(const char *line, int64_t step)
 
 void mllog_start(struct mllog *log, int64_t step, double epoch)
 {
-    if (step == 0)
-        log_file_restart(&log->file);
-    else
-        log_file_cut(&log->file, is_stop, step);
+    log_file_cut(&log->file, is_stop, step);
     log->started = true;
     if (step > 0 && !log_file_is_empty(&log->file)) {
         log->global_batch = MLLOG_BATCH_TOLD;
@@ -220,6 +218,7 @@ void mllog_start(struct mllog *log, int64_t step, double epoch)
         put_line(log, log->opened_unix_s, POINT, "cache_clear", json_new_boolean(false), NULL);
         put_line(log, log->opened_unix_s, START, "init_start", NULL, NULL);
         put_submission(log);
+        put_text(log, "foretrain_run", log->run);
         put_text(log, "foretrain_scenario_sha256", log->scenario->sha256);
         put_integer(log, "foretrain_ranks", log->ranks);
         put_job(log);

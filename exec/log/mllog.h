@@ -24,6 +24,7 @@ enum {
 /** A log being written; members are the inner side's. */
 struct mllog {
     struct log_file file;
+    const char *run;                 /**< borrowed */
     const struct scenario *scenario; /**< borrowed */
     const struct plan *plan;         /**< borrowed */
     int32_t ranks;
@@ -34,11 +35,12 @@ struct mllog {
     double block_epoch; /**< where the block began */
 };
 
-/** Open @directory/mllog.txt for a run of @plan on @ranks; both pointers are borrowed until it is
+/** Open @directory/mllog.txt for run @run of @plan on @ranks; all pointers are borrowed until it is
  * closed.
  * @return 0, or -1 (exit code 73). */
-int mllog_open(struct mllog *log, const char *directory, const struct scenario *scenario,
-               const struct plan *plan, int32_t ranks, struct err *err);
+int mllog_open(struct mllog *log, const char *directory, const char *run,
+               const struct scenario *scenario, const struct plan *plan, int32_t ranks,
+               struct err *err);
 
 /** Tell what is trained, and that it starts at @epoch.  A run that goes on with @step done in a
  * file that has lines takes its last run_stop back and tells "foretrain_resumed" instead. */

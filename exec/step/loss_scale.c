@@ -9,21 +9,27 @@ struct loss_scale loss_scale_init(const struct scenario *scenario)
     return (struct loss_scale){.value = scenario->training.loss_scale.initial};
 }
 
-static int skip(struct loss_scale *loss_scale, bool dynamic)
+static bool may_recover(const struct scenario *scenario)
+{
+    return scenario->training.loss_scale.dynamic || scenario->model.compute != DTYPE_FP32 ||
+           scenario->model.gradients != DTYPE_FP32;
+}
+
+static int skip(struct loss_scale *loss_scale, const struct scenario *scenario)
 {
     loss_scale->skipped++;
     loss_scale->in_a_row++;
     loss_scale->good_steps = 0;
-    if (dynamic)
+    if (scenario->training.loss_scale.dynamic)
         loss_scale->value = fmax(loss_scale->value / 2, smallest);
-    return loss_scale->in_a_row >= LOSS_SCALE_SKIP_LIMIT ? -1 : 0;
+    return may_recover(scenario) && loss_scale->in_a_row < LOSS_SCALE_SKIP_LIMIT ? 0 : -1;
 }
 
 int loss_scale_update(struct loss_scale *loss_scale, bool overflow, const struct scenario *scenario)
 {
     bool dynamic = scenario->training.loss_scale.dynamic;
     if (overflow)
-        return skip(loss_scale, dynamic);
+        return skip(loss_scale, scenario);
     loss_scale->in_a_row = 0;
     loss_scale->good_steps++;
     if (dynamic && loss_scale->good_steps >= scenario->training.loss_scale.interval) {

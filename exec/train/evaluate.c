@@ -173,7 +173,7 @@ static int add_member(const struct train_job *job, const struct layout *layout, 
     }
     free(weights.parameter);
     free(weights.statistics);
-    return train_agree(failed, err);
+    return world_agree(failed, err);
 }
 
 /* Count by the summed probabilities; an image that cannot be read is left out. */
@@ -197,11 +197,10 @@ static void count_all(const struct dataset *dataset, int32_t classes, int32_t me
 
 static struct device_job scoring_job(const struct train_job *job)
 {
-    const int32_t usual = 32; /* images at once: enough to keep the arithmetic busy */
-    int64_t micro = job->scenario->training.micro_batch;
+    const int64_t usual = 32; /* images at once: enough to keep the arithmetic busy */
     return (struct device_job){.model = job->model,
                                .scenario = job->scenario,
-                               .batch = micro > 0 ? (int32_t)micro : usual,
+                               .batch = (int32_t)phase_micro_batch(job->scenario, usual),
                                .micro_batches = 1,
                                .slots = 1,
                                .ranks = world_self().ranks,
@@ -217,7 +216,7 @@ int train_evaluate(const struct train_job *job, const char *const *path, int32_t
     struct dataset *dataset = dataset_open(&spec, SPLIT_VALIDATION, err);
     struct layout layout = layout_build(job->model);
     int failed = !dataset || job->device_ops->open(&device, &device_job, err);
-    if (!train_agree(failed, err)) {
+    if (!world_agree(failed, err)) {
         struct range own = own_range(dataset, world_self());
         float *probability =
             base_alloc((own.end - own.first) * job->model->classes, sizeof(*probability));

@@ -13,15 +13,6 @@
 
 /* ---- what all ranks must agree on ---- */
 
-int train_agree(int failed, struct err *err)
-{
-    int64_t code = failed ? err->exit_code : 0;
-    world_max(&code, 1);
-    if (code && !failed)
-        err->exit_code = (int)code;
-    return code ? -1 : 0;
-}
-
 static int check_ranks(const struct train_job *job, struct err *err)
 {
     struct grid grid = job->schedule[0]->grid;
@@ -112,24 +103,13 @@ static void start_anew(struct loop *loop)
                                        .top5 = -1};
 }
 
-static int check_resumed(const struct loop *loop, struct err *err)
-{
-    if (loop->progress.seed == loop->job->scenario->seed)
-        return 0;
-    return err_add_code(err, 65,
-                        "%s: was trained with seed %" PRId64 ", but %s says %" PRId64
-                        ": images would come in another order; use --set seed=%" PRId64,
-                        loop->job->resume, loop->progress.seed, loop->job->scenario->path,
-                        loop->job->scenario->seed, loop->progress.seed);
-}
-
 /* As many ranks as wrote it go on with their own statistics, others with the average. */
 static int read_resumed(struct loop *loop, struct err *err)
 {
     const char *path = loop->job->resume;
     struct weights weights = loop->weights;
     int64_t count = loop->layout.statistic_count;
-    if (checkpoint_read_progress(path, &loop->progress, err) || check_resumed(loop, err))
+    if (checkpoint_read_progress(path, &loop->progress, err))
         return -1;
     weights.rank_statistics =
         base_alloc(loop->progress.ranks * count, sizeof(*weights.rank_statistics));
@@ -139,7 +119,8 @@ static int read_resumed(struct loop *loop, struct err *err)
            same ? weights.rank_statistics + loop->world.rank * count : weights.statistics,
            (size_t)count * sizeof(float));
     free(weights.rank_statistics);
-    loop->scale.value = loop->progress.loss_scale;
+    if (loop->job->scenario->training.loss_scale.dynamic) /* a fixed one is the job's */
+        loop->scale.value = loop->progress.loss_scale;
     loop->scale.good_steps = loop->progress.good_steps;
     loop->scale.skipped = loop->progress.skipped_steps;
     return failed;
@@ -150,9 +131,13 @@ static int open_start(struct loop *loop, struct err *err)
     start_anew(loop);
     if (loop->job->resume && read_resumed(loop, err))
         return -1;
+    snprintf(loop->progress.run, sizeof(loop->progress.run), "%s",
+             loop->job->run_id ? loop->job->run_id : "");
     snprintf(loop->progress.network, sizeof(loop->progress.network), "%s", loop->job->model->name);
     memcpy(loop->progress.scenario_sha256, loop->job->scenario->sha256,
            sizeof(loop->progress.scenario_sha256));
+    loop->progress.job = loop->job->values;
+    loop->progress.seed = loop->job->scenario->seed;
     loop->progress.ranks = loop->world.ranks;
     return 0;
 }
@@ -170,8 +155,8 @@ static int open_log(struct loop *loop, struct err *err)
     const struct train_job *job = loop->job;
     if (loop->world.rank != 0)
         return 0;
-    if (log_open(&loop->log, job->directory, job->progress, job->scenario, job->plan,
-                 total_steps(job->plan), loop->world.ranks, err))
+    if (log_open(&loop->log, job->directory, loop->progress.run, job->progress, job->scenario,
+                 job->plan, total_steps(job->plan), loop->world.ranks, err))
         return -1;
     log_start(loop->log, loop->progress.step);
     return 0;
@@ -183,7 +168,7 @@ static int open_loop(struct loop *loop, struct err *err)
     int failed = check_ranks(loop->job, err) || check_transport(loop->job, err) ||
                  check_exchange(loop->job, err) || check_decoding(loop->job, err) ||
                  open_data(loop, err) || open_start(loop, err) || open_log(loop, err);
-    if (train_agree(failed, err))
+    if (world_agree(failed, err))
         return -1;
     if (loop->world.ranks > 1)
         loop->comm = loop->job->comm_ops->open(loop->job->schedule[0]->grid);
@@ -269,9 +254,7 @@ static int64_t steps_to_boundary(const struct loop *loop)
 static void evaluate(struct loop *loop)
 {
     double begin = world_now();
-    int64_t batch = loop->counts.batch_per_device;
-    int64_t micro = loop->job->scenario->training.micro_batch;
-    int32_t chunk = (int32_t)(micro > 0 && micro < batch ? micro : batch);
+    int32_t chunk = (int32_t)loop->counts.micro_batch;
     loop_use_statistics(loop, true);
     struct evaluation e = evaluate_images(loop->job, loop->device, walker_stream(loop->walker),
                                           loop->validation, chunk, NULL);
@@ -301,7 +284,7 @@ static int write_checkpoint(struct loop *loop, const char *name, struct err *err
         failed =
             checkpoint_write(job->directory, name, (int32_t)job->scenario->training.checkpoint.keep,
                              &loop->layout, &loop->progress, &loop->weights, err);
-    if (train_agree(failed, err))
+    if (world_agree(failed, err))
         return -1;
     world_progress("checkpoint");
     if (loop->log)
@@ -334,7 +317,7 @@ static int pause_here(struct loop *loop, int64_t before, bool last, struct err *
 {
     double every = loop->job->scenario->training.evaluate_every;
     bool due = multiples(loop, every, loop->progress.position) > multiples(loop, every, before);
-    if (loop_average(loop, err))
+    if (loop_average(loop, err) || loop_check_finite(loop, err))
         return -1;
     if (loop->validation && (due || (last && loop->result->finished)))
         evaluate(loop);
@@ -343,27 +326,13 @@ static int pause_here(struct loop *loop, int64_t before, bool last, struct err *
 
 /* ---- the run ---- */
 
-static int check_divergence(const struct loop *loop, struct err *err)
-{
-    if (!loop->diverged)
-        return 0;
-    err->exit_code = 70;
-    if (loop->world.rank != 0)
-        return -1;
-    return err_add_code(err, 70,
-                        "step %" PRId64 ": the gradients were infinite or NaN for %d steps in a "
-                        "row (loss scale %g): training has diverged; the weights are those of the "
-                        "last good step; try a smaller training.learning_rate.base",
-                        loop->progress.step, LOSS_SCALE_SKIP_LIMIT, loop->scale.value);
-}
-
 static int run_phase(struct loop *loop, int32_t index, struct err *err)
 {
     const struct train_job *job = loop->job;
     int64_t end = phase_begin(job->plan, index + 1);
     bool last = false;
     int failed = 0;
-    if (train_agree(loop_open_phase(loop, index, end, err), err))
+    if (world_agree(loop_open_phase(loop, index, end, err), err))
         return -1;
     while (!failed && !last && loop->progress.position < end) {
         int64_t before = loop->progress.position;
@@ -372,7 +341,7 @@ static int run_phase(struct loop *loop, int32_t index, struct err *err)
             loop->progress.position >= phase_begin(job->plan, job->plan->phase_count);
         last = loop->result->finished || loop->stop ||
                (job->steps && loop->result->steps >= job->steps);
-        failed = check_divergence(loop, err);
+        failed = loop_check_divergence(loop, err);
         if (!failed)
             failed = pause_here(loop, before, last, err);
     }
@@ -461,6 +430,7 @@ static void catch_signals(void)
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGUSR1, &action, NULL);
+    sigaction(SIGURG, &action, NULL); /* does nothing to ranks that are not so far yet */
 }
 
 int train_run(const struct train_job *job, struct train_result *result, struct err *err)
@@ -475,7 +445,7 @@ int train_run(const struct train_job *job, struct train_result *result, struct e
     if (!failed) {
         world_heartbeat_start(job->timeout_s, job->directory ? "the last checkpoint is intact"
                                                              : "there is no checkpoint");
-        failed = run_phases(&loop, err);
+        failed = run_phases(&loop, err) || loop_check_end(&loop, err);
         world_heartbeat_stop();
         gather_trace(&loop);
         conclude(&loop);
@@ -483,7 +453,7 @@ int train_run(const struct train_job *job, struct train_result *result, struct e
     if (loop.log && log_close(loop.log, failed || !result->finished ? "aborted" : "success", err))
         failed = -1;
     close_loop(&loop);
-    return train_agree(failed, err);
+    return world_agree(failed, err);
 }
 
 void train_result_release(struct train_result *result)

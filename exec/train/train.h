@@ -29,6 +29,8 @@ struct train_job {
     const struct device_ops *device_ops;
     const struct comm_ops *comm_ops;
     const char *directory; /**< for checkpoints and log files; NULL: none are written */
+    const char *run_id;    /**< for checkpoints and log files of rank 0; NULL: none */
+    const char *values;    /**< of the job, for checkpoints; NULL: none */
     const char *resume;    /**< a checkpoint; NULL: start anew */
     int32_t threads;       /**< to compute with, per rank; at least 1 */
     int64_t steps;         /**< at most so many in this call; 0: to the end */
@@ -71,8 +73,8 @@ struct train_result {
  * @return 0, or -1 on all ranks alike, with a message on at least one: the number of ranks is not
  * that of the schedules' grid (exit code 64); a network or type the device cannot run, files it
  * should decode and cannot, an algorithm that the transport cannot (69); data or a checkpoint that
- * cannot be read (65, 66); a checkpoint or log file that cannot be written (73, 74); a loss that is
- * not finite, replicas that differ (70). */
+ * cannot be read (65, 66); a checkpoint or log file that cannot be written (73, 74); training that
+ * diverged, a run whose last steps were all skipped, replicas that differ (70). */
 int train_run(const struct train_job *job, struct train_result *result, struct err *err);
 
 /** Release. */

@@ -197,13 +197,13 @@ static int open_device(struct loop *loop, int32_t slots, int64_t end, struct err
     const struct train_job *job = loop->job;
     int32_t rate_count;
     struct rate *rate = rates_until(loop, end, &rate_count);
-    int64_t batch = loop->counts.batch_per_device, micro = job->scenario->training.micro_batch;
+    const struct phase *counts = &loop->counts;
     struct device_job device_job = {
         .model = job->model,
         .scenario = job->scenario,
         .source = source_of(loop),
-        .batch = (int32_t)batch,
-        .micro_batches = (int32_t)(micro > 0 && micro < batch ? batch / micro : 1),
+        .batch = (int32_t)counts->batch_per_device,
+        .micro_batches = (int32_t)(counts->batch_per_device / counts->micro_batch),
         .slots = slots,
         .ranks = job->comm_ops->averages ? 1 : loop->world.ranks,
         .rank = loop->world.rank,
@@ -314,9 +314,10 @@ static void finish(struct loop *loop)
     step->outcome = loop->job->device_ops->outcome(loop->device, loop->over);
     step->seconds = step->times.end - loop->previous_end;
     loop->previous_end = step->times.end;
-    loop->diverged |=
-        loss_scale_update(&loop->scale, step->outcome.overflow, loop->job->scenario) != 0;
     loop->over++;
+    if (loss_scale_update(&loop->scale, step->outcome.overflow, loop->job->scenario) &&
+        !loop->diverged)
+        loop->diverged = loop->progress.step + loop->over - loop->told;
     world_progress("step");
 }
 

@@ -11,6 +11,7 @@
 #include "exec/step/packing.h"
 #include "exec/step/walk.h"
 #include "exec/train/train.h"
+#include "exec/world/agree.h"
 #include "exec/world/world.h"
 
 enum {
@@ -63,7 +64,7 @@ struct loop {
     int32_t sync_steps;                     /**< between two rounds of telling, same on all ranks */
     double shift;                           /**< from the walker's clock to the trace's */
     bool stop;                              /**< agreed: a rank was asked to */
-    bool diverged;                          /**< too many steps in a row overflowed */
+    int64_t diverged;                       /**< the step that showed it; 0: none */
 };
 
 /** Open device, walker and input for phase @index at the loop's position; the phase ends where the
@@ -85,17 +86,26 @@ int loop_average(struct loop *loop, struct err *err);
 /** Give the device the averaged statistics, for evaluation, or its own again. */
 void loop_use_statistics(struct loop *loop, bool averaged);
 
+/** Whether the steps so far can be gone on from.
+ * @return 0, or -1 (exit code 70) on all ranks, with a message on rank 0: a step overflowed and
+ * nothing can mend that, or too many in a row did. */
+int loop_check_divergence(const struct loop *loop, struct err *err);
+
+/** Whether loop->weights are numbers, after loop_average().
+ * @return 0, or -1 (exit code 70) on all ranks: infinite or NaN; no checkpoint may be written. */
+int loop_check_finite(const struct loop *loop, struct err *err);
+
+/** Whether the run ends with steps that trained something, after the last checkpoint.
+ * @return 0, or -1 (exit code 70) on all ranks, with a message on rank 0: the last steps, more than
+ * one, were all skipped, and no signal cut them short. */
+int loop_check_end(const struct loop *loop, struct err *err);
+
 /** Score the images of @dataset that are this rank's on @device and count on all ranks together;
  * @probability (this rank's images, classes), if not NULL, is added to instead of counting.
  * @chunk images go through the device at once. */
 struct evaluation evaluate_images(const struct train_job *job, struct device_state *device,
                                   struct stream *stream, const struct dataset *dataset,
                                   int32_t chunk, float *probability);
-
-/** Make a fault of one rank everybody's: @failed with a message in @err, or not.  Ranks without a
- * fault say nothing, but take over the exit code.  On all ranks together.
- * @return 0, or -1 when any rank failed. */
-int train_agree(int failed, struct err *err);
 
 /** What @scenario says of its data. */
 struct dataset_spec train_dataset_spec(const struct scenario *scenario);

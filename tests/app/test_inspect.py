@@ -56,7 +56,7 @@ class Inspect(unittest.TestCase):
         (self.runs / ".tmp-ckpt-12").mkdir()
         result = self.answer(self.runs)
         self.assertEqual(result["path"], str(self.runs / "ckpt-10"))
-        self.assertIn("ckpt-11 is not whole", result["notes"])
+        self.assertIn("ckpt-11 is passed over", result["notes"])
         self.assertIn(".tmp-ckpt-12 was not finished", result["notes"])
 
     def test_says_the_same_in_json(self):
@@ -81,12 +81,17 @@ class Inspect(unittest.TestCase):
         content = bytearray(path.read_bytes())
         content[-1] ^= 0x40
         path.write_bytes(content)
-        for words in (self.runs,), (self.runs, "--json"):
+        for words in (path.parent,), (path.parent, "--json"):
             code, out, err = self.run_on(*words)
             self.assertEqual(code, 65)
             self.assertIn("optim.safetensors: damaged", err)
             self.assertIn("conv", out)
         self.assertFalse(json.loads(out)["files"][1]["right"])
+        code, out, err = self.run_on(self.runs)
+        self.assertEqual((code, out), (66, ""))
+        self.assertIn("optim.safetensors: damaged", err)
+        write(self.runs, "ckpt-0")
+        self.assertEqual(self.answer(self.runs)["path"], str(self.runs / "ckpt-0"))
 
     def test_reads_a_file_of_another_program(self):
         header = json.dumps({"w": {"dtype": "BF16", "shape": [2, 2], "data_offsets": [0, 8]}})
@@ -109,7 +114,7 @@ class Inspect(unittest.TestCase):
         (self.runs / "ckpt-1" / "state.json").unlink()
         code, out, err = self.run_on(self.runs)
         self.assertEqual((code, out), (66, ""))
-        self.assertIn("ckpt-1/state.json: missing", err)
+        self.assertIn("ckpt-1/state.json: No such file", err)
         path = self.runs / "x.safetensors"
         path.write_text("hello, world: not a model")
         self.assertEqual(self.run_on(path)[0], 65)

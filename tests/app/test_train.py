@@ -3,7 +3,10 @@
 
 import json
 import os
+import shlex
+import shutil
 import subprocess
+import tempfile
 import unittest
 
 FORETRAIN = os.environ["FORETRAIN"]
@@ -13,11 +16,18 @@ LARS = os.path.join(ROOT, "experiments", "03_learning", "lars.yaml")
 GPU = os.path.join(ROOT, "experiments", "04_gpu", "resnet50.yaml")
 NAIVE = ["--device", "cpu-naive"]  # in every build
 SONY = os.path.join(ROOT, "experiments", "01_sony_abci", "v1-1088.yaml")
+NAMES = ["a'b", "a b", "a$HOME", "a\nb", "a`id`", "j';touch PWNED;'", 'a"b', "a\\b", "~a", "*",
+         "#a", "a=b", "a&b", "-\t", "'"]
 
 
 def train(*arguments):
     return subprocess.run([FORETRAIN, "train", *arguments], capture_output=True,
                           encoding="utf-8", check=False)
+
+
+def line_of(job, *options):
+    """The words that start 4 ranks of the toy job."""
+    return dry_run(job, *options, *NAIVE)["command"][:-1]  # without --json
 
 
 def dry_run(*arguments):
@@ -44,6 +54,31 @@ class Train(unittest.TestCase):
         one = train(TOY, "--dry-run", "-n", "1", "--set", "allreduce.grid=null", *NAIVE).stdout
         self.assertIn("foretrain-exec train", one)
         self.assertNotIn("mpirun", one)
+
+    def test_the_line_holds_whatever_a_name_holds(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in NAMES:
+                job = os.path.join(folder, name + ".yaml")
+                shutil.copy(TOY, job)
+                out = train(job, "--dry-run", "--out", name, *NAIVE).stdout
+                line = out[out.index("mpirun "):]
+                words = line_of(job, "--out", name)
+                self.assertEqual(shlex.split(line), words)
+                done = subprocess.run(["sh", "-c", f"printf '%s\\0' {line}"], cwd=folder,
+                                      capture_output=True, encoding="utf-8", check=True)
+                self.assertEqual(done.stdout.split("\0")[:-1], words)
+                self.assertEqual(os.listdir(folder), [name + ".yaml"])
+                os.remove(job)
+
+    def test_a_program_that_looks_like_an_assignment_is_quoted(self):
+        libexec = os.path.relpath(os.path.dirname(os.path.realpath(FORETRAIN)))
+        with tempfile.TemporaryDirectory() as folder:
+            os.symlink(os.path.realpath(libexec), os.path.join(folder, "A=b"))
+            done = subprocess.run(
+                [FORETRAIN, "train", TOY, "--dry-run", "-n", "1", "--set", "allreduce.grid=null",
+                 *NAIVE], cwd=folder, env={**os.environ, "FORETRAIN_LIBEXEC": "A=b"},
+                capture_output=True, encoding="utf-8", check=True)
+        self.assertTrue(done.stdout.splitlines()[-1].startswith("'A=b/foretrain-exec' train "))
 
     def test_tells_the_memory_of_a_rank(self):
         lines = train(TOY, "--dry-run", *NAIVE).stdout.splitlines()

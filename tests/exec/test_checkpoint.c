@@ -318,7 +318,7 @@ static void refuses_states_that_cannot_be(void **state)
         {"\"network\": \"toy\"", "\"network\": \"\\u001b[2J\"", "'network' must be a text"},
         {"\"network\": \"toy\"", "\"network\": 5", "'network' must be a text"},
         {"\"loss_scale\": 1024.0", "\"loss_scale\": null", "'loss_scale' must be a number"},
-        {"checkpoint/1", "checkpoint/2", "'schema' must be"},
+        {"checkpoint/2", "checkpoint/1", "'schema' must be"},
         {"{", "[", "not valid JSON"},
     };
     struct fixture *f = *state;
@@ -341,6 +341,46 @@ static void refuses_states_that_cannot_be(void **state)
     text_release(&text);
 }
 
+/* Reading the job of "ckpt-000001" must fail with @code and a message with @part. */
+static void refuses_job(const struct fixture *f, int32_t code, const char *part)
+{
+    struct err err = {0};
+    char *path = base_format("%s/ckpt-000001", f->directory);
+    assert_null(checkpoint_read_job(path, &err));
+    assert_int_equal(err.exit_code, code);
+    if (!strstr(err.text, part))
+        fail_msg("'%s' is not in: %s", part, err.text);
+    err_release(&err);
+    free(path);
+}
+
+static void the_job_is_kept_and_may_be_anybodys(void **state)
+{
+    struct fixture *f = *state;
+    struct err err = {0};
+    int64_t number;
+    char *path = base_format("%s/ckpt-000001", f->directory);
+    assert_int_equal(write_named(f, "ckpt-000001", 0, &err), 0);
+    refuses_job(f, 66, "which job");
+    f->progress.job = "[1]";
+    assert_int_equal(write_named(f, "ckpt-000001", 0, &err), 0);
+    refuses_job(f, 65, "must be a JSON object");
+    f->progress.job = "{\"seed\": 5}";
+    assert_int_equal(write_named(f, "ckpt-000001", 0, &err), 0);
+    struct json *job = checkpoint_read_job(path, &err);
+    assert_true(json_as_integer(json_get(job, "seed"), &number));
+    assert_int_equal(number, 5);
+    json_free(job);
+    char *file = file_in(f, "ckpt-000001", "job.json");
+    FILE *stream = fopen(file, "r+");
+    assert_non_null(stream);
+    fputs("(", stream);
+    fclose(stream);
+    refuses_job(f, 65, "job.json: damaged");
+    free(file);
+    free(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -354,6 +394,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(names_the_file_that_was_cut, setup, teardown),
         cmocka_unit_test_setup_teardown(names_the_file_that_is_missing, setup, teardown),
         cmocka_unit_test_setup_teardown(refuses_the_weights_of_another_network, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_job_is_kept_and_may_be_anybodys, setup, teardown),
         cmocka_unit_test_setup_teardown(refuses_states_that_cannot_be, setup, teardown),
         cmocka_unit_test_setup_teardown(reads_models_of_others_in_16_bits, setup, teardown),
         cmocka_unit_test_setup_teardown(names_the_tensor_that_is_missing_or_unknown, setup,

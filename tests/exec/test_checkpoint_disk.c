@@ -96,6 +96,30 @@ static void keeps_the_newest_and_what_is_not_numbered(void **state)
     assert_int_equal(count_entries(f->directory), 8);
 }
 
+static void write_of_run(struct fixture *f, const char *run, const char *name, int32_t keep)
+{
+    snprintf(f->progress.run, sizeof(f->progress.run), "%s", run);
+    write_seeded(f, name, keep, 1);
+}
+
+static void those_of_another_run_are_neither_taken_nor_removed(void **state)
+{
+    struct fixture *f = *state;
+    struct text notes = {0};
+    write_of_run(f, "aaaaaaaaaaaaaaaa", "ckpt-100", 1);
+    write_of_run(f, "bbbbbbbbbbbbbbbb", "ckpt-10", 1);
+    write_of_run(f, "bbbbbbbbbbbbbbbb", "ckpt-20", 1);
+    assert_true(is_there(f, "ckpt-100"));
+    assert_false(is_there(f, "ckpt-10"));
+    char *path = checkpoint_latest(f->directory, "bbbbbbbbbbbbbbbb", &notes);
+    assert_non_null(path);
+    assert_string_equal(path + strlen(path) - 8, "/ckpt-20");
+    assert_non_null(strstr(notes.data, "ckpt-100 is passed over: it is of run aaaaaaaaaaaaaaaa"));
+    free(path);
+    assert_null(checkpoint_latest(f->directory, "cccccccccccccccc", &notes));
+    text_release(&notes);
+}
+
 static void leaves_a_checkpoint_with_other_files_alone(void **state)
 {
     struct fixture *f = *state;
@@ -126,7 +150,7 @@ static void leftovers_are_passed_over_and_removed_by_the_next_write(void **state
     touch(f, ".tmp-ckpt-2/model.safetensors");
     make(f, ".tmp-mine");
     touch(f, ".tmp-mine/other");
-    char *path = checkpoint_latest(f->directory, &notes);
+    char *path = checkpoint_latest(f->directory, NULL, &notes);
     assert_non_null(path);
     assert_string_equal(path + strlen(path) - 7, "/ckpt-1");
     assert_non_null(strstr(notes.data, ".tmp-ckpt-2 was not finished"));
@@ -141,7 +165,7 @@ static void the_latest_is_the_newest_that_is_whole(void **state)
 {
     struct fixture *f = *state;
     struct text notes = {0};
-    assert_null(checkpoint_latest(f->directory, &notes));
+    assert_null(checkpoint_latest(f->directory, NULL, &notes));
     assert_null(notes.data);
     write_seeded(f, "ckpt-99", 0, 1);
     write_seeded(f, "ckpt-100", 0, 2);
@@ -149,12 +173,48 @@ static void the_latest_is_the_newest_that_is_whole(void **state)
     char *path = base_format("%s/ckpt-101/optim.safetensors", f->directory);
     assert_int_equal(truncate(path, 100), 0);
     free(path);
-    path = checkpoint_latest(f->directory, &notes);
+    path = checkpoint_latest(f->directory, NULL, &notes);
     assert_string_equal(path + strlen(path) - 9, "/ckpt-100");
-    assert_non_null(strstr(notes.data, "ckpt-101 is not whole"));
+    assert_non_null(strstr(notes.data, "ckpt-101 is passed over"));
     assert_non_null(strstr(notes.data, "optim.safetensors"));
     free(path);
     text_release(&notes);
+}
+
+/* One bit in the middle of @file of checkpoint @name. */
+static void flip_bit(const struct fixture *f, const char *name, const char *file)
+{
+    char *path = base_format("%s/%s/%s", f->directory, name, file);
+    FILE *stream = fopen(path, "r+");
+    assert_non_null(stream);
+    assert_int_equal(fseek(stream, 0, SEEK_END), 0);
+    long middle = ftell(stream) / 2;
+    assert_int_equal(fseek(stream, middle, SEEK_SET), 0);
+    int byte = fgetc(stream);
+    assert_int_equal(fseek(stream, middle, SEEK_SET), 0);
+    fputc(byte ^ 4, stream);
+    fclose(stream);
+    free(path);
+}
+
+static void one_with_a_flipped_bit_is_passed_over(void **state)
+{
+    static const char *const files[] = {"model.safetensors", "optim.safetensors",
+                                        "ranks.safetensors", "state.json", "MANIFEST"};
+    struct fixture *f = *state;
+    write_seeded(f, "ckpt-1", 0, 1);
+    for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
+        struct text notes = {0};
+        write_seeded(f, "ckpt-2", 0, 2);
+        flip_bit(f, "ckpt-2", files[i]);
+        char *path = checkpoint_latest(f->directory, NULL, &notes);
+        assert_non_null(path);
+        assert_string_equal(path + strlen(path) - 7, "/ckpt-1");
+        assert_non_null(strstr(notes.data, "ckpt-2 is passed over"));
+        assert_non_null(strstr(notes.data, files[i]));
+        free(path);
+        text_release(&notes);
+    }
 }
 
 static void a_limit_on_files_harms_nothing(void **state)
@@ -262,12 +322,12 @@ static void killed_at_any_moment_leaves_one_to_go_on_from(void **state)
         assert_int_equal(waitpid(child, &status, 0), child);
         assert_true(WIFSIGNALED(status));
         struct text notes = {0};
-        char *path = checkpoint_latest(f->directory, &notes);
+        char *path = checkpoint_latest(f->directory, NULL, &notes);
         assert_non_null(path);
         unfinished += notes.data != NULL;
         assert_true(holds(f, path + strlen(f->directory) + 1, 0));
         if (notes.data) /* never a numbered one that is not whole */
-            assert_null(strstr(notes.data, "is not whole"));
+            assert_null(strstr(notes.data, "is passed over: "));
         free(path);
         text_release(&notes);
     }
@@ -281,12 +341,15 @@ int main(void)
         cmocka_unit_test_setup_teardown(makes_directories_that_are_missing, setup, teardown),
         cmocka_unit_test_setup_teardown(refuses_a_directory_that_cannot_be_made, setup, teardown),
         cmocka_unit_test_setup_teardown(keeps_the_newest_and_what_is_not_numbered, setup, teardown),
+        cmocka_unit_test_setup_teardown(those_of_another_run_are_neither_taken_nor_removed, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(leaves_a_checkpoint_with_other_files_alone, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(replaces_one_of_the_same_name, setup, teardown),
         cmocka_unit_test_setup_teardown(leftovers_are_passed_over_and_removed_by_the_next_write,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(the_latest_is_the_newest_that_is_whole, setup, teardown),
+        cmocka_unit_test_setup_teardown(one_with_a_flipped_bit_is_passed_over, setup, teardown),
         cmocka_unit_test_setup_teardown(a_limit_on_files_harms_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(a_full_disk_harms_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(a_directory_of_others_is_not_written_to, setup, teardown),

@@ -14,6 +14,7 @@ import tempfile
 import unittest
 
 WRITER = ""
+RUN = "0123456789abcdef"
 HERE = pathlib.Path(__file__).resolve().parent
 TOY = HERE / "toy.yaml"
 LARS = """\
@@ -81,6 +82,7 @@ class Log(unittest.TestCase):
         steps = [e for e in self.events() if e["event"] == "step"]
         for row, event in zip(self.rows("steps.csv"), steps):
             self.assertEqual({"event", *row}, set(event))
+            self.assertEqual((row.pop("run"), event.pop("run")), (RUN, RUN))
             for key, text in row.items():
                 value = float(text)
                 if event[key] is None:
@@ -96,9 +98,17 @@ class Log(unittest.TestCase):
                          [(10, 0.01), (20, 0.02), (30, 0.03), (40, 0.04)])
         self.assertEqual([float(r["top5"]) for r in self.rows("evaluations.csv")],
                          [0.02, 0.04, 0.06, 0.08])
-        self.assertEqual([(e["step"], e["path"]) for e in self.events()
+        self.assertEqual([(e["step"], e["path"], e["run"]) for e in self.events()
                           if e["event"] == "checkpoint"],
-                         [(20, 'a "quoted" path/ckpt'), (40, 'a "quoted" path/ckpt')])
+                         [(20, 'a "quoted" path/ckpt', RUN), (40, 'a "quoted" path/ckpt', RUN)])
+
+    def test_every_file_says_which_run_it_is_of(self):
+        self.write(0, 20)
+        for name in os.listdir(self.directory):
+            content = (self.directory / name).read_bytes()
+            self.assertTrue(RUN.encode() in content or name.endswith("." + RUN), name)
+        self.assertEqual([line["value"] for line in mllog(self.directory)
+                          if line["key"] == "foretrain_run"], [RUN])
 
     def test_a_resumed_run_tells_no_step_twice(self):
         self.write(0, 33, "killed")
@@ -127,14 +137,6 @@ class Log(unittest.TestCase):
         self.write(20, 40)
         self.assert_steps(40)
         self.assertEqual([e["key"] for e in mllog(self.directory)].count("run_stop"), 1)
-
-    def test_a_new_run_moves_the_files_of_the_one_before_away(self):
-        self.write(0, 30)
-        self.write(0, 10)
-        self.assert_steps(10)
-        old = (self.directory / "steps.csv.old").read_text(encoding="utf-8")
-        self.assertEqual(len(old.splitlines()), 31)
-        self.assertEqual([e["key"] for e in mllog(self.directory)].count("run_start"), 1)
 
     def test_a_run_that_goes_on_elsewhere_has_whole_files(self):
         self.write(20, 40)

@@ -12,6 +12,7 @@ static struct scenario scenario_of(double initial, bool dynamic, int64_t interva
     scenario.training.loss_scale.initial = initial;
     scenario.training.loss_scale.dynamic = dynamic;
     scenario.training.loss_scale.interval = interval;
+    scenario.model.gradients = DTYPE_FP16;
     return scenario;
 }
 
@@ -79,6 +80,28 @@ static void gives_up_after_a_hundred_skipped_steps_in_a_row(void **state)
     }
 }
 
+static void in_fp32_only_a_dynamic_scale_goes_on(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t compute, gradients;
+        bool dynamic;
+        int result;
+    } cases[] = {{DTYPE_FP32, DTYPE_FP32, false, -1},
+                 {DTYPE_FP32, DTYPE_FP32, true, 0},
+                 {DTYPE_FP16, DTYPE_FP32, false, 0},
+                 {DTYPE_FP32, DTYPE_BF16, false, 0}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct scenario scenario = scenario_of(1, cases[i].dynamic, 10);
+        scenario.model.compute = cases[i].compute;
+        scenario.model.gradients = cases[i].gradients;
+        struct loss_scale scale = loss_scale_init(&scenario);
+        assert_int_equal(loss_scale_update(&scale, false, &scenario), 0);
+        assert_int_equal(loss_scale_update(&scale, true, &scenario), cases[i].result);
+        assert_int_equal(scale.skipped, 1);
+    }
+}
+
 static void goes_on_where_it_was(void **state)
 {
     (void)state;
@@ -104,6 +127,7 @@ int main(void)
         cmocka_unit_test(a_dynamic_scale_halves_and_doubles),
         cmocka_unit_test(a_dynamic_scale_has_bounds),
         cmocka_unit_test(gives_up_after_a_hundred_skipped_steps_in_a_row),
+        cmocka_unit_test(in_fp32_only_a_dynamic_scale_goes_on),
         cmocka_unit_test(goes_on_where_it_was),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

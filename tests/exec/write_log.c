@@ -59,7 +59,8 @@ static int tell_run(const struct scenario *scenario, const struct plan *plan, ch
     int64_t total = 0, from = atoll(argv[4]), to = atoll(argv[5]);
     for (int32_t i = 0; i < plan->phase_count; i++)
         total += plan->phase[i].steps;
-    if (log_open(&log, argv[3], true, scenario, plan, total, atoi(argv[2]), err))
+    if (log_open(&log, argv[3], "0123456789abcdef", true, scenario, plan, total, atoi(argv[2]),
+                 err))
         return -1;
     log_start(log, from);
     double begin = cpu_seconds();

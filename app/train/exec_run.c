@@ -1,0 +1,189 @@
+#include "app/train/exec_run.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/file.h"
+#include "core/scenario/scenario_change.h"
+#include "exec/world/agree.h"
+
+/* ---- the checkpoint to go on from ---- */
+
+static int find_resumed(struct exec_run *run, const char *path, struct progress *progress,
+                        struct err *err)
+{
+    struct text notes = {0};
+    char of[RUN_ID_SIZE];
+    run->resume = checkpoint_find(path, &notes, err);
+    fputs(notes.data ? notes.data : "", stderr);
+    text_release(&notes);
+    if (!run->resume || checkpoint_read_progress(run->resume, progress, err))
+        return -1;
+    if (strcmp(run->resume, path) != 0 && !run_directory_run(path, of))
+        return err_add_code(err, 66,
+                            "%s: without run.json it is not the directory of a run: say which "
+                            "checkpoint to go on from, such as %s",
+                            path, run->resume);
+    return 0;
+}
+
+/* Ranks may be others: they are free as what allreduce says is. */
+static int compare_job(const struct exec_run *run, const struct exec_job *job,
+                       const struct request *request, const struct progress *progress,
+                       struct err *err)
+{
+    struct text notes = {0};
+    struct json *before = checkpoint_read_job(run->resume, err);
+    struct json *now = scenario_values(&job->job.scenario, &job->training.plan);
+    int failed = !before || scenario_compare(run->resume, before, now, request->allow_change.item,
+                                             request->allow_change.count, &notes, err);
+    if (progress->ranks != world_self().ranks)
+        text_add(&notes, "note: %d ranks wrote it, %d go on\n", progress->ranks,
+                 world_self().ranks);
+    fputs(notes.data && !failed ? notes.data : "", stderr);
+    text_release(&notes);
+    json_free(before);
+    json_free(now);
+    return failed ? -1 : 0;
+}
+
+/* To go on from an older checkpoint beside newer ones would leave two futures of one run there. */
+static int check_newest(const struct run_directory *directory, const struct progress *progress,
+                        struct err *err)
+{
+    struct progress newest = {0};
+    struct text notes = {0};
+    char *path = checkpoint_latest(directory->path, progress->run, &notes);
+    int failed = path && checkpoint_read_progress(path, &newest, err);
+    if (!failed && newest.step > progress->step)
+        failed = err_add_code(err, 73,
+                              "%s: it holds checkpoints of later steps than %" PRId64 ", such as "
+                              "%s: remove them, or choose another directory with --out",
+                              directory->path, progress->step, path);
+    free(path);
+    text_release(&notes);
+    return failed;
+}
+
+/* ---- the directory ---- */
+
+/* A job.yaml that no run wrote is the user's. */
+static int check_job(const struct run_directory *directory, const struct text *job, struct err *err)
+{
+    struct text found = {0};
+    struct err missing = {0};
+    char *path = base_format("%s/job.yaml", directory->path);
+    int failed = 0;
+    if (!*directory->run && file_read(path, &found, &missing) == 0 &&
+        (found.length != job->length || memcmp(found.data, job->data, (size_t)job->length) != 0))
+        failed = err_add_code(err, 73,
+                              "%s: it is another job, and would be replaced: move it away, or "
+                              "choose another directory with --out",
+                              path);
+    err_release(&missing);
+    text_release(&found);
+    free(path);
+    return failed;
+}
+
+static int write_file(const char *directory, const char *name, const struct text *text,
+                      struct err *err)
+{
+    char digits[CHECKSUM_DIGITS + 1];
+    char *hidden = base_format(".tmp-%s", name);
+    char *temporary = base_format("%s/%s", directory, hidden);
+    char *path = base_format("%s/%s", directory, name);
+    struct file_sink sink = file_sink_open(directory, hidden, checksum_preferred());
+    file_sink_put(&sink, text->data, text->length);
+    int failed = file_sink_close(&sink, digits, err);
+    if (!failed && rename(temporary, path) != 0)
+        failed = err_add_code(err, 73, "%s: cannot be made: %s", path, strerror(errno));
+    if (failed)
+        unlink(temporary);
+    free(path);
+    free(temporary);
+    free(hidden);
+    return failed;
+}
+
+/* The text was read before: it may stand in the directory itself. */
+static int keep_job(const char *directory, const struct text *job, const struct option_list *set,
+                    struct err *err)
+{
+    struct text lines = {0};
+    text_append(&lines, NULL, 0);
+    for (int32_t i = 0; i < set->count; i++)
+        text_add(&lines, "%s\n", set->item[i]);
+    int failed = write_file(directory, "job.yaml", job, err) ||
+                 write_file(directory, "job.set", &lines, err);
+    text_release(&lines);
+    return failed;
+}
+
+static int open_directory(struct run_directory *directory, const char *job,
+                          const struct request *request, const struct progress *resumed,
+                          struct err *err)
+{
+    const char *run = resumed ? resumed->run : NULL;
+    bool over = request->overwrite;
+    struct text text = {0};
+    int failed = file_read(job, &text, err) || run_directory_check(directory, run, over, err) ||
+                 (!over && check_job(directory, &text, err)) ||
+                 run_directory_lock(directory, true, err) ||
+                 run_directory_check(directory, run, over, err) ||
+                 (resumed && check_newest(directory, resumed, err)) ||
+                 run_directory_begin(directory, run, over, err) ||
+                 keep_job(directory->path, &text, &request->set, err);
+    text_release(&text);
+    return failed;
+}
+
+static void print_values(struct exec_run *run, const struct exec_job *job)
+{
+    struct json *values = scenario_values(&job->job.scenario, &job->training.plan);
+    json_print(&run->values, values);
+    json_free(values);
+}
+
+static int open_first(struct exec_run *run, const struct exec_job *job,
+                      const struct request *request, struct err *err)
+{
+    struct progress progress = {0};
+    struct run_directory *directory = &run->directory;
+    if ((request->directory && run_directory_lock(directory, false, err)) ||
+        (request->resume && (find_resumed(run, request->resume, &progress, err) ||
+                             compare_job(run, job, request, &progress, err))))
+        return -1;
+    print_values(run, job);
+    if (!request->directory)
+        return 0;
+    return open_directory(directory, job->job.scenario.path, request,
+                          request->resume ? &progress : NULL, err);
+}
+
+int exec_run_open(struct exec_run *run, struct exec_job *job, const struct request *request,
+                  struct err *err)
+{
+    run->directory = (struct run_directory){.path = request->directory, .lock = -1};
+    int failed = world_self().rank == 0 ? open_first(run, job, request, err) : 0;
+    if (world_agree(failed, err))
+        return -1;
+    run->resume = exec_job_share(run->resume);
+    world_broadcast(run->directory.run, sizeof(run->directory.run), 0);
+    job->train.resume = run->resume;
+    job->train.values = run->values.data;
+    job->train.run_id = run->directory.run;
+    return 0;
+}
+
+void exec_run_close(struct exec_run *run)
+{
+    run_directory_close(&run->directory);
+    free(run->resume);
+    text_release(&run->values);
+    *run = (struct exec_run){.directory.lock = -1};
+}

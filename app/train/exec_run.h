@@ -1,0 +1,30 @@
+#pragma once
+
+/** @file
+ * Which run a training command goes on with, and the directory it writes into: decided by rank 0,
+ * told to all.
+ */
+
+#include "app/train/exec_job.h"
+#include "exec/checkpoint/run_directory.h"
+
+/** Start from {0}. */
+struct exec_run {
+    struct run_directory directory; /**< its lock is rank 0's */
+    char *resume;                   /**< the checkpoint to go on from, or NULL; owned */
+    struct text values;             /**< of the job, for checkpoints; owned, rank 0's */
+};
+
+/** Find the checkpoint that @request resumes from, compare its job with @job, take the directory
+ * that it writes into, remove a run from it if @request says so, keep a copy of the job's text and
+ * assignments there for those who evaluate or resume it, and tell @job of all; all ranks together.
+ * Borrows @request.
+ * @return 0, or -1 on all ranks with a message on rank 0: no checkpoint to resume from (exit code
+ * 66), one of another job (65), a directory that another process or run has, or that has newer
+ * checkpoints than the one resumed from (73), files that cannot be written (73, 74); nothing was
+ * changed then, but for the last. */
+int exec_run_open(struct exec_run *run, struct exec_job *job, const struct request *request,
+                  struct err *err);
+
+/** Give the directory back and release. */
+void exec_run_close(struct exec_run *run);

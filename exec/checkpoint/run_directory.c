@@ -1,0 +1,275 @@
+#include "exec/checkpoint/run_directory.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "exec/checkpoint/checkpoint_parts.h"
+#include "exec/log/log.h"
+
+#define SCHEMA "foretrain/run/1"
+
+/* What run.json says. */
+struct record {
+    char run[RUN_ID_SIZE];
+    char host[65], since[32];
+    int64_t process;
+};
+
+static void copy_text(const struct json *json, const char *key, char *to, size_t size)
+{
+    const char *text = json_as_text(json_get(json, key));
+    snprintf(to, size, "%s", text ? text : "");
+    for (; *to; to++)
+        if (*to < ' ' || *to > '~')
+            *to = '?';
+}
+
+/* @return 0, with an empty record for an empty file, or -1: nothing that a run wrote. */
+static int read_record(const char *path, struct record *record)
+{
+    struct text content = {0};
+    struct err err = {0};
+    char *name = base_format("%s/run.json", path);
+    *record = (struct record){0};
+    int failed = file_read(name, &content, &err);
+    struct json *json =
+        failed || content.length == 0 ? NULL : json_read(name, content.data, content.length, &err);
+    const char *schema = json_as_text(json_get(json, "schema"));
+    failed = failed || (content.length > 0 && (!schema || strcmp(schema, SCHEMA) != 0));
+    if (!failed && json) {
+        copy_text(json, "run", record->run, sizeof(record->run));
+        copy_text(json, "host", record->host, sizeof(record->host));
+        copy_text(json, "since", record->since, sizeof(record->since));
+        json_as_integer(json_get(json, "process"), &record->process);
+    }
+    json_free(json);
+    text_release(&content);
+    err_release(&err);
+    free(name);
+    return failed ? -1 : 0;
+}
+
+bool run_directory_run(const char *path, char run[RUN_ID_SIZE])
+{
+    struct record record;
+    if (read_record(path, &record) || !*record.run)
+        return false;
+    memcpy(run, record.run, RUN_ID_SIZE);
+    return true;
+}
+
+/* ---- the lock ---- */
+
+/* Whether the process lives that wrote @record; of other machines nobody can tell. */
+static bool is_alive(const struct record *record)
+{
+    char host[sizeof(record->host)] = "";
+    gethostname(host, sizeof(host) - 1);
+    return record->process > 0 && (strcmp(record->host, host) != 0 ||
+                                   kill((pid_t)record->process, 0) == 0 || errno == EPERM);
+}
+
+/* Whoever has the lock writes its number a little later. */
+static int refuse_held(const char *path, struct err *err)
+{
+    struct record record;
+    bool known = false;
+    for (int32_t i = 0; i < 20 && !known; i++) {
+        known = read_record(path, &record) == 0 && is_alive(&record);
+        nanosleep(&(struct timespec){.tv_nsec = known ? 0 : 50000000}, NULL);
+    }
+    char *owner = known ? base_format("process %" PRId64 " on %s, since %s", record.process,
+                                      record.host, record.since)
+                        : base_copy("a process that has just begun");
+    err_add_code(err, 73,
+                 "%s: a run is writing here: %s; wait for its end, or choose another directory "
+                 "with --out",
+                 path, owner);
+    free(owner);
+    return -1;
+}
+
+static int take_lock(const struct run_directory *directory, struct err *err)
+{
+    if (flock(directory->lock, LOCK_EX | LOCK_NB) == 0)
+        return 0;
+    if (errno == EWOULDBLOCK)
+        return refuse_held(directory->path, err);
+    fprintf(stderr,
+            "warning: %s: this file system has no locks (%s): nothing keeps a second run out\n",
+            directory->path, strerror(errno));
+    return 0;
+}
+
+int run_directory_lock(struct run_directory *directory, bool make, struct err *err)
+{
+    struct record record;
+    if (directory->lock >= 0 || (make && file_make_directory(directory->path, err)))
+        return directory->lock >= 0 ? 0 : -1;
+    char *name = base_format("%s/run.json", directory->path);
+    int failed = 0;
+    directory->lock = open(name, O_RDWR | O_CLOEXEC | O_NONBLOCK | (make ? O_CREAT : 0), 0666);
+    if (directory->lock >= 0) {
+        failed = take_lock(directory, err);
+        if (!failed && read_record(directory->path, &record))
+            failed = err_add_code(
+                err, 73, "%s: no run wrote this file: choose another directory with --out", name);
+        if (failed)
+            run_directory_close(directory);
+        else
+            memcpy(directory->run, record.run, sizeof(directory->run));
+    } else if (make || (errno != ENOENT && errno != ENOTDIR)) {
+        failed = err_add_code(err, 73, "%s: cannot be made or written: %s", name, strerror(errno));
+    }
+    free(name);
+    return failed;
+}
+
+void run_directory_close(struct run_directory *directory)
+{
+    if (directory->lock >= 0)
+        close(directory->lock);
+    directory->lock = -1;
+}
+
+/* ---- what lies there ---- */
+
+static bool is_of_run(const char *name)
+{
+    return checkpoint_is_name(name) || log_is_name(name);
+}
+
+static bool has_checkpoint(const char *path)
+{
+    char **name;
+    int64_t count = checkpoint_list(path, &name);
+    file_list_free(name, count);
+    return count > 0;
+}
+
+static int refuse_full(const struct run_directory *directory, const char *found,
+                       const char *resumed, struct err *err)
+{
+    const char *run = *directory->run ? directory->run : "nobody knows which";
+    bool may_go_on = *directory->run && has_checkpoint(directory->path);
+    if (resumed)
+        return err_add_code(err, 73,
+                            "%s: it holds a run (%s, with %s), and --resume goes on with another "
+                            "(%s): choose another directory with --out",
+                            directory->path, run, found, *resumed ? resumed : "unknown");
+    struct text way = {0};
+    if (may_go_on) {
+        text_add(&way, "go on with it by --resume ");
+        text_add_word(&way, directory->path);
+        text_add(&way, ", ");
+    }
+    err_add_code(err, 73,
+                 "%s: it holds a run already (%s, with %s): %sreplace it by --overwrite, or choose "
+                 "another directory with --out",
+                 directory->path, run, found, may_go_on ? way.data : "");
+    text_release(&way);
+    return -1;
+}
+
+int run_directory_check(const struct run_directory *directory, const char *resumed, bool overwrite,
+                        struct err *err)
+{
+    char **name;
+    int failed = 0;
+    if (resumed && *resumed && strcmp(resumed, directory->run) == 0)
+        return 0;
+    int64_t count = file_list(directory->path, is_of_run, &name);
+    if (count > 0 && !overwrite)
+        failed = refuse_full(directory, name[0], resumed, err);
+    for (int64_t i = 0; i < count && overwrite; i++)
+        if (checkpoint_is_name(name[i]) && !checkpoint_is_removable(directory->path, name[i]))
+            failed = err_add_code(err, 73,
+                                  "%s/%s: --overwrite would remove it, but it holds what no run "
+                                  "wrote: move that away",
+                                  directory->path, name[i]);
+    file_list_free(name, count);
+    return failed;
+}
+
+/* ---- a run ---- */
+
+/* Always as long, so that no moment has half of one and half of another. */
+static int sign(const struct run_directory *directory, struct err *err)
+{
+    enum { RECORD_SIZE = 512 };
+    struct text text = {0};
+    char host[65] = "", since[32], record[RECORD_SIZE];
+    struct json *json = json_new_object();
+    time_t now = time(NULL);
+    struct tm date;
+    gethostname(host, sizeof(host) - 1);
+    strftime(since, sizeof(since), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &date));
+    json_put_text(json, "schema", SCHEMA);
+    json_put_text(json, "run", directory->run);
+    json_put_text(json, "host", host);
+    json_put_integer(json, "process", getpid());
+    json_put_text(json, "since", since);
+    json_print(&text, json);
+    json_free(json);
+    assert(text.length < RECORD_SIZE);
+    memset(record, ' ', RECORD_SIZE);
+    memcpy(record, text.data, (size_t)text.length);
+    record[RECORD_SIZE - 1] = '\n';
+    text_release(&text);
+    if (pwrite(directory->lock, record, RECORD_SIZE, 0) == RECORD_SIZE &&
+        fsync(directory->lock) == 0)
+        return file_sync_directory(directory->path, err);
+    return err_add_code(err, 74, "%s/run.json: cannot be written: %s", directory->path,
+                        strerror(errno));
+}
+
+static int remove_run(const struct run_directory *directory, struct err *err)
+{
+    char **name;
+    int64_t count = file_list(directory->path, is_of_run, &name);
+    int failed = 0;
+    for (int64_t i = 0; i < count; i++) {
+        char *path = base_format("%s/%s", directory->path, name[i]);
+        if (checkpoint_is_name(name[i]))
+            checkpoint_remove(directory->path, name[i]);
+        else
+            unlink(path);
+        if (access(path, F_OK) == 0)
+            failed = err_add_code(err, 73, "%s: cannot be removed: %s", path, strerror(errno));
+        free(path);
+    }
+    file_list_free(name, count);
+    return failed || file_sync_directory(directory->path, err) ? -1 : 0;
+}
+
+static int draw_id(char run[RUN_ID_SIZE], struct err *err)
+{
+    uint64_t number;
+    if (getrandom(&number, sizeof(number), 0) != sizeof(number))
+        return err_add_code(err, 70, "the system gives no random numbers: %s", strerror(errno));
+    snprintf(run, RUN_ID_SIZE, "%016" PRIx64, number);
+    return 0;
+}
+
+int run_directory_begin(struct run_directory *directory, const char *resumed, bool overwrite,
+                        struct err *err)
+{
+    bool goes_on = resumed && *resumed && strcmp(resumed, directory->run) == 0;
+    if (overwrite && remove_run(directory, err))
+        return -1;
+    if (!goes_on && draw_id(directory->run, err))
+        return -1;
+    return sign(directory, err);
+}

@@ -1,0 +1,342 @@
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "core/base/file.h"
+#include "exec/checkpoint/run_directory.h"
+#include "tests/exec/checkpoint_fixture.h"
+
+static int setup(void **state)
+{
+    *state = fixture_new("toy", 8, 3);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    fixture_free(*state);
+    return 0;
+}
+
+static void put(const struct fixture *f, const char *name, const char *content)
+{
+    char *path = base_format("%s/%s", f->directory, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(content, file);
+    fclose(file);
+    free(path);
+}
+
+static struct run_directory closed(const struct fixture *f)
+{
+    return (struct run_directory){.path = f->directory, .lock = -1};
+}
+
+/* Take the directory for a new run, or one that goes on with @resumed. */
+static struct run_directory take(const struct fixture *f, const char *resumed, bool overwrite)
+{
+    struct err err = {0};
+    struct run_directory taken = closed(f);
+    if (run_directory_lock(&taken, true, &err) ||
+        run_directory_check(&taken, resumed, overwrite, &err) ||
+        run_directory_begin(&taken, resumed, overwrite, &err))
+        fail_msg("%s", err.text);
+    return taken;
+}
+
+/* A run that wrote @steps checkpoints and a log; its id goes to @run. */
+static void leave_run(struct fixture *f, int32_t steps, char run[RUN_ID_SIZE])
+{
+    struct err err = {0};
+    struct run_directory taken = take(f, NULL, false);
+    memcpy(run, taken.run, RUN_ID_SIZE);
+    memcpy(f->progress.run, taken.run, RUN_ID_SIZE);
+    for (int32_t i = 1; i <= steps; i++) {
+        char name[24];
+        snprintf(name, sizeof(name), "ckpt-%d", i);
+        assert_int_equal(write_named(f, name, 0, &err), 0);
+    }
+    put(f, "steps.csv", "step,run\n");
+    run_directory_close(&taken);
+}
+
+static void assert_refused(int failed, struct err *err, int32_t code, const char *part)
+{
+    assert_int_equal(failed, -1);
+    assert_int_equal(err->exit_code, code);
+    if (!strstr(err->text, part))
+        fail_msg("'%s' is not in: %s", part, err->text);
+    err_release(err);
+}
+
+static void every_run_has_an_id_of_its_own(void **state)
+{
+    struct fixture *f = *state;
+    char run[2][RUN_ID_SIZE], found[RUN_ID_SIZE];
+    for (int32_t i = 0; i < 2; i++) {
+        assert_int_equal(run_directory_run(f->directory, found), i == 1);
+        struct run_directory taken = take(f, NULL, false);
+        memcpy(run[i], taken.run, RUN_ID_SIZE);
+        assert_true(run_directory_run(f->directory, found));
+        assert_string_equal(found, run[i]);
+        assert_int_equal(strlen(found), 16);
+        run_directory_close(&taken);
+    }
+    assert_string_not_equal(run[0], run[1]);
+}
+
+static void a_second_process_is_refused_and_told_who_has_it(void **state)
+{
+    struct fixture *f = *state;
+    struct err err = {0};
+    char host[65] = "", *process = base_format("process %d on ", (int)getpid());
+    struct run_directory first = take(f, NULL, false), second = closed(f);
+    for (int make = 0; make < 2; make++)
+        assert_refused(run_directory_lock(&second, make, &err), &err, 73, process);
+    gethostname(host, sizeof(host) - 1);
+    run_directory_lock(&second, true, &err);
+    assert_refused(-1, &err, 73, host);
+    assert_int_equal(second.lock, -1);
+    run_directory_close(&first);
+    assert_int_equal(run_directory_lock(&second, false, &err), 0);
+    assert_string_equal(second.run, first.run);
+    run_directory_close(&second);
+    free(process);
+}
+
+static _Noreturn void hold(const struct fixture *f, int ready)
+{
+    struct err err = {0};
+    struct run_directory taken = closed(f);
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* when the test fails */
+    if (run_directory_lock(&taken, true, &err) || run_directory_begin(&taken, NULL, false, &err) ||
+        write(ready, "", 1) != 1)
+        _exit(1);
+    for (;;)
+        pause();
+}
+
+static void a_killed_process_leaves_no_lock(void **state)
+{
+    struct fixture *f = *state;
+    struct err err = {0};
+    struct run_directory mine = closed(f);
+    int ready[2], status;
+    char byte;
+    assert_int_equal(pipe(ready), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        hold(f, ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    char *process = base_format("process %d ", (int)child);
+    assert_refused(run_directory_lock(&mine, true, &err), &err, 73, process);
+    free(process);
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(run_directory_lock(&mine, true, &err), 0);
+    run_directory_close(&mine);
+    close(ready[0]);
+    close(ready[1]);
+}
+
+static void what_holds_a_run_is_not_given_to_a_new_one(void **state)
+{
+    struct fixture *f = *state;
+    struct err err = {0};
+    char run[RUN_ID_SIZE];
+    leave_run(f, 2, run);
+    struct run_directory taken = closed(f);
+    assert_int_equal(run_directory_lock(&taken, false, &err), 0);
+    for (int32_t i = 0; i < 3; i++) {
+        static const char *const ways[] = {"--resume", "--overwrite", "--out"};
+        assert_refused(run_directory_check(&taken, NULL, false, &err), &err, 73, ways[i]);
+    }
+    assert_int_equal(run_directory_check(&taken, NULL, true, &err), 0);
+    run_directory_close(&taken);
+    assert_true(is_there(f, "ckpt-2"));
+    assert_int_equal(count_entries(f->directory), 4);
+}
+
+static void logs_alone_and_checkpoints_without_run_json_are_a_run_too(void **state)
+{
+    static const char *const names[] = {"steps.csv", "evaluations.csv", "steps.jsonl", "mllog.txt",
+                                        "ckpt-7",    "snapshot-1",      ".tmp-ckpt-7"};
+    struct fixture *f = *state;
+    struct run_directory untouched = closed(f);
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        struct err err = {0};
+        put(f, names[i], "");
+        assert_int_equal(run_directory_lock(&untouched, false, &err), 0);
+        assert_int_equal(untouched.lock, -1);
+        assert_refused(run_directory_check(&untouched, NULL, false, &err), &err, 73, names[i]);
+        char *path = base_format("%s/%s", f->directory, names[i]);
+        assert_int_equal(unlink(path), 0);
+        assert_int_equal(run_directory_check(&untouched, NULL, false, &err), 0);
+        free(path);
+    }
+    assert_int_equal(count_entries(f->directory), 0);
+}
+
+static void a_run_goes_on_in_its_own_directory_or_an_empty_one(void **state)
+{
+    struct fixture *f = *state;
+    struct err err = {0};
+    char run[RUN_ID_SIZE], other[] = "0123456789abcdef";
+    struct run_directory elsewhere = take(f, other, false);
+    assert_string_not_equal(elsewhere.run, other);
+    run_directory_close(&elsewhere);
+    leave_run(f, 1, run);
+    struct run_directory taken = take(f, run, false);
+    assert_string_equal(taken.run, run);
+    assert_refused(run_directory_check(&taken, other, false, &err), &err, 73, other);
+    assert_refused(run_directory_check(&taken, "", false, &err), &err, 73, "unknown");
+    run_directory_close(&taken);
+}
+
+static void overwriting_removes_what_a_run_wrote_and_nothing_else(void **state)
+{
+    static const char *const mine[] = {"notes.txt", "job.yaml",      "trace.json",
+                                       "ckpt-best", "steps.csv.bak", ".tmp-mine"};
+    static const char *const theirs[] = {"mllog.txt", "steps.jsonl", "evaluations.csv"};
+    struct fixture *f = *state;
+    struct err err = {0};
+    char run[RUN_ID_SIZE];
+    leave_run(f, 3, run);
+    assert_int_equal(write_named(f, "snapshot-1", 0, &err), 0);
+    assert_int_equal(write_named(f, "ckpt-9", 0, &err), 0);
+    char *from = base_format("%s/ckpt-9", f->directory);
+    char *to = base_format("%s/.tmp-gone-ckpt-9", f->directory);
+    assert_int_equal(rename(from, to), 0);
+    for (size_t i = 0; i < sizeof(theirs) / sizeof(*theirs); i++)
+        put(f, theirs[i], "x");
+    for (size_t i = 0; i < sizeof(mine) / sizeof(*mine); i++)
+        put(f, mine[i], "x");
+    struct run_directory taken = take(f, NULL, true);
+    assert_string_not_equal(taken.run, run);
+    run_directory_close(&taken);
+    for (size_t i = 0; i < sizeof(mine) / sizeof(*mine); i++)
+        assert_true(is_there(f, mine[i]));
+    assert_int_equal(count_entries(f->directory), sizeof(mine) / sizeof(*mine) + 1);
+    free(from);
+    free(to);
+}
+
+static void overwriting_is_refused_before_it_harms_what_no_run_wrote(void **state)
+{
+    struct fixture *f = *state;
+    struct err err = {0};
+    char run[RUN_ID_SIZE];
+    leave_run(f, 2, run);
+    struct run_directory taken = closed(f);
+    assert_int_equal(run_directory_lock(&taken, false, &err), 0);
+    put(f, "ckpt-1/notes.txt", "x");
+    assert_refused(run_directory_check(&taken, NULL, true, &err), &err, 73, "ckpt-1");
+    put(f, "ckpt-5", "a file");
+    assert_refused(run_directory_check(&taken, NULL, true, &err), &err, 73, "ckpt-5");
+    char *link = base_format("%s/snapshot-3", f->directory);
+    assert_int_equal(symlink("ckpt-2", link), 0);
+    assert_refused(run_directory_check(&taken, NULL, true, &err), &err, 73, "snapshot-3");
+    free(link);
+    run_directory_close(&taken);
+    assert_true(holds(f, "ckpt-2", 0));
+}
+
+static void a_run_json_that_no_run_wrote_is_left_alone(void **state)
+{
+    static const char *const contents[] = {"mine", "{}", "[1]", "{\"schema\": \"other/1\"}"};
+    struct fixture *f = *state;
+    for (size_t i = 0; i < sizeof(contents) / sizeof(*contents); i++) {
+        struct err err = {0};
+        struct run_directory taken = closed(f);
+        put(f, "run.json", contents[i]);
+        assert_refused(run_directory_lock(&taken, true, &err), &err, 73, "no run wrote this file");
+        assert_int_equal(taken.lock, -1);
+    }
+}
+
+static void no_checkpoint_is_written_into_the_directory_of_another_run(void **state)
+{
+    struct fixture *f = *state;
+    struct err err = {0};
+    char run[RUN_ID_SIZE];
+    leave_run(f, 2, run);
+    struct run_directory taken = take(f, NULL, true);
+    assert_refused(write_named(f, "ckpt-3", 0, &err), &err, 73, taken.run);
+    assert_int_equal(count_entries(f->directory), 1);
+    run_directory_close(&taken);
+}
+
+static _Noreturn void overwrite(const struct fixture *f, int ready)
+{
+    struct err err = {0};
+    struct run_directory taken = closed(f);
+    if (run_directory_lock(&taken, false, &err) || write(ready, "", 1) != 1 ||
+        run_directory_begin(&taken, NULL, true, &err))
+        _exit(1);
+    _exit(0);
+}
+
+/* At any moment the directory is refused to a new run, or holds nothing of the old one. */
+static void killed_while_overwriting_leaves_a_refused_directory_or_an_empty_one(void **state)
+{
+    struct fixture *f = *state;
+    for (int32_t round = 0; round < 40; round++) {
+        struct err err = {0};
+        char run[RUN_ID_SIZE], found[RUN_ID_SIZE], byte;
+        int ready[2], status;
+        leave_run(f, 8, run);
+        assert_int_equal(pipe(ready), 0);
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0)
+            overwrite(f, ready[1]);
+        assert_int_equal(read(ready[0], &byte, 1), 1);
+        nanosleep(&(struct timespec){.tv_nsec = 25000 * (round % 20)}, NULL);
+        kill(child, SIGKILL);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        close(ready[0]);
+        close(ready[1]);
+        struct run_directory left = closed(f);
+        assert_int_equal(run_directory_lock(&left, false, &err), 0);
+        assert_true(run_directory_run(f->directory, found));
+        if (run_directory_check(&left, NULL, false, &err))
+            assert_string_equal(found, run);
+        else
+            assert_int_equal(count_entries(f->directory), 1);
+        err_release(&err);
+        assert_int_equal(run_directory_check(&left, NULL, true, &err), 0);
+        assert_int_equal(run_directory_begin(&left, NULL, true, &err), 0);
+        run_directory_close(&left);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(every_run_has_an_id_of_its_own, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_second_process_is_refused_and_told_who_has_it, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_killed_process_leaves_no_lock, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_holds_a_run_is_not_given_to_a_new_one, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(logs_alone_and_checkpoints_without_run_json_are_a_run_too,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(a_run_goes_on_in_its_own_directory_or_an_empty_one, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(overwriting_removes_what_a_run_wrote_and_nothing_else,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(overwriting_is_refused_before_it_harms_what_no_run_wrote,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(a_run_json_that_no_run_wrote_is_left_alone, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(no_checkpoint_is_written_into_the_directory_of_another_run,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            killed_while_overwriting_leaves_a_refused_directory_or_an_empty_one, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,221 @@
+#!/usr/bin/python3
+"""Signals to `foretrain train` alone, and keys of its terminal: test_signals.py FORETRAIN.
+
+The first asks the ranks to save and to end, the second ends them at once; nobody is left."""
+
+import os
+import pty
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+import test_faults
+
+# A step of minutes: what ends it is no step that ends by itself.
+SLOW = ("--set", "model={network: resnet50, image: 224, classes: 4}", "--set",
+        "training.micro_batch=8")
+ASKED = "the ranks end after the step at hand"
+
+
+def become_job(words, notes):
+    """Be a shell with one job in front: continue it when it stops, and note what becomes of it."""
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+    pid = os.fork()
+    if pid == 0:
+        os.setpgid(0, 0)
+        os.tcsetpgrp(0, os.getpid())
+        signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+        os.execv(words[0], words)
+    while True:
+        status = os.waitpid(pid, os.WUNTRACED)[1]
+        if not os.WIFSTOPPED(status):
+            os.write(notes, b"end %d\n" % os.waitstatus_to_exitcode(status))
+            os._exit(0)
+        os.write(notes, b"stop %d\n" % os.WSTOPSIG(status))
+        time.sleep(1)
+        os.tcsetpgrp(0, pid)
+        os.killpg(pid, signal.SIGCONT)
+
+
+class Terminal:
+    """A terminal with foretrain in front."""
+
+    def __init__(self, words):
+        end, notes = os.pipe()
+        pid, self.file = pty.fork()
+        if pid == 0:
+            become_job(words, notes)
+        os.close(notes)
+        self.pid, self.end, self.text, self.notes = pid, end, "", ""
+
+    def press(self, key):
+        """Type."""
+        os.write(self.file, key)
+
+    def read_until(self, done):
+        """Take in what comes until `done()`; whether it came to that."""
+        deadline = time.monotonic() + 60
+        while not done() and time.monotonic() < deadline:
+            for file in select.select([self.file, self.end], [], [], 0.05)[0]:
+                try:
+                    read = os.read(file, 4096).decode(errors="replace")
+                except OSError:  # everybody has left the terminal
+                    read = ""
+                if file == self.end:
+                    self.notes += read
+                else:
+                    self.text += read
+        return done()
+
+    def close(self):
+        """Hang up."""
+        os.close(self.file)
+        os.close(self.end)
+        os.waitpid(self.pid, 0)
+
+
+class Signals(test_faults.Run):
+    """What becomes of a run."""
+
+    def begin(self, ranks, *more):
+        """Start training, and wait until there are ranks."""
+        shutil.rmtree(self.run_directory, ignore_errors=True)
+        process = subprocess.Popen(self.command("--out", self.run_directory, "-n", str(ranks), *more),
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   encoding="utf-8")
+        self.assertTrue(self.wait_until(lambda: len(self.ranks()) == ranks))
+        return process
+
+    def ranks(self):
+        return test_faults.ranks_of(self.run_directory)
+
+    def wait_until(self, condition):
+        for _ in range(600):
+            if condition():
+                return True
+            time.sleep(0.1)
+        return False
+
+    def ends(self, process, code):
+        """It ends with that exit code and leaves nobody; what it says."""
+        try:
+            talk = process.communicate(timeout=60)[1]
+        except subprocess.TimeoutExpired:
+            process.kill()
+            self.fail("it goes on: " + process.communicate()[1])
+        self.assertEqual(process.returncode, code, talk)
+        self.assertTrue(self.wait_until(lambda: not self.ranks()), self.ranks())
+        return talk
+
+    def test_the_first_saves_and_ends(self):
+        for ranks, number in ((1, signal.SIGINT), (2, signal.SIGINT), (2, signal.SIGHUP),
+                              (1, signal.SIGTERM)):
+            shutil.rmtree(self.run_directory, ignore_errors=True)
+            process = self.start("-n", str(ranks))
+            process.send_signal(number)
+            talk = self.ends(process, 75)
+            self.assertIn("stopped by a signal after step", talk)
+            self.assertIn(self.checkpoints()[-1], talk)
+        self.check_whole()
+
+    def test_two_at_once_are_one(self):
+        """timeout(1) sends its child two, as child and as member of its group."""
+        process = self.start("-n", "2")
+        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGTERM)
+        self.ends(process, 75)
+
+    def test_the_second_ends_at_once(self):
+        for ranks, number in ((1, signal.SIGINT), (2, signal.SIGINT), (2, signal.SIGTERM)):
+            process = self.begin(ranks, *SLOW)
+            process.send_signal(signal.SIGUSR1)  # only asks, however often
+            talk = ""
+            while ASKED not in talk:
+                talk = process.stderr.readline()
+                self.assertTrue(talk)
+            for _ in range(2):
+                process.send_signal(number)
+                time.sleep(1)
+            talk = self.ends(process, 128 + number)
+            self.assertIn("ended by a signal", talk)
+            self.assertNotIn("--resume", talk)  # there is no checkpoint
+
+    def test_none_is_too_early(self):
+        for i in range(12):
+            ranks, number = 1 + i % 2, (signal.SIGTERM, signal.SIGUSR1)[i // 2 % 2]
+            shutil.rmtree(self.run_directory, ignore_errors=True)
+            process = subprocess.Popen(
+                self.command("--out", self.run_directory, "-n", str(ranks)),
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8")
+            process.stderr.readline()  # the line that is started next
+            time.sleep(0.05 * i)
+            process.send_signal(number)
+            talk = process.communicate(timeout=60)[1]
+            self.assertIn(process.returncode, (75, -number), (i, talk))  # or nothing was started
+            if process.returncode == 75:
+                self.assertIn("stopped by a signal after step", talk)
+                self.assertTrue(self.checkpoints())
+            self.assertEqual(self.ranks(), [])
+
+    def test_a_killed_parent_leaves_nobody(self):
+        for ranks in (1, 2):
+            process = self.begin(ranks, *SLOW)
+            process.kill()
+            self.ends(process, -signal.SIGKILL)
+
+    def test_a_validation_has_nothing_to_save(self):
+        process = subprocess.Popen([test_faults.FORETRAIN, "validate", self.job, "-n", "2",
+                                    "--device", "cpu-naive", "--backend", "analytic", *SLOW],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   encoding="utf-8")
+        self.run_directory = self.job  # by which ranks are found
+        self.assertTrue(self.wait_until(lambda: len(self.ranks()) == 2))
+        process.send_signal(signal.SIGINT)
+        self.assertIn("ended by a signal: Interrupt", self.ends(process, 130))
+
+    def test_control_c_saves(self):
+        terminal = Terminal(self.command("--out", self.run_directory, "-n", "2"))
+        self.assertTrue(terminal.read_until(self.checkpoints), terminal.text)
+        terminal.press(b"\x03")
+        self.assertTrue(terminal.read_until(lambda: "end" in terminal.notes), terminal.text)
+        terminal.close()
+        self.assertEqual(terminal.notes, "end 75\n", terminal.text)
+        self.assertEqual(self.ranks(), [])
+        self.check_whole()
+
+    def test_control_z_rests_and_goes_on(self):
+        terminal = Terminal(self.command("--out", self.run_directory, "-n", "2"))
+        self.assertTrue(terminal.read_until(self.checkpoints), terminal.text)
+        terminal.press(b"\x1a")
+        self.assertTrue(terminal.read_until(lambda: "stop" in terminal.notes), terminal.text)
+        time.sleep(0.5)
+        for pid in self.ranks():
+            with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
+                self.assertEqual(stat.read().rsplit(")", 1)[1].split()[0], "T")
+        saved = self.checkpoints()
+        self.assertTrue(terminal.read_until(lambda: self.checkpoints() > saved), terminal.text)
+        terminal.press(b"\x03")
+        self.assertTrue(terminal.read_until(lambda: "end" in terminal.notes), terminal.text)
+        terminal.close()
+        self.assertEqual(terminal.notes, f"stop {int(signal.SIGTSTP)}\nend 75\n", terminal.text)
+
+    def test_a_terminal_that_goes_away_lets_ranks_save(self):
+        terminal = Terminal(self.command("--out", self.run_directory, "-n", "2"))
+        self.assertTrue(terminal.read_until(self.checkpoints), terminal.text)
+        before = len(self.checkpoints())
+        terminal.close()
+        self.assertTrue(self.wait_until(lambda: not self.ranks()), self.ranks())
+        self.assertGreaterEqual(len(self.checkpoints()), before)
+        self.check_whole()
+
+
+if __name__ == "__main__":
+    test_faults.FORETRAIN = sys.argv.pop(1)
+    if not shutil.which("mpirun"):
+        print("mpirun (package openmpi-bin) is not installed")
+        sys.exit(77)
+    unittest.main(verbosity=2)
