@@ -37,6 +37,7 @@ struct request {
     int32_t ranks;
     int32_t image;              /**< [pixels] */
     const char *backends, *lab; /**< of collective: "sim,exec"; a platform to build */
+    const char *extent;         /**< of foretrain-sim: "4x8", nodes and devices of each */
     const char *bytes, *grid, *platform, *trace, *paje, *keep, *from, *to, *without;
 
     int32_t started; /**< ranks to start; 0: as many as the job has devices */

@@ -8,11 +8,7 @@
  */
 
 #include "core/backend/backend.h"
-#include "core/platform/platform.h"
-#include "core/platform/software.h"
-#include "core/scenario/phase.h"
-#include "core/scenario/scenario.h"
-#include "core/schedule/model.h"
+#include "core/job/resolve.h"
 
 /** A scenario with what it names.  Start from {0}. */
 struct job {
@@ -20,21 +16,26 @@ struct job {
     struct platform *platform; /**< owned; its device as the software makes it */
     struct software *software; /**< owned; NULL: the scenario names none */
     struct model *model;       /**< owned */
+    struct wish wish;          /**< what job_resolve() was asked for */
+    struct resolved resolved;  /**< owned; set by job_resolve() */
 };
 
-/** Read scenario @path with @set ("key=value", count), its platform, software and network, and
- * check the grid against the platform's devices.
- * @return 0, or -1 with the messages of scenario, platform, software or network, or: a grid that
- * does not hold the devices; then @job is released. */
+/** Read scenario @path with @set ("key=value", count), its platform, software and network.
+ * @return 0, or -1 with the messages of scenario, platform, software or network; then @job is
+ * released. */
 int job_read(struct job *job, const char *path, const char *const *set, int32_t set_count,
              struct err *err);
 
+/** Decide what the scenario leaves open.  @return 0, or -1 with the messages of resolved_build().
+ */
+int job_resolve(struct job *job, const struct wish *wish, struct err *err);
+
+/** Both, with nothing wished but @order; on failure @job is released. */
+int job_open(struct job *job, const char *path, const char *const *set, int32_t set_count,
+             enum rank_order order, struct err *err);
+
 /** Release; accepts a zeroed struct. */
 void job_release(struct job *job);
-
-/** Whether every phase's batch can be shared out to @devices devices and cut into micro-batches.
- * @return 0, or -1 with a message located at the phases. */
-int job_check_batches(const struct job *job, int64_t devices, struct err *err);
 
 /** The number of phases. */
 int32_t job_phases(const struct job *job);
@@ -49,7 +50,6 @@ enum {
 struct point {
     int32_t nodes, devices_per_node;
     struct grid grid;
-    bool grid_chosen;          /**< the user gave none, and it matters */
     enum rank_order order;     /**< of a cluster */
     int64_t batch;             /**< images per device; 0: not a training step */
     struct fabric *fabric;     /**< owned */
@@ -58,16 +58,9 @@ struct point {
 };
 
 /** Build the iteration of @phase (from 1), or of the baseline at the last phase's batch, into
- * zeroed @point.  Borrows from @job.
- * @return 0, or -1: no such phase (exit code 64), more nodes or devices than the platform has. */
+ * zeroed @point.  Borrows from the resolved @job.
+ * @return 0, or -1: no such phase (exit code 64). */
 int job_point(const struct job *job, int32_t phase, struct point *point, struct err *err);
-
-/** A whole training run on real ranks.  Start from {0}. */
-struct training {
-    struct grid grid;
-    struct plan plan;           /**< owned */
-    struct schedule **schedule; /**< (plan.phase_count) owned, sealed */
-};
 
 /** What a back end needs besides schedule and fabric: device, input and noise.  Borrows from
  * @job. */
@@ -77,16 +70,14 @@ struct run job_run(const struct job *job);
  * @return 0, or -1: algorithm nccl (exit code 69). */
 int job_check_mpi(const struct job *job, struct err *err);
 
-/** Build the schedules of all phases for @ranks ranks, @local of them on each machine, into zeroed
- * @training.  Borrows from @job.  The platform says nothing here but how kernels are merged.
- * @return 0, or -1: a grid of the job that does not hold the ranks, a batch that cannot be shared
- * out to them, an algorithm that cannot run on them (exit code 64), what only predictions know:
- * batch norm over groups of devices (69). */
-int job_training(const struct job *job, int32_t ranks, int32_t local, struct training *training,
-                 struct err *err);
+/** The schedules of a whole training run on real ranks, (phases) of them, which training_free()
+ * releases.  The platform says nothing here but how kernels are merged.
+ * @return NULL with a message where only predictions know what the resolved @job asks for: batch
+ * norm over groups of devices (exit code 69). */
+struct schedule **job_training(const struct job *job, struct err *err);
 
-/** Release; accepts a zeroed struct. */
-void training_release(struct training *training);
+/** Release the @schedule of all phases of @job; accepts NULL. */
+void training_free(const struct job *job, struct schedule **schedule);
 
 /** Which ranks take part in a single collective. */
 struct placement {
@@ -102,12 +93,6 @@ struct placement {
 int point_collective(struct point *point, const struct platform *platform,
                      struct placement placement, enum algorithm algorithm, int64_t bytes,
                      struct err *err);
-
-/** Let the ranks of @point fill the nodes of a cluster in @order; its all-reduces are by
- * @algorithm.
- * @return 0, or -1 (exit code 64): an order that has no effect there. */
-int point_set_order(struct point *point, const struct platform *platform, enum algorithm algorithm,
-                    enum rank_order order, struct err *err);
 
 /** Release; accepts a zeroed struct. */
 void point_release(struct point *point);

@@ -3,12 +3,29 @@
  * as well be run by hand.
  */
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "app/cli/command.h"
 #include "app/job/job.h"
 #include "app/process/process.h"
 #include "sim/sim.h"
+
+static int read_extent(const struct request *request, struct wish *wish, struct err *err)
+{
+    long long nodes, devices;
+    int length = 0;
+    const char *text = request->extent;
+    if (!text)
+        return 0;
+    if (sscanf(text, "%lldx%lld%n", &nodes, &devices, &length) != 2 || text[length] || nodes < 1 ||
+        devices < 1)
+        return err_add_code(err, 64, "--extent: expected nodes x devices as in 4x8, got '%s'",
+                            text);
+    wish->nodes = nodes;
+    wish->devices_per_node = devices;
+    return 0;
+}
 
 /* A phase or the baseline of a job, or a single collective. */
 static int read_point(const struct request *request, struct job *job, struct point *point,
@@ -17,11 +34,12 @@ static int read_point(const struct request *request, struct job *job, struct poi
     if (!request->bytes) {
         if (!request->argument.count)
             return err_add_code(err, 64, "missing JOB; --help says more");
-        if (job_read(job, request->argument.item[0], request->set.item, request->set.count, err))
-            return -1;
-        return job_point(job, request->baseline ? JOB_BASELINE : request->phase, point, err) ||
-                       point_set_order(point, job->platform, job->scenario.allreduce.algorithm,
-                                       (enum rank_order)request->order, err)
+        struct wish wish = {.order = (enum rank_order)request->order};
+        return read_extent(request, &wish, err) ||
+                       job_read(job, request->argument.item[0], request->set.item,
+                                request->set.count, err) ||
+                       job_resolve(job, &wish, err) ||
+                       job_point(job, request->baseline ? JOB_BASELINE : request->phase, point, err)
                    ? -1
                    : 0;
     }
@@ -62,12 +80,20 @@ static int simulate(const struct request *request, struct text *out, struct err 
     return failed ? -1 : 0;
 }
 
+static const struct option option_extent_row = {
+    "extent",
+    0,
+    OPTION_TEXT,
+    offsetof(struct request, extent),
+    "NxD",
+    NULL,
+    "N nodes with D devices each instead of the scenario's cluster"};
+
 static const struct option *const options[] = {
-    &option_set_row,        &option_phase_row,      &option_baseline_row,
-    &option_collective_row, &option_platform_row,   &option_grid_row,
-    &option_nodes_row,      &option_order_row,      &option_algorithm_row,
-    &option_grain_row,      &option_iterations_row, &option_traced_ranks_row,
-    &option_no_noise_row,   &option_help_row,       NULL,
+    &option_set_row,       &option_phase_row,  &option_baseline_row,   &option_collective_row,
+    &option_platform_row,  &option_grid_row,   &option_nodes_row,      &option_order_row,
+    &option_algorithm_row, &option_grain_row,  &option_iterations_row, &option_traced_ranks_row,
+    &option_no_noise_row,  &option_extent_row, &option_help_row,       NULL,
 };
 
 static const struct command command_simulate = {

@@ -143,7 +143,8 @@ static int find_both_shares(const struct explanation *e, const struct request *r
                             struct shares *shares, struct err *err)
 {
     struct job swift;
-    if (job_read(&swift, e->job.scenario.path, request->set.item, request->set.count, err))
+    if (job_open(&swift, e->job.scenario.path, request->set.item, request->set.count,
+                 (enum rank_order)request->order, err))
         return -1;
     platform_scale(swift.platform, no_latency, NULL);
     int failed =
@@ -206,7 +207,8 @@ int explanation_make(struct explanation *explanation, const char *path,
                      const struct request *request, struct err *err)
 {
     struct shares shares[PAIR_COUNT] = {0};
-    if (job_read(&explanation->job, path, request->set.item, request->set.count, err))
+    if (job_open(&explanation->job, path, request->set.item, request->set.count,
+                 (enum rank_order)request->order, err))
         return -1;
     explanation->phase = request->phase ? request->phase : job_phases(&explanation->job);
     if (run_pairs(explanation, request, err) || find_both_shares(explanation, request, shares, err))

@@ -144,6 +144,20 @@ static void add_turns(struct prediction *prediction)
                                    last->devices_per_node, cores));
 }
 
+/* A global batch that the devices cannot share evenly. */
+static void add_rounding(struct prediction *prediction, int32_t index)
+{
+    const struct field_list *list = &prediction->job.scenario.training.phase;
+    int64_t asked = ((const struct scenario_phase *)list->item)[index].global_batch;
+    const struct phase *phase = &prediction->job.resolved.plan.phase[index];
+    if (asked && asked != phase->global_batch)
+        add_assumption(&prediction->result,
+                       base_format("phase %d: the global batch of %lld is rounded to %lld, %lld "
+                                   "images on each device",
+                                   index + 1, (long long)asked, (long long)phase->global_batch,
+                                   (long long)phase->batch_per_device));
+}
+
 static void list_assumptions(struct prediction *prediction)
 {
     struct result *result = &prediction->result;
@@ -151,8 +165,10 @@ static void list_assumptions(struct prediction *prediction)
     add_payload(prediction);
     add_turns(prediction);
     platform_each_quantity(prediction->job.platform, add_assumed, result);
+    for (int32_t i = 0; i < job_phases(&prediction->job); i++)
+        add_rounding(prediction, i);
     const struct point *last = &prediction_last(prediction)->point;
-    if (last->grid_chosen)
+    if (prediction->job.resolved.grid_chosen)
         add_assumption(result, base_format("grid %d x %d, the nearest to a square, since "
                                            "allreduce.grid is not given",
                                            last->grid.columns, last->grid.rows));
@@ -196,7 +212,7 @@ static void sum_up(struct prediction *prediction)
 {
     struct result *result = &prediction->result;
     const struct task *last = prediction_last(prediction);
-    result->plan = plan_build(&prediction->job.scenario, result->devices);
+    result->plan = prediction->job.resolved.plan;
     result->phase_step_time = base_alloc(result->plan.phase_count, sizeof(double));
     result->evaluation_s = job_evaluation(&prediction->job, &last->point, result->plan.evaluations);
     result->startup_s = prediction->job.scenario.training.startup;
@@ -241,8 +257,8 @@ static void conclude(struct prediction *prediction)
 int prediction_make(struct prediction *prediction, const struct request *request, struct err *err)
 {
     struct result *result = &prediction->result;
-    if (job_read(&prediction->job, request->argument.item[0], request->set.item, request->set.count,
-                 err) ||
+    if (job_open(&prediction->job, request->argument.item[0], request->set.item, request->set.count,
+                 (enum rank_order)request->order, err) ||
         make_tasks(prediction, request, err))
         return -1;
     char *warning;

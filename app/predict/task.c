@@ -27,8 +27,11 @@ static void describe_child(struct task *task, const struct job *job, int32_t pha
         child_add(&task->child, "--set=%s", request->set.item[i]);
     if (request->no_noise)
         child_add(&task->child, "--no-noise");
-    if (request->order != RANK_ORDER_ROW)
-        child_add(&task->child, "--order=%s", rank_order_names[request->order]);
+    if (job->wish.nodes)
+        child_add(&task->child, "--extent=%lldx%lld", (long long)job->wish.nodes,
+                  (long long)job->wish.devices_per_node);
+    if (job->wish.order != RANK_ORDER_ROW)
+        child_add(&task->child, "--order=%s", rank_order_names[job->wish.order]);
     if (phase == JOB_BASELINE) {
         child_add(&task->child, "--baseline");
         task->child.what = base_format("the baseline of %s", path);
@@ -42,9 +45,7 @@ static void describe_child(struct task *task, const struct job *job, int32_t pha
 int task_build(struct task *task, const struct job *job, int32_t phase,
                const struct request *request, struct err *err)
 {
-    if (job_point(job, phase, &task->point, err) ||
-        point_set_order(&task->point, job->platform, job->scenario.allreduce.algorithm,
-                        (enum rank_order)request->order, err))
+    if (job_point(job, phase, &task->point, err))
         return -1;
     if (request->no_noise)
         task->point.run.noise = (struct noise){0};

@@ -5,20 +5,16 @@ static int check_job(const struct request *request, struct text *out, struct err
 {
     const char *path = request->argument.item[0];
     struct job job = {0};
-    if (job_read(&job, path, request->set.item, request->set.count, err))
+    if (job_open(&job, path, request->set.item, request->set.count, RANK_ORDER_ROW, err))
         return -1;
-    struct point point = {0};
-    int failed = job_point(&job, JOB_BASELINE, &point, err);
-    point_release(&point);
-    if (!failed)
-        failed = job_point(&job, JOB_LAST, &point, err);
-    if (!failed && request->explain)
+    struct extent cluster = job.resolved.cluster;
+    int failed = 0;
+    if (request->explain)
         failed = scenario_explain(out, path, request->set.item, request->set.count, err);
-    else if (!failed)
-        text_add(out, "%s: ok: %s on %d devices of %s, grid %d x %d, %d phases\n", path,
-                 job.model->name, grid_ranks(point.grid), platform_name(job.platform),
-                 point.grid.columns, point.grid.rows, job_phases(&job));
-    point_release(&point);
+    else
+        text_add(out, "%s: ok: %s on %lld devices of %s, grid %d x %d, %d phases\n", path,
+                 job.model->name, (long long)extent_devices(cluster), platform_name(job.platform),
+                 cluster.grid.columns, cluster.grid.rows, job_phases(&job));
     job_release(&job);
     return failed;
 }

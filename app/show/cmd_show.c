@@ -16,7 +16,8 @@ static int show_scenario(const struct request *request, struct text *out, struct
 static int show_schedule(const struct request *request, struct text *out, struct err *err)
 {
     struct job job = {0};
-    if (job_read(&job, request->argument.item[0], request->set.item, request->set.count, err))
+    if (job_open(&job, request->argument.item[0], request->set.item, request->set.count,
+                 RANK_ORDER_ROW, err))
         return -1;
     struct point point = {0};
     int failed = job_point(&job, request->baseline ? JOB_BASELINE : request->phase, &point, err);
@@ -25,6 +26,17 @@ static int show_schedule(const struct request *request, struct text *out, struct
     point_release(&point);
     job_release(&job);
     return failed;
+}
+
+static int show_job(const struct request *request, struct text *out, struct err *err)
+{
+    struct job job = {0};
+    if (job_open(&job, request->argument.item[0], request->set.item, request->set.count,
+                 RANK_ORDER_ROW, err))
+        return -1;
+    resolved_print(out, &job.resolved);
+    job_release(&job);
+    return 0;
 }
 
 static void print_assumed(void *context, const struct quantity *quantity, enum unit unit)
@@ -161,6 +173,16 @@ static const struct command show_scenario_command = {
     .maximum = 1,
     .run = show_scenario,
 };
+static const struct command show_job_command = {
+    .name = "job",
+    .synopsis = "JOB [options]",
+    .help = "what is decided where the scenario leaves it open: devices, grid, batches, noise",
+    .examples = "foretrain show job job.yaml",
+    .options = scenario_options,
+    .minimum = 1,
+    .maximum = 1,
+    .run = show_job,
+};
 static const struct command show_collective_command = {
     .name = "collective",
     .synopsis = "[options]",
@@ -173,8 +195,13 @@ static const struct command show_collective_command = {
 };
 
 static const struct command *const kinds[] = {
-    &show_model_command,    &show_schedule_command,   &show_platform_command,
-    &show_scenario_command, &show_collective_command, NULL,
+    &show_scenario_command,
+    &show_job_command,
+    &show_model_command,
+    &show_schedule_command,
+    &show_platform_command,
+    &show_collective_command,
+    NULL,
 };
 
 const struct command command_show = {

@@ -132,7 +132,8 @@ static void add_compute(struct fit_row *row, const struct model *model, const st
                                   .fusion = fusion,
                                   .grid = {1, 1},
                                   .devices_per_node = 1,
-                                  .batch = batch};
+                                  .batch = batch,
+                                  .micro_batch = batch};
     struct device ideal = *device;
     ideal.math_efficiency.value = ideal.memory_efficiency.value = 1;
     ideal.kernel_overhead.value = 0;

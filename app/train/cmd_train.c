@@ -58,11 +58,10 @@ static void add_options(struct launch *launch, const struct request *request)
 
 /* What a dry run finds. */
 static int tell(struct text *out, struct json *json, const struct request *request,
-                const struct job *job, const struct training *training, int32_t ranks,
-                struct err *err)
+                const struct job *job, int32_t ranks, struct err *err)
 {
     struct train_memory memory;
-    if (train_memory_find(&memory, job, training, request, ranks, err))
+    if (train_memory_find(&memory, job, request, ranks, err))
         return -1;
     if (!json) {
         train_memory_print(out, &memory);
@@ -83,29 +82,30 @@ static int check(const struct request *request, int32_t *ranks, struct text *out
                  struct err *err)
 {
     struct job job = {0};
-    struct training training = {0};
+    struct wish wish = {0};
     const struct option_list *set = &request->set;
-    if (job_read(&job, request->argument.item[0], set->item, set->count, err))
+    if (request->started) /* all on this machine */
+        wish = wish_for_ranks(request->started, request->started);
+    wish.real = true;
+    if (request_check_run(request, err) ||
+        job_read(&job, request->argument.item[0], set->item, set->count, err))
         return -1;
-    const struct scenario *s = &job.scenario;
-    int64_t devices =
-        s->cluster.nodes * (s->cluster.devices_per_node ? s->cluster.devices_per_node
-                                                        : platform_devices_per_node(job.platform));
-    *ranks = request->started ? request->started : (int32_t)devices;
-    int failed = 0;
-    if (!request->started && devices > 64)
+    int failed = job_resolve(&job, &wish, err);
+    *ranks = grid_ranks(job.resolved.cluster.grid);
+    if (!failed && !request->started && *ranks > 64)
         failed = err_add_code(err, 64,
-                              "%s is for %lld devices: say how many ranks to start here with -n "
-                              "N, or start foretrain-exec with your cluster's mpirun or srun",
-                              s->path, (long long)devices);
+                              "%s is for %d devices: say how many ranks to start here with -n N, "
+                              "or start foretrain-exec with your cluster's mpirun or srun",
+                              job.scenario.path, *ranks);
     if (!failed && strcmp(device_words[request->device], "cuda") != 0)
         failed = job_check_mpi(&job, err);
-    failed = failed || job_training(&job, *ranks, *ranks, &training, err);
+    struct schedule **schedule = failed ? NULL : job_training(&job, err);
+    failed = failed || !schedule;
     if (!failed && request->dry_run)
-        failed = tell(out, json, request, &job, &training, *ranks, err);
-    training_release(&training);
+        failed = tell(out, json, request, &job, *ranks, err);
+    training_free(&job, schedule);
     job_release(&job);
-    return failed;
+    return failed ? -1 : 0;
 }
 
 /* mpirun and the ranks have said what happened; what is left is how to go on. */

@@ -57,15 +57,31 @@ static int check_rehearsal(struct exec_job *job, const struct request *request, 
                                request->time_scale);
 }
 
+/* Ranks as they lie on the machines; where these have unlike numbers, each rank counts as a node.
+ */
+static int lay_out_ranks(struct exec_job *job, struct err *err)
+{
+    struct exec_world world = world_self();
+    bool even = world.ranks % world.local_ranks == 0;
+    struct wish wish = wish_for_ranks(world.ranks, even ? world.local_ranks : 1);
+    wish.real = true;
+    if (!even && job->job.scenario.allreduce.algorithm == ALGORITHM_HIERARCHICAL)
+        return err_add_code(err, 64, "%s: hierarchical needs as many ranks on each machine",
+                            job->job.scenario.path);
+    if (job_resolve(&job->job, &wish, err))
+        return -1;
+    job->schedule = job_training(&job->job, err);
+    job->run = job_run(&job->job);
+    return job->schedule ? 0 : -1;
+}
+
 static int fill(struct exec_job *job, const struct request *request, bool trains, struct err *err)
 {
     const struct option_list *set = &request->set;
     const char *path = request->job ? request->job : request->argument.item[0];
-    struct exec_world world = world_self();
     if (job_read(&job->job, path, set->item, set->count, err) ||
-        (trains && job_training(&job->job, world.ranks, world.local_ranks, &job->training, err)))
+        (trains && lay_out_ranks(job, err)))
         return -1;
-    job->run = job_run(&job->job);
     job->job.scenario.training.data.strict |= request->strict_data;
     const struct device_ops *ops = exec_job_device(request->device, err);
     if (!ops || (trains && strcmp(ops->name, "cuda") != 0 && job_check_mpi(&job->job, err)))
@@ -73,15 +89,15 @@ static int fill(struct exec_job *job, const struct request *request, bool trains
     job->train = (struct train_job){
         .scenario = &job->job.scenario,
         .model = job->job.model,
-        .plan = &job->training.plan,
-        .schedule = (const struct schedule *const *)job->training.schedule,
+        .plan = &job->job.resolved.plan,
+        .schedule = (const struct schedule *const *)job->schedule,
         .run = &job->run,
         .device_ops = ops,
         .comm_ops = transport_find(device_words[request->device]),
         .directory = request->directory,
         .steps = request->steps,
         .traced = request->trace || request->spans ? request->traced : 0,
-        .timeout_s = world.ranks > 1 ? request->timeout : 0,
+        .timeout_s = world_self().ranks > 1 ? request->timeout : 0,
         .progress = !request->quiet && !request->json,
     };
     return check_rehearsal(job, request, err);
@@ -107,7 +123,7 @@ int exec_job_open(struct exec_job *job, const struct request *request, bool trai
 
 void exec_job_close(struct exec_job *job)
 {
-    training_release(&job->training);
+    training_free(&job->job, job->schedule);
     job_release(&job->job);
     *job = (struct exec_job){0};
 }

@@ -12,9 +12,9 @@
 /** A job ready to train.  Start from {0}. */
 struct exec_job {
     struct job job;
-    struct training training;
-    struct run run;         /**< as predicted; points into job */
-    struct train_job train; /**< points into the three */
+    struct schedule **schedule; /**< of each phase; NULL: it does not train */
+    struct run run;             /**< as predicted; points into job */
+    struct train_job train;     /**< points into the three */
 };
 
 /** Read request->argument.item[0], or request->job when there is one, and fill @job; all ranks

@@ -58,7 +58,8 @@ static int open_trial(struct trial *trial, const struct request *request, struct
                                   .fusion = fusion_of(request),
                                   .grid = {1, 1},
                                   .devices_per_node = 1,
-                                  .batch = trial->batch};
+                                  .batch = trial->batch,
+                                  .micro_batch = trial->batch};
     trial->schedule = iteration_build(&iteration);
     return 0;
 }

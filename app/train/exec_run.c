@@ -38,7 +38,7 @@ static int compare_job(const struct exec_run *run, const struct exec_job *job,
 {
     struct text notes = {0};
     struct json *before = checkpoint_read_job(run->resume, err);
-    struct json *now = scenario_values(&job->job.scenario, &job->training.plan);
+    struct json *now = scenario_values(&job->job.scenario, &job->job.resolved.plan);
     int failed = !before || scenario_compare(run->resume, before, now, request->allow_change.item,
                                              request->allow_change.count, &notes, err);
     if (progress->ranks != world_self().ranks)
@@ -144,7 +144,7 @@ static int open_directory(struct run_directory *directory, const char *job,
 
 static void print_values(struct exec_run *run, const struct exec_job *job)
 {
-    struct json *values = scenario_values(&job->job.scenario, &job->training.plan);
+    struct json *values = scenario_values(&job->job.scenario, &job->job.resolved.plan);
     json_print(&run->values, values);
     json_free(values);
 }

@@ -38,7 +38,7 @@ static void print_json(struct text *out, const struct exec_job *job,
 {
     const struct scenario *scenario = &job->job.scenario;
     struct json *json = json_new_object();
-    char *hash = base_format("%016" PRIx64, schedule_hash(job->training.schedule[0]));
+    char *hash = base_format("%016" PRIx64, schedule_hash(job->schedule[0]));
     json_put_text(json, "schema", "foretrain/training/1");
     json_put_text(json, "version", FORETRAIN_VERSION);
     json_put_text(json, "scenario_sha256", scenario->sha256);
@@ -128,7 +128,7 @@ static int write_file(const char *path, write_timeline write, const struct exec_
         return 0;
     if (!file)
         return err_add_code(err, 73, "cannot create %s: %s", path, strerror(errno));
-    int failed = write(file, job->training.schedule[result->traced_phase], &result->trace, err);
+    int failed = write(file, job->schedule[result->traced_phase], &result->trace, err);
     if (fclose(file) && !failed)
         failed = err_add_code(err, 74, "cannot write %s: %s", path, strerror(errno));
     return failed;

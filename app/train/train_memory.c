@@ -73,14 +73,13 @@ static int32_t threads_of(const struct request *request, int32_t ranks)
     return request->threads > 0 ? request->threads : share > 1 ? share : 1;
 }
 
-static void find_batch(struct train_memory *memory, const struct job *job,
-                       const struct training *training)
+static void find_batch(struct train_memory *memory, const struct plan *plan)
 {
-    int64_t micro = job->scenario.training.micro_batch;
-    for (int32_t i = 0; i < training->plan.phase_count; i++)
-        if (memory->batch < training->plan.phase[i].batch_per_device)
-            memory->batch = training->plan.phase[i].batch_per_device;
-    memory->micro = micro > 0 && micro < memory->batch ? micro : memory->batch;
+    for (int32_t i = 0; i < plan->phase_count; i++)
+        if (memory->batch < plan->phase[i].batch_per_device) {
+            memory->batch = plan->phase[i].batch_per_device;
+            memory->micro = plan->phase[i].micro_batch;
+        }
 }
 
 /* @image: what each further image adds to the workspace. */
@@ -102,8 +101,7 @@ static int ask_workspace(struct train_memory *memory, const struct request *requ
 }
 
 int train_memory_find(struct train_memory *memory, const struct job *job,
-                      const struct training *training, const struct request *request, int32_t ranks,
-                      struct err *err)
+                      const struct request *request, int32_t ranks, struct err *err)
 {
     const struct device *device = platform_device(job->platform);
     bool platform_gpu = device->compute_capability > 0;
@@ -116,7 +114,7 @@ int train_memory_find(struct train_memory *memory, const struct job *job,
                                     .device = device,
                                     .workspace = WORKSPACE_NOT_COUNTED,
                                     .fits_kind = gpu == platform_gpu};
-    find_batch(memory, job, training);
+    find_batch(memory, &job->resolved.plan);
     memory->plan = memory_plan(job->model, &scenario, memory->batch, memory->micro);
     if (gpu) {
         memory->workspace = WORKSPACE_AT_MOST;

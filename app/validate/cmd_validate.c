@@ -23,9 +23,8 @@ enum {
 /* Both sides, and what they are of. */
 struct trial {
     struct request request; /* the user's, with more --set; its list is owned */
-    char *added[4];         /* (added_count) those; owned */
-    int32_t added_count;
-    int32_t ranks; /* 0: there is no job */
+    char *lab_set;          /* the one that names the lab; owned, or NULL */
+    int32_t ranks;          /* 0: there is no job */
     struct job job;
     struct task task; /* of the phase that is compared */
     struct platform *lab;
@@ -36,12 +35,6 @@ struct trial {
     struct validate_notes notes;
     struct validation validation;
 };
-
-static void add_set(struct trial *trial, char *line)
-{
-    trial->added[trial->added_count++] = line;
-    option_list_add(&trial->request.set, line);
-}
 
 /* ---- what is asked for ---- */
 
@@ -87,69 +80,47 @@ static int copy_request(struct trial *trial, const struct request *request, stru
     trial->request.set = (struct option_list){0};
     for (int32_t i = 0; i < request->set.count; i++)
         option_list_add(&trial->request.set, request->set.item[i]);
-    if (request->lab)
-        add_set(trial, base_format("cluster.platform=%s", request->lab));
+    if (request->lab) {
+        trial->lab_set = base_format("cluster.platform=%s", request->lab);
+        option_list_add(&trial->request.set, trial->lab_set);
+    }
     return read_tolerance(trial, err);
 }
 
-/* As many ranks on each node as there is room for, and equally many. */
-static void resize(struct trial *trial, int32_t room)
+/* The ranks are those of the measured file, which lie as the job says, or the user's, which fill
+ * nodes of the platform, or the job's. */
+static struct wish choose_ranks(const struct trial *trial)
 {
-    int32_t per_node = trial->ranks < room ? trial->ranks : room;
-    while (trial->ranks % per_node)
-        per_node--;
-    add_set(trial, base_format("cluster.nodes=%d", trial->ranks / per_node));
-    add_set(trial, base_format("cluster.devices_per_node=%d", per_node));
-}
-
-/* How big the job is before it is resized.  The grid the user says is for the ranks, not for it. */
-static int read_size(const struct trial *trial, struct scenario *scenario, struct err *err)
-{
-    const struct option_list *all = &trial->request.set;
-    struct option_list set = {0};
-    for (int32_t i = 0; i < all->count; i++)
-        if (strncmp(all->item[i], "allreduce.grid", strlen("allreduce.grid")) != 0)
-            option_list_add(&set, all->item[i]);
-    int failed = scenario_read(scenario, trial->request.argument.item[0], set.item, set.count, err);
-    option_list_release(&set);
-    return failed;
-}
-
-/* The ranks are those of the measured file, the user's, or the job's. */
-static int choose_ranks(struct trial *trial, struct err *err)
-{
-    struct scenario scenario = {0};
     const struct request *request = &trial->request;
-    const char *path = request->argument.item[0];
-    if (read_size(trial, &scenario, err))
-        return -1;
-    struct platform *platform = platform_read(scenario.cluster.platform, err);
-    if (platform) {
-        int64_t per_node = scenario.cluster.devices_per_node ? scenario.cluster.devices_per_node
-                                                             : platform_devices_per_node(platform);
-        int64_t devices = scenario.cluster.nodes * per_node;
-        trial->ranks = request->measured  ? trial->measured.ranks
-                       : request->started ? request->started
-                                          : (int32_t)devices;
-        if (trial->ranks != devices)
-            resize(trial,
-                   request->measured ? (int32_t)per_node : platform_devices_per_node(platform));
-        else if (!request->measured && !request->started && devices > 64)
-            err_add_code(err, 64,
-                         "%s is for %lld devices: say how many ranks to start here with -n N", path,
-                         (long long)devices);
-    }
-    platform_free(platform);
-    scenario_release(&scenario);
-    return err->count ? -1 : 0;
+    const struct scenario *s = &trial->job.scenario;
+    int64_t full = platform_devices_per_node(trial->job.platform);
+    int64_t each = s->cluster.devices_per_node ? s->cluster.devices_per_node : full;
+    int32_t ranks = request->measured ? trial->measured.ranks : request->started;
+    bool same = !ranks || ranks == s->cluster.nodes * each;
+    struct wish wish = {0};
+    if (!same)
+        wish = wish_for_ranks(ranks, request->measured ? each : full);
+    wish.order = (enum rank_order)request->order;
+    return wish;
 }
 
 static int read_job(struct trial *trial, struct err *err)
 {
-    const struct option_list *set = &trial->request.set;
-    if (trial->request.traced_ranks > 0 && trial->ranks <= TRACED_RANKS_ALL)
+    const struct request *request = &trial->request;
+    const char *path = request->argument.item[0];
+    if (job_read(&trial->job, path, request->set.item, request->set.count, err))
+        return -1;
+    struct wish wish = choose_ranks(trial);
+    if (job_resolve(&trial->job, &wish, err))
+        return -1;
+    trial->ranks = grid_ranks(trial->job.resolved.cluster.grid);
+    if (!request->measured && !request->started && trial->ranks > 64)
+        return err_add_code(err, 64,
+                            "%s is for %d devices: say how many ranks to start here with -n N",
+                            path, trial->ranks);
+    if (request->traced_ranks > 0 && trial->ranks <= TRACED_RANKS_ALL)
         trial->request.traced_ranks = 0;
-    return job_read(&trial->job, trial->request.argument.item[0], set->item, set->count, err);
+    return 0;
 }
 
 /* ---- the prediction ---- */
@@ -205,14 +176,18 @@ static int open_lab(struct trial *trial, struct err *err)
  * and of batch norm, whatever nodes the prediction has. */
 static int check_schedule(const struct trial *trial, struct err *err)
 {
-    struct training training = {0};
-    if (job_check_mpi(&trial->job, err) ||
-        job_training(&trial->job, trial->ranks, trial->ranks, &training, err)) {
-        training_release(&training);
+    struct job real = trial->job; /* its parts stay the trial's */
+    struct wish wish = wish_for_ranks(trial->ranks, trial->ranks);
+    wish.real = true;
+    if (job_check_mpi(&real, err) || job_resolve(&real, &wish, err))
         return -1;
-    }
-    bool same = schedule_hash(training.schedule[0]) == schedule_hash(trial->task.point.schedule);
-    training_release(&training);
+    struct schedule **schedule = job_training(&real, err);
+    bool same = schedule && schedule_hash(schedule[0]) == schedule_hash(trial->task.point.schedule);
+    bool failed = !schedule;
+    training_free(&real, schedule);
+    resolved_release(&real.resolved);
+    if (failed)
+        return -1;
     return same
                ? 0
                : err_add_code(err, 65,
@@ -224,10 +199,8 @@ static int check_schedule(const struct trial *trial, struct err *err)
 
 static int count_steps(const struct trial *trial, int32_t *steps, struct err *err)
 {
-    struct plan plan = plan_build(&trial->job.scenario, trial->ranks);
-    int64_t there = plan.phase[0].steps - VALIDATE_EXTRA_STEPS;
+    int64_t there = trial->job.resolved.plan.phase[0].steps - VALIDATE_EXTRA_STEPS;
     *steps = trial->request.steps ? trial->request.steps : STEPS_USUAL;
-    plan_release(&plan);
     if (there < 1)
         return err_add_code(err, 64, "%s: phase 1 has %lld steps, and at least %d are needed",
                             trial->request.argument.item[0],
@@ -257,8 +230,7 @@ static int gather(struct trial *trial, struct err *err)
     bool job = trial->request.argument.count > 0;
     if (measured && validate_read_spans(measured, &trial->measured, err))
         return -1;
-    if (job && (choose_ranks(trial, err) || read_job(trial, err) || open_lab(trial, err) ||
-                find_task(trial, err)))
+    if (job && (read_job(trial, err) || open_lab(trial, err) || find_task(trial, err)))
         return -1;
     if (job && !measured && !trial->lab && check_schedule(trial, err))
         return -1;
@@ -404,8 +376,7 @@ static void release(struct trial *trial)
     platform_free(trial->lab);
     job_release(&trial->job);
     option_list_release(&trial->request.set);
-    for (int32_t i = 0; i < trial->added_count; i++)
-        free(trial->added[i]);
+    free(trial->lab_set);
     free(trial->warning);
 }
 

@@ -356,14 +356,20 @@ static int check_torus(const struct platform *platform, int32_t nodes, int32_t d
     return 0;
 }
 
+int platform_check_extent(const struct platform *platform, int32_t nodes, int32_t devices_per_node,
+                          struct grid grid, struct err *err)
+{
+    assert(nodes >= 1 && devices_per_node >= 1);
+    return platform->kind == PLATFORM_CLUSTER
+               ? check_cluster(platform, nodes, devices_per_node, err)
+               : check_torus(platform, nodes, devices_per_node, grid, err);
+}
+
 struct fabric *platform_fabric(const struct platform *platform, int32_t nodes,
                                int32_t devices_per_node, struct grid grid, struct err *err)
 {
-    assert(nodes >= 1 && devices_per_node >= 1);
-    if (platform->kind == PLATFORM_CLUSTER)
-        return check_cluster(platform, nodes, devices_per_node, err)
-                   ? NULL
-                   : lay_cluster(platform, nodes, devices_per_node);
-    return check_torus(platform, nodes, devices_per_node, grid, err) ? NULL
-                                                                     : lay_torus(platform, grid);
+    if (platform_check_extent(platform, nodes, devices_per_node, grid, err))
+        return NULL;
+    return platform->kind == PLATFORM_CLUSTER ? lay_cluster(platform, nodes, devices_per_node)
+                                              : lay_torus(platform, grid);
 }

@@ -88,9 +88,14 @@ int platform_check_dtype(const struct platform *platform, enum dtype dtype, stru
  * @return 0, or -1: located messages that name what is missing. */
 int platform_check_nccl(const struct platform *platform, struct err *err);
 
-/** Lay out @nodes nodes with @devices_per_node devices each; @grid matters for torus and ring
- * platforms only (columns * rows = ranks).
- * @return the fabric, or NULL: more nodes or devices than there are, a grid that does not fit. */
+/** Whether the platform has @nodes nodes with @devices_per_node devices each; @grid matters for
+ * torus and ring platforms only (columns * rows = ranks).
+ * @return 0, or -1: more nodes or devices than there are, a grid that does not fit. */
+int platform_check_extent(const struct platform *platform, int32_t nodes, int32_t devices_per_node,
+                          struct grid grid, struct err *err);
+
+/** Lay out as many nodes and devices, which platform_check_extent() refuses likewise.
+ * @return the fabric, or NULL. */
 struct fabric *platform_fabric(const struct platform *platform, int32_t nodes,
                                int32_t devices_per_node, struct grid grid, struct err *err);
 

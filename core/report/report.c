@@ -329,7 +329,6 @@ static void free_texts(char **text, int32_t count)
 void result_release(struct result *result)
 {
     free(result->platform);
-    plan_release(&result->plan);
     free(result->phase_step_time);
     free(result->bound_by);
     free(result->sentence);

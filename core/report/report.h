@@ -43,7 +43,7 @@ struct result {
     double scaling_efficiency;
     int32_t baseline_devices;
     double baseline_images_per_s;
-    struct plan plan;        /**< (phase_count) phases */
+    struct plan plan;        /**< (phase_count) phases; borrowed */
     double *phase_step_time; /**< (phase_count) [s] */
     double evaluation_s;     /**< all evaluations together */
     double startup_s;        /**< as the scenario states it */

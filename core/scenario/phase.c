@@ -13,7 +13,10 @@ static int64_t whole_steps(double epochs, int64_t images, int64_t batch)
 
 int64_t phase_batch(const struct scenario_phase *phase, int64_t devices)
 {
-    return phase->global_batch ? phase->global_batch / devices : phase->batch_per_device;
+    if (!phase->global_batch)
+        return phase->batch_per_device;
+    int64_t rest = phase->round == ROUND_UP ? devices - 1 : 0;
+    return (phase->global_batch + rest) / devices;
 }
 
 int64_t phase_micro_batch(const struct scenario *scenario, int64_t images)

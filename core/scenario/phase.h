@@ -27,11 +27,12 @@ struct plan {
  * training.micro_batch, or all. */
 int64_t phase_micro_batch(const struct scenario *scenario, int64_t images);
 
-/** Images per device of @phase on @devices devices: rounded down when a global batch cannot be
- * shared out evenly (scenario_read() and job_read() refuse that). */
+/** Images per device of @phase on @devices devices; a global batch that cannot be divided evenly
+ * is rounded as the phase says, down when it must be exact (resolved_build() refuses that). */
 int64_t phase_batch(const struct scenario_phase *phase, int64_t devices);
 
-/** Lay out the phases of @scenario for @devices devices; release with plan_release(). */
+/** Lay out the phases of @scenario for @devices devices, which resolved_build() has checked;
+ * release with plan_release(). */
 struct plan plan_build(const struct scenario *scenario, int64_t devices);
 
 /** Release. */

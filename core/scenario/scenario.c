@@ -78,6 +78,18 @@ int scenario_explain(struct text *out, const char *path, const char *const *set,
     return 0;
 }
 
+bool scenario_is_given(const struct scenario *scenario, const char *key)
+{
+    return field_origin(yaml_root(scenario->document), key) != NULL;
+}
+
+/* What an assignment says stands on no line of the file. */
+bool scenario_is_assigned(const struct scenario *scenario, const char *key)
+{
+    const struct node *node = field_origin(yaml_root(scenario->document), key);
+    return node && node->origin.line == 0;
+}
+
 int scenario_blame(const struct scenario *scenario, const char *key, struct err *found,
                    struct err *err)
 {

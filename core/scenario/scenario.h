@@ -26,11 +26,15 @@ enum overlap {
     OVERLAP_COUNT
 };
 
+/** The words of `training.phases[].round`: of a global batch that devices cannot share evenly. */
+enum rounding { ROUND_EXACT, ROUND_DOWN, ROUND_UP, ROUND_COUNT };
+
 /** A stretch of training with one batch size (batch-size control): one of the two is given. */
 struct scenario_phase {
     double epochs;
     int64_t batch_per_device; /**< images per device and step; 0: global_batch is given */
     int64_t global_batch;     /**< images of all devices per step; 0: batch_per_device is given */
+    int32_t round;            /**< enum rounding, of global_batch */
 };
 
 /** From an epoch on, the learning rate is this much of the start's. */
@@ -167,6 +171,12 @@ int scenario_read_text(struct scenario *scenario, const char *name, const char *
 /** Append every resolved value with its origin, one line each. */
 int scenario_explain(struct text *out, const char *path, const char *const *set, int32_t set_count,
                      struct err *err);
+
+/** Whether the file or an assignment says @key ("noise.compute_cv"), or its default applied. */
+bool scenario_is_given(const struct scenario *scenario, const char *key);
+
+/** Whether an assignment (--set) says @key. */
+bool scenario_is_assigned(const struct scenario *scenario, const char *key);
 
 /** Add the messages of @found, located at the value of @key ("cluster.platform"), or as they are
  * when they have places of their own already; keeps the exit code and releases @found.  @return -1.

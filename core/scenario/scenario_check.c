@@ -1,6 +1,5 @@
 #include "core/scenario/scenario_record.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 /* Where the value at @path stands, or NULL when its default applied. */
@@ -19,61 +18,17 @@ static double total_epochs(const struct scenario *scenario)
     return epochs;
 }
 
-/* The grid of @devices places nearest to a square, @columns wide if that divides. */
-static int64_t fitting_columns(int64_t devices, int64_t columns)
-{
-    if (devices % columns == 0)
-        return columns;
-    columns = (int64_t)sqrt((double)devices);
-    while (devices % columns)
-        columns--;
-    return devices / columns;
-}
-
-static int check_devices(const struct scenario *scenario, const struct node *root, struct err *err)
-{
-    int64_t devices = scenario->cluster.nodes * scenario->cluster.devices_per_node;
-    if (devices <= SCENARIO_DEVICE_LIMIT)
-        return 0;
-    return origin_error(given(root, "cluster.nodes"), err,
-                        "%lld nodes with %lld devices each are more than %d devices",
-                        (long long)scenario->cluster.nodes,
-                        (long long)scenario->cluster.devices_per_node, SCENARIO_DEVICE_LIMIT);
-}
-
-/* The grid, or the side of it that an assignment changed. */
-static const struct origin *grid_origin(const struct node *root)
-{
-    const char *const paths[] = {"allreduce.grid.columns", "allreduce.grid.rows"};
-    for (int32_t i = 0; i < 2; i++) {
-        const struct origin *side = given(root, paths[i]);
-        if (side && side->line == 0)
-            return side;
-    }
-    return given(root, "allreduce.grid");
-}
-
-/* Devices per node may come from the platform: then the fit is checked by whoever reads that. */
 static int check_grid(const struct scenario *scenario, const struct node *root, struct err *err)
 {
-    const struct origin *origin = grid_origin(root);
+    const struct origin *origin = given(root, "allreduce.grid");
     if (!origin)
         return 0;
     if (scenario->allreduce.algorithm != ALGORITHM_TORUS2D)
         return origin_error(origin, err, "a grid has no effect: only torus2d uses one, not %s",
                             algorithm_names[scenario->allreduce.algorithm]);
-    int64_t columns = scenario->allreduce.columns, rows = scenario->allreduce.rows;
-    if (columns == 0 || rows == 0)
+    if (scenario->allreduce.columns == 0 || scenario->allreduce.rows == 0)
         return origin_error(origin, err, "a grid needs both columns and rows");
-    int64_t devices = scenario->cluster.nodes * scenario->cluster.devices_per_node;
-    if (devices == 0 || devices > SCENARIO_DEVICE_LIMIT || columns * rows == devices)
-        return 0;
-    int64_t fitting = fitting_columns(devices, columns);
-    return origin_error(origin, err,
-                        "grid %lld x %lld has %lld places but there are %lld devices; "
-                        "{columns: %lld, rows: %lld} would fit",
-                        (long long)columns, (long long)rows, (long long)(columns * rows),
-                        (long long)devices, (long long)fitting, (long long)(devices / fitting));
+    return 0;
 }
 
 static int check_column_algorithm(const struct scenario *scenario, const struct node *root,
@@ -87,31 +42,20 @@ static int check_column_algorithm(const struct scenario *scenario, const struct 
                         algorithm_names[scenario->allreduce.algorithm]);
 }
 
-/* One of the two, and not more than there are images. */
+/* One of the two. */
 static int check_batch(const struct scenario *scenario, int32_t index, const struct node *root,
                        struct err *err)
 {
     const struct scenario_phase *phase =
         (const struct scenario_phase *)scenario->training.phase.item + index;
-    char *per_device = base_format("training.phases.%d.batch_per_device", index);
-    char *all = base_format("training.phases.%d.global_batch", index);
-    int64_t devices = scenario->cluster.nodes * scenario->cluster.devices_per_node;
-    int64_t images = phase->global_batch ? phase->global_batch : phase->batch_per_device * devices;
-    const struct origin *origin = given(root, phase->global_batch ? all : per_device);
+    char *round = base_format("training.phases.%d.round", index);
     int result = 0;
     if (!phase->global_batch == !phase->batch_per_device)
         result = origin_error(given(root, "training.phases"), err,
                               "phase %d needs either batch_per_device or global_batch", index + 1);
-    else if (devices <= SCENARIO_DEVICE_LIMIT && images > scenario->training.train_images)
-        result = origin_error(origin, err,
-                              "a step would take %lld images, more than the %lld of an epoch",
-                              (long long)images, (long long)scenario->training.train_images);
-    else if (phase->global_batch && devices > 0 && phase->global_batch % devices)
-        result = origin_error(
-            origin, err, "%lld images cannot be shared out evenly to %lld devices; %lld can",
-            (long long)images, (long long)devices, (long long)((images / devices + 1) * devices));
-    free(per_device);
-    free(all);
+    else if (!phase->global_batch && given(root, round))
+        result = origin_error(given(root, round), err, "no effect without global_batch");
+    free(round);
     return result;
 }
 
@@ -121,9 +65,9 @@ static int check_phase(const struct scenario *scenario, int32_t index, const str
     const struct scenario_phase *phase =
         (const struct scenario_phase *)scenario->training.phase.item + index;
     char *epochs = base_format("training.phases.%d.epochs", index);
-    int result = phase->epochs > 0
-                     ? 0
-                     : origin_error(given(root, epochs), err, "a phase lasts more than 0 epochs");
+    int result = phase->epochs > 0 ? 0
+                                   : origin_error(given(root, epochs), err,
+                                                  "a phase must last more than 0 epochs");
     free(epochs);
     return result | check_batch(scenario, index, root, err);
 }
@@ -146,14 +90,14 @@ static int check_training(const struct scenario *scenario, const struct node *ro
                               "no effect: there are no validation images");
     if (scenario->training.momentum >= 1)
         result = origin_error(given(root, "training.optimizer.momentum"), err,
-                              "momentum is less than 1");
+                              "momentum must be less than 1");
     int64_t group = scenario->training.norm_group;
     if (group & (group - 1))
         result = origin_error(given(root, "training.batch_norm.group"), err,
-                              "a group of batch norm has 1, 2, 4, 8 ... devices");
+                              "a group of batch norm must have 1, 2, 4, 8 ... devices");
     if (scenario->training.label_smoothing >= 1)
         result = origin_error(given(root, "training.label_smoothing"), err,
-                              "label smoothing is less than 100 %%");
+                              "label smoothing must be less than 100 %%");
     return result;
 }
 
@@ -206,7 +150,7 @@ static int check_milestones(const struct scenario *scenario, const struct node *
     const struct origin *origin = given(root, "training.learning_rate.milestones");
     for (int32_t i = 1; i < list->count; i++)
         if (milestone[i].epoch <= milestone[i - 1].epoch)
-            return origin_error(origin, err, "milestones stand in the order of their epochs");
+            return origin_error(origin, err, "milestones must stand in the order of their epochs");
     if (scenario->training.learning_rate.decay == DECAY_STEP && list->count == 0)
         return origin_error(given(root, "training.learning_rate.decay"), err,
                             "step decay needs milestones");
@@ -260,9 +204,8 @@ static int check_input(const struct scenario *scenario, const struct node *root,
 
 int scenario_check(const struct scenario *scenario, const struct node *root, struct err *err)
 {
-    return check_devices(scenario, root, err) | check_grid(scenario, root, err) |
-           check_column_algorithm(scenario, root, err) | check_training(scenario, root, err) |
-           check_learning_rate(scenario, root, err) | check_milestones(scenario, root, err) |
-           check_execution(scenario, root, err) | check_noise(scenario, root, err) |
-           check_input(scenario, root, err);
+    return check_grid(scenario, root, err) | check_column_algorithm(scenario, root, err) |
+           check_training(scenario, root, err) | check_learning_rate(scenario, root, err) |
+           check_milestones(scenario, root, err) | check_execution(scenario, root, err) |
+           check_noise(scenario, root, err) | check_input(scenario, root, err);
 }

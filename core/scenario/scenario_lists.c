@@ -1,5 +1,10 @@
 #include "core/scenario/scenario_record.h"
 
+#include <assert.h>
+
+static const char *const rounding_names[] = {"exact", "down", "up", NULL};
+static_assert(sizeof(rounding_names) / sizeof(*rounding_names) == ROUND_COUNT + 1, "a word each");
+
 static const struct field phase_rows[] = {
     {.path = "epochs",
      .kind = FIELD_REAL,
@@ -22,6 +27,14 @@ static const struct field phase_rows[] = {
      .minimum = 1,
      .maximum = 1e9,
      .help = "images all devices together take per step, instead of batch_per_device"},
+    {.path = "round",
+     .kind = FIELD_WORD,
+     .offset = offsetof(struct scenario_phase, round),
+     .fallback = "exact",
+     .words = rounding_names,
+     .help =
+         "of a global_batch that the devices cannot share evenly: exact refuses it, down and up "
+         "train the nearest one below or above that they can"},
 };
 const struct field_table scenario_phase_table = {
     "phase", phase_rows, sizeof(phase_rows) / sizeof(*phase_rows), sizeof(struct scenario_phase)};

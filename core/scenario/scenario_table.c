@@ -441,8 +441,9 @@ static const struct field scenario_rows[] = {
      .fallback = "0",
      .minimum = 0,
      .maximum = 10,
-     .help = "coefficient of variation of a device's compute time from step to step; 0: as the "
-             "software profile says, if there is one"},
+     .help =
+         "coefficient of variation of a device's compute time from step to step; when not given "
+         "as the software profile says, if there is one"},
     {.path = "noise.straggler.fraction",
      .kind = FIELD_REAL,
      .unit = UNIT_FRACTION,

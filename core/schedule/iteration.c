@@ -52,12 +52,6 @@ static int32_t pass_steps(const struct model *model)
     return steps;
 }
 
-static int32_t micro_batches(const struct iteration *it)
-{
-    int64_t micro = it->scenario->training.micro_batch;
-    return micro > 0 && micro < it->batch ? (int32_t)(it->batch / micro) : 1;
-}
-
 /* A batch may be decoded once the first layer has consumed the last of the one whose place it
  * takes, @passes passes later.  Returns the step. */
 static int32_t add_input(struct schedule *schedule, const struct iteration *it, int32_t passes)
@@ -216,15 +210,15 @@ struct schedule *iteration_build(const struct iteration *it)
         column_algorithm((enum column_algorithm)scenario->allreduce.column_algorithm);
     struct exchange_list list = {0};
     if (grid_ranks(it->grid) > 1)
-        list.bucket =
-            bucket_build(it->model, scenario->model.gradients, (int64_t)scenario->allreduce.bucket);
+        list.bucket = bucket_build(it->model, scenario->model.gradients, it->bucket);
     list.done = base_alloc(list.bucket.count, sizeof(*list.done));
 
     bool overlap = scenario->allreduce.overlap == OVERLAP_BACKWARD;
-    int32_t passes = micro_batches(it), last = -1;
+    assert(it->micro_batch > 0 && it->batch % it->micro_batch == 0);
+    int32_t passes = (int32_t)(it->batch / it->micro_batch), last = -1;
     int32_t ready = add_input(schedule, it, passes), first = schedule->step_count;
     struct iteration part = *it;
-    part.batch = it->batch / passes;
+    part.batch = it->micro_batch;
     for (int32_t micro = 0; micro < passes; micro++)
         last = add_pass(schedule, &part, micro, micro == 0 ? ready : -1,
                         overlap && micro == passes - 1 ? &list : NULL);

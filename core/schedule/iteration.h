@@ -23,7 +23,7 @@
  *              Source: NVIDIA apex contrib/groupbn/batch_norm.py: bn_sync_steps is 1, 2, 3 for
  *              groups of 2, 4, 8.
  *
- * A batch larger than the scenario's micro_batch runs as several passes, whose gradients add up;
+ * A batch larger than the micro-batch runs as several passes, whose gradients add up;
  * only the last one's are exchanged.
  *
  * The all-reduces of two buckets never overlap: a torus all-reduce ends before the next begins, as
@@ -41,7 +41,9 @@ struct iteration {
     enum fusion fusion;              /**< of the device's software */
     struct grid grid;
     int32_t devices_per_node; /**< for hierarchical all-reduce and groups of batch norm */
-    int64_t batch;            /**< images per rank; a multiple of the micro-batch if larger */
+    int64_t batch;            /**< images per rank; a multiple of micro_batch */
+    int64_t micro_batch;      /**< of them, how many pass through the network at once */
+    int64_t bucket;           /**< gradients in one all-reduce, at most [bytes] */
 };
 
 /** Build and seal: input (prefetched), forward, loss, backward from last to first layer, an

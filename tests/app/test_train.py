@@ -192,10 +192,10 @@ class Train(unittest.TestCase):
     def test_finds_faults_before_it_starts_ranks(self):
         self.assertIn("needs 4 ranks, not 3", self.refusal(64, TOY, "-n", "3"))
         self.assertNotIn("mpirun", self.refusal(64, TOY, "-n", "3"))
-        self.assertIn("cannot be shared out evenly",
+        self.assertIn("cannot be divided evenly",
                       self.refusal(64, TOY, "-n", "3", "--set", "allreduce.grid=null"))
         self.assertIn("no multiple of training.micro_batch",
-                      self.refusal(64, TOY, "--set", "training.micro_batch=3"))
+                      self.refusal(65, TOY, "--set", "training.micro_batch=3"))
         self.assertIn("no effect without", self.refusal(65, TOY, "--set",
                                                         "training.collapse.power=2"))
         self.assertIn("needs either", self.refusal(65, TOY, "--set",

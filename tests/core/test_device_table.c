@@ -207,8 +207,8 @@ static void every_step_says_its_shape_and_amount(void **state)
                                   .fusion = FUSION_BN_RELU,
                                   .grid = {1, 1},
                                   .devices_per_node = 1,
-                                  .batch = 24};
-    scenario.training.micro_batch = 8;
+                                  .batch = 24,
+                                  .micro_batch = 8};
     struct schedule *schedule = iteration_build(&iteration);
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct step *step = &schedule->step[id];

@@ -20,7 +20,6 @@ static struct scenario example_scenario(void)
     scenario.model.master = DTYPE_FP32;
     scenario.training.optimizer = OPTIMIZER_LARS;
     scenario.allreduce.algorithm = ALGORITHM_TORUS2D;
-    scenario.allreduce.bucket = 4194304;
     scenario.allreduce.overlap = OVERLAP_BACKWARD;
     scenario.input.prefetch = 2;
     return scenario;
@@ -42,7 +41,9 @@ static struct iteration example_iteration(const struct model *model,
                               .fusion = FUSION_BN_RELU,
                               .grid = {4, 2},
                               .devices_per_node = 4,
-                              .batch = 32};
+                              .batch = 32,
+                              .micro_batch = 32,
+                              .bucket = 4194304};
 }
 
 static int32_t find_step(const struct schedule *schedule, const char *name)
@@ -156,7 +157,7 @@ static void weights_are_read_once_per_batch(void **state)
     struct model *model = network("resnet50", 224);
     struct iteration it = example_iteration(model, &scenario);
     struct schedule *full = iteration_build(&it);
-    it.batch = 16;
+    it.micro_batch = it.batch = 16;
     struct schedule *half = iteration_build(&it);
     int64_t weights = 2 * sum_bytes(half, COMPUTE_FORWARD) - sum_bytes(full, COMPUTE_FORWARD);
     assert_int_equal(weights, 2 * model_parameters(model));

@@ -1,5 +1,5 @@
 /** @file
- * core/memory: what training takes.
+ * core/schedule/memory: what training takes.
  */
 
 #include <setjmp.h>

@@ -47,7 +47,7 @@ static struct schedule *build(const struct trial *trial, const char *network)
                   .gradients = DTYPE_FP16,
                   .master = DTYPE_FP32},
         .training = {.optimizer = OPTIMIZER_LARS},
-        .allreduce = {.algorithm = trial->algorithm, .bucket = 8e6, .overlap = OVERLAP_BACKWARD},
+        .allreduce = {.algorithm = trial->algorithm, .overlap = OVERLAP_BACKWARD},
     };
     struct iteration iteration = {
         .model = model,
@@ -56,6 +56,8 @@ static struct schedule *build(const struct trial *trial, const char *network)
         .grid = trial->grid,
         .devices_per_node = trial->devices,
         .batch = 32,
+        .micro_batch = 32,
+        .bucket = 8000000,
     };
     struct schedule *schedule = iteration_build(&iteration);
     model_free(model);

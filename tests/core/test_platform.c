@@ -1,16 +1,9 @@
 #include "core/platform/platform.h"
 
-#include <dirent.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/core/faulty.h"
 
 /* A ring of @device; the caller frees it. */
 static char *ring_of(const char *device)
@@ -21,11 +14,6 @@ static char *ring_of(const char *device)
                        "  efficiency: {value: 50 %%, source: test, kind: assumed}\n"
                        "  latency: {value: 4 us, source: test, kind: published}\n",
                        device);
-}
-
-static char *data_path(const char *path)
-{
-    return base_format("%s/%s", getenv("FORETRAIN_DATADIR"), path);
 }
 
 static struct platform *read_platform(const char *name)
@@ -54,56 +42,22 @@ static void expect_message(struct err *err, const char *part)
     err_release(err);
 }
 
-/* Call @visit with the path of each .yaml file in @folder below the data directory. */
-static int32_t each_file(const char *folder, void (*visit)(const char *path))
+static int read_faulty(const char *path, struct err *err)
 {
-    char *directory_path = data_path(folder);
-    DIR *directory = opendir(directory_path);
-    assert_non_null(directory);
-    int32_t count = 0;
-    for (struct dirent *entry; (entry = readdir(directory));) {
-        if (!strstr(entry->d_name, ".yaml"))
-            continue;
-        char *path = base_format("%s/%s", directory_path, entry->d_name);
-        visit(path);
-        free(path);
-        count++;
-    }
-    closedir(directory);
-    free(directory_path);
-    return count;
-}
-
-/* What the last line of a faulty file expects: "# expect: text". */
-static char *expectation(const char *path)
-{
-    char line[512], last[512] = "";
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    while (fgets(line, sizeof(line), file))
-        strcpy(last, line);
-    fclose(file);
-    last[strcspn(last, "\n")] = '\0';
-    const char *mark = "# expect: ";
-    if (strncmp(last, mark, strlen(mark)) != 0)
-        fail_msg("%s does not end with %s", path, mark);
-    return base_copy(last + strlen(mark));
+    struct platform *platform = platform_read(path, err);
+    platform_free(platform);
+    return platform ? 0 : -1;
 }
 
 static void expect_fault(const char *path)
 {
-    char *expected = expectation(path);
-    struct err err = read_fails(path);
-    assert_int_equal(err.exit_code, 65);
-    assert_non_null(strstr(err.text, ": error: "));
-    expect_message(&err, expected);
-    free(expected);
+    check_faulty(path, read_faulty);
 }
 
 static void each_faulty_file_says_what_is_wrong(void **state)
 {
     (void)state;
-    assert_true(each_file("tests/bad/platform", expect_fault) >= 20);
+    assert_true(each_file("tests/bad/platform", ".yaml", expect_fault) >= 20);
 }
 
 static void the_files_that_faulty_ones_extend_are_sound(void **state)
@@ -131,7 +85,7 @@ static void expect_platform(const char *path)
 static void all_platforms_can_be_read_and_laid_out(void **state)
 {
     (void)state;
-    assert_true(each_file("platforms", expect_platform) >= 5);
+    assert_true(each_file("platforms", ".yaml", expect_platform) >= 5);
 }
 
 static void expect_device(const char *path)
@@ -148,7 +102,7 @@ static void expect_device(const char *path)
 static void all_devices_can_be_read(void **state)
 {
     (void)state;
-    assert_true(each_file("platforms/devices", expect_device) >= 3);
+    assert_true(each_file("platforms/devices", ".yaml", expect_device) >= 3);
 }
 
 static void abci_is_what_was_published(void **state)

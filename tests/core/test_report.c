@@ -215,12 +215,8 @@ static struct result example(const struct scenario *scenario)
                             .time_to_train_s = 365.6,
                             .bound_by = base_copy("communication"),
                             .sentence = base_copy("communication-bound: 31 % of each step waits")};
-    result.plan = (struct plan){.phase = base_alloc(2, sizeof(struct phase)),
-                                .phase_count = 2,
-                                .epochs = 90,
-                                .evaluations = 90};
-    result.plan.phase[0] = (struct phase){45, 16, 17408, 16, 3312};
-    result.plan.phase[1] = (struct phase){45, 32, 34816, 32, 1656};
+    static struct phase phase[] = {{45, 16, 17408, 16, 3312}, {45, 32, 34816, 32, 1656}};
+    result.plan = (struct plan){.phase = phase, .phase_count = 2, .epochs = 90, .evaluations = 90};
     result.phase_step_time = base_alloc(2, sizeof(double));
     result.phase_step_time[0] = 0.06;
     result.phase_step_time[1] = 0.1;

@@ -1,27 +1,11 @@
 #include "core/scenario/scenario.h"
 
-#include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include "core/base/base.h"
+#include "tests/core/faulty.h"
 
 #define MODEL    "version: 1\nmodel: {network: resnet50}\n"
 #define CLUSTER  "cluster: {platform: abci, nodes: 4, devices_per_node: 4}\n"
 #define TRAINING "training: {dataset: imagenet, phases: [{epochs: 90, batch_per_device: 32}]}\n"
 #define SMALL    MODEL CLUSTER TRAINING
-
-static char *data_path(const char *name)
-{
-    const char *folder = getenv("FORETRAIN_DATADIR");
-    assert_non_null(folder);
-    return base_format("%s/%s", folder, name);
-}
 
 static struct scenario read_job(const char *const *set, int32_t count)
 {
@@ -103,15 +87,6 @@ static void refused(const char *text, const char *expected)
     err_release(&err);
 }
 
-static void a_grid_that_does_not_fit_gets_a_fitting_one_suggested(void **state)
-{
-    (void)state;
-    refused(SMALL "allreduce: {algorithm: torus2d, grid: {columns: 8, rows: 3}}",
-            "{columns: 8, rows: 2} would fit");
-    refused(SMALL "allreduce: {algorithm: torus2d, grid: {columns: 5, rows: 3}}",
-            "{columns: 4, rows: 4} would fit");
-}
-
 /* A job whose images come from @source, of which the device shall decode files. */
 static char *decoded_by_the_device(const char *source)
 {
@@ -138,20 +113,6 @@ static void only_jpeg_files_are_decoded_by_a_device(void **state)
         }
         free(text);
     }
-}
-
-static void a_grid_waits_for_the_platform_when_it_must(void **state)
-{
-    (void)state;
-    struct err err = {0};
-    struct scenario scenario;
-    assert_int_equal(
-        scenario_read_text(&scenario, "t.yaml",
-                           MODEL "cluster: {platform: abci, nodes: 4}\n" TRAINING
-                                 "allreduce: {algorithm: torus2d, grid: {columns: 5, rows: 3}}",
-                           &err),
-        0);
-    scenario_release(&scenario);
 }
 
 static void faults_between_values_are_reported_at_once(void **state)
@@ -188,63 +149,24 @@ static void explains_every_value(void **state)
 
 /* ---- malformed files ---- */
 
-static struct text read_bytes(const char *path)
+static int read_faulty(const char *path, struct err *err)
 {
-    struct text text = {0};
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    char chunk[4096];
-    size_t count;
-    while ((count = fread(chunk, 1, sizeof(chunk), file)) > 0)
-        text_append(&text, chunk, (int64_t)count);
-    fclose(file);
-    return text;
-}
-
-/* The rest of the line behind @mark, or NULL; the file may hold any bytes. */
-static char *line_behind(const struct text *text, const char *mark)
-{
-    const char *found = memmem(text->data, (size_t)text->length, mark, strlen(mark));
-    return found ? strndup(found + strlen(mark), strcspn(found + strlen(mark), "\n")) : NULL;
-}
-
-static void check_malformed(const char *path)
-{
-    struct text text = read_bytes(path);
-    char *expected = line_behind(&text, "# expect: ");
-    char *code = line_behind(&text, "# exit: ");
-    struct err err = {0};
     struct scenario scenario;
-    if (!expected)
-        fail_msg("%s does not say what to expect", path);
-    if (scenario_read(&scenario, path, NULL, 0, &err) != -1)
-        fail_msg("%s was accepted", path);
-    if (err.exit_code != (code ? atoi(code) : 65) || !strstr(err.text, expected))
-        fail_msg("%s: exit code %d and\n%s", path, err.exit_code, err.text);
-    err_release(&err);
-    free(code);
-    free(expected);
-    text_release(&text);
+    if (scenario_read(&scenario, path, NULL, 0, err))
+        return -1;
+    scenario_release(&scenario);
+    return 0;
+}
+
+static void expect_fault(const char *path)
+{
+    check_faulty(path, read_faulty);
 }
 
 static void every_malformed_file_gets_its_message(void **state)
 {
     (void)state;
-    char *folder = data_path("tests/bad/scenario");
-    DIR *directory = opendir(folder);
-    assert_non_null(directory);
-    int32_t count = 0;
-    for (struct dirent *entry; (entry = readdir(directory));) {
-        if (*entry->d_name == '.')
-            continue;
-        char *path = base_format("%s/%s", folder, entry->d_name);
-        check_malformed(path);
-        free(path);
-        count++;
-    }
-    closedir(directory);
-    free(folder);
-    assert_true(count >= 30);
+    assert_true(each_file("tests/bad/scenario", "", expect_fault) >= 50);
 }
 
 int main(void)
@@ -253,9 +175,7 @@ int main(void)
         cmocka_unit_test(reads_the_published_job),
         cmocka_unit_test(the_smallest_job_gets_every_default),
         cmocka_unit_test(the_hash_is_that_of_the_file_and_its_assignments),
-        cmocka_unit_test(a_grid_that_does_not_fit_gets_a_fitting_one_suggested),
         cmocka_unit_test(only_jpeg_files_are_decoded_by_a_device),
-        cmocka_unit_test(a_grid_waits_for_the_platform_when_it_must),
         cmocka_unit_test(faults_between_values_are_reported_at_once),
         cmocka_unit_test(explains_every_value),
         cmocka_unit_test(every_malformed_file_gets_its_message),

@@ -64,12 +64,12 @@ static struct weights walk(const struct model *model, int32_t single, int32_t sc
     struct device_run run;
     open_scheduled(&run, model, scheduled);
     const struct device_run_job job = run.job;
-    run.scenario.training.micro_batch = job.batch / job.micro_batches;
     struct iteration iteration = {.model = model,
                                   .scenario = &run.scenario,
                                   .grid = {1, 1},
                                   .devices_per_node = 1,
-                                  .batch = job.batch};
+                                  .batch = job.batch,
+                                  .micro_batch = job.batch / job.micro_batches};
     struct schedule *schedule = iteration_build(&iteration);
     struct walk walk = {.schedule = schedule,
                         .device_ops = &device_cuda_ops,

@@ -233,7 +233,9 @@ static struct train_result train(const char *path, const char *decode, bool augm
                                       .scenario = &scenario,
                                       .grid = grid,
                                       .devices_per_node = 1,
-                                      .batch = plan.phase[i].batch_per_device};
+                                      .batch = plan.phase[i].batch_per_device,
+                                      .micro_batch = plan.phase[i].micro_batch,
+                                      .bucket = (int64_t)scenario.allreduce.bucket};
         schedule[i] = iteration_build(&iteration);
     }
     struct train_job job = {.scenario = &scenario,

@@ -132,9 +132,13 @@ static void check_job(const struct model *model, struct grid grid, int64_t limit
 {
     struct scenario scenario = {.model.gradients = DTYPE_FP16};
     scenario.allreduce.algorithm = ALGORITHM_TORUS2D;
-    scenario.allreduce.bucket = (double)limit;
-    struct iteration iteration = {
-        .model = model, .scenario = &scenario, .grid = grid, .devices_per_node = 1, .batch = 1};
+    struct iteration iteration = {.model = model,
+                                  .scenario = &scenario,
+                                  .grid = grid,
+                                  .devices_per_node = 1,
+                                  .batch = 1,
+                                  .micro_batch = 1,
+                                  .bucket = limit};
     struct schedule *schedule = iteration_build(&iteration);
     struct packing cut = packing_build(schedule, DTYPE_FP16, 0);
     struct packing packing = packing_build(schedule, DTYPE_FP16, ALIGNMENT);

@@ -63,7 +63,9 @@ static void open_fixture(struct fixture *fixture, const char *network, struct gr
                                   .scenario = &fixture->scenario,
                                   .grid = grid,
                                   .devices_per_node = 1,
-                                  .batch = GLOBAL / grid_ranks(grid)};
+                                  .batch = GLOBAL / grid_ranks(grid),
+                                  .micro_batch = fixture->plan.phase[0].micro_batch,
+                                  .bucket = (int64_t)fixture->scenario.allreduce.bucket};
     fixture->schedule = iteration_build(&iteration);
     fixture->job = (struct train_job){
         .scenario = &fixture->scenario,

@@ -1,0 +1,345 @@
+#include "core/job/resolve.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/schedule/bucket.h"
+
+enum { EXIT_USAGE = 64 };
+
+/* What every decision needs. */
+struct question {
+    const struct scenario *scenario;
+    const struct platform *platform;
+    const struct model *model;
+    const struct wish *wish;
+    struct err *err;
+    int faults;
+};
+
+/* A fault, which another part of the program has found, of what stands at @key or of the ranks that
+ * were wished for. */
+static void blame_found(struct question *q, const char *key, struct err *found)
+{
+    scenario_blame(q->scenario, key, found, q->err);
+    if (q->wish->nodes && !q->faults)
+        q->err->exit_code = EXIT_USAGE;
+    q->faults++;
+}
+
+static void blame(struct question *q, const char *key, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static void blame(struct question *q, const char *key, const char *format, ...)
+{
+    va_list list;
+    struct err found = {0};
+    va_start(list, format);
+    char *text = base_format_list(format, list);
+    va_end(list);
+    err_add(&found, "%s", text);
+    blame_found(q, key, &found);
+    free(text);
+}
+
+int64_t extent_devices(struct extent extent)
+{
+    return (int64_t)extent.nodes * extent.devices_per_node;
+}
+
+/* ---- nodes and devices ---- */
+
+static int64_t devices_per_node(const struct question *q, int64_t given)
+{
+    return given ? given : platform_devices_per_node(q->platform);
+}
+
+struct wish wish_for_ranks(int64_t ranks, int64_t room)
+{
+    int64_t each = ranks < room ? ranks : room;
+    while (ranks % each)
+        each--;
+    return (struct wish){.nodes = ranks / each, .devices_per_node = each};
+}
+
+static void find_cluster(struct question *q, struct extent *extent)
+{
+    bool wished = q->wish->nodes > 0;
+    int64_t nodes = wished ? q->wish->nodes : q->scenario->cluster.nodes;
+    int64_t each = wished ? q->wish->devices_per_node
+                          : devices_per_node(q, q->scenario->cluster.devices_per_node);
+    if (nodes * each > SCENARIO_DEVICE_LIMIT)
+        blame(q, "cluster.nodes", "%lld nodes with %lld devices each are more than %d devices",
+              (long long)nodes, (long long)each, SCENARIO_DEVICE_LIMIT);
+    else
+        *extent = (struct extent){.nodes = (int32_t)nodes, .devices_per_node = (int32_t)each};
+}
+
+static void find_baseline(struct question *q, struct extent cluster, struct extent *extent)
+{
+    int64_t nodes = q->scenario->baseline.nodes;
+    int64_t each = q->scenario->baseline.devices_per_node;
+    each = each ? each : cluster.devices_per_node;
+    if (nodes * each > SCENARIO_DEVICE_LIMIT) {
+        blame(q, "baseline.nodes", "%lld nodes with %lld devices each are more than %d devices",
+              (long long)nodes, (long long)each, SCENARIO_DEVICE_LIMIT);
+        return;
+    }
+    *extent = (struct extent){.nodes = (int32_t)nodes, .devices_per_node = (int32_t)each};
+    extent->grid = grid_nearest_square((int32_t)extent_devices(*extent));
+}
+
+/* Whether the platform has room for @extent, which @where ("cluster") asks for: 0, or -1. */
+static int check_room(struct question *q, const char *where, struct extent extent)
+{
+    struct err found = {0};
+    bool each = platform_nodes(q->platform) &&
+                extent.devices_per_node > platform_devices_per_node(q->platform);
+    char *key = base_format("%s.%s", where, each ? "devices_per_node" : "nodes");
+    int result = platform_check_extent(q->platform, extent.nodes, extent.devices_per_node,
+                                       extent.grid, &found);
+    if (result)
+        blame_found(q, key, &found);
+    free(key);
+    return result;
+}
+
+/* ---- the grid ---- */
+
+/* The side of it that an assignment changed, else the grid. */
+static const char *grid_key(const struct question *q)
+{
+    static const char *const side[] = {"allreduce.grid.columns", "allreduce.grid.rows"};
+    for (int32_t i = 0; i < 2; i++)
+        if (scenario_is_assigned(q->scenario, side[i]))
+            return side[i];
+    return "allreduce.grid";
+}
+
+/* @columns wide if that divides, else nearest to a square. */
+static struct grid fitting_grid(int32_t devices, int64_t columns)
+{
+    if (devices % columns)
+        return grid_nearest_square(devices);
+    return (struct grid){(int32_t)columns, devices / (int32_t)columns};
+}
+
+static void refuse_grid(struct question *q, int32_t devices)
+{
+    int64_t columns = q->scenario->allreduce.columns, rows = q->scenario->allreduce.rows;
+    struct grid fits = fitting_grid(devices, columns);
+    if (q->wish->nodes)
+        blame(q, grid_key(q),
+              "the grid of %lld x %lld needs %lld ranks, not %d; use -n %lld, or --set "
+              "allreduce.grid.columns=%d --set allreduce.grid.rows=%d",
+              (long long)columns, (long long)rows, (long long)(columns * rows), devices,
+              (long long)(columns * rows), fits.columns, fits.rows);
+    else
+        blame(q, grid_key(q),
+              "grid %lld x %lld has %lld places but there are %d devices; "
+              "{columns: %d, rows: %d} would fit",
+              (long long)columns, (long long)rows, (long long)(columns * rows), devices,
+              fits.columns, fits.rows);
+}
+
+static void find_grid(struct question *q, struct resolved *resolved)
+{
+    int64_t columns = q->scenario->allreduce.columns, rows = q->scenario->allreduce.rows;
+    int64_t devices = extent_devices(resolved->cluster);
+    resolved->cluster.grid = grid_nearest_square((int32_t)devices);
+    if (columns && columns * rows != devices)
+        refuse_grid(q, (int32_t)devices);
+    else if (columns)
+        resolved->cluster.grid = (struct grid){(int32_t)columns, (int32_t)rows};
+    else
+        resolved->grid_chosen = resolved->algorithm == ALGORITHM_TORUS2D ||
+                                (!platform_nodes(q->platform) && !q->wish->real);
+}
+
+/* ---- batches ---- */
+
+static void refuse_uneven(struct question *q, const char *key, int64_t batch, int64_t devices)
+{
+    int64_t below = batch / devices * devices, above = below + devices;
+    if (below == 0)
+        blame(q, key, "%lld images are fewer than the %lld devices; use at least %lld",
+              (long long)batch, (long long)devices, (long long)above);
+    else
+        blame(q, key,
+              "%lld images cannot be divided evenly among %lld devices; round: down beside it "
+              "trains %lld, round: up %lld",
+              (long long)batch, (long long)devices, (long long)below, (long long)above);
+}
+
+static void check_phase(struct question *q, int32_t index, int64_t devices)
+{
+    const struct scenario *s = q->scenario;
+    const struct scenario_phase *phase =
+        (const struct scenario_phase *)s->training.phase.item + index;
+    char *key = base_format("training.phases.%d.%s", index,
+                            phase->global_batch ? "global_batch" : "batch_per_device");
+    int64_t batch = phase_batch(phase, devices), micro = s->training.micro_batch;
+    if (phase->global_batch && phase->round == ROUND_EXACT && phase->global_batch % devices)
+        refuse_uneven(q, key, phase->global_batch, devices);
+    else if (batch == 0)
+        refuse_uneven(q, key, phase->global_batch, devices);
+    else if (batch * devices > s->training.train_images)
+        blame(q, key, "a step would take %lld images, more than the %lld of an epoch",
+              (long long)(batch * devices), (long long)s->training.train_images);
+    else if (micro > 0 && batch > micro && batch % micro)
+        blame(q, key, "%lld images per device are no multiple of training.micro_batch: %lld",
+              (long long)batch, (long long)micro);
+    free(key);
+}
+
+/* ---- what the platform and the network allow ---- */
+
+/* Statistics are exchanged over the links of a node, and by layers that have some. */
+static void check_norm(struct question *q, struct extent cluster)
+{
+    int64_t group = q->scenario->training.norm_group;
+    bool any = false;
+    for (int32_t i = 0; i < q->model->layer_count; i++)
+        any = any || q->model->layer[i].op == LAYER_BATCH_NORM;
+    if (group > 1 && !any)
+        blame(q, "training.batch_norm.group", "no effect: %s has no batch norm",
+              q->scenario->model.network);
+    else if (cluster.devices_per_node % group)
+        blame(q, "training.batch_norm.group",
+              "groups of %lld devices do not fill a node of %d: a group lies within one node",
+              (long long)group, cluster.devices_per_node);
+}
+
+static void check_parts(struct question *q)
+{
+    struct err found = {0};
+    if (platform_check_dtype(q->platform, (enum dtype)q->scenario->model.compute, &found))
+        blame_found(q, "model.precision.compute", &found);
+    if (q->scenario->allreduce.algorithm == ALGORITHM_NCCL &&
+        platform_check_nccl(q->platform, q->err))
+        q->faults++;
+}
+
+static void check_order(struct question *q)
+{
+    struct err found = {0};
+    if (resolved_check_order(q->platform, q->scenario->allreduce.algorithm, q->wish->order, &found))
+        blame_found(q, "", &found);
+}
+
+int resolved_check_order(const struct platform *platform, enum algorithm algorithm,
+                         enum rank_order order, struct err *err)
+{
+    if (order == RANK_ORDER_ROW)
+        return 0;
+    if (!platform_nodes(platform))
+        return err_add_code(err, EXIT_USAGE,
+                            "--order has no effect on %s: its links are those of the grid",
+                            platform_name(platform));
+    if (algorithm == ALGORITHM_HIERARCHICAL || algorithm == ALGORITHM_NCCL)
+        return err_add_code(err, EXIT_USAGE,
+                            "--order has no effect on algorithm %s: it goes by nodes",
+                            algorithm_names[algorithm]);
+    return 0;
+}
+
+/* ---- all together ---- */
+
+static struct noise find_noise(const struct scenario *s, const struct software *software)
+{
+    bool given = scenario_is_given(s, "noise.compute_cv");
+    return (struct noise){.compute_cv =
+                              !given && software ? software->jitter.value : s->noise.compute_cv,
+                          .straggler_fraction = s->noise.straggler_fraction,
+                          .straggler_slowdown = s->noise.straggler_slowdown,
+                          .seed = (uint64_t)s->seed};
+}
+
+static int64_t find_bucket(const struct scenario *s, const struct model *model)
+{
+    int64_t all = model_parameters(model) * dtype_size((enum dtype)s->model.gradients);
+    return s->allreduce.bucket > 0 ? (int64_t)s->allreduce.bucket : all;
+}
+
+static void check_all(struct question *q, const struct resolved *resolved)
+{
+    int64_t devices = grid_ranks(resolved->cluster.grid);
+    for (int32_t i = 0; i < q->scenario->training.phase.count; i++)
+        check_phase(q, i, devices);
+    if (q->wish->real)
+        return;
+    check_norm(q, resolved->cluster);
+    check_parts(q);
+    if (!check_room(q, "cluster", resolved->cluster))
+        check_room(q, "baseline", resolved->baseline);
+    check_order(q);
+}
+
+int resolved_build(struct resolved *resolved, const struct scenario *scenario,
+                   const struct platform *platform, const struct software *software,
+                   const struct model *model, const struct wish *wish, struct err *err)
+{
+    struct question q = {scenario, platform, model, wish, err, 0};
+    *resolved = (struct resolved){
+        .order = wish->order,
+        .algorithm = (enum algorithm)scenario->allreduce.algorithm,
+        .column_algorithm =
+            column_algorithm((enum column_algorithm)scenario->allreduce.column_algorithm),
+        .bucket = find_bucket(scenario, model),
+        .noise = find_noise(scenario, software),
+        .nccl = software ? (int32_t)software->nccl : 0,
+        .software = software ? software->name : NULL,
+    };
+    find_cluster(&q, &resolved->cluster);
+    if (!q.faults)
+        find_baseline(&q, resolved->cluster, &resolved->baseline);
+    if (!q.faults)
+        find_grid(&q, resolved);
+    if (!q.faults)
+        check_all(&q, resolved);
+    if (q.faults)
+        return -1;
+    resolved->plan = plan_build(scenario, grid_ranks(resolved->cluster.grid));
+    return 0;
+}
+
+void resolved_release(struct resolved *resolved)
+{
+    plan_release(&resolved->plan);
+    *resolved = (struct resolved){0};
+}
+
+/* ---- printing ---- */
+
+static void print_extent(struct text *out, const char *name, struct extent extent)
+{
+    text_add(out, "%-10s %lld devices in %d nodes of %d, grid of %d columns x %d rows\n", name,
+             (long long)extent_devices(extent), extent.nodes, extent.devices_per_node,
+             extent.grid.columns, extent.grid.rows);
+}
+
+void resolved_print(struct text *out, const struct resolved *resolved)
+{
+    print_extent(out, "cluster", resolved->cluster);
+    print_extent(out, "baseline", resolved->baseline);
+    text_add(out, "%-10s ranks fill nodes along the %s\n", "order",
+             resolved->order == RANK_ORDER_ROW ? "rows" : "columns");
+    text_add(out, "%-10s %s", "all-reduce", algorithm_names[resolved->algorithm]);
+    if (resolved->algorithm == ALGORITHM_TORUS2D)
+        text_add(out, ", %s in columns", algorithm_names[resolved->column_algorithm]);
+    text_add(out, ", at most %lld B at a time\n", (long long)resolved->bucket);
+    for (int32_t i = 0; i < resolved->plan.phase_count; i++) {
+        const struct phase *phase = &resolved->plan.phase[i];
+        text_add(out,
+                 "phase %-4d %g epochs, %lld steps of %lld images: %lld on each device, %lld at "
+                 "once\n",
+                 i + 1, phase->epochs, (long long)phase->steps, (long long)phase->global_batch,
+                 (long long)phase->batch_per_device, (long long)phase->micro_batch);
+    }
+    text_add(out, "%-10s %s\n", "software",
+             resolved->software ? resolved->software : "the device's");
+    text_add(out, "%-10s compute varies by %g %%; %g %% of devices are %g %% slower\n", "noise",
+             100 * resolved->noise.compute_cv, 100 * resolved->noise.straggler_fraction,
+             100 * resolved->noise.straggler_slowdown);
+}

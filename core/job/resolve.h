@@ -1,0 +1,72 @@
+#pragma once
+
+/** @file
+ * A job in which nothing is left open.
+ *
+ * A scenario leaves much to others: devices per node to the platform, the grid to the number of
+ * devices, jitter to the software.  Here alone that is decided, and here alone is checked what only
+ * scenario and platform together can tell.  Commands and back ends read the result.
+ */
+
+#include "core/backend/noise.h"
+#include "core/collective/grid.h"
+#include "core/network/fabric.h"
+#include "core/platform/platform.h"
+#include "core/platform/software.h"
+#include "core/scenario/phase.h"
+#include "core/schedule/model.h"
+
+/** What the command line asks for beyond the scenario.  Start from {0}: nothing. */
+struct wish {
+    int64_t nodes, devices_per_node; /**< instead of the scenario's cluster; 0: that */
+    bool real; /**< the ranks are processes: neither size nor parts of the platform bind them */
+    enum rank_order order;
+};
+
+/** Devices that work together. */
+struct extent {
+    int32_t nodes, devices_per_node;
+    struct grid grid; /**< holds all of them */
+};
+
+/** The job.  Start from {0}; release with resolved_release(). */
+struct resolved {
+    struct extent cluster;
+    struct extent baseline; /**< what efficiency is relative to */
+    bool grid_chosen;       /**< the cluster's grid was chosen here, and it matters */
+    enum rank_order order;  /**< in which ranks fill the nodes of the cluster */
+    enum algorithm algorithm, column_algorithm;
+    int64_t bucket;       /**< gradients in one all-reduce, at most [bytes] */
+    struct plan plan;     /**< phases: batches, micro-batches, steps; owned */
+    struct noise noise;   /**< zero: every device computes as fast as every other, always */
+    int32_t nccl;         /**< version that the software brings, 100 * major + minor; 0: none */
+    const char *software; /**< name of the profile; NULL: the device file's; borrowed */
+};
+
+/** Decide all of @resolved (zeroed) for @scenario on @platform with @software (or NULL), training
+ * @model.  Borrows from @software.
+ * @return 0, or -1 with every fault, each located where the scenario says it: more devices than
+ * SCENARIO_DEVICE_LIMIT or than the platform has, a grid that does not hold them, a batch that is
+ * too small or too large, cannot be divided evenly or is no multiple of the micro-batch, groups
+ * of batch norm that do not fill a node, a number format or NCCL that the platform lacks.  The exit
+ * code is 64 when wish->nodes is what does not fit, else 65. */
+int resolved_build(struct resolved *resolved, const struct scenario *scenario,
+                   const struct platform *platform, const struct software *software,
+                   const struct model *model, const struct wish *wish, struct err *err);
+
+/** Whether ranks on @platform may fill the nodes in @order, for all-reduces by @algorithm.
+ * @return 0, or -1 (exit code 64): an order that has no effect there. */
+int resolved_check_order(const struct platform *platform, enum algorithm algorithm,
+                         enum rank_order order, struct err *err);
+
+/** Release; accepts a zeroed struct. */
+void resolved_release(struct resolved *resolved);
+
+/** The number of devices. */
+int64_t extent_devices(struct extent extent);
+
+/** A wish for @ranks ranks on as few nodes as hold them, equally many and at most @room on each. */
+struct wish wish_for_ranks(int64_t ranks, int64_t room);
+
+/** Append everything that was decided, one line each. */
+void resolved_print(struct text *out, const struct resolved *resolved);

@@ -1,0 +1,224 @@
+#include "core/job/resolve.h"
+
+#include "models/networks.h"
+#include "tests/core/faulty.h"
+
+/* All that a job is resolved from. */
+struct job {
+    struct scenario scenario;
+    struct platform *platform;
+    struct software *software;
+    struct model *model;
+    struct resolved resolved;
+    struct err err;
+};
+
+static void read_rest(struct job *job)
+{
+    const struct scenario *s = &job->scenario;
+    job->platform = platform_read(s->cluster.platform, &job->err);
+    job->software = s->cluster.software ? software_read(s->cluster.software, &job->err) : NULL;
+    job->model = network_build(s->model.network, (int32_t)s->model.image, (int32_t)s->model.classes,
+                               &job->err);
+    if (job->err.count)
+        fail_msg("%s", job->err.text);
+}
+
+static int resolve(struct job *job, struct wish wish)
+{
+    return resolved_build(&job->resolved, &job->scenario, job->platform, job->software, job->model,
+                          &wish, &job->err);
+}
+
+static void release(struct job *job)
+{
+    resolved_release(&job->resolved);
+    model_free(job->model);
+    software_free(job->software);
+    platform_free(job->platform);
+    scenario_release(&job->scenario);
+    err_release(&job->err);
+}
+
+/* ImageNet on 16 devices, four in each node of ABCI, with @more keys; one phase as @phase says. */
+static struct job job_with(const char *phase, const char *more)
+{
+    struct job job = {0};
+    char *text = base_format("version: 1\nmodel: {network: resnet50}\n"
+                             "cluster: {platform: abci, nodes: 4}\n"
+                             "training: {dataset: imagenet, phases: [%s]}\n%s",
+                             phase, more);
+    if (scenario_read_text(&job.scenario, "t.yaml", text, &job.err))
+        fail_msg("%s", job.err.text);
+    free(text);
+    read_rest(&job);
+    return job;
+}
+
+static struct job resolved_job(const char *phase, const char *more, struct wish wish)
+{
+    struct job job = job_with(phase, more);
+    if (resolve(&job, wish))
+        fail_msg("%s", job.err.text);
+    return job;
+}
+
+#define PHASE "{epochs: 90, batch_per_device: 32}"
+
+static void nothing_stays_open(void **state)
+{
+    (void)state;
+    struct job job = resolved_job(PHASE, "", (struct wish){0});
+    const struct resolved *r = &job.resolved;
+    assert_int_equal(r->cluster.devices_per_node, 4);
+    assert_int_equal(extent_devices(r->cluster), 16);
+    assert_true(r->cluster.grid.columns == 4 && r->cluster.grid.rows == 4);
+    assert_false(r->grid_chosen); /* a ring on a cluster does not ask for the grid */
+    assert_int_equal(extent_devices(r->baseline), 4);
+    assert_int_equal(r->bucket, model_parameters(job.model) * 4);
+    assert_int_equal(r->plan.phase[0].global_batch, 512);
+    assert_int_equal(r->plan.phase[0].micro_batch, 32);
+    release(&job);
+}
+
+static void a_torus_on_a_cluster_asks_for_the_grid(void **state)
+{
+    (void)state;
+    struct job job = resolved_job(PHASE, "allreduce: {algorithm: torus2d}\n", (struct wish){0});
+    assert_true(job.resolved.grid_chosen);
+    release(&job);
+    job = resolved_job(PHASE, "allreduce: {algorithm: torus2d, grid: {columns: 8, rows: 2}}\n",
+                       (struct wish){0});
+    assert_false(job.resolved.grid_chosen);
+    assert_int_equal(job.resolved.cluster.grid.columns, 8);
+    release(&job);
+}
+
+static int64_t images_each(const char *phase)
+{
+    struct job job = resolved_job(phase, "", (struct wish){0});
+    int64_t images = job.resolved.plan.phase[0].batch_per_device;
+    assert_int_equal(job.resolved.plan.phase[0].global_batch, images * 16);
+    release(&job);
+    return images;
+}
+
+static void a_global_batch_is_rounded_as_the_phase_says(void **state)
+{
+    (void)state;
+    assert_int_equal(images_each("{epochs: 1, global_batch: 1024}"), 64);
+    assert_int_equal(images_each("{epochs: 1, global_batch: 1000, round: down}"), 62);
+    assert_int_equal(images_each("{epochs: 1, global_batch: 1000, round: up}"), 63);
+    assert_int_equal(images_each("{epochs: 1, global_batch: 10, round: up}"), 1);
+}
+
+static void wished_ranks_stand_in_place_of_the_cluster(void **state)
+{
+    (void)state;
+    struct wish wish = wish_for_ranks(6, 4);
+    assert_true(wish.nodes == 2 && wish.devices_per_node == 3);
+    wish.real = true;
+    struct job job = resolved_job(PHASE, "", wish);
+    assert_int_equal(extent_devices(job.resolved.cluster), 6);
+    assert_int_equal(job.resolved.plan.phase[0].global_batch, 192);
+    release(&job);
+}
+
+/* Only a platform's own devices are bound by its size; processes are not. */
+static void real_ranks_may_be_more_than_the_platform_has(void **state)
+{
+    (void)state;
+    struct job job = job_with(PHASE, "");
+    assert_int_equal(resolve(&job, (struct wish){.nodes = 2, .devices_per_node = 5}), -1);
+    assert_int_equal(job.err.exit_code, 64); /* the command line's fault, not the file's */
+    release(&job);
+    job = resolved_job(PHASE, "", (struct wish){.nodes = 2, .devices_per_node = 5, .real = true});
+    release(&job);
+}
+
+static void a_grid_that_wished_ranks_do_not_fill_says_what_would(void **state)
+{
+    (void)state;
+    struct job job =
+        job_with(PHASE, "allreduce: {algorithm: torus2d, grid: {columns: 8, rows: 2}}\n");
+    assert_int_equal(resolve(&job, wish_for_ranks(8, 4)), -1);
+    assert_int_equal(job.err.exit_code, 64);
+    assert_non_null(strstr(job.err.text, "t.yaml:5:39: error: the grid of 8 x 2 needs 16 ranks"));
+    assert_non_null(strstr(job.err.text, "use -n 16, or --set allreduce.grid.columns=8 --set "
+                                         "allreduce.grid.rows=1"));
+    release(&job);
+}
+
+static double jitter(const char *noise)
+{
+    struct job job = resolved_job(PHASE, noise, (struct wish){0});
+    double compute_cv = job.resolved.noise.compute_cv;
+    release(&job);
+    return compute_cv;
+}
+
+/* A zero that is written is a zero; one that is not means what the software measured. */
+static void jitter_is_the_softwares_unless_it_is_given(void **state)
+{
+    (void)state;
+    struct job job = job_with(PHASE, "");
+    job.software = software_read("mlperf-v4.0", &job.err);
+    assert_non_null(job.software);
+    assert_int_equal(resolve(&job, (struct wish){0}), 0);
+    assert_true(job.resolved.noise.compute_cv == job.software->jitter.value);
+    assert_string_equal(job.resolved.software, "mlperf-v4.0");
+    release(&job);
+    assert_true(jitter("") == 0);
+    assert_true(jitter("noise: {compute_cv: 3 %}\n") == 0.03);
+}
+
+static void all_faults_are_reported_at_once(void **state)
+{
+    (void)state;
+    struct job job = job_with("{epochs: 1, global_batch: 1000}, {epochs: 1, global_batch: 3}",
+                              "baseline: {nodes: 2000}\n");
+    assert_int_equal(resolve(&job, (struct wish){0}), -1);
+    assert_int_equal(job.err.count, 3);
+    assert_int_equal(job.err.exit_code, 65);
+    release(&job);
+}
+
+static int read_faulty(const char *path, struct err *err)
+{
+    struct job job = {0};
+    if (scenario_read(&job.scenario, path, NULL, 0, &job.err))
+        fail_msg("%s", job.err.text);
+    read_rest(&job);
+    int result = resolve(&job, (struct wish){0});
+    *err = job.err;
+    job.err = (struct err){0};
+    release(&job);
+    return result;
+}
+
+static void expect_fault(const char *path)
+{
+    check_faulty(path, read_faulty);
+}
+
+static void every_impossible_job_gets_its_message(void **state)
+{
+    (void)state;
+    assert_true(each_file("tests/bad/job", "", expect_fault) >= 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_stays_open),
+        cmocka_unit_test(a_torus_on_a_cluster_asks_for_the_grid),
+        cmocka_unit_test(a_global_batch_is_rounded_as_the_phase_says),
+        cmocka_unit_test(wished_ranks_stand_in_place_of_the_cluster),
+        cmocka_unit_test(real_ranks_may_be_more_than_the_platform_has),
+        cmocka_unit_test(a_grid_that_wished_ranks_do_not_fill_says_what_would),
+        cmocka_unit_test(jitter_is_the_softwares_unless_it_is_given),
+        cmocka_unit_test(all_faults_are_reported_at_once),
+        cmocka_unit_test(every_impossible_job_gets_its_message),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
