@@ -1,28 +1,18 @@
 #!/usr/bin/python3
-"""Every folder sees only the folders and libraries it may see (docs/DESIGN.md, section 3)."""
+"""Every room sees only the rooms and libraries it may see (docs/DESIGN.md, section 2).
+
+A room that it may see and never does is a fault too: the table says what is, not what was.
+"""
 import re
 
 import project
+import rooms
 
-# Folder -> what its files may include from the project.
-MAY = {
-    "core": ("core/",),
-    "models": ("core/", "models/"),
-    "sim": ("core/", "sim/"),
-    "exec": ("core/", "exec/"),
-    "app": ("core/", "models/", "app/", "sim/sim.h",
-            "exec/input/dataset.h", "exec/input/input.h", "exec/input/pack.h",
-            "exec/checkpoint/checkpoint.h", "exec/checkpoint/run_directory.h", "exec/step/layout.h",
-            "exec/measure/measure.h", "exec/measure/timing.h", "exec/train/train.h", "exec/world/agree.h", "exec/world/world.h", "exec/measure/devices.h"),
-    "tests": ("core/", "models/", "sim/", "exec/", "app/", "tests/"),
-}
-# Further walls inside a folder.
-MAY_NOT = {"exec/cpu/": ("exec/cuda/",), "exec/cuda/": ("exec/cpu/",)}
 # Library header -> the files that may include it.  Anything not named here is free (libc, POSIX).
 OWNERS = {
     "libfyaml.h": ("core/config/yaml.c",),
     "jansson.h": ("core/base/json.c",),
-    "sha2.h": ("core/", "core/base/checksum.c"),
+    "sha2.h": ("core/",),
     "xxhash.h": ("core/base/checksum.c", "exec/input/hash.c"),
     "jpeglib.h": ("exec/input/jpeg.c", "tests/exec/input/", "tests/cuda/fake/fake_nvjpeg.c"),
     "jerror.h": ("exec/input/jpeg.c",),
@@ -42,22 +32,30 @@ OWNERS = {
     "cmocka.h": ("tests/",),
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+ROOMS = rooms.read()
+
+
+def allowed_by(room, target):
+    """What in the table lets files of @room include @target, or None."""
+    folder = target.rsplit("/", 1)[0]
+    if folder == room or folder == room.split("/")[0]:
+        return folder
+    return next((may for may in ROOMS[room].may if may in (folder, target)), None)
 
 
 def fault_of_quoted(name, target):
     """What is wrong with #include "target" in file `name`, or None."""
-    folder = name.split("/")[0]
     if target == "config.h":
         return None if name.endswith(".c") else "config.h belongs in sources, not in headers"
     ours = [project.ROOT / target, project.ROOT / (target + ".in")]
     if "/" not in target or not any(path.is_file() for path in ours):
         return f'"{target}" is not a path from the root of the project'
-    if not target.startswith(MAY[folder]):
-        return f'{folder}/ may not include "{target}"'
-    for wall, beyond in MAY_NOT.items():
-        if name.startswith(wall) and target.startswith(beyond):
-            return f'{wall} may not include "{target}"'
-    return None
+    room = name.rsplit("/", 1)[0]
+    if name.startswith("tests/"):
+        return None
+    if room not in ROOMS:
+        return f"{room}/ is not in the table of docs/DESIGN.md"
+    return None if allowed_by(room, target) else f'{room}/ may not include "{target}"'
 
 
 def fault_of_system(name, target):
@@ -70,19 +68,26 @@ def fault_of_system(name, target):
     return None
 
 
-def check(path):
-    """Faults of one file."""
-    name = project.place(path)
-    includes = []
+def includes_of(path):
+    """(line, quote, target) of each include."""
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         match = INCLUDE.match(line)
         if match:
-            includes.append((number, *match.groups()))
+            yield number, *match.groups()
+
+
+def check(path, used):
+    """Faults of one file; what it makes use of in the table is added to @used."""
+    name = project.place(path)
+    includes = list(includes_of(path))
     faults = []
     for number, quote, target in includes:
         fault = (fault_of_quoted if quote == '"' else fault_of_system)(name, target)
         if fault:
             faults.append(f"{name}:{number}: {fault}")
+        room = name.rsplit("/", 1)[0]
+        if quote == '"' and room in ROOMS and not fault:
+            used.add((room, allowed_by(room, target)))
     own = path.with_suffix(".h")
     if path.suffix == ".c" and own.exists() and (
             not includes or includes[0][2] != project.place(own)):
@@ -90,12 +95,24 @@ def check(path):
     return faults
 
 
+def circles():
+    """Rooms that can be reached from themselves."""
+    reach = {room: {may for may in ROOMS[room].may if may in ROOMS} for room in ROOMS}
+    for _ in ROOMS:
+        reach = {room: seen.union(*(reach[other] for other in seen))
+                 for room, seen in reach.items()}
+    return [f"{room}: includes itself by way of others" for room in ROOMS if room in reach[room]]
+
+
 def main():
     """Check every C file of the folders with rules."""
     paths = [p for p in project.files("*.c", "*.h", "*.cpp", "*.hpp", "*.cu", "*.cuh")
-             if project.place(p).split("/")[0] in MAY]
-    faults = [fault for path in paths for fault in check(path)]
-    project.finish(faults, f"{len(paths)} files")
+             if project.place(p).split("/")[0] in (*rooms.FOLDERS, "tests")]
+    used = set()
+    faults = [fault for path in paths for fault in check(path, used)]
+    faults += [f"docs/DESIGN.md: {room} does not include {may}"
+               for room in ROOMS for may in ROOMS[room].may if (room, may) not in used]
+    project.finish(faults + circles() + rooms.faults(ROOMS, rooms.count()), f"{len(paths)} files")
 
 
 if __name__ == "__main__":

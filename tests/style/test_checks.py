@@ -3,6 +3,7 @@
 import pathlib
 import sys
 import unittest
+import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
 
@@ -11,6 +12,7 @@ import check_includes  # noqa: E402
 import check_lengths  # noqa: E402
 import check_shell  # noqa: E402
 import check_text  # noqa: E402
+import rooms  # noqa: E402
 import test_summary  # noqa: E402
 
 CMOCKA = """[==========] Running 3 test(s).
@@ -44,13 +46,32 @@ def undocumented(source):
 class Includes(unittest.TestCase):
     """Who may include whom."""
 
-    def test_core_sees_only_core(self):
-        self.assertIsNone(check_includes.fault_of_quoted("core/a.c", "core/base/err.h"))
-        self.assertIn("may not", check_includes.fault_of_quoted("core/a.c", "sim/sim.h"))
+    def test_a_room_sees_only_what_the_table_says(self):
+        fault = check_includes.fault_of_quoted
+        self.assertIsNone(fault("core/config/a.c", "core/base/err.h"))
+        self.assertIsNone(fault("core/config/a.c", "core/config/field.h"))
+        self.assertIn("may not", fault("core/base/a.c", "core/config/field.h"))
+        self.assertIn("may not", fault("core/base/a.c", "sim/sim.h"))
+        self.assertIn("may not", fault("app/predict/a.c", "app/calibrate/calibrate_run.h"))
+        self.assertIn("not in the table", fault("core/cellar/a.c", "core/base/err.h"))
 
     def test_the_front_end_sees_only_the_outer_header_of_the_simulator(self):
-        self.assertIsNone(check_includes.fault_of_quoted("app/a.c", "sim/sim.h"))
-        self.assertIn("not a path", check_includes.fault_of_quoted("app/a.c", "sim.h"))
+        self.assertIsNone(check_includes.fault_of_quoted("app/main/a.c", "sim/sim.h"))
+        self.assertIn("may not", check_includes.fault_of_quoted("app/main/a.c", "sim/fold.h"))
+        self.assertIn("not a path", check_includes.fault_of_quoted("app/main/a.c", "sim.h"))
+
+    def test_rooms_that_include_each_other_are_found(self):
+        table = rooms.parse("| `core/a` | 1 | 10 | `b` | x |\n| `core/b` | 1 | 10 | `a` | x |\n"
+                            "| `core/c` | 1 | 10 | `a`, `sim/sim.h` | x |\n")
+        self.assertEqual(table["core/c"].may, ("core/a", "sim/sim.h"))
+        with unittest.mock.patch.object(check_includes, "ROOMS", table):
+            self.assertEqual(len(check_includes.circles()), 2)
+
+    def test_the_table_has_every_folder_and_its_size(self):
+        table = rooms.parse("| `core/a` | 1 | 100 | | x |\n| `core/gone` | 1 | 10 | | x |\n")
+        self.assertEqual(len(rooms.faults(table, {"core/a": (1, 105)})), 1)
+        self.assertEqual(len(rooms.faults(table, {"core/a": (2, 100), "core/new": (1, 1)})), 3)
+        self.assertEqual(len(rooms.faults(table, {"core/a": (1, 150)})), 2)
 
     def test_libraries_have_one_owner(self):
         self.assertIsNone(check_includes.fault_of_system("core/config/yaml.c", "libfyaml.h"))
