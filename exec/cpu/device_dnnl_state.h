@@ -4,11 +4,10 @@
  * A network in the memory of the oneDNN device; inside exec/cpu/device_dnnl*.c alone.
  */
 
+#include "exec/cpu/device_cpu.h"
 #include "exec/cpu/device_dnnl_call.h"
 #include "exec/cpu/kernels.h"
 #include "exec/step/backward_plan.h"
-#include "exec/step/device.h"
-#include "exec/step/graph.h"
 
 /** Everything that belongs to one layer. */
 struct place {
@@ -19,44 +18,29 @@ struct place {
     struct pool pool;     /**< of a max pool */
 };
 
-/** What belongs to one iteration in flight. */
-struct slot {
-    float *images;  /**< (batch, in) as the first layer reads them */
-    int32_t *label; /**< (batch) */
-    struct update update;
-    struct outcome outcome;
-};
-
 /** See exec/step/device.h. */
 struct device_state {
-    struct device_job job;
-    struct layout layout;
-    struct graph graph;
+    struct cpu_device cpu;
     struct backward_plan plan;
-    struct optimizer *optimizer;
     struct engine engine;
-    struct call_layout kind;                /**< of activations */
-    float *parameter, *gradient, *momentum; /**< (layout.parameters) */
-    float *statistics;                      /**< (layout.statistic_count) running */
-    struct place *place;                    /**< (layers) */
-    struct slot *slot;                      /**< (slots) */
-    float *raw;                             /**< (batch, height, width, channels) as read */
-    float *scratch;                         /**< of sums */
-    float *bias;                            /**< gradient of one layer's biases */
-    int64_t version;                        /**< of the weights */
-    int32_t micro;                          /**< images of a micro-batch */
-    int64_t workspace;                      /**< of the engine's bytes, those of layers */
+    struct call_layout kind; /**< of activations */
+    struct place *place;     /**< (layers) */
+    float *scratch;          /**< of sums */
+    float *bias;             /**< gradient of one layer's biases */
+    int64_t workspace;       /**< of the engine's bytes, those of layers */
 };
 
 /** Shape and blocks of the value of layer @index, for a micro-batch. */
 struct blocked state_shape(const struct device_state *state, int32_t index);
 
-/** Allocate and make all primitives, for the number of threads that is set.
+/** Allocate and make all primitives of @passes, for the number of threads that is set.
  * @return 0, or -1 (exit code 69): oneDNN cannot run a layer.  Either way state_release(). */
-int state_init(struct device_state *state, const struct device_job *job, struct err *err);
+int state_init(struct device_state *state, const struct device_job *job,
+               const struct cpu_passes *passes, struct err *err);
 
 /** The same to know `workspace`: nothing is allocated or made that could be run. */
-int state_describe(struct device_state *state, const struct device_job *job, struct err *err);
+int state_describe(struct device_state *state, const struct device_job *job,
+                   const struct cpu_passes *passes, struct err *err);
 
 /** Release. */
 void state_release(struct device_state *state);

@@ -7,9 +7,9 @@
 
 #include "core/base/base.h"
 #include "exec/cpu/device_copy.h"
+#include "exec/cpu/device_cpu.h"
 #include "exec/cpu/ops_naive.h"
 #include "exec/cpu/stream.h"
-#include "exec/step/graph.h"
 
 /* Everything that belongs to one layer. */
 struct place {
@@ -18,41 +18,12 @@ struct place {
     bool given;        /* a reader has written dy in this pass */
 };
 
-/* What belongs to one iteration in flight. */
-struct slot {
-    float *images;  /* (batch, channels, height, width) */
-    int32_t *label; /* (batch) */
-    struct update update;
-    struct outcome outcome;
-};
-
 struct device_state {
-    struct device_job job;
-    struct layout layout;
-    struct graph graph;
-    struct optimizer *optimizer;
-    float *parameter, *gradient, *momentum; /* (layout.parameters) */
-    float *statistics;                      /* (layout.statistic_count) running */
-    struct place *place;                    /* (layers) */
-    struct slot *slot;                      /* (slots) */
-    float *raw;                             /* (batch, height, width, channels) as read */
-    float *dx, *dw;                         /* one layer's gradients, before they are added */
-    int32_t micro;                          /* images of a micro-batch */
-};
-
-/* A step on its way through a stream. */
-struct order {
-    struct device_state *state;
-    const struct step *step;
-    int32_t iteration;
-};
-
-/* A forward pass in inference on its way through a stream. */
-struct score_order {
-    struct device_state *state;
-    const float *images;
-    int32_t count;
-    float *scores;
+    struct cpu_device cpu;
+    struct place *place; /* (layers) */
+    float *dx, *dw;      /* one layer's gradients, before they are added */
+    float **block;       /* (blocks) every array, to be released */
+    int64_t blocks, block_capacity;
 };
 
 static int check_types(const struct scenario *scenario, struct err *err)
@@ -67,84 +38,51 @@ static int check_types(const struct scenario *scenario, struct err *err)
 static int64_t largest(const struct device_state *state)
 {
     int64_t elements = 0;
-    for (int32_t i = 0; i < state->graph.layer_count; i++) {
-        const struct layer *layer = &state->job.model->layer[i];
+    for (int32_t i = 0; i < state->cpu.graph.layer_count; i++) {
+        const struct layer *layer = &state->cpu.job.model->layer[i];
         int64_t in = shape_elements(layer->in);
         elements = in > elements ? in : elements;
     }
-    return elements * state->micro;
+    return elements * state->cpu.micro;
+}
+
+static float *alloc(void *context, int64_t count)
+{
+    struct device_state *state = context;
+    state->block =
+        base_grow(state->block, state->blocks + 1, &state->block_capacity, sizeof(*state->block));
+    return state->block[state->blocks++] = base_alloc(count, sizeof(float));
 }
 
 static void open_layers(struct device_state *state)
 {
-    const struct model *model = state->job.model;
+    const struct model *model = state->cpu.job.model;
     int64_t parameters = 0;
     state->place = base_alloc(model->layer_count, sizeof(*state->place));
     for (int32_t i = 0; i < model->layer_count; i++) {
         const struct layer *layer = &model->layer[i];
-        int64_t out = state->micro * shape_elements(layer->out);
-        state->place[i].y = base_alloc(out, sizeof(float));
-        state->place[i].dy = base_alloc(out, sizeof(float));
+        int64_t out = state->cpu.micro * shape_elements(layer->out);
+        state->place[i].y = alloc(state, out);
+        state->place[i].dy = alloc(state, out);
         if (layer->op == LAYER_BATCH_NORM)
-            state->place[i].statistics =
-                base_alloc(2 * (int64_t)layer->out.channels, sizeof(float));
+            state->place[i].statistics = alloc(state, 2 * (int64_t)layer->out.channels);
         parameters = layer->parameters > parameters ? layer->parameters : parameters;
     }
-    state->dx = base_alloc(largest(state), sizeof(float));
-    state->dw = base_alloc(parameters, sizeof(float));
-}
-
-static int open_naive(struct device_state **out, const struct device_job *job, struct err *err)
-{
-    if (check_types(job->scenario, err))
-        return -1;
-    struct device_state *state = base_alloc(1, sizeof(*state));
-    *state = (struct device_state){.job = *job,
-                                   .layout = layout_build(job->model),
-                                   .graph = graph_build(job->model),
-                                   .micro = job->batch / job->micro_batches};
-    int64_t elements = job->batch * shape_elements(job->model->layer[0].in);
-    state->optimizer = optimizer_new(&state->layout, job->scenario);
-    state->parameter = base_alloc(state->layout.parameters, sizeof(float));
-    state->gradient = base_alloc(state->layout.parameters, sizeof(float));
-    state->momentum = base_alloc(state->layout.parameters, sizeof(float));
-    state->statistics = base_alloc(state->layout.statistic_count, sizeof(float));
-    state->raw = base_alloc(elements, sizeof(float));
-    state->slot = base_alloc(job->slots, sizeof(*state->slot));
-    for (int32_t i = 0; i < job->slots; i++) {
-        state->slot[i].images = base_alloc(elements, sizeof(float));
-        state->slot[i].label = base_alloc(job->batch, sizeof(int32_t));
-    }
-    open_layers(state);
-    *out = state;
-    return 0;
+    state->cpu.scores = state->place[model->layer_count - 1].y;
+    state->cpu.dscores = state->place[model->layer_count - 1].dy;
+    state->dx = alloc(state, largest(state));
+    state->dw = alloc(state, parameters);
 }
 
 static void close_naive(struct device_state *state)
 {
     if (!state)
         return;
-    for (int32_t i = 0; i < state->job.model->layer_count; i++) {
-        free(state->place[i].y);
-        free(state->place[i].dy);
-        free(state->place[i].statistics);
-    }
-    for (int32_t i = 0; i < state->job.slots; i++) {
-        free(state->slot[i].images);
-        free(state->slot[i].label);
-    }
-    optimizer_free(state->optimizer);
+    cpu_device_release(&state->cpu);
+    for (int64_t i = 0; i < state->blocks; i++)
+        free(state->block[i]);
+    free(state->block);
     free(state->place);
-    free(state->slot);
-    free(state->parameter);
-    free(state->gradient);
-    free(state->momentum);
-    free(state->statistics);
-    free(state->raw);
-    free(state->dx);
-    free(state->dw);
-    graph_release(&state->graph);
-    layout_release(&state->layout);
     free(state);
 }
 
@@ -153,7 +91,7 @@ static void close_naive(struct device_state *state)
 /* (height, width, channels) to (channels, height, width). */
 static void transpose(const struct device_state *state, int32_t count, const float *from, float *to)
 {
-    struct shape in = state->job.model->layer[0].in;
+    struct shape in = state->cpu.job.model->layer[0].in;
     int64_t pixels = (int64_t)in.height * in.width;
     for (int64_t n = 0; n < count; n++)
         for (int64_t p = 0; p < pixels; p++)
@@ -161,55 +99,27 @@ static void transpose(const struct device_state *state, int32_t count, const flo
                 to[(n * in.channels + c) * pixels + p] = from[(n * pixels + p) * in.channels + c];
 }
 
-static struct slot *slot_of(const struct device_state *state, int32_t iteration)
-{
-    return &state->slot[iteration % state->job.slots];
-}
-
-static void read_input(struct device_state *state, int32_t iteration)
-{
-    struct slot *slot = slot_of(state, iteration);
-    state->job.source.next(state->job.source.context, state->raw, slot->label);
-    transpose(state, state->job.batch, state->raw, slot->images);
-    slot->outcome = (struct outcome){0};
-}
-
 static int64_t elements(const struct device_state *state, int32_t index)
 {
-    return state->micro * shape_elements(state->job.model->layer[index].out);
-}
-
-/* The micro-batch's part of the local batch. */
-static const float *micro_images(const struct device_state *state, int32_t iteration, int32_t micro)
-{
-    return slot_of(state, iteration)->images +
-           (int64_t)micro * state->micro * shape_elements(state->job.model->layer[0].in);
+    return state->cpu.micro * shape_elements(state->cpu.job.model->layer[index].out);
 }
 
 static const float *source(const struct device_state *state, int32_t index, const float *images)
 {
-    int32_t from = state->graph.node[index].source;
+    int32_t from = state->cpu.graph.node[index].source;
     return from >= 0 ? state->place[from].y : images;
 }
 
 /* Move the running statistics of layer @index towards those of micro-batch @micro. */
 static void track(struct device_state *state, int32_t index, int32_t micro)
 {
-    const struct layer *layer = &state->job.model->layer[index];
-    const struct scenario *scenario = state->job.scenario;
     const float *batch = state->place[index].statistics;
-    int64_t channels = layer->out.channels, samples = elements(state, index) / channels;
-    double unbiased = samples > 1 ? (double)samples / (double)(samples - 1) : 1;
-    double share = scenario->training.batch_norm.statistics == BN_STATISTICS_LAST
-                       ? 1
-                       : scenario->training.batch_norm.momentum;
-    double keep = micro == 0 ? 1 - share : 1, take = share / state->job.micro_batches;
-    float *mean = state->statistics + state->layout.statistics[index], *variance = mean + channels;
+    int64_t channels = state->cpu.job.model->layer[index].out.channels;
+    double epsilon = state->cpu.job.scenario->training.batch_norm.epsilon;
     for (int64_t c = 0; c < channels; c++) {
-        double inverse = batch[channels + c];
-        double biased = 1 / (inverse * inverse) - scenario->training.batch_norm.epsilon;
-        mean[c] = (float)(keep * mean[c] + take * batch[c]);
-        variance[c] = (float)(keep * variance[c] + take * fmax(biased, 0) * unbiased);
+        double inverse = batch[channels + c], biased = 1 / (inverse * inverse) - epsilon;
+        cpu_device_track(&state->cpu, index, micro, elements(state, index) / channels, c, batch[c],
+                         fmax(biased, 0));
     }
 }
 
@@ -217,11 +127,11 @@ static void track(struct device_state *state, int32_t index, int32_t micro)
 static void infer_batch_norm(const struct device_state *state, int32_t index, const float *x,
                              const float *w, float *y)
 {
-    const struct layer *layer = &state->job.model->layer[index];
+    const struct layer *layer = &state->cpu.job.model->layer[index];
     int64_t channels = layer->out.channels, pixels = shape_elements(layer->out) / channels;
-    const float *mean = state->statistics + state->layout.statistics[index];
-    double epsilon = state->job.scenario->training.batch_norm.epsilon;
-    for (int64_t row = 0; row < state->micro * channels; row++) {
+    const float *mean = state->cpu.statistics + state->cpu.layout.statistics[index];
+    double epsilon = state->cpu.job.scenario->training.batch_norm.epsilon;
+    for (int64_t row = 0; row < state->cpu.micro * channels; row++) {
         int64_t c = row % channels;
         double scale = w[c] / sqrt(mean[channels + c] + epsilon);
         double shift = w[channels + c] - mean[c] * scale;
@@ -232,29 +142,29 @@ static void infer_batch_norm(const struct device_state *state, int32_t index, co
 
 static void normalise(struct device_state *state, int32_t index, const float *x, int32_t micro)
 {
-    const struct layer *layer = &state->job.model->layer[index];
-    const float *w = state->parameter + state->layout.layer[index];
+    const struct layer *layer = &state->cpu.job.model->layer[index];
+    const float *w = state->cpu.parameter + state->cpu.layout.layer[index];
     struct place *place = &state->place[index];
     if (micro < 0) {
         infer_batch_norm(state, index, x, w, place->y);
         return;
     }
-    naive_batch_norm(layer, state->micro, state->job.scenario->training.batch_norm.epsilon, x, w,
-                     place->statistics, place->y);
+    naive_batch_norm(layer, state->cpu.micro, state->cpu.job.scenario->training.batch_norm.epsilon,
+                     x, w, place->statistics, place->y);
     track(state, index, micro);
 }
 
 /* Add what the residual branch brings and apply the ReLU, once both are there. */
 static void finish(struct device_state *state, int32_t index)
 {
-    int32_t whose = state->graph.node[index].finishes;
-    int32_t added = state->graph.node[whose].residual;
+    int32_t whose = state->cpu.graph.node[index].finishes;
+    int32_t added = state->cpu.graph.node[whose].residual;
     float *y = state->place[whose].y;
-    if (state->graph.node[index].finish != index)
+    if (state->cpu.graph.node[index].finish != index)
         return;
     if (added >= 0)
         naive_add(elements(state, whose), state->place[added].y, y);
-    if (state->job.model->layer[whose].relu)
+    if (state->cpu.job.model->layer[whose].relu)
         naive_relu(elements(state, whose), y);
 }
 
@@ -262,20 +172,21 @@ static void finish(struct device_state *state, int32_t index)
 static void run_forward(struct device_state *state, int32_t index, const float *images,
                         int32_t micro)
 {
-    const struct layer *layer = &state->job.model->layer[index];
+    const struct layer *layer = &state->cpu.job.model->layer[index];
     const float *x = source(state, index, images);
+    state->place[index].given = false;
     switch (layer->op) {
     case LAYER_CONVOLUTION:
     case LAYER_LINEAR:
-        naive_forward(layer, state->micro, x, state->parameter + state->layout.layer[index],
-                      state->place[index].y);
+        naive_forward(layer, state->cpu.micro, x,
+                      state->cpu.parameter + state->cpu.layout.layer[index], state->place[index].y);
         break;
     case LAYER_BATCH_NORM:
         normalise(state, index, x, micro);
         break;
     case LAYER_MAX_POOL:
     case LAYER_AVERAGE_POOL:
-        naive_pool(layer, state->micro, x, state->place[index].y);
+        naive_pool(layer, state->cpu.micro, x, state->place[index].y);
         break;
     case LAYER_OP_COUNT:
         assert(!"a kind of layer");
@@ -283,24 +194,7 @@ static void run_forward(struct device_state *state, int32_t index, const float *
     finish(state, index);
 }
 
-/* ---- loss and backward ---- */
-
-static void run_loss(struct device_state *state, int32_t iteration, int32_t micro)
-{
-    const struct device_job *job = &state->job;
-    struct slot *slot = slot_of(state, iteration);
-    struct place *last = &state->place[job->model->layer_count - 1];
-    int64_t scores = (int64_t)state->micro * job->model->classes;
-    for (int32_t i = 0; i < job->model->layer_count; i++)
-        state->place[i].given = false;
-    slot->outcome.loss += naive_loss(state->micro, job->model->classes, last->y,
-                                     slot->label + (int64_t)micro * state->micro,
-                                     job->scenario->training.label_smoothing, last->dy) /
-                          job->micro_batches;
-    for (int64_t i = 0; i < scores; i++)
-        last->dy[i] *= (float)slot->update.loss_scale;
-    last->given = true;
-}
+/* ---- backward ---- */
 
 /* The gradient of a value is the sum of what its readers give. */
 static void give(struct device_state *state, int32_t index, const float *dx)
@@ -316,12 +210,12 @@ static void give(struct device_state *state, int32_t index, const float *dx)
 /* Undo what finish() did.  Twice does no harm: the mask is the same. */
 static void start(struct device_state *state, int32_t index, bool gives)
 {
-    int32_t whose = state->graph.node[index].finishes;
-    int32_t added = state->graph.node[whose].residual;
+    int32_t whose = state->cpu.graph.node[index].finishes;
+    int32_t added = state->cpu.graph.node[whose].residual;
     struct place *place = &state->place[whose];
-    if (state->graph.node[index].finish != index)
+    if (state->cpu.graph.node[index].finish != index)
         return;
-    if (state->job.model->layer[whose].relu)
+    if (state->cpu.job.model->layer[whose].relu)
         naive_relu_backward(elements(state, whose), place->y, place->dy);
     if (added >= 0 && gives)
         give(state, added, place->dy);
@@ -330,146 +224,56 @@ static void start(struct device_state *state, int32_t index, bool gives)
 /* The first micro-batch writes the gradient, later ones add. */
 static void collect_gradient(struct device_state *state, int32_t index, int32_t micro)
 {
-    float *gradient = state->gradient + state->layout.layer[index];
-    int64_t count = state->job.model->layer[index].parameters;
+    float *gradient = state->cpu.gradient + state->cpu.layout.layer[index];
+    int64_t count = state->cpu.job.model->layer[index].parameters;
     if (micro == 0)
         memcpy(gradient, state->dw, (size_t)count * sizeof(float));
     else
         naive_add(count, state->dw, gradient);
 }
 
-static void run_filter(struct device_state *state, int32_t index, const float *x, int32_t micro)
+static void run_filter(struct device_state *state, int32_t index, const float *images,
+                       int32_t micro)
 {
+    const float *x = source(state, index, images);
     start(state, index, false);
-    naive_backward_filter(&state->job.model->layer[index], state->micro, x, state->place[index].dy,
-                          state->dw);
+    naive_backward_filter(&state->cpu.job.model->layer[index], state->cpu.micro, x,
+                          state->place[index].dy, state->dw);
     collect_gradient(state, index, micro);
 }
 
-static void run_data(struct device_state *state, int32_t index, const float *x, int32_t micro)
+static void run_data(struct device_state *state, int32_t index, const float *images, int32_t micro)
 {
-    const struct layer *layer = &state->job.model->layer[index];
+    const float *x = source(state, index, images);
+    const struct layer *layer = &state->cpu.job.model->layer[index];
     struct place *place = &state->place[index];
-    const float *w = state->parameter + state->layout.layer[index];
+    const float *w = state->cpu.parameter + state->cpu.layout.layer[index];
     start(state, index, true);
     if (layer->op == LAYER_BATCH_NORM) {
-        naive_batch_norm_backward(layer, state->micro, x, w, place->statistics, place->dy,
+        naive_batch_norm_backward(layer, state->cpu.micro, x, w, place->statistics, place->dy,
                                   state->dx, state->dw);
         collect_gradient(state, index, micro);
     } else if (layer->op == LAYER_MAX_POOL || layer->op == LAYER_AVERAGE_POOL) {
-        naive_pool_backward(layer, state->micro, x, place->dy, state->dx);
+        naive_pool_backward(layer, state->cpu.micro, x, place->dy, state->dx);
     } else {
-        naive_backward_data(layer, state->micro, w, place->dy, state->dx);
+        naive_backward_data(layer, state->cpu.micro, w, place->dy, state->dx);
     }
-    if (state->graph.node[index].source >= 0)
-        give(state, state->graph.node[index].source, state->dx);
+    if (state->cpu.graph.node[index].source >= 0)
+        give(state, state->cpu.graph.node[index].source, state->dx);
 }
 
-static void run_optimizer(struct device_state *state, int32_t iteration)
-{
-    struct slot *slot = slot_of(state, iteration);
-    double scale = 1.0 / state->job.ranks / state->job.micro_batches / slot->update.loss_scale;
-    struct outcome outcome = optimizer_step(state->optimizer, &slot->update, scale, state->gradient,
-                                            state->momentum, state->parameter);
-    outcome.loss = slot->outcome.loss;
-    slot->outcome = outcome;
-}
+static const struct cpu_passes passes = {
+    .convert_images = transpose, .forward = run_forward, .data = run_data, .filter = run_filter};
 
-static void run_compute(struct device_state *state, const struct step *step, int32_t iteration)
+static int open_naive(struct device_state **out, const struct device_job *job, struct err *err)
 {
-    int32_t index = step->compute.layer, micro = step->compute.micro;
-    const float *images = micro_images(state, iteration, micro);
-    switch (step->compute.op) {
-    case COMPUTE_FORWARD:
-        run_forward(state, index, images, micro);
-        break;
-    case COMPUTE_LOSS:
-        run_loss(state, iteration, micro);
-        break;
-    case COMPUTE_BACKWARD_DATA:
-        run_data(state, index, source(state, index, images), micro);
-        break;
-    case COMPUTE_BACKWARD_FILTER:
-        run_filter(state, index, source(state, index, images), micro);
-        break;
-    case COMPUTE_OPTIMIZER:
-        run_optimizer(state, iteration);
-        break;
-    case COMPUTE_OP_COUNT:
-        assert(!"a kind of step");
-    }
-}
-
-static void run_step(void *argument)
-{
-    const struct order *order = argument;
-    if (order->step->kind == STEP_INPUT)
-        read_input(order->state, order->iteration);
-    else
-        run_compute(order->state, order->step, order->iteration);
-}
-
-static void issue(struct device_state *state, struct stream *stream, const struct step *step,
-                  int32_t iteration)
-{
-    struct order order = {state, step, iteration};
-    cpu_stream_issue(stream, run_step, &order, sizeof(order));
-}
-
-/* ---- around training ---- */
-
-static void run_score(void *argument)
-{
-    const struct score_order *order = argument;
-    struct device_state *state = order->state;
-    const struct model *model = state->job.model;
-    transpose(state, order->count, order->images, state->slot[0].images);
-    for (int32_t i = 0; i < model->layer_count; i++)
-        run_forward(state, i, state->slot[0].images, -1);
-    memcpy(order->scores, state->place[model->layer_count - 1].y,
-           (size_t)order->count * (size_t)model->classes * sizeof(float));
-}
-
-static void score(struct device_state *state, struct stream *stream, const float *images,
-                  int32_t count, float *scores)
-{
-    struct score_order order = {state, images, count, scores};
-    cpu_stream_issue(stream, run_score, &order, sizeof(order));
-}
-
-static void prepare(struct device_state *state, int32_t iteration, const struct update *update)
-{
-    slot_of(state, iteration)->update = *update;
-}
-
-static void *gradients(struct device_state *state)
-{
-    return state->gradient;
-}
-
-static struct outcome outcome(const struct device_state *state, int32_t iteration)
-{
-    return slot_of(state, iteration)->outcome;
-}
-
-static void copy(float *to, const float *from, int64_t count)
-{
-    if (to && from)
-        memcpy(to, from, (size_t)count * sizeof(float));
-}
-
-static void read_weights(const struct device_state *state, const struct weights *weights)
-{
-    copy(weights->parameter, state->parameter, state->layout.parameters);
-    copy(weights->momentum, state->momentum, state->layout.parameters);
-    copy(weights->statistics, state->statistics, state->layout.statistic_count);
-}
-
-static void write_weights(struct device_state *state, const struct weights *weights)
-{
-    copy(state->parameter, weights->parameter, state->layout.parameters);
-    copy(state->momentum, weights->momentum, state->layout.parameters);
-    copy(state->statistics, weights->statistics, state->layout.statistic_count);
+    if (check_types(job->scenario, err))
+        return -1;
+    struct device_state *state = base_alloc(1, sizeof(*state));
+    cpu_device_init(&state->cpu, job, &passes, alloc, state);
+    open_layers(state);
+    *out = state;
+    return 0;
 }
 
 const struct device_ops device_naive_ops = {
@@ -486,11 +290,11 @@ const struct device_ops device_naive_ops = {
     .seconds = cpu_event_seconds,
     .busy = cpu_event_busy,
     .copy = cpu_device_copy,
-    .prepare = prepare,
-    .issue = issue,
-    .gradients = gradients,
-    .outcome = outcome,
-    .score = score,
-    .read = read_weights,
-    .write = write_weights,
+    .prepare = cpu_device_prepare,
+    .issue = cpu_device_issue,
+    .gradients = cpu_device_gradients,
+    .outcome = cpu_device_outcome,
+    .score = cpu_device_score,
+    .read = cpu_device_read,
+    .write = cpu_device_write,
 };

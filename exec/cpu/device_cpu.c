@@ -1,0 +1,241 @@
+#include "exec/cpu/device_cpu.h"
+
+#include <assert.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/base.h"
+#include "exec/cpu/ops_naive.h"
+#include "exec/cpu/stream.h"
+
+/* A step on its way through a stream. */
+struct step_call {
+    struct device_state *state;
+    const struct step *step;
+    int32_t iteration;
+};
+
+/* A forward pass in inference on its way through a stream. */
+struct score_call {
+    struct device_state *state;
+    const float *images;
+    int32_t count;
+    float *scores;
+};
+
+static struct cpu_device *device_of(const struct device_state *state)
+{
+    return (struct cpu_device *)state;
+}
+
+static struct cpu_slot *slot_of(const struct cpu_device *device, int32_t iteration)
+{
+    return &device->slot[iteration % device->job.slots];
+}
+
+static int64_t image_elements(const struct cpu_device *device)
+{
+    return shape_elements(device->job.model->layer[0].in);
+}
+
+/* Of the calling thread, a stream's. */
+static void set_threads(const struct cpu_device *device)
+{
+#ifdef _OPENMP
+    omp_set_num_threads(device->job.threads);
+#else
+    (void)device;
+#endif
+}
+
+/* ---- memory ---- */
+
+void cpu_device_init(struct cpu_device *device, const struct device_job *job,
+                     const struct cpu_passes *passes, float *(*alloc)(void *context, int64_t count),
+                     void *context)
+{
+    *device = (struct cpu_device){.job = *job,
+                                  .passes = passes,
+                                  .layout = layout_build(job->model),
+                                  .graph = graph_build(job->model),
+                                  .micro = job->batch / job->micro_batches};
+    int64_t images = job->batch * image_elements(device);
+    device->optimizer = optimizer_new(&device->layout, job->scenario);
+    device->parameter = alloc(context, device->layout.parameters);
+    device->gradient = alloc(context, device->layout.parameters);
+    device->momentum = alloc(context, device->layout.parameters);
+    device->statistics = alloc(context, device->layout.statistic_count + 1);
+    device->raw = alloc(context, images);
+    device->slot = base_alloc(job->slots, sizeof(*device->slot));
+    for (int32_t i = 0; i < job->slots; i++) {
+        device->slot[i].images = alloc(context, images);
+        device->slot[i].label = base_alloc(job->batch, sizeof(int32_t));
+    }
+}
+
+void cpu_device_release(struct cpu_device *device)
+{
+    for (int32_t i = 0; i < device->job.slots; i++)
+        free(device->slot[i].label);
+    free(device->slot);
+    optimizer_free(device->optimizer);
+    graph_release(&device->graph);
+    layout_release(&device->layout);
+}
+
+/* ---- steps ---- */
+
+void cpu_device_track(struct cpu_device *device, int32_t index, int32_t micro, int64_t samples,
+                      int64_t channel, double mean, double variance)
+{
+    const struct scenario *scenario = device->job.scenario;
+    double unbiased = samples > 1 ? (double)samples / (double)(samples - 1) : 1;
+    double share = scenario->training.batch_norm.statistics == BN_STATISTICS_LAST
+                       ? 1
+                       : scenario->training.batch_norm.momentum;
+    double keep = micro == 0 ? 1 - share : 1, take = share / device->job.micro_batches;
+    float *running = device->statistics + device->layout.statistics[index] + channel;
+    float *spread = running + device->job.model->layer[index].out.channels;
+    *running = (float)(keep * (double)*running + take * mean);
+    *spread = (float)(keep * (double)*spread + take * variance * unbiased);
+}
+
+static void read_input(struct device_state *state, int32_t iteration)
+{
+    struct cpu_device *device = device_of(state);
+    struct cpu_slot *slot = slot_of(device, iteration);
+    device->job.source.next(device->job.source.context, device->raw, slot->label);
+    device->passes->convert_images(state, device->job.batch, device->raw, slot->images);
+    slot->outcome = (struct outcome){0};
+}
+
+static void run_loss(struct cpu_device *device, struct cpu_slot *slot, int32_t micro)
+{
+    const struct device_job *job = &device->job;
+    int64_t scores = (int64_t)device->micro * job->model->classes;
+    slot->outcome.loss += naive_loss(device->micro, job->model->classes, device->scores,
+                                     slot->label + (int64_t)micro * device->micro,
+                                     job->scenario->training.label_smoothing, device->dscores) /
+                          job->micro_batches;
+    for (int64_t i = 0; i < scores; i++)
+        device->dscores[i] *= (float)slot->update.loss_scale;
+}
+
+static void run_optimizer(struct cpu_device *device, struct cpu_slot *slot)
+{
+    double scale = 1.0 / device->job.ranks / device->job.micro_batches / slot->update.loss_scale;
+    struct outcome outcome = optimizer_step(device->optimizer, &slot->update, scale,
+                                            device->gradient, device->momentum, device->parameter);
+    outcome.loss = slot->outcome.loss;
+    slot->outcome = outcome;
+    device->version++;
+}
+
+static void run_compute(struct device_state *state, const struct step *step, int32_t iteration)
+{
+    struct cpu_device *device = device_of(state);
+    struct cpu_slot *slot = slot_of(device, iteration);
+    int32_t index = step->compute.layer, micro = step->compute.micro;
+    const float *images = slot->images + (int64_t)micro * device->micro * image_elements(device);
+    switch (step->compute.op) {
+    case COMPUTE_FORWARD:
+        device->passes->forward(state, index, images, micro);
+        break;
+    case COMPUTE_LOSS:
+        run_loss(device, slot, micro);
+        break;
+    case COMPUTE_BACKWARD_DATA:
+        device->passes->data(state, index, images, micro);
+        break;
+    case COMPUTE_BACKWARD_FILTER:
+        device->passes->filter(state, index, images, micro);
+        break;
+    case COMPUTE_OPTIMIZER:
+        run_optimizer(device, slot);
+        break;
+    case COMPUTE_OP_COUNT:
+        assert(!"a kind of step");
+    }
+}
+
+static void run_step(void *argument)
+{
+    const struct step_call *call = argument;
+    if (call->step->kind == STEP_INPUT) {
+        read_input(call->state, call->iteration);
+        return;
+    }
+    set_threads(device_of(call->state));
+    run_compute(call->state, call->step, call->iteration);
+}
+
+void cpu_device_prepare(struct device_state *state, int32_t iteration, const struct update *update)
+{
+    slot_of(device_of(state), iteration)->update = *update;
+}
+
+void cpu_device_issue(struct device_state *state, struct stream *stream, const struct step *step,
+                      int32_t iteration)
+{
+    struct step_call call = {state, step, iteration};
+    cpu_stream_issue(stream, run_step, &call, sizeof(call));
+}
+
+void *cpu_device_gradients(struct device_state *state)
+{
+    return device_of(state)->gradient;
+}
+
+struct outcome cpu_device_outcome(const struct device_state *state, int32_t iteration)
+{
+    return slot_of(device_of(state), iteration)->outcome;
+}
+
+/* ---- around training ---- */
+
+static void run_score(void *argument)
+{
+    const struct score_call *call = argument;
+    struct cpu_device *device = device_of(call->state);
+    const struct model *model = device->job.model;
+    float *images = device->slot[0].images;
+    set_threads(device);
+    device->passes->convert_images(call->state, call->count, call->images, images);
+    for (int32_t i = 0; i < model->layer_count; i++)
+        device->passes->forward(call->state, i, images, -1);
+    memcpy(call->scores, device->scores,
+           (size_t)call->count * (size_t)model->classes * sizeof(float));
+}
+
+void cpu_device_score(struct device_state *state, struct stream *stream, const float *images,
+                      int32_t count, float *scores)
+{
+    struct score_call call = {state, images, count, scores};
+    cpu_stream_issue(stream, run_score, &call, sizeof(call));
+}
+
+static void copy(float *to, const float *from, int64_t count)
+{
+    if (to && from)
+        memcpy(to, from, (size_t)count * sizeof(float));
+}
+
+void cpu_device_read(const struct device_state *state, const struct weights *weights)
+{
+    const struct cpu_device *device = device_of(state);
+    copy(weights->parameter, device->parameter, device->layout.parameters);
+    copy(weights->momentum, device->momentum, device->layout.parameters);
+    copy(weights->statistics, device->statistics, device->layout.statistic_count);
+}
+
+void cpu_device_write(struct device_state *state, const struct weights *weights)
+{
+    struct cpu_device *device = device_of(state);
+    copy(device->parameter, weights->parameter, device->layout.parameters);
+    copy(device->momentum, weights->momentum, device->layout.parameters);
+    copy(device->statistics, weights->statistics, device->layout.statistic_count);
+    device->version++;
+}

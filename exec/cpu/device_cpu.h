@@ -1,0 +1,84 @@
+#pragma once
+
+/** @file
+ * What the devices on CPUs share: weights, iterations in flight, and the way of a step from its
+ * issue to the layer's pass; inside exec/cpu/device_*.c alone.
+ */
+
+#include "exec/step/device.h"
+#include "exec/step/graph.h"
+
+/** What each device computes in its own way.  Called on the thread of the compute stream;
+ * convert_images() of read images on that of the input's. */
+struct cpu_passes {
+    /** Bring @count images (height, width, channels) to the layout that the first layer reads. */
+    void (*convert_images)(const struct device_state *state, int32_t count, const float *from,
+                           float *to);
+    /** Layer @index forward; @micro of -1 is inference. */
+    void (*forward)(struct device_state *state, int32_t index, const float *images, int32_t micro);
+    /** Its gradient of the input, and whatever else is no filter. */
+    void (*data)(struct device_state *state, int32_t index, const float *images, int32_t micro);
+    /** Its gradient of the parameters. */
+    void (*filter)(struct device_state *state, int32_t index, const float *images, int32_t micro);
+};
+
+/** The first member of each device's struct device_state. */
+struct cpu_device {
+    struct device_job job;
+    const struct cpu_passes *passes;
+    struct layout layout;
+    struct graph graph;
+    struct optimizer *optimizer;
+    float *parameter, *gradient, *momentum; /**< (layout.parameters) */
+    float *statistics;                      /**< (layout.statistic_count) running */
+    float *raw;                             /**< (batch, height, width, channels) as read */
+    float *scores, *dscores; /**< of the last layer (micro, classes), and their gradient */
+    struct cpu_slot *slot;   /**< (slots) */
+    int64_t version;         /**< of the weights */
+    int32_t micro;           /**< images of a micro-batch */
+};
+
+/** What belongs to one iteration in flight. */
+struct cpu_slot {
+    float *images;  /**< (batch, in) as the first layer reads them */
+    int32_t *label; /**< (batch) */
+    struct update update;
+    struct outcome outcome;
+};
+
+/** Prepare @device for @job.  Its arrays of floats come from @alloc, zeros of at least @count that
+ * the caller releases; `scores` and `dscores` stay NULL.  Release with cpu_device_release(). */
+void cpu_device_init(struct cpu_device *device, const struct device_job *job,
+                     const struct cpu_passes *passes, float *(*alloc)(void *context, int64_t count),
+                     void *context);
+
+/** Release all but the arrays of floats. */
+void cpu_device_release(struct cpu_device *device);
+
+/** Move the running mean and variance of @channel of batch norm @index towards those of micro-batch
+ * @micro: its mean and biased variance over @samples. */
+void cpu_device_track(struct cpu_device *device, int32_t index, int32_t micro, int64_t samples,
+                      int64_t channel, double mean, double variance);
+
+/** See device_ops.prepare. */
+void cpu_device_prepare(struct device_state *state, int32_t iteration, const struct update *update);
+
+/** See device_ops.issue. */
+void cpu_device_issue(struct device_state *state, struct stream *stream, const struct step *step,
+                      int32_t iteration);
+
+/** See device_ops.gradients. */
+void *cpu_device_gradients(struct device_state *state);
+
+/** See device_ops.outcome. */
+struct outcome cpu_device_outcome(const struct device_state *state, int32_t iteration);
+
+/** See device_ops.score. */
+void cpu_device_score(struct device_state *state, struct stream *stream, const float *images,
+                      int32_t count, float *scores);
+
+/** See device_ops.read. */
+void cpu_device_read(const struct device_state *state, const struct weights *weights);
+
+/** See device_ops.write. */
+void cpu_device_write(struct device_state *state, const struct weights *weights);
