@@ -8,6 +8,7 @@
 
 #include "app/calibrate/calibrate_exchange.h"
 #include "app/process/cores.h"
+#include "core/base/file.h"
 #include "core/base/json.h"
 
 /* What is measured, and of what. */
@@ -220,7 +221,7 @@ static int write_platform(const struct cluster *cluster, const char *name, struc
         write_lab(&text, cluster, name, source);
     else
         write_machine(&text, cluster, name, source);
-    int failed = calibrate_keep(request->directory, &text, check_platform, err);
+    int failed = file_write(request->directory, &text, check_platform, err);
     free(source);
     free(what);
     free(steps);

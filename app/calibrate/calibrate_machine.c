@@ -8,6 +8,7 @@
 
 #include "app/process/cores.h"
 #include "app/process/launch.h"
+#include "core/base/file.h"
 #include "core/base/json.h"
 
 /* "AMD EPYC", as the processor calls itself; the caller frees it. */
@@ -253,7 +254,7 @@ static int write_device(const struct device_fit *fit, const struct machine *mach
         struct device_text said = {words.name,   words.description,   words.source,
                                    words.memory, words.memory_source, words.compute_capability};
         device_fit_write(&text, fit, machine, &said);
-        failed = calibrate_keep(request->directory, &text, check_device, err);
+        failed = file_write(request->directory, &text, check_device, err);
         text_release(&text);
     }
     release_words(&words);

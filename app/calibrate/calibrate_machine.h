@@ -29,8 +29,3 @@ char *calibrate_command(const char *kind, const struct request *request);
 /** The base name of @path without .yaml; the caller frees it.  NULL (exit code 64) when it does not
  * end so. */
 char *calibrate_name(const char *path, struct err *err);
-
-/** Write @text to @path, by way of another file that @check has read without complaint.
- * @return 0, or -1: cannot be written (exit code 73), or what @check says. */
-int calibrate_keep(const char *path, const struct text *text,
-                   int (*check)(const char *path, struct err *err), struct err *err);

@@ -11,6 +11,7 @@
 #include "app/cli/command.h"
 #include "app/cli/measure_list.h"
 #include "app/study/calibration.h"
+#include "core/base/file.h"
 #include "core/base/json.h"
 
 static void print_fits(struct text *out, const struct calibration *c)
@@ -137,15 +138,10 @@ static int write_profile(const struct calibration *c, const char *software, cons
     char *path = base_format("%s/%s.yaml", directory, software);
     struct text text = {0};
     calibration_profile(&text, c, software);
-    FILE *file = fopen(path, "w");
-    int failed = !file || fputs(text.data, file) < 0;
-    if (file && fclose(file))
-        failed = 1;
-    if (failed)
-        err_add_code(err, 73, "cannot write %s: %s", path, strerror(errno));
+    int failed = file_write(path, &text, NULL, err);
     text_release(&text);
     free(path);
-    return failed ? -1 : 0;
+    return failed;
 }
 
 static int write_profiles(const struct calibration *c, const char *directory, struct err *err)

@@ -1,11 +1,11 @@
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "app/import/import.h"
+#include "core/base/file.h"
 #include "core/config/yaml.h"
 #include "core/platform/platform.h"
 
@@ -213,33 +213,14 @@ void import_print_platform(struct import *import, const char *name, const char *
 
 /* --- the answer --- */
 
-static int write_whole(const char *path, const struct text *text, struct err *err)
+/* What stands at a platform's place is always a whole platform. */
+static int check_platform(const char *path, struct err *err)
 {
-    FILE *file = fopen(path, "wb");
-    if (!file)
-        return err_add_code(err, 73, "%s: cannot be written: %s", path, strerror(errno));
-    bool whole = fwrite(text->data, 1, (size_t)text->length, file) == (size_t)text->length;
-    if ((fclose(file) == 0) & whole)
-        return 0;
-    return err_add_code(err, 74, "%s: cannot be written: %s", path, strerror(errno));
-}
-
-/* Under another name first, so that what stands at @to is always a whole platform. */
-static int write_checked(const char *to, const struct text *text, struct err *err)
-{
-    char *path = base_format("%s%s.new", strchr(to, '/') ? "" : "./", to);
-    int failed = write_whole(path, text, err);
-    struct platform *platform = failed ? NULL : platform_read(path, err);
-    if (platform && rename(path, to))
-        err_add_code(err, 73, "%s: cannot be written: %s", to, strerror(errno));
-    else if (!platform && !failed)
-        err_add(err, "what the file tells is not a whole platform, so %s is not written", to);
-    failed = !platform || err->count;
-    if (failed)
-        unlink(path);
+    struct platform *platform = platform_read(path, err);
     platform_free(platform);
-    free(path);
-    return failed ? -1 : 0;
+    if (platform && !err->count)
+        return 0;
+    return err_add(err, "what the file tells is not a whole platform, so it is not written");
 }
 
 /* The path of the platform to build on, or NULL with *@failed set when there is none. */
@@ -335,7 +316,7 @@ static int write_platform(struct import *import, const struct request *request, 
             import_complete(import);
         complete_tiers(import, base);
         import_print_platform(import, name, base, &text);
-        failed = request->to ? write_checked(to, &text, err) : 0;
+        failed = request->to ? file_write(to, &text, check_platform, err) : 0;
     }
     text_release(&text);
     free(name);

@@ -1,33 +1,6 @@
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "app/cli/command.h"
 #include "app/predict/prediction.h"
 #include "core/report/timeline.h"
-
-typedef int (*write_timeline)(FILE *, const struct schedule *, const struct trace *, struct err *);
-
-static int write_spans(FILE *file, const struct schedule *schedule, const struct trace *trace,
-                       struct err *err)
-{
-    (void)schedule;
-    return trace_write(file, trace, err);
-}
-
-static int write_file(const char *path, write_timeline write, const struct task *task,
-                      struct err *err)
-{
-    FILE *file = path ? fopen(path, "w") : NULL;
-    if (!path)
-        return 0;
-    if (!file)
-        return err_add_code(err, 73, "cannot create %s: %s", path, strerror(errno));
-    int failed = write(file, task->point.schedule, task->trace, err);
-    if (fclose(file) && !failed)
-        failed = err_add_code(err, 74, "cannot write %s: %s", path, strerror(errno));
-    return failed;
-}
 
 static void print(struct text *out, const struct result *result, bool as_json)
 {
@@ -49,9 +22,12 @@ static int predict(const struct request *request, struct text *out, struct err *
     if (!failed) {
         const struct task *last = prediction_last(&prediction);
         print(out, &prediction.result, request->json);
-        failed = write_file(request->trace, timeline_write_kineto, last, err) ||
-                 write_file(request->paje, timeline_write_paje, last, err) ||
-                 write_file(request->spans, write_spans, last, err);
+        const struct schedule *schedule = last->point.schedule;
+        failed =
+            timeline_write_file(request->trace, timeline_write_kineto, schedule, last->trace,
+                                err) ||
+            timeline_write_file(request->paje, timeline_write_paje, schedule, last->trace, err) ||
+            timeline_write_file(request->spans, timeline_write_spans, schedule, last->trace, err);
     }
     prediction_release(&prediction);
     return failed ? -1 : 0;

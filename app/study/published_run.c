@@ -9,15 +9,7 @@
 #include "app/predict/prediction.h"
 #include "app/predict/uncertainty.h"
 #include "app/study/published_facts.h"
-
-static int write_text(const char *path, const struct text *text, struct err *err)
-{
-    FILE *file = fopen(path, "w");
-    int failed = !file || fwrite(text->data, 1, (size_t)text->length, file) != (size_t)text->length;
-    if (file && fclose(file))
-        failed = 1;
-    return failed ? err_add_code(err, 73, "cannot write %s: %s", path, strerror(errno)) : 0;
-}
+#include "core/base/file.h"
 
 /* Until Horovod 0.21 brought one kernel for all (HOROVOD_BATCH_D2D_MEMCOPIES), each tensor was
  * copied into the fusion buffer and out again by a launch of its own; those of the last all-reduce
@@ -93,10 +85,10 @@ int published_predict(struct published_answer *answer, const struct published_ro
         refuse(answer, &refusal);
     else {
         answer->measured = measured(row, &answer->job);
-        failed =
-            write_text(scenario, &answer->job.scenario, err) ||
-            (answer->job.platform.length && write_text(platform, &answer->job.platform, err)) ||
-            predict(answer, scenario, request, err);
+        failed = file_write(scenario, &answer->job.scenario, NULL, err) ||
+                 (answer->job.platform.length &&
+                  file_write(platform, &answer->job.platform, NULL, err)) ||
+                 predict(answer, scenario, request, err);
     }
     free(scenario);
     free(platform);

@@ -1,6 +1,5 @@
 #include "app/train/exec_run.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,23 +89,12 @@ static int check_job(const struct run_directory *directory, const struct text *j
     return failed;
 }
 
-static int write_file(const char *directory, const char *name, const struct text *text,
-                      struct err *err)
+static int write_beside(const char *directory, const char *name, const struct text *text,
+                        struct err *err)
 {
-    char digits[CHECKSUM_DIGITS + 1];
-    char *hidden = base_format(".tmp-%s", name);
-    char *temporary = base_format("%s/%s", directory, hidden);
     char *path = base_format("%s/%s", directory, name);
-    struct file_sink sink = file_sink_open(directory, hidden, checksum_preferred());
-    file_sink_put(&sink, text->data, text->length);
-    int failed = file_sink_close(&sink, digits, err);
-    if (!failed && rename(temporary, path) != 0)
-        failed = err_add_code(err, 73, "%s: cannot be made: %s", path, strerror(errno));
-    if (failed)
-        unlink(temporary);
+    int failed = file_write(path, text, NULL, err);
     free(path);
-    free(temporary);
-    free(hidden);
     return failed;
 }
 
@@ -118,8 +106,8 @@ static int keep_job(const char *directory, const struct text *job, const struct 
     text_append(&lines, NULL, 0);
     for (int32_t i = 0; i < set->count; i++)
         text_add(&lines, "%s\n", set->item[i]);
-    int failed = write_file(directory, "job.yaml", job, err) ||
-                 write_file(directory, "job.set", &lines, err);
+    int failed = write_beside(directory, "job.yaml", job, err) ||
+                 write_beside(directory, "job.set", &lines, err);
     text_release(&lines);
     return failed;
 }

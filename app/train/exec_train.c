@@ -1,8 +1,5 @@
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "app/train/exec_command.h"
 #include "app/train/exec_job.h"
@@ -111,29 +108,6 @@ static void print_people(struct text *out, const struct exec_job *job,
         text_add(out, "checkpoint      %s\n", result->checkpoint);
 }
 
-typedef int (*write_timeline)(FILE *, const struct schedule *, const struct trace *, struct err *);
-
-static int write_spans(FILE *file, const struct schedule *schedule, const struct trace *trace,
-                       struct err *err)
-{
-    (void)schedule;
-    return trace_write(file, trace, err);
-}
-
-static int write_file(const char *path, write_timeline write, const struct exec_job *job,
-                      const struct train_result *result, struct err *err)
-{
-    FILE *file = path ? fopen(path, "w") : NULL;
-    if (!path)
-        return 0;
-    if (!file)
-        return err_add_code(err, 73, "cannot create %s: %s", path, strerror(errno));
-    int failed = write(file, job->schedule[result->traced_phase], &result->trace, err);
-    if (fclose(file) && !failed)
-        failed = err_add_code(err, 74, "cannot write %s: %s", path, strerror(errno));
-    return failed;
-}
-
 static void advise(const struct train_result *result, struct err *err)
 {
     struct text how = {0};
@@ -155,8 +129,9 @@ static void report(const struct request *request, const struct exec_job *job,
         print_json(out, job, result);
     else
         print_people(out, job, result);
-    write_file(request->trace, timeline_write_kineto, job, result, err);
-    write_file(request->spans, write_spans, job, result, err);
+    const struct schedule *schedule = job->schedule[result->traced_phase];
+    timeline_write_file(request->trace, timeline_write_kineto, schedule, &result->trace, err);
+    timeline_write_file(request->spans, timeline_write_spans, schedule, &result->trace, err);
     if (result->interrupted)
         advise(result, err);
 }

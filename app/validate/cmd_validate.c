@@ -1,9 +1,7 @@
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "app/cli/command.h"
 #include "app/predict/task.h"
@@ -11,6 +9,7 @@
 #include "app/validate/validate.h"
 #include "app/validate/validate_run.h"
 #include "config.h"
+#include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/unit.h"
 #include "core/report/timeline.h"
@@ -325,18 +324,15 @@ static void print_json(struct text *out, const struct trial *trial)
 
 static int write_trace(const struct trial *trial, struct err *err)
 {
-    const char *path = trial->request.trace;
-    FILE *file = path ? fopen(path, "w") : NULL;
-    if (!path)
+    struct file_fresh file;
+    if (!trial->request.trace)
         return 0;
-    if (!file)
-        return err_add_code(err, 73, "cannot create %s: %s", path, strerror(errno));
-    int failed =
-        timeline_write_comparison(file, trial->task.point.schedule, trial->predicted,
-                                  &trial->measured, validate_typical(&trial->measured), err);
-    if (fclose(file) && !failed)
-        failed = err_add_code(err, 74, "cannot write %s: %s", path, strerror(errno));
-    return failed;
+    if (file_fresh_open(&file, trial->request.trace, err))
+        return -1;
+    bool failed =
+        timeline_write_comparison(file.stream, trial->task.point.schedule, trial->predicted,
+                                  &trial->measured, validate_typical(&trial->measured), err) != 0;
+    return file_fresh_close(&file, failed, NULL, err);
 }
 
 static int report(struct trial *trial, struct text *out, struct err *err)

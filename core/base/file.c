@@ -115,6 +115,81 @@ int file_sink_close(struct file_sink *sink, char *digits, struct err *err)
     return failed;
 }
 
+static int fail(const char *path, int code, struct err *err)
+{
+    int reason = errno;
+    err_add_code(err, code, "%s: cannot be written: %s", path, strerror(reason));
+    errno = reason;
+    return -1;
+}
+
+static void fresh_release(struct file_fresh *file)
+{
+    int reason = errno;
+    free(file->path);
+    free(file->place);
+    free(file->fresh);
+    *file = (struct file_fresh){0};
+    errno = reason;
+}
+
+int file_fresh_open(struct file_fresh *file, const char *path, struct err *err)
+{
+    struct stat found;
+    *file = (struct file_fresh){.path = base_copy(path)};
+    if (stat(path, &found) == 0 && (!S_ISREG(found.st_mode) || found.st_nlink == 0)) {
+        file->fresh = base_copy(path);
+    } else {
+        file->place = realpath(path, NULL);
+        file->place = file->place ? file->place : base_copy(path);
+        /* a bare name could be one of a library to those who check it */
+        file->fresh = base_format("%s%s.new", strchr(file->place, '/') ? "" : "./", file->place);
+    }
+    file->stream = fopen(file->fresh, "we");
+    if (file->stream)
+        return 0;
+    fail(path, 73, err);
+    fresh_release(file);
+    return -1;
+}
+
+/* @return 0, or -1 with errno. */
+static int flush(FILE *stream)
+{
+    if (ferror(stream) || fflush(stream))
+        return -1;
+    return fsync(fileno(stream)) && errno != EINVAL ? -1 : 0; /* EINVAL: a pipe or terminal */
+}
+
+int file_fresh_close(struct file_fresh *file, bool failed,
+                     int (*check)(const char *path, struct err *err), struct err *err)
+{
+    if (!failed && flush(file->stream))
+        failed = fail(file->path, 74, err);
+    if (fclose(file->stream) && !failed)
+        failed = fail(file->path, 74, err);
+    if (!failed && check)
+        failed = check(file->fresh, err);
+    if (!failed && file->place && rename(file->fresh, file->place))
+        failed = fail(file->path, 73, err);
+    int reason = errno;
+    if (failed && file->place)
+        unlink(file->fresh);
+    errno = reason;
+    fresh_release(file);
+    return failed ? -1 : 0;
+}
+
+int file_write(const char *path, const struct text *text,
+               int (*check)(const char *path, struct err *err), struct err *err)
+{
+    struct file_fresh file;
+    if (file_fresh_open(&file, path, err))
+        return -1;
+    fwrite(text->data, 1, (size_t)text->length, file.stream); /* a fault stays with the stream */
+    return file_fresh_close(&file, false, check, err);
+}
+
 int file_sync_directory(const char *path, struct err *err)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "core/base/base.h"
 #include "core/base/checksum.h"
@@ -38,6 +39,31 @@ void file_sink_put(struct file_sink *sink, const void *data, int64_t size);
  * (CHECKSUM_DIGITS + 1).
  * @return 0, or -1 (exit code 74) with the system's reason for the first fault of all. */
 int file_sink_close(struct file_sink *sink, char *digits, struct err *err);
+
+/** A file that appears whole or not at all.  It is written as PATH.new beside its place, brought to
+ * the disk and renamed; where a pipe, a terminal, a device or a file without a name (memfd) stands
+ * already, into that. */
+struct file_fresh {
+    FILE *stream; /**< to write to */
+    char *path;   /**< owned, as are both others: as it was named */
+    char *place;  /**< where it will stand: @path, links resolved; NULL: it is written in place */
+    char *fresh;  /**< what is written */
+};
+
+/** Start @path; end it with file_fresh_close().
+ * @return 0, or -1 (exit code 73) with the system's reason. */
+int file_fresh_open(struct file_fresh *file, const char *path, struct err *err);
+
+/** Give @file its place, unless writing it has @failed or @check (or NULL), which reads what was
+ * written, fails; release.
+ * @return 0, or -1: @failed, what @check says, the system's reason (exit codes 73, 74), which is
+ * then in errno, too. */
+int file_fresh_close(struct file_fresh *file, bool failed,
+                     int (*check)(const char *path, struct err *err), struct err *err);
+
+/** Write @text to @path, whole or not at all.  @return as file_fresh_open() and _close(). */
+int file_write(const char *path, const struct text *text,
+               int (*check)(const char *path, struct err *err), struct err *err);
 
 /** Bring the entries of directory @path to the disk.  File systems that cannot do so are forgiven.
  * @return 0, or -1 (exit code 74). */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/base.h"
+#include "core/base/file.h"
 #include "core/collective/grid.h"
 
 enum {
@@ -25,6 +26,25 @@ static int check(const struct schedule *schedule, const struct trace *trace, str
             return err_add_code(err, 70, "the trace names step %d of %d", trace->span[i].step,
                                 schedule->step_count);
     return 0;
+}
+
+int timeline_write_file(const char *path, timeline_writer *write, const struct schedule *schedule,
+                        const struct trace *trace, struct err *err)
+{
+    struct file_fresh file;
+    if (!path)
+        return 0;
+    if (file_fresh_open(&file, path, err))
+        return -1;
+    bool failed = write(file.stream, schedule, trace, err) != 0;
+    return file_fresh_close(&file, failed, NULL, err);
+}
+
+int timeline_write_spans(FILE *file, const struct schedule *schedule, const struct trace *trace,
+                         struct err *err)
+{
+    (void)schedule;
+    return trace_write(file, trace, err);
 }
 
 static int finish(FILE *file, const char *what, struct err *err)

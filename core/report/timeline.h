@@ -9,6 +9,19 @@
 #include "core/backend/trace.h"
 #include "core/schedule/schedule.h"
 
+/** One kind of file. */
+typedef int timeline_writer(FILE *file, const struct schedule *schedule, const struct trace *trace,
+                            struct err *err);
+
+/** Let @write write the file @path, whole or not at all; NULL: nothing.
+ * @return 0, or -1: what @write says, it cannot be written (exit codes 73, 74). */
+int timeline_write_file(const char *path, timeline_writer *write, const struct schedule *schedule,
+                        const struct trace *trace, struct err *err);
+
+/** Write @trace as trace_write() does.  @return as that. */
+int timeline_write_spans(FILE *file, const struct schedule *schedule, const struct trace *trace,
+                         struct err *err);
+
 /** Write Chrome Trace JSON in the dialect of PyTorch's Kineto, which Perfetto and HTA read: one
  * process per traced rank, one thread per lane, microseconds, a ProfilerStep#N mark from the end of
  * a rank's previous iteration to the end of this one.  Collectives are named "nccl:all_reduce" and

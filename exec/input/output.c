@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/base/base.h"
+#include "core/base/file.h"
 
 static int fail(const struct output *output, int32_t code, const char *what, struct err *err)
 {
@@ -89,15 +89,12 @@ int output_pad(struct output *output, int64_t unit, struct err *err)
 }
 
 /* The name itself is on the disk only when the folder is. */
-static void sync_folder(const char *path)
+static int sync_folder(const char *path, struct err *err)
 {
     char *copy = base_copy(path);
-    int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0) {
-        fsync(fd);
-        close(fd);
-    }
+    int failed = file_sync_directory(dirname(copy), err);
     free(copy);
+    return failed;
 }
 
 int output_finish(struct output *output, const void *header, int64_t size, struct err *err)
@@ -106,9 +103,9 @@ int output_finish(struct output *output, const void *header, int64_t size, struc
         return -1;
     if (fsync(output->fd) || rename(output->part, output->path))
         return fail(output, 74, strerror(errno), err);
-    sync_folder(output->path);
+    int failed = sync_folder(output->path, err);
     release(output);
-    return 0;
+    return failed;
 }
 
 void output_discard(struct output *output)

@@ -282,30 +282,6 @@ static int lock(const char *path)
 }
 
 /* Write @text to a new file in place of @path.  @return whether it worked; else errno. */
-static bool replace_file(const char *path, const struct text *text)
-{
-    char *fresh = base_format("%s.new", path);
-    int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    bool good = fd >= 0;
-    for (int64_t at = 0; good && at < text->length;) {
-        ssize_t wrote = write(fd, text->data + at, (size_t)(text->length - at));
-        at += wrote > 0 ? wrote : 0;
-        good = wrote > 0 || (wrote < 0 && errno == EINTR);
-    }
-    good = good && fdatasync(fd) == 0;
-    int error = errno;
-    if (fd >= 0)
-        close(fd);
-    errno = error;
-    good = good && rename(fresh, path) == 0;
-    error = errno;
-    if (!good)
-        unlink(fresh);
-    free(fresh);
-    errno = error;
-    return good;
-}
-
 /* What is in the file now, and what this process has added; what others added first counts here,
  * too. */
 static void merge(struct plans *file, struct plans *ours)
@@ -336,7 +312,9 @@ static bool write_file(struct conv_cache *cache)
         text_add(&text, "%s%s\n", title, version_1);
         for (int64_t i = 0; i < file.count; i++)
             print_plan(&text, &file.plan[i]);
-        good = replace_file(cache->path, &text);
+        struct err reason = {0};
+        good = file_write(cache->path, &text, NULL, &reason) == 0;
+        err_release(&reason);
         text_release(&text);
     }
     release(&file);

@@ -1,0 +1,104 @@
+#include "core/base/file.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char folder[] = "/tmp/file-XXXXXX";
+
+static int setup(void **state)
+{
+    (void)state;
+    return mkdtemp(folder) && chdir(folder) == 0 ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    unlink("a");
+    unlink("link");
+    return chdir("/") || rmdir(folder) ? -1 : 0; /* so nothing else was left */
+}
+
+static int put(const char *path, const char *content, int (*check)(const char *, struct err *))
+{
+    struct err err = {0};
+    struct text text = {0};
+    text_add(&text, "%s", content);
+    int failed = file_write(path, &text, check, &err);
+    assert_int_equal(failed != 0, err.count > 0);
+    text_release(&text);
+    err_release(&err);
+    return failed;
+}
+
+static void assert_content(const char *path, const char *content)
+{
+    struct err err = {0};
+    struct text text = {0};
+    assert_int_equal(file_read(path, &text, &err), 0);
+    assert_string_equal(text.data, content);
+    text_release(&text);
+}
+
+static int refuse(const char *path, struct err *err)
+{
+    assert_content(path, "new");
+    assert_content("a", "old");
+    return err_add(err, "no");
+}
+
+static void what_stands_there_goes_only_when_the_new_is_whole(void **state)
+{
+    (void)state;
+    assert_int_equal(put("a", "old", NULL), 0);
+    assert_int_equal(put("a", "new", refuse), -1);
+    assert_content("a", "old");
+    assert_int_equal(put("a", "new", NULL), 0);
+    assert_content("a", "new");
+}
+
+static void what_is_no_file_of_its_own_stays_what_it_is(void **state)
+{
+    (void)state;
+    struct stat found;
+    assert_int_equal(put("a", "old", NULL), 0);
+    assert_int_equal(symlink("a", "link"), 0);
+    assert_int_equal(put("link", "through", NULL), 0);
+    assert_content("a", "through");
+    assert_int_equal(lstat("link", &found), 0);
+    assert_true(S_ISLNK(found.st_mode));
+    assert_int_equal(put("/dev/null", "gone", NULL), 0);
+    assert_int_equal(stat("/dev/null", &found), 0);
+    assert_true(S_ISCHR(found.st_mode));
+    int memory = memfd_create("memory", MFD_CLOEXEC);
+    char *name = base_format("/proc/self/fd/%d", memory);
+    assert_int_equal(put(name, "kept", NULL), 0);
+    assert_content(name, "kept");
+    free(name);
+    close(memory);
+}
+
+static void faults_are_reported(void **state)
+{
+    (void)state;
+    assert_int_equal(put("/dev/full", "full", NULL), -1);
+    assert_int_equal(put("none/a", "no folder", NULL), -1);
+    assert_int_equal(put(folder, "a folder", NULL), -1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_stands_there_goes_only_when_the_new_is_whole),
+        cmocka_unit_test(what_is_no_file_of_its_own_stays_what_it_is),
+        cmocka_unit_test(faults_are_reported),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
