@@ -20,13 +20,13 @@ enum kind {
 };
 
 /* What tells one residual network from another. */
-struct plan {
+struct variant {
     int32_t depth;
     enum kind kind;
     int32_t blocks[STAGES];
 };
 
-static const struct plan plans[] = {
+static const struct variant variants[] = {
     {18, BASIC, {2, 2, 2, 2}},        {34, BASIC, {3, 4, 6, 3}},
     {50, BOTTLENECK, {3, 4, 6, 3}},   {101, BOTTLENECK, {3, 4, 23, 3}},
     {152, BOTTLENECK, {3, 8, 36, 3}}, {8, CIFAR, {1, 1, 1}},
@@ -35,11 +35,11 @@ static const struct plan plans[] = {
     {110, CIFAR, {18, 18, 18}},
 };
 
-static const struct plan *find_plan(int32_t depth)
+static const struct variant *find_plan(int32_t depth)
 {
-    for (size_t i = 0; i < sizeof(plans) / sizeof(*plans); i++)
-        if (plans[i].depth == depth)
-            return &plans[i];
+    for (size_t i = 0; i < sizeof(variants) / sizeof(*variants); i++)
+        if (variants[i].depth == depth)
+            return &variants[i];
     assert(!"a depth of ours is unknown");
     return NULL;
 }
@@ -135,15 +135,15 @@ int32_t resnet_smallest(int32_t depth)
 
 void resnet_build(struct model *model, int32_t depth, bool v1)
 {
-    const struct plan *plan = find_plan(depth);
-    struct shape at = add_stem(model, plan->kind == CIFAR);
+    const struct variant *variant = find_plan(depth);
+    struct shape at = add_stem(model, variant->kind == CIFAR);
     int32_t width = at.channels;
     for (int32_t stage = 0; stage < STAGES; stage++) {
-        for (int32_t i = 0; i < plan->blocks[stage]; i++) {
+        for (int32_t i = 0; i < variant->blocks[stage]; i++) {
             struct block b = {.model = model, .in = at, .at = at};
             b.stride = stage > 0 && i == 0 ? 2 : 1;
             snprintf(b.name, sizeof(b.name), "layer%d.%d", stage + 1, i);
-            if (plan->kind == BOTTLENECK)
+            if (variant->kind == BOTTLENECK)
                 add_bottleneck(&b, width << stage, v1);
             else
                 add_basic(&b, width << stage);

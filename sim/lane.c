@@ -16,7 +16,7 @@
 #include "sim/platform_xml.h"
 
 /* A class and a relation meet in a host and in a queue of messages to that class. */
-struct place {
+struct meeting {
     sg_host_t host;
     sg_mailbox_t queue;
 };
@@ -46,17 +46,17 @@ struct entity {
 struct stage {
     const struct simulation *simulation;
     struct trace *trace;
-    struct entity *entity; /* (classes) */
-    struct place *place;   /* (relations, classes) */
-    sg_bar_t together;     /* where all classes meet before a step of NCCL */
-    sg_host_t home;        /* where actors start */
-    bool *awaited;         /* (steps) whether another lane depends on it */
-    double *seconds;       /* (steps) of local steps */
+    struct entity *entity;   /* (classes) */
+    struct meeting *meeting; /* (relations, classes) */
+    sg_bar_t together;       /* where all classes meet before a step of NCCL */
+    sg_host_t home;          /* where actors start */
+    bool *awaited;           /* (steps) whether another lane depends on it */
+    double *seconds;         /* (steps) of local steps */
 };
 
-static struct place *place(const struct stage *stage, int32_t relation, int32_t class)
+static struct meeting *meeting(const struct stage *stage, int32_t relation, int32_t class)
 {
-    return &stage->place[relation * stage->simulation->fold->count + class];
+    return &stage->meeting[relation * stage->simulation->fold->count + class];
 }
 
 static void catch_up(struct walker *walker)
@@ -132,13 +132,13 @@ static void exchange(struct walker *walker, const struct round *round, double by
     if (to < 0 && from < 0)
         return;
     long size = lround(bytes * PLATFORM_BYTE_SCALE);
-    const struct place *here = place(stage, round->relation, class);
+    const struct meeting *here = meeting(stage, round->relation, class);
     if (walker->host != here->host)
         sg_actor_set_host(sg_actor_self(), here->host);
     walker->host = here->host;
     wait_until_left(walker);
 
-    sg_mailbox_t there = to < 0 ? NULL : place(stage, round->relation, to)->queue;
+    sg_mailbox_t there = to < 0 ? NULL : meeting(stage, round->relation, to)->queue;
     double begin = simgrid_get_clock();
     double send_latency = to < 0 ? INFINITY : round->merged * relation->latency[rank];
     double receive_latency =
@@ -328,16 +328,16 @@ static void find_places(struct stage *stage)
     struct directory directory = list_hosts();
     int32_t *host = platform_hosts(traffic, fold);
     stage->home = find_host(&directory, PLATFORM_HOME);
-    stage->place =
-        base_alloc((int64_t)traffic->relation_count * fold->count, sizeof(*stage->place));
+    stage->meeting =
+        base_alloc((int64_t)traffic->relation_count * fold->count, sizeof(*stage->meeting));
     for (int32_t p = 0; p < traffic->relation_count; p++) {
         for (int32_t c = 0; c < fold->count; c++) {
             const struct relation *relation = &traffic->relation[p];
             if (fold_to(fold, relation, c) < 0 && fold_from(fold, relation, c) < 0)
                 continue;
             char *name = platform_host_name(fold, host[p], c), *queue = base_format("%d.%d", p, c);
-            place(stage, p, c)->host = find_host(&directory, name);
-            place(stage, p, c)->queue = sg_mailbox_by_name(queue);
+            meeting(stage, p, c)->host = find_host(&directory, name);
+            meeting(stage, p, c)->queue = sg_mailbox_by_name(queue);
             free(queue);
             free(name);
         }
@@ -393,7 +393,7 @@ static void release_stage(struct stage *stage)
     }
     sg_barrier_destroy(stage->together);
     free(stage->entity);
-    free(stage->place);
+    free(stage->meeting);
     free(stage->awaited);
     free(stage->seconds);
 }

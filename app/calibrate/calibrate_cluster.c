@@ -15,7 +15,7 @@
 struct cluster {
     struct request request;
     struct platform *base; /* of a lab; NULL: this machine */
-    struct network lab;
+    struct cabling lab;
     int32_t ranks;
     int32_t cores; /* ranks that compute at once, where others wait for their turn; else 0 */
     struct exchanges exchange;
@@ -24,7 +24,7 @@ struct cluster {
     char *device; /* the file of the device, as the platform names it; owned */
 };
 
-static const struct network *lab_of(const struct cluster *cluster)
+static const struct cabling *lab_of(const struct cluster *cluster)
 {
     return cluster->base ? &cluster->lab : NULL;
 }
@@ -39,7 +39,7 @@ static const char *gradients_of(const struct cluster *cluster)
 static int read_lab(struct cluster *cluster, struct err *err)
 {
     cluster->base = platform_read(cluster->request.lab, err);
-    if (!cluster->base || platform_network(cluster->base, &cluster->lab, err) ||
+    if (!cluster->base || cabling_read(cluster->base, &cluster->lab, err) ||
         lab_check(&cluster->lab, err))
         return -1;
     int32_t devices = cluster->lab.nodes * cluster->lab.devices;

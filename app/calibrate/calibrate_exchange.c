@@ -26,7 +26,7 @@ struct sweep_plan {
     double rounds;      /* of one run */
 };
 
-static bool takes_part(enum exchange_kind kind, int32_t ranks, const struct network *lab)
+static bool takes_part(enum exchange_kind kind, int32_t ranks, const struct cabling *lab)
 {
     bool pairs = ranks % 2 == 0 && ranks > 2;
     return kind == EXCHANGE_PAIR || kind == EXCHANGE_ROUND || (kind == EXCHANGE_NEAR && pairs) ||
@@ -35,7 +35,7 @@ static bool takes_part(enum exchange_kind kind, int32_t ranks, const struct netw
 
 /* A message of a ring all-reduce is a part of its vector. */
 static struct sweep_plan make_plan(enum exchange_kind kind, const struct exchanges *exchange,
-                                   const struct request *request, const struct network *lab)
+                                   const struct request *request, const struct cabling *lab)
 {
     int32_t ranks = kind == EXCHANGE_PAIR ? 2 : exchange->ranks;
     bool ring = kind == EXCHANGE_ROUND;
@@ -54,7 +54,7 @@ static struct sweep_plan make_plan(enum exchange_kind kind, const struct exchang
 }
 
 /* One sweep over all sizes: seconds of a round into column @number of @time. */
-static int sweep(const struct sweep_plan *plan, const struct network *lab, int32_t number,
+static int sweep(const struct sweep_plan *plan, const struct cabling *lab, int32_t number,
                  double *time, struct err *err)
 {
     struct measured *measured = base_alloc(plan->sizes.count, sizeof(*measured));
@@ -97,7 +97,7 @@ static double conclude(double *figure, const double *time, int32_t count, int32_
 }
 
 static int measure_kind(struct exchanges *exchange, enum exchange_kind kind,
-                        const struct request *request, const struct network *lab, struct err *err)
+                        const struct request *request, const struct cabling *lab, struct err *err)
 {
     struct sweep_plan plan = make_plan(kind, exchange, request, lab);
     int32_t count = plan.sizes.count, sweeps = 0;
@@ -169,7 +169,7 @@ static int fit_lines(struct exchanges *exchange, struct err *err)
 }
 
 int exchange_measure(struct exchanges *exchange, const struct request *request, int32_t ranks,
-                     const struct network *lab, struct err *err)
+                     const struct cabling *lab, struct err *err)
 {
     exchange->ranks = ranks;
     int failed = sizes_read(&exchange->sizes, request->bytes, err);

@@ -57,7 +57,7 @@ enum { EXCHANGE_SWEEPS_LEAST = 4, EXCHANGE_SWEEPS_MOST = 16 };
  * @return 0, or -1: the messages of measure_collective(), sizes that are none (exit code 64),
  * sweeps that do not agree (75). */
 int exchange_measure(struct exchanges *exchange, const struct request *request, int32_t ranks,
-                     const struct network *lab, struct err *err);
+                     const struct cabling *lab, struct err *err);
 
 /** Release. */
 void exchange_release(struct exchanges *exchange);

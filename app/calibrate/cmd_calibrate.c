@@ -10,16 +10,16 @@
 #include "app/calibrate/calibrate_machine.h"
 #include "app/cli/command.h"
 #include "app/cli/measure_list.h"
-#include "app/study/calibration.h"
+#include "app/study/software_fit.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
 
-static void print_fits(struct text *out, const struct calibration *c)
+static void print_fits(struct text *out, const struct software_fit *c)
 {
     text_add(out, "%-14s %-22s %-9s %4s %16s %18s %9s\n", "software", "device", "fusion", "runs",
              "efficiency", "per kernel", "residual");
     for (int32_t i = 0; i < c->groups; i++) {
-        const struct calibration_group *g = &c->group[i];
+        const struct software_fit_group *g = &c->group[i];
         text_add(out, "%-14s %-22s %-9s %4d %7.1f %% +- %4.1f %8.2f us +- %4.1f %7.1f %%\n",
                  g->software, g->device, g->fusion, g->rows, 100 * g->efficiency,
                  100 * g->efficiency * g->efficiency_sd, 1e6 * g->overhead,
@@ -37,7 +37,7 @@ static void print_fits(struct text *out, const struct calibration *c)
     text_add(out, "\n");
 }
 
-static double median_check(const struct calibration *c)
+static double median_check(const struct software_fit *c)
 {
     double *error = base_alloc(c->checks, sizeof(*error));
     for (int32_t i = 0; i < c->checks; i++)
@@ -48,11 +48,11 @@ static double median_check(const struct calibration *c)
     return median;
 }
 
-static void print_checks(struct text *out, const struct calibration *c, const char *family)
+static void print_checks(struct text *out, const struct software_fit *c, const char *family)
 {
     text_add(out, "\npredicted from the data sheet, without any run of %s:\n", family);
     for (int32_t i = 0; i < c->checks; i++) {
-        const struct calibration_check *check = &c->check[i];
+        const struct software_fit_check *check = &c->check[i];
         text_add(out, "%-5s %-44.44s %-16s batch %4g  %8.2f ms, measured %8.2f ms, %+6.1f %%\n",
                  check->row->round, check->row->system, check->device, check->row->batch,
                  1e3 * check->predicted, 1e3 * check->measured,
@@ -61,7 +61,7 @@ static void print_checks(struct text *out, const struct calibration *c, const ch
     text_add(out, "%d runs, median error %.1f %%\n", c->checks, 100 * median_check(c));
 }
 
-static struct json *group_json(const struct calibration_group *g)
+static struct json *group_json(const struct software_fit_group *g)
 {
     struct json *fit = json_new_object();
     json_put_text(fit, "software", g->software);
@@ -77,7 +77,7 @@ static struct json *group_json(const struct calibration_group *g)
     return fit;
 }
 
-static struct json *pool_json(const struct calibration_pool *pool)
+static struct json *pool_json(const struct software_fit_pool *pool)
 {
     struct json *rest = json_new_object();
     json_put_real(rest, "efficiency", pool->efficiency);
@@ -87,7 +87,7 @@ static struct json *pool_json(const struct calibration_pool *pool)
     return rest;
 }
 
-static struct json *check_json(const struct calibration_check *check)
+static struct json *check_json(const struct software_fit_check *check)
 {
     struct json *row = json_new_object();
     json_put_text(row, "round", check->row->round);
@@ -100,17 +100,17 @@ static struct json *check_json(const struct calibration_check *check)
     return row;
 }
 
-static struct json *startup_json(const struct calibration *c)
+static struct json *startup_json(const struct software_fit *c)
 {
     struct json *all = json_new_object();
-    struct calibration_startup startup;
+    struct software_fit_startup startup;
     for (int32_t i = 0; i < c->softwares; i++)
-        if (calibration_startup(c, c->software[i], &startup))
+        if (software_fit_startup(c, c->software[i], &startup))
             json_put_real(all, c->software[i], startup.seconds);
     return all;
 }
 
-static void print_json(struct text *out, const struct calibration *c, bool written)
+static void print_json(struct text *out, const struct software_fit *c, bool written)
 {
     struct json *json = json_new_object(), *fits = json_new_array(), *checks = json_new_array();
     for (int32_t i = 0; i < c->groups; i++)
@@ -132,19 +132,19 @@ static void print_json(struct text *out, const struct calibration *c, bool writt
     json_free(json);
 }
 
-static int write_profile(const struct calibration *c, const char *software, const char *directory,
+static int write_profile(const struct software_fit *c, const char *software, const char *directory,
                          struct err *err)
 {
     char *path = base_format("%s/%s.yaml", directory, software);
     struct text text = {0};
-    calibration_profile(&text, c, software);
+    software_fit_profile(&text, c, software);
     int failed = file_write(path, &text, NULL, err);
     text_release(&text);
     free(path);
     return failed;
 }
 
-static int write_profiles(const struct calibration *c, const char *directory, struct err *err)
+static int write_profiles(const struct software_fit *c, const char *directory, struct err *err)
 {
     if (mkdir(directory, 0777) && errno != EEXIST)
         return err_add_code(err, 73, "cannot create %s: %s", directory, strerror(errno));
@@ -156,7 +156,7 @@ static int write_profiles(const struct calibration *c, const char *directory, st
     return 0;
 }
 
-static void print_people(struct text *out, const struct calibration *c,
+static void print_people(struct text *out, const struct software_fit *c,
                          const struct request *request)
 {
     print_fits(out, c);
@@ -169,8 +169,8 @@ static void print_people(struct text *out, const struct calibration *c,
 static int answer(const struct request *request, const struct published *table, struct text *out,
                   struct err *err)
 {
-    struct calibration c = {0};
-    if (calibration_make(&c, table, request->from, request->without, err))
+    struct software_fit c = {0};
+    if (software_fit_make(&c, table, request->from, request->without, err))
         return -1;
     int failed =
         request->without && !c.checks
@@ -183,7 +183,7 @@ static int answer(const struct request *request, const struct published *table, 
         print_json(out, &c, request->to != NULL);
     else if (!failed)
         print_people(out, &c, request);
-    calibration_release(&c);
+    software_fit_release(&c);
     return failed;
 }
 

@@ -154,21 +154,21 @@ int64_t hostlist_count(const char *list, int64_t limit, struct hostlist_fault *f
 }
 
 /* What hostlist_each() goes through. */
-struct walk {
+struct expansion {
     void (*visit)(void *context, const char *name);
     void *context;
     char name[HOSTLIST_NAME + 1];
 };
 
 /* Finish the name whose first @length characters stand, from the text at @at. */
-static void walk_on(struct walk *walk, const char *at, size_t length)
+static void expand_on(struct expansion *expansion, const char *at, size_t length)
 {
     const char *what, *where;
     for (; *at && *at != '[' && !strchr(between, *at); at++)
-        walk->name[length++] = *at;
-    walk->name[length] = '\0';
+        expansion->name[length++] = *at;
+    expansion->name[length] = '\0';
     if (*at != '[') {
-        walk->visit(walk->context, walk->name);
+        expansion->visit(expansion->context, expansion->name);
         return;
     }
     const char *rest = strchr(at, ']') + 1;
@@ -176,18 +176,18 @@ static void walk_on(struct walk *walk, const char *at, size_t length)
         struct range range;
         at = read_range(at, &range, &what, &where);
         for (uint64_t i = 0; i < range.count; i++) {
-            int width = snprintf(walk->name + length, sizeof(walk->name) - length, "%0*" PRIu64,
-                                 range.width, range.low + i);
-            walk_on(walk, rest, length + (size_t)width);
+            int width = snprintf(expansion->name + length, sizeof(expansion->name) - length,
+                                 "%0*" PRIu64, range.width, range.low + i);
+            expand_on(expansion, rest, length + (size_t)width);
         }
     }
 }
 
 void hostlist_each(const char *list, void (*visit)(void *context, const char *name), void *context)
 {
-    struct walk walk = {.visit = visit, .context = context};
+    struct expansion expansion = {.visit = visit, .context = context};
     for (const char *at = list; *(at += strspn(at, between));) {
-        walk_on(&walk, at, 0);
+        expand_on(&expansion, at, 0);
         for (bool inside = false; *at && (inside || !strchr(between, *at)); at++)
             inside = *at == '[' || (inside && *at != ']');
     }

@@ -5,15 +5,15 @@
 #include "core/base/unit.h"
 
 /* On stderr, which is for talk: the command's output is not ours. */
-static void print_summary(const struct network *network, const struct lab_result *result)
+static void print_summary(const struct cabling *cabling, const struct lab_result *result)
 {
     struct text all = {0}, ceiling = {0};
-    unit_print(&all, UNIT_BYTES_PER_SECOND, network->nic.bandwidth * lab_hosts(network));
+    unit_print(&all, UNIT_BYTES_PER_SECOND, cabling->nic.bandwidth * lab_hosts(cabling));
     unit_print(&ceiling, UNIT_BYTES_PER_SECOND, result->ceiling);
     fprintf(stderr,
             "lab %s: %d hosts send %s together, this machine carried %s; %lld packets held back, "
             "%lld dropped, %lld TCP segments sent again\n",
-            network->name, lab_hosts(network), all.data, ceiling.data,
+            cabling->name, lab_hosts(cabling), all.data, ceiling.data,
             (long long)result->overlimits, (long long)result->drops,
             (long long)result->retransmits);
     text_release(&all);
@@ -22,19 +22,19 @@ static void print_summary(const struct network *network, const struct lab_result
 
 static int run_in(const struct platform *platform, const struct request *request, struct err *err)
 {
-    struct network network;
+    struct cabling cabling;
     struct lab_result result;
-    if (platform_network(platform, &network, err))
+    if (cabling_read(platform, &cabling, err))
         return -1;
     struct launch command = {0};
     for (int32_t i = 1; i < request->argument.count; i++)
         launch_add(&command, "%s", request->argument.item[i]);
-    int failed = lab_run(&network, &command, &result, err);
+    int failed = lab_run(&cabling, &command, &result, err);
     launch_release(&command);
     if (failed)
         return -1;
     if (request->verbose)
-        print_summary(&network, &result);
+        print_summary(&cabling, &result);
     if (result.exit_code) { /* the command has said why */
         err->count++;
         err->exit_code = result.exit_code;

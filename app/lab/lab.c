@@ -32,7 +32,7 @@ struct shared {
 
 /* Everything that child needs. */
 struct lab {
-    const struct network *network;
+    const struct cabling *cabling;
     const struct launch *command;
     struct shared *shared;
     int gate[2];  /* a pipe: the parent's word to begin, or its end */
@@ -59,49 +59,49 @@ static int mount_private(struct err *err)
     return 0;
 }
 
-static double total_rate(const struct network *network)
+static double total_rate(const struct cabling *cabling)
 {
-    return network->nic.bandwidth * lab_hosts(network);
+    return cabling->nic.bandwidth * lab_hosts(cabling);
 }
 
-static int refuse_rate(const struct network *network, double ceiling, struct err *err)
+static int refuse_rate(const struct cabling *cabling, double ceiling, struct err *err)
 {
     struct text sum = {0}, limit = {0};
-    unit_print(&sum, UNIT_BYTES_PER_SECOND, total_rate(network));
+    unit_print(&sum, UNIT_BYTES_PER_SECOND, total_rate(cabling));
     unit_print(&limit, UNIT_BYTES_PER_SECOND, ceiling);
     err_add_code(err, 69,
                  "%s: error: its %d cards send %s together; this machine carries %s between two "
                  "hosts and decides itself beyond %.0f %% of that: lower network.nic.bandwidth, "
                  "have fewer nodes, or wait until nothing else runs",
-                 network->file, lab_hosts(network), sum.data, limit.data, 100.0 * ceiling_share);
+                 cabling->file, lab_hosts(cabling), sum.data, limit.data, 100.0 * ceiling_share);
     text_release(&sum);
     text_release(&limit);
     return -1;
 }
 
 /* On a busy machine one trial may find no moment in which both hosts run. */
-static int measure_ceiling(const struct network *network, double *ceiling, struct err *err)
+static int measure_ceiling(const struct cabling *cabling, double *ceiling, struct err *err)
 {
     enum { TRIALS = 5 };
     for (int32_t i = 0; i < TRIALS; i++) {
         double found;
-        if (lab_measure_ceiling(network, &found, err))
+        if (lab_measure_ceiling(cabling, &found, err))
             return -1;
         if (*ceiling < found)
             *ceiling = found;
-        if (total_rate(network) <= ceiling_share * *ceiling)
+        if (total_rate(cabling) <= ceiling_share * *ceiling)
             return 0;
     }
-    return refuse_rate(network, *ceiling, err);
+    return refuse_rate(cabling, *ceiling, err);
 }
 
 static int build(const struct lab *lab, struct err *err)
 {
-    if (mount_private(err) || lab_make_hosts(lab->network, err) ||
-        lab_make_network(lab->network, err) ||
-        measure_ceiling(lab->network, &lab->shared->result.ceiling, err))
+    if (mount_private(err) || lab_make_hosts(lab->cabling, err) ||
+        lab_make_network(lab->cabling, err) ||
+        measure_ceiling(lab->cabling, &lab->shared->result.ceiling, err))
         return -1;
-    return lab_shape(lab->network, err);
+    return lab_shape(lab->cabling, err);
 }
 
 static _Noreturn void become(const struct lab *lab)
@@ -109,7 +109,7 @@ static _Noreturn void become(const struct lab *lab)
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    lab_set_environment(lab->network);
+    lab_set_environment(lab->cabling);
     launch_take_streams(lab->command);
     execvp(lab->command->argument[0], lab->command->argument);
     fprintf(stderr, "error: cannot start %s: %s\n", lab->command->argument[0], strerror(errno));
@@ -154,7 +154,7 @@ static _Noreturn void be_first(const struct lab *lab)
         _exit(0);
     }
     lab->shared->result.exit_code = run_command(lab);
-    if (lab_count(lab->network, &lab->shared->result, &err))
+    if (lab_count(lab->cabling, &lab->shared->result, &err))
         tell(lab->shared, &err);
     _exit(0);
 }
@@ -298,11 +298,11 @@ static void add_system_path(void)
     free(longer);
 }
 
-int lab_run(const struct network *network, const struct launch *command, struct lab_result *result,
+int lab_run(const struct cabling *cabling, const struct launch *command, struct lab_result *result,
             struct err *err)
 {
-    struct lab lab = {.network = network, .command = command};
-    if (lab_check(network, err) || check_programs(err))
+    struct lab lab = {.cabling = cabling, .command = command};
+    if (lab_check(cabling, err) || check_programs(err))
         return -1;
     lab.shared =
         mmap(NULL, sizeof(*lab.shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -19,7 +19,7 @@
 
 #include <stdint.h>
 
-#include "app/lab/network.h"
+#include "app/lab/cabling.h"
 #include "app/process/launch.h"
 #include "core/base/err.h"
 
@@ -46,21 +46,21 @@ struct lab_result {
 };
 
 /** How many hosts there are: cards of all nodes. */
-int32_t lab_hosts(const struct network *network);
+int32_t lab_hosts(const struct cabling *cabling);
 
 /** The name of host @host, at most LAB_NAME_LIMIT characters with the NUL. */
-void lab_host_name(const struct network *network, int32_t host, char *name);
+void lab_host_name(const struct cabling *cabling, int32_t host, char *name);
 
 /** The devices that use card @nic of a node; they stand side by side after lab_check(). */
-int32_t lab_slots(const struct network *network, int32_t nic);
+int32_t lab_slots(const struct cabling *cabling, int32_t nic);
 
-/** Whether the lab can build @network as it is described.
+/** Whether the lab can build @cabling as it is described.
  * @return 0, or -1 with exit code 69 and a message for each thing it would have to pretend:
  * latency, an efficiency that is not its frames' (LAB_PAYLOAD / LAB_FRAME), cables inside a node
  * that might decide, cards that are not used by devices side by side, too many hosts. */
-int lab_check(const struct network *network, struct err *err);
+int lab_check(const struct cabling *cabling, struct err *err);
 
-/** Build @network, run @command in it with standard input, output and error of this process unless
+/** Build @cabling, run @command in it with standard input, output and error of this process unless
  * it has files for them, and take all down.  What is open here is open for process 1 of the lab.
  * The command finds mpirun set up, with a slot per device; the program `on HOST COMMAND...` in its
  * path, which gives the words to the command as they are; and in FORETRAIN_LAB the name of the
@@ -68,5 +68,5 @@ int lab_check(const struct network *network, struct err *err);
  * @return 0 with @result filled, or -1: a message of lab_check(), namespaces that this machine does
  * not allow, programs that are missing, rates beyond its ceiling (exit code 69), the network could
  * not be built (exit code 70). */
-int lab_run(const struct network *network, const struct launch *command, struct lab_result *result,
+int lab_run(const struct cabling *cabling, const struct launch *command, struct lab_result *result,
             struct err *err);

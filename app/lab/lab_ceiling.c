@@ -86,12 +86,12 @@ static int send_pieces(void *argument)
     return 0;
 }
 
-static int run_trial(const struct network *network, struct trial *trial, struct err *err)
+static int run_trial(const struct cabling *cabling, struct trial *trial, struct err *err)
 {
-    int32_t to = lab_start_in_host(network, RECEIVER, receive, trial, err);
+    int32_t to = lab_start_in_host(cabling, RECEIVER, receive, trial, err);
     if (to < 0)
         return -1;
-    int from = lab_in_host(network, 0, send_pieces, trial, err);
+    int from = lab_in_host(cabling, 0, send_pieces, trial, err);
     if (from != 0)
         return err_add_code(err, 70, "the lab's hosts cannot reach each other: %s",
                             "the first one cannot send to the second");
@@ -100,14 +100,14 @@ static int run_trial(const struct network *network, struct trial *trial, struct 
     return 0;
 }
 
-int lab_measure_ceiling(const struct network *network, double *ceiling, struct err *err)
+int lab_measure_ceiling(const struct cabling *cabling, double *ceiling, struct err *err)
 {
     struct trial *trial =
         mmap(NULL, sizeof(*trial), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (trial == MAP_FAILED)
         return err_add_code(err, 70, "the lab has no memory: %s", strerror(errno));
-    int failed = lab_set_rate(network, 0, unlimited, err) ||
-                 lab_set_rate(network, RECEIVER, unlimited, err) || run_trial(network, trial, err);
+    int failed = lab_set_rate(cabling, 0, unlimited, err) ||
+                 lab_set_rate(cabling, RECEIVER, unlimited, err) || run_trial(cabling, trial, err);
     if (!failed)
         *ceiling = trial->best;
     munmap(trial, sizeof(*trial));

@@ -28,7 +28,7 @@ static const char *const parameters[][2] = {
     {"mpi_yield_when_idle", "1"},
 };
 
-void lab_set_environment(const struct network *network)
+void lab_set_environment(const struct cabling *cabling)
 {
     for (size_t i = 0; i < sizeof(parameters) / sizeof(parameters[0]); i++) {
         char *name = base_format("OMPI_MCA_%s", parameters[i][0]);
@@ -41,5 +41,5 @@ void lab_set_environment(const struct network *network)
     setenv("TMPDIR", "/run/lab/tmp", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
-    setenv("FORETRAIN_LAB", network->name, 1);
+    setenv("FORETRAIN_LAB", cabling->name, 1);
 }

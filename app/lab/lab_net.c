@@ -60,11 +60,11 @@ int lab_enter(const char *kind, const char *name, int type)
     return failed ? -1 : 0;
 }
 
-int32_t lab_start_in_host(const struct network *network, int32_t host, int (*call)(void *),
+int32_t lab_start_in_host(const struct cabling *cabling, int32_t host, int (*call)(void *),
                           void *argument, struct err *err)
 {
     char name[LAB_NAME_LIMIT];
-    lab_host_name(network, host, name);
+    lab_host_name(cabling, host, name);
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0)
@@ -74,10 +74,10 @@ int32_t lab_start_in_host(const struct network *network, int32_t host, int (*cal
     return pid;
 }
 
-int lab_in_host(const struct network *network, int32_t host, int (*call)(void *argument),
+int lab_in_host(const struct cabling *cabling, int32_t host, int (*call)(void *argument),
                 void *argument, struct err *err)
 {
-    pid_t pid = lab_start_in_host(network, host, call, argument, err);
+    pid_t pid = lab_start_in_host(cabling, host, call, argument, err);
     return pid < 0 ? -1 : process_wait(pid);
 }
 
@@ -187,16 +187,16 @@ static int make_folders(struct err *err)
     return link_programs(err);
 }
 
-int lab_make_hosts(const struct network *network, struct err *err)
+int lab_make_hosts(const struct cabling *cabling, struct err *err)
 {
     struct text names = {0}, slots = {0};
     char name[LAB_NAME_LIMIT];
     int failed = make_folders(err);
     text_add(&names, "127.0.0.1 localhost\n10.78.255.254 head\n");
-    for (int32_t i = 0; i < lab_hosts(network) && !failed; i++) {
-        lab_host_name(network, i, name);
+    for (int32_t i = 0; i < lab_hosts(cabling) && !failed; i++) {
+        lab_host_name(cabling, i, name);
         text_add(&names, "10.77.0.%d %s\n", i + 1, name);
-        text_add(&slots, "%s slots=%d\n", name, lab_slots(network, i % network->nics));
+        text_add(&slots, "%s slots=%d\n", name, lab_slots(cabling, i % cabling->nics));
         failed = make_host(name, err);
     }
     if (!failed)
@@ -212,11 +212,11 @@ int lab_make_hosts(const struct network *network, struct err *err)
 /* --- network --- */
 
 /* The switch of group @group of tier @tier, or the one above all. */
-static char *switch_name(const struct network *network, int32_t tier, int32_t node)
+static char *switch_name(const struct cabling *cabling, int32_t tier, int32_t node)
 {
-    return tier == network->tier_count
+    return tier == cabling->tier_count
                ? base_copy("top")
-               : base_format("s%dg%d", tier, node / network->tier[tier].nodes);
+               : base_format("s%dg%d", tier, node / cabling->tier[tier].nodes);
 }
 
 static void add_switch(struct text *out, const char *name)
@@ -226,13 +226,13 @@ static void add_switch(struct text *out, const char *name)
 }
 
 /* Groups from the top down, each with its cable to the switch above. */
-static void add_switches(struct text *out, const struct network *network)
+static void add_switches(struct text *out, const struct cabling *cabling)
 {
     add_switch(out, "top");
-    for (int32_t t = network->tier_count - 1; t >= 0; t--) {
-        int32_t nodes = network->tier[t].nodes;
-        for (int32_t node = 0; node < network->nodes; node += nodes) {
-            char *own = switch_name(network, t, node), *above = switch_name(network, t + 1, node);
+    for (int32_t t = cabling->tier_count - 1; t >= 0; t--) {
+        int32_t nodes = cabling->tier[t].nodes;
+        for (int32_t node = 0; node < cabling->nodes; node += nodes) {
+            char *own = switch_name(cabling, t, node), *above = switch_name(cabling, t + 1, node);
             int32_t group = node / nodes;
             add_switch(out, own);
             text_add(out, "link add u%dg%d mtu %d type veth peer name d%dg%d mtu %d\n", t, group,
@@ -245,11 +245,11 @@ static void add_switches(struct text *out, const struct network *network)
     }
 }
 
-static void add_card(struct text *out, const struct network *network, int32_t host)
+static void add_card(struct text *out, const struct cabling *cabling, int32_t host)
 {
     char name[LAB_NAME_LIMIT];
-    char *above = switch_name(network, 0, host / network->nics);
-    lab_host_name(network, host, name);
+    char *above = switch_name(cabling, 0, host / cabling->nics);
+    lab_host_name(cabling, host, name);
     text_add(out,
              "link add v%d mtu %d type veth peer name eth0 mtu %d address 02:77:00:00:00:%02x "
              "netns %s\n",
@@ -257,33 +257,33 @@ static void add_card(struct text *out, const struct network *network, int32_t ho
     text_add(out, "link set v%d master %s up\n", host, above);
     text_add(out, "link add c%d type veth peer name ctl0 netns %s\n", host, name);
     text_add(out, "link set c%d master control up\n", host);
-    if (network->nics > 1) {
+    if (cabling->nics > 1) {
         text_add(out,
                  "link add i%d mtu %d type veth peer name in0 mtu %d address 02:79:00:00:00:%02x "
                  "netns %s\n",
                  host, LAB_MTU, LAB_MTU, host, name);
-        text_add(out, "link set i%d master n%d up\n", host, host / network->nics);
+        text_add(out, "link set i%d master n%d up\n", host, host / cabling->nics);
     }
     free(above);
 }
 
 /* Neighbours are written down, so that nothing is asked while something is timed; the shortest time
  * before a repetition is long, because queues of the lab last longer than TCP expects. */
-static void add_addresses(struct text *out, const struct network *network, int32_t host)
+static void add_addresses(struct text *out, const struct cabling *cabling, int32_t host)
 {
     /* Two frames pass the buckets in one piece, which halves the timers; the kernel takes 321 bytes
      * for the largest headers off this size (MAX_TCP_HEADER + 1). */
     const int32_t gso = 2 * LAB_PAYLOAD + 512;
-    int32_t node = host / network->nics;
+    int32_t node = host / cabling->nics;
     text_add(out, "link set lo up\nlink set eth0 gso_max_size %d up\nlink set ctl0 up\n", gso);
     text_add(out, "addr add 10.77.0.%d/16 dev eth0\naddr add 10.78.0.%d/16 dev ctl0\n", host + 1,
              host + 1);
     text_add(out, "route change 10.77.0.0/16 dev eth0 src 10.77.0.%d rto_min 3s quickack 1\n",
              host + 1);
-    if (network->nics > 1)
+    if (cabling->nics > 1)
         text_add(out, "link set in0 up\n");
-    for (int32_t i = 0; i < lab_hosts(network); i++) {
-        bool inside = i / network->nics == node;
+    for (int32_t i = 0; i < lab_hosts(cabling); i++) {
+        bool inside = i / cabling->nics == node;
         if (i == host)
             continue;
         text_add(out, "neigh replace 10.77.0.%d lladdr 02:%s:00:00:00:%02x dev %s nud permanent\n",
@@ -293,27 +293,27 @@ static void add_addresses(struct text *out, const struct network *network, int32
     }
 }
 
-int lab_make_network(const struct network *network, struct err *err)
+int lab_make_network(const struct cabling *cabling, struct err *err)
 {
     struct text script = {0};
-    int32_t hosts = lab_hosts(network);
+    int32_t hosts = lab_hosts(cabling);
     write_file(settings[0][0], settings[0][1], 0);
     write_file(settings[1][0], settings[1][1], 0);
     text_add(&script, "link set lo up\nlink add control type bridge stp_state 0\n");
     text_add(&script, "addr add 10.78.255.254/16 dev control\nlink set control up\n");
-    add_switches(&script, network);
-    for (int32_t node = 0; node < network->nodes && network->nics > 1; node++) {
+    add_switches(&script, cabling);
+    for (int32_t node = 0; node < cabling->nodes && cabling->nics > 1; node++) {
         char *name = base_format("n%d", node);
         add_switch(&script, name);
         free(name);
     }
     for (int32_t i = 0; i < hosts; i++)
-        add_card(&script, network, i);
+        add_card(&script, cabling, i);
     int failed = run_batch("ip", NULL, &script, err);
     for (int32_t i = 0; i < hosts && !failed; i++) {
         char name[LAB_NAME_LIMIT];
-        lab_host_name(network, i, name);
-        add_addresses(&script, network, i);
+        lab_host_name(cabling, i, name);
+        add_addresses(&script, cabling, i);
         failed = run_batch("ip", name, &script, err);
     }
     return failed;
@@ -329,47 +329,47 @@ static void add_bucket(struct text *out, const char *device, double rate, int32_
              8.0 * rate, LAB_BURST, (senders + 2) * window);
 }
 
-static int shape_host(const struct network *network, int32_t host, double rate, struct err *err)
+static int shape_host(const struct cabling *cabling, int32_t host, double rate, struct err *err)
 {
     char name[LAB_NAME_LIMIT];
     struct text script = {0};
-    lab_host_name(network, host, name);
-    add_bucket(&script, "eth0", rate, lab_hosts(network));
+    lab_host_name(cabling, host, name);
+    add_bucket(&script, "eth0", rate, lab_hosts(cabling));
     return run_batch("tc", name, &script, err);
 }
 
-static void add_port(struct text *out, const struct network *network, int32_t host, double rate)
+static void add_port(struct text *out, const struct cabling *cabling, int32_t host, double rate)
 {
     char *port = base_format("v%d", host);
-    add_bucket(out, port, rate, lab_hosts(network));
+    add_bucket(out, port, rate, lab_hosts(cabling));
     free(port);
 }
 
-int lab_set_rate(const struct network *network, int32_t host, double rate, struct err *err)
+int lab_set_rate(const struct cabling *cabling, int32_t host, double rate, struct err *err)
 {
     struct text script = {0};
-    add_port(&script, network, host, rate);
-    return run_batch("tc", NULL, &script, err) || shape_host(network, host, rate, err) ? -1 : 0;
+    add_port(&script, cabling, host, rate);
+    return run_batch("tc", NULL, &script, err) || shape_host(cabling, host, rate, err) ? -1 : 0;
 }
 
-int lab_shape(const struct network *network, struct err *err)
+int lab_shape(const struct cabling *cabling, struct err *err)
 {
     struct text script = {0};
-    for (int32_t i = 0; i < lab_hosts(network); i++)
-        add_port(&script, network, i, network->nic.bandwidth);
-    for (int32_t t = 0; t < network->tier_count; t++) {
-        const struct network_tier *tier = &network->tier[t];
-        for (int32_t group = 0; group * tier->nodes < network->nodes; group++) {
+    for (int32_t i = 0; i < lab_hosts(cabling); i++)
+        add_port(&script, cabling, i, cabling->nic.bandwidth);
+    for (int32_t t = 0; t < cabling->tier_count; t++) {
+        const struct lab_tier *tier = &cabling->tier[t];
+        for (int32_t group = 0; group * tier->nodes < cabling->nodes; group++) {
             char *up = base_format("u%dg%d", t, group), *down = base_format("d%dg%d", t, group);
-            add_bucket(&script, up, tier->cable.bandwidth * tier->uplinks, lab_hosts(network));
-            add_bucket(&script, down, tier->cable.bandwidth * tier->uplinks, lab_hosts(network));
+            add_bucket(&script, up, tier->cable.bandwidth * tier->uplinks, lab_hosts(cabling));
+            add_bucket(&script, down, tier->cable.bandwidth * tier->uplinks, lab_hosts(cabling));
             free(up);
             free(down);
         }
     }
     int failed = run_batch("tc", NULL, &script, err);
-    for (int32_t i = 0; i < lab_hosts(network) && !failed; i++)
-        failed = shape_host(network, i, network->nic.bandwidth, err);
+    for (int32_t i = 0; i < lab_hosts(cabling) && !failed; i++)
+        failed = shape_host(cabling, i, cabling->nic.bandwidth, err);
     return failed;
 }
 
@@ -418,14 +418,14 @@ static int64_t retransmits(const char *snmp)
     return strtoll(values, NULL, 10);
 }
 
-int lab_count(const struct network *network, struct lab_result *result, struct err *err)
+int lab_count(const struct cabling *cabling, struct lab_result *result, struct err *err)
 {
     int failed = count_links(NULL, result, err);
-    for (int32_t i = 0; i < lab_hosts(network) && !failed; i++) {
+    for (int32_t i = 0; i < lab_hosts(cabling) && !failed; i++) {
         char name[LAB_NAME_LIMIT];
-        lab_host_name(network, i, name);
+        lab_host_name(cabling, i, name);
         failed =
-            count_links(name, result, err) || lab_in_host(network, i, copy_snmp, NULL, err) != 0;
+            count_links(name, result, err) || lab_in_host(cabling, i, copy_snmp, NULL, err) != 0;
         if (failed)
             break;
         struct text snmp = read_file(TALK);

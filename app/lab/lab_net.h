@@ -14,33 +14,33 @@ int lab_enter(const char *kind, const char *name, int type);
 
 /** The names of all hosts, in /run/netns, /run/uts and /run/lab/hosts; the programs of
  * app/lab/lab_on.h; the hostfile of mpirun.  /run must be a file system of this process alone. */
-int lab_make_hosts(const struct network *network, struct err *err);
+int lab_make_hosts(const struct cabling *cabling, struct err *err);
 
 /** Cards, cables and switches, all of them without limits. */
-int lab_make_network(const struct network *network, struct err *err);
+int lab_make_network(const struct cabling *cabling, struct err *err);
 
 /** Give every link its rate. */
-int lab_shape(const struct network *network, struct err *err);
+int lab_shape(const struct cabling *cabling, struct err *err);
 
 /** Send for a moment from the first host to the second and set @ceiling [bytes/s], in packets as
  * they are sent later, one card of each without limits. */
-int lab_measure_ceiling(const struct network *network, double *ceiling, struct err *err);
+int lab_measure_ceiling(const struct cabling *cabling, double *ceiling, struct err *err);
 
 /** Sum what the links have dropped and held back and what the hosts have sent again into
  * @result. */
-int lab_count(const struct network *network, struct lab_result *result, struct err *err);
+int lab_count(const struct cabling *cabling, struct lab_result *result, struct err *err);
 
 /** Set the environment for a command: path, folder for temporary files, Open MPI's parameters. */
-void lab_set_environment(const struct network *network);
+void lab_set_environment(const struct cabling *cabling);
 
 /** Give the card of @host a @rate [bytes/s] in both directions. */
-int lab_set_rate(const struct network *network, int32_t host, double rate, struct err *err);
+int lab_set_rate(const struct cabling *cabling, int32_t host, double rate, struct err *err);
 
 /** Start @call in the network namespace of @host, in a process of its own.
  * @return the process, or -1 with a message. */
-int32_t lab_start_in_host(const struct network *network, int32_t host, int (*call)(void *argument),
+int32_t lab_start_in_host(const struct cabling *cabling, int32_t host, int (*call)(void *argument),
                           void *argument, struct err *err);
 
 /** Start it and wait for it.  @return the exit code (255: no such host), or -1 with a message. */
-int lab_in_host(const struct network *network, int32_t host, int (*call)(void *argument),
+int lab_in_host(const struct cabling *cabling, int32_t host, int (*call)(void *argument),
                 void *argument, struct err *err);

@@ -19,7 +19,7 @@ struct order {
     const struct request *request;
     const char *name; /* of the platform, or NULL */
     struct platform *platform;
-    struct network network; /* of a lab */
+    struct cabling cabling; /* of a lab */
     struct sizes sizes;
     enum backend_choice backend[WAYS]; /* (count); MEASURE among them */
     int32_t count;
@@ -102,8 +102,7 @@ static int read_platform(struct order *order, struct err *err)
         return -1;
     if (!request->lab)
         return 0;
-    return platform_network(order->platform, &order->network, err) ||
-                   lab_check(&order->network, err)
+    return cabling_read(order->platform, &order->cabling, err) || lab_check(&order->cabling, err)
                ? -1
                : 0;
 }
@@ -183,7 +182,7 @@ static int answer(const struct order *order, int32_t way, struct answers *answer
         return task_run_all(answers->task, count, order->backend[way], order->request, err);
     answers->measured = base_alloc(count, sizeof(*answers->measured));
     return measure_collective(order->request, &answers->task->point,
-                              order->request->lab ? &order->network : NULL, &order->sizes,
+                              order->request->lab ? &order->cabling : NULL, &order->sizes,
                               answers->measured, err);
 }
 

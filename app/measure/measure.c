@@ -9,7 +9,7 @@
 
 /* --- starting --- */
 
-char *measure_hosts(const struct network *lab, const struct point *point)
+char *measure_hosts(const struct cabling *lab, const struct point *point)
 {
     struct text list = {0};
     for (int32_t rank = 0; lab && rank < grid_ranks(point->grid); rank++) {
@@ -22,7 +22,7 @@ char *measure_hosts(const struct network *lab, const struct point *point)
     return list.data;
 }
 
-static int launch_in_lab(struct launch *launch, const struct network *lab,
+static int launch_in_lab(struct launch *launch, const struct cabling *lab,
                          struct lab_result *result, struct err *err)
 {
     launch->talk = launch_file(err);
@@ -38,7 +38,7 @@ static int launch_in_lab(struct launch *launch, const struct network *lab,
     return failed ? -1 : result->exit_code;
 }
 
-int measure_launch(struct launch *launch, const struct network *lab, struct lab_result *result,
+int measure_launch(struct launch *launch, const struct cabling *lab, struct lab_result *result,
                    struct err *err)
 {
     return lab ? launch_in_lab(launch, lab, result, err) : launch_run(launch, err);
@@ -63,7 +63,7 @@ static void add_words(struct launch *launch, const struct request *request,
 }
 
 /* In a lab the line says where. */
-static int report(const struct launch *launch, const struct network *lab, int code, struct err *err)
+static int report(const struct launch *launch, const struct cabling *lab, int code, struct err *err)
 {
     struct text line = {0};
     if (lab) {
@@ -194,7 +194,7 @@ static int read_answer(int output, const struct sizes *sizes, int32_t wanted, in
 }
 
 int measure_collective(const struct request *request, const struct point *point,
-                       const struct network *lab, const struct sizes *sizes,
+                       const struct cabling *lab, const struct sizes *sizes,
                        struct measured *measured, struct err *err)
 {
     char *hosts = measure_hosts(lab, point);

@@ -38,12 +38,12 @@ double measure_quantile(const double *value, int32_t count, double share);
  * only a failure is worth its talk.
  * @return the exit code, with the lab's counts in @result, or -1: the messages of launch_run() and
  * lab_run(). */
-int measure_launch(struct launch *launch, const struct network *lab, struct lab_result *result,
+int measure_launch(struct launch *launch, const struct cabling *lab, struct lab_result *result,
                    struct err *err);
 
 /** The hosts of @lab that the ranks of @point run on, for launch.hosts; the caller frees it.  NULL
  * without @lab. */
-char *measure_hosts(const struct network *lab, const struct point *point);
+char *measure_hosts(const struct cabling *lab, const struct point *point);
 
 /** Measure the all-reduce of @point with the algorithm, gradients and repeats of @request for each
  * of
@@ -52,5 +52,5 @@ char *measure_hosts(const struct network *lab, const struct point *point);
  * @return 0, or -1: mpirun or foretrain-exec is missing (exit code 69), the messages of lab_run(),
  * foretrain-exec failed or answered with something else (its exit code, or 70). */
 int measure_collective(const struct request *request, const struct point *point,
-                       const struct network *lab, const struct sizes *sizes,
+                       const struct cabling *lab, const struct sizes *sizes,
                        struct measured *measured, struct err *err);

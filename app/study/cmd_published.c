@@ -9,38 +9,39 @@
 #include "app/study/published_run.h"
 
 /* Where platforms and scenarios go: --keep DIR, else a directory that is removed afterwards. */
-struct place {
+struct folder {
     char *path;
     bool keep;
 };
 
-static int open_place(struct place *place, const char *keep, struct err *err)
+static int open_folder(struct folder *folder, const char *keep, struct err *err)
 {
     const char *temporary = getenv("TMPDIR");
-    place->keep = keep != NULL;
+    folder->keep = keep != NULL;
     if (keep) {
-        place->path = base_copy(keep);
+        folder->path = base_copy(keep);
         if (mkdir(keep, 0777) && errno != EEXIST)
             return err_add_code(err, 73, "cannot create %s: %s", keep, strerror(errno));
         return 0;
     }
-    place->path = base_format("%s/foretrain-XXXXXX", temporary ? temporary : "/tmp");
-    if (!mkdtemp(place->path))
-        return err_add_code(err, 73, "cannot create %s: %s", place->path, strerror(errno));
+    folder->path = base_format("%s/foretrain-XXXXXX", temporary ? temporary : "/tmp");
+    if (!mkdtemp(folder->path))
+        return err_add_code(err, 73, "cannot create %s: %s", folder->path, strerror(errno));
     return 0;
 }
 
-static void close_place(struct place *place, const struct published *table)
+static void close_folder(struct folder *folder, const struct published *table)
 {
     static const char *const names[] = {"", "-platform"};
-    for (int32_t i = 0; !place->keep && i < 2 * table->count; i++) {
-        char *file = base_format("%s/%d%s.yaml", place->path, table->row[i / 2].line, names[i % 2]);
+    for (int32_t i = 0; !folder->keep && i < 2 * table->count; i++) {
+        char *file =
+            base_format("%s/%d%s.yaml", folder->path, table->row[i / 2].line, names[i % 2]);
         unlink(file);
         free(file);
     }
-    if (!place->keep)
-        rmdir(place->path);
-    free(place->path);
+    if (!folder->keep)
+        rmdir(folder->path);
+    free(folder->path);
 }
 
 static int predict_all(struct published_answer *answer, const struct published *table,
@@ -79,19 +80,19 @@ static void print(struct text *out, const struct published_answer *answer,
 static int run_published(const struct request *request, struct text *out, struct err *err)
 {
     struct published table;
-    struct place place = {0};
+    struct folder folder = {0};
     if (published_read(&table, request->argument.item[0], err))
         return -1;
     struct published_answer *answer = base_alloc(table.count, sizeof(*answer));
-    int failed = open_place(&place, request->keep, err);
+    int failed = open_folder(&folder, request->keep, err);
     if (!failed)
-        failed = predict_all(answer, &table, place.path, request, err);
+        failed = predict_all(answer, &table, folder.path, request, err);
     if (!failed)
         print(out, answer, &table, request->json);
     for (int32_t i = 0; i < table.count; i++)
         published_answer_release(&answer[i]);
     free(answer);
-    close_place(&place, &table);
+    close_folder(&folder, &table);
     published_release(&table);
     return failed;
 }

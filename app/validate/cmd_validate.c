@@ -27,7 +27,7 @@ struct trial {
     struct job job;
     struct task task; /* of the phase that is compared */
     struct platform *lab;
-    struct network network;
+    struct cabling cabling;
     struct trace predicted_file, measured;
     const struct trace *predicted;
     char *warning; /* of the back end; or NULL */
@@ -165,8 +165,8 @@ static int open_lab(struct trial *trial, struct err *err)
     if (!trial->request.lab)
         return 0;
     trial->lab = platform_read(trial->request.lab, err);
-    return !trial->lab || platform_network(trial->lab, &trial->network, err) ||
-                   lab_check(&trial->network, err)
+    return !trial->lab || cabling_read(trial->lab, &trial->cabling, err) ||
+                   lab_check(&trial->cabling, err)
                ? -1
                : 0;
 }
@@ -213,7 +213,7 @@ static int measure(struct trial *trial, struct err *err)
 {
     struct validate_run run = {.request = &trial->request,
                                .point = &trial->task.point,
-                               .lab = trial->lab ? &trial->network : NULL};
+                               .lab = trial->lab ? &trial->cabling : NULL};
     if (trial->request.measured)
         return 0;
     return count_steps(trial, &run.steps, err) ||

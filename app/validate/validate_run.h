@@ -15,7 +15,7 @@
 struct validate_run {
     const struct request *request; /**< job, --set, device, threads, timeout */
     const struct point *point;     /**< where ranks are placed in the lab */
-    const struct network *lab;     /**< NULL: all on this machine */
+    const struct cabling *lab;     /**< NULL: all on this machine */
     int32_t steps;                 /**< to be measured; VALIDATE_EXTRA_STEPS more are run */
 };
 

@@ -16,7 +16,7 @@ struct hop {
 };
 
 /* A collective while it is being timed. */
-struct walk {
+struct timing {
     const struct fabric *fabric;
     const struct schedule *schedule;
     int32_t step, ranks;
@@ -27,69 +27,71 @@ struct walk {
     bool level;           /* all ranks are ready at the same time */
 };
 
-static struct hop *walk_hops(struct walk *walk, int32_t pattern)
+static struct hop *timing_hops(struct timing *timing, int32_t pattern)
 {
-    if (walk->hop[pattern])
-        return walk->hop[pattern];
-    struct hop *hop = walk->hop[pattern] = base_alloc(walk->ranks, sizeof(*hop));
-    for (int32_t rank = 0; rank < walk->ranks; rank++) {
-        hop[rank].to = schedule_send_peer(walk->schedule, walk->step, rank, pattern);
+    if (timing->hop[pattern])
+        return timing->hop[pattern];
+    struct hop *hop = timing->hop[pattern] = base_alloc(timing->ranks, sizeof(*hop));
+    for (int32_t rank = 0; rank < timing->ranks; rank++) {
+        hop[rank].to = schedule_send_peer(timing->schedule, timing->step, rank, pattern);
         if (hop[rank].to < 0)
             continue;
-        struct route route = fabric_route(walk->fabric, rank, hop[rank].to);
+        struct route route = fabric_route(timing->fabric, rank, hop[rank].to);
         hop[rank].latency = route.latency;
-        hop[rank].bandwidth = fabric_route_bandwidth(walk->fabric, &route);
+        hop[rank].bandwidth = fabric_route_bandwidth(timing->fabric, &route);
     }
     return hop;
 }
 
 /* Time every message of a round.  @return whether all ranks send and all messages take equally
  * long, so that ranks that are level stay so. */
-static bool walk_price(struct walk *walk, const struct hop *hop, double bytes)
+static bool timing_price(struct timing *timing, const struct hop *hop, double bytes)
 {
     bool equal = true;
-    for (int32_t rank = 0; rank < walk->ranks; rank++) {
-        walk->seconds[rank] =
+    for (int32_t rank = 0; rank < timing->ranks; rank++) {
+        timing->seconds[rank] =
             hop[rank].to < 0 ? 0 : hop[rank].latency + bytes / hop[rank].bandwidth;
-        equal = equal && hop[rank].to >= 0 && walk->seconds[rank] == walk->seconds[0];
+        equal = equal && hop[rank].to >= 0 && timing->seconds[rank] == timing->seconds[0];
     }
     return equal;
 }
 
 /* A message starts when both its ends have entered the round. */
-static void walk_round(struct walk *walk, const struct hop *hop)
+static void timing_round(struct timing *timing, const struct hop *hop)
 {
-    memcpy(walk->next, walk->ready, (size_t)walk->ranks * sizeof(*walk->next));
-    for (int32_t rank = 0; rank < walk->ranks; rank++) {
+    memcpy(timing->next, timing->ready, (size_t)timing->ranks * sizeof(*timing->next));
+    for (int32_t rank = 0; rank < timing->ranks; rank++) {
         int32_t to = hop[rank].to;
         if (to < 0)
             continue;
-        double start = walk->ready[rank] > walk->ready[to] ? walk->ready[rank] : walk->ready[to];
-        double end = start + walk->seconds[rank];
-        if (walk->next[rank] < end)
-            walk->next[rank] = end;
-        if (walk->next[to] < end)
-            walk->next[to] = end;
+        double start =
+            timing->ready[rank] > timing->ready[to] ? timing->ready[rank] : timing->ready[to];
+        double end = start + timing->seconds[rank];
+        if (timing->next[rank] < end)
+            timing->next[rank] = end;
+        if (timing->next[to] < end)
+            timing->next[to] = end;
     }
-    double *swap = walk->ready;
-    walk->ready = walk->next;
-    walk->next = swap;
+    double *swap = timing->ready;
+    timing->ready = timing->next;
+    timing->next = swap;
 }
 
 /* Walk the @count equal rounds from @round on. */
-static void walk_rounds(struct walk *walk, int32_t round, int32_t count)
+static void timing_rounds(struct timing *timing, int32_t round, int32_t count)
 {
-    const struct hop *hop = walk_hops(walk, collective_pattern(&walk->collective, round));
-    double bytes = collective_share(&walk->collective, round) * (double)walk->collective.elements;
-    bool equal = walk_price(walk, hop, bytes);
-    if (walk->level && equal) {
-        for (int32_t rank = 0; rank < walk->ranks; rank++)
-            walk->ready[rank] += count * walk->seconds[rank];
+    const struct hop *hop = timing_hops(timing, collective_pattern(&timing->collective, round));
+    double bytes =
+        collective_share(&timing->collective, round) * (double)timing->collective.elements;
+    bool equal = timing_price(timing, hop, bytes);
+    if (timing->level && equal) {
+        for (int32_t rank = 0; rank < timing->ranks; rank++)
+            timing->ready[rank] += count * timing->seconds[rank];
         return;
     }
-    walk->level = false;
+    timing->level = false;
     for (int32_t i = 0; i < count; i++)
-        walk_round(walk, hop);
+        timing_round(timing, hop);
 }
 
 static int32_t equal_rounds(const struct collective *c, int32_t round, int32_t rounds)
@@ -106,31 +108,31 @@ double analytic_collective(const struct fabric *fabric, const struct schedule *s
 {
     int32_t ranks = grid_ranks(schedule->grid);
     assert(ranks == fabric->ranks);
-    struct walk walk = {.fabric = fabric,
-                        .schedule = schedule,
-                        .step = step,
-                        .ranks = ranks,
-                        .collective = schedule_collective(schedule, step),
-                        .ready = base_alloc(ranks, sizeof(double)),
-                        .next = base_alloc(ranks, sizeof(double)),
-                        .seconds = base_alloc(ranks, sizeof(double)),
-                        .level = true};
-    int32_t rounds = collective_rounds(&walk.collective);
-    int32_t patterns = rounds > 0 ? collective_pattern_count(&walk.collective) : 0;
-    walk.hop = base_alloc(patterns, sizeof(*walk.hop));
+    struct timing timing = {.fabric = fabric,
+                            .schedule = schedule,
+                            .step = step,
+                            .ranks = ranks,
+                            .collective = schedule_collective(schedule, step),
+                            .ready = base_alloc(ranks, sizeof(double)),
+                            .next = base_alloc(ranks, sizeof(double)),
+                            .seconds = base_alloc(ranks, sizeof(double)),
+                            .level = true};
+    int32_t rounds = collective_rounds(&timing.collective);
+    int32_t patterns = rounds > 0 ? collective_pattern_count(&timing.collective) : 0;
+    timing.hop = base_alloc(patterns, sizeof(*timing.hop));
     for (int32_t round = 0, count; round < rounds; round += count) {
-        count = equal_rounds(&walk.collective, round, rounds);
-        walk_rounds(&walk, round, count);
+        count = equal_rounds(&timing.collective, round, rounds);
+        timing_rounds(&timing, round, count);
     }
     double seconds = 0;
     for (int32_t rank = 0; rank < ranks; rank++)
-        seconds = fmax(seconds, walk.ready[rank]);
+        seconds = fmax(seconds, timing.ready[rank]);
     for (int32_t pattern = 0; pattern < patterns; pattern++)
-        free(walk.hop[pattern]);
-    free(walk.hop);
-    free(walk.ready);
-    free(walk.next);
-    free(walk.seconds);
+        free(timing.hop[pattern]);
+    free(timing.hop);
+    free(timing.ready);
+    free(timing.next);
+    free(timing.seconds);
     return seconds;
 }
 

@@ -62,7 +62,7 @@ static int32_t character_length(const char *text, const char *end)
     return wrong ? 0 : length; /* too long a form, a surrogate, or beyond Unicode */
 }
 
-static void split_lines(struct source *source)
+static void split_lines(struct document_text *source)
 {
     int64_t capacity = 0;
     char *start = source->text;
@@ -79,7 +79,7 @@ static void split_lines(struct source *source)
 
 /* Keep @text for messages; what could garble a terminal is shown as '?'.
  * @return where the first byte stands that is not text, or -1. */
-static int64_t copy_text(struct source *source, const char *text, int64_t length)
+static int64_t copy_text(struct document_text *source, const char *text, int64_t length)
 {
     int64_t wrong = -1;
     struct text copy = {0};
@@ -99,7 +99,8 @@ static int64_t copy_text(struct source *source, const char *text, int64_t length
     return wrong;
 }
 
-static int bad_byte(const struct source *source, const char *text, int64_t at, struct err *err)
+static int bad_byte(const struct document_text *source, const char *text, int64_t at,
+                    struct err *err)
 {
     struct origin origin = {.file = source->name, .column = 1, .width = 1};
     int32_t line = 0;
@@ -118,16 +119,16 @@ static int bad_byte(const struct source *source, const char *text, int64_t at, s
 }
 
 /* Add a text to the document.  NULL, with a message: it holds bytes that are not text. */
-static struct source *add_source(struct document *document, const char *name, const char *text,
-                                 int64_t length, bool numbered, struct err *err)
+static struct document_text *add_text(struct document *document, const char *name, const char *text,
+                                      int64_t length, bool numbered, struct err *err)
 {
-    struct source *source = base_alloc(1, sizeof(*source));
+    struct document_text *source = base_alloc(1, sizeof(*source));
     source->name = base_copy(name);
     source->numbered = numbered;
-    document->source = base_grow(document->source, document->source_count + 1,
-                                 &document->source_capacity, sizeof(source));
-    document->source[document->source_count++] = source;
-    if (document->source_count > 1)
+    document->part = base_grow(document->part, document->part_count + 1, &document->part_capacity,
+                               sizeof(source));
+    document->part[document->part_count++] = source;
+    if (document->part_count > 1)
         text_add(&document->text, "\n");
     text_append(&document->text, text, length);
     int64_t wrong = copy_text(source, text, length);
@@ -178,7 +179,7 @@ static int cannot_read(const char *path, const struct chain *chain, struct err *
 static struct node *parse_root(struct document *document, const char *name, const char *text,
                                int64_t length, struct err *err)
 {
-    struct source *source = add_source(document, name, text, length, true, err);
+    struct document_text *source = add_text(document, name, text, length, true, err);
     struct node *root = source ? document_parse(document, source, text, length, err) : NULL;
     if (!root || root->kind == NODE_MAPPING)
         return root;
@@ -294,7 +295,7 @@ static struct node *read_path(struct document *document, const char *path, struc
 
 /* ---- assignments ---- */
 
-static struct origin part_origin(const struct source *source, int64_t start, int64_t length)
+static struct origin part_origin(const struct document_text *source, int64_t start, int64_t length)
 {
     return (struct origin){
         .file = source->name,
@@ -338,7 +339,7 @@ static struct node *child_to_set(struct document *document, struct node *node, c
 }
 
 /* The node that the key of the assignment names. */
-static struct node *find_target(struct document *document, const struct source *source,
+static struct node *find_target(struct document *document, const struct document_text *source,
                                 const char *assignment, struct err *err)
 {
     struct node *node = document->root;
@@ -375,8 +376,8 @@ static void swap_values(struct node *a, struct node *b)
 
 int yaml_set(struct document *document, const char *assignment, struct err *err)
 {
-    struct source *source =
-        add_source(document, "--set", assignment, (int64_t)strlen(assignment), false, err);
+    struct document_text *source =
+        add_text(document, "--set", assignment, (int64_t)strlen(assignment), false, err);
     if (!source)
         return -1;
     struct origin whole = part_origin(source, 0, (int64_t)strlen(source->line[0]));
@@ -434,14 +435,14 @@ void yaml_free(struct document *document)
         free(document->node[i]->child);
         free(document->node[i]);
     }
-    for (int64_t i = 0; i < document->source_count; i++) {
-        free(document->source[i]->name);
-        free(document->source[i]->text);
-        free(document->source[i]->line);
-        free(document->source[i]);
+    for (int64_t i = 0; i < document->part_count; i++) {
+        free(document->part[i]->name);
+        free(document->part[i]->text);
+        free(document->part[i]->line);
+        free(document->part[i]);
     }
     free(document->node);
-    free(document->source);
+    free(document->part);
     text_release(&document->text);
     free(document);
 }

@@ -11,7 +11,7 @@
 #include "core/config/yaml.h"
 
 /** One text that nodes come from. */
-struct source {
+struct document_text {
     char *name;         /**< for messages; owned */
     char *text;         /**< the lines, each ending with NUL; owned */
     char **line;        /**< (line_count) starts of the lines; owned */
@@ -22,9 +22,9 @@ struct source {
 /** See yaml.h. */
 struct document {
     struct node *root;
-    struct text text;       /**< all texts read, for hashing */
-    struct source **source; /**< (source_count) owned */
-    int64_t source_count, source_capacity;
+    struct text text;            /**< all texts read, for hashing */
+    struct document_text **part; /**< (part_count) owned */
+    int64_t part_count, part_capacity;
     struct node **node; /**< (node_count) owned */
     int64_t node_count, node_capacity;
 };
@@ -37,7 +37,7 @@ void node_add(struct node *parent, struct node *child);
 
 /** Read @text (length characters), whose lines for messages are those of @source.
  * @return the top node of any kind, or NULL with located messages. */
-struct node *document_parse(struct document *document, const struct source *source,
+struct node *document_parse(struct document *document, const struct document_text *source,
                             const char *text, int64_t length, struct err *err);
 
 /** Add @message as origin_error() does, with another exit code.  @return -1. */

@@ -20,7 +20,7 @@ struct anchor {
 
 struct reader {
     struct document *document;
-    const struct source *source;
+    const struct document_text *source;
     const char *text;
     struct fy_parser *parser;
     struct fy_diag *diag;
@@ -30,7 +30,7 @@ struct reader {
     struct err *err;
 };
 
-static struct origin origin_at(const struct source *source, int32_t line, int32_t column)
+static struct origin origin_at(const struct document_text *source, int32_t line, int32_t column)
 {
     if (line >= source->line_count) /* the end of the text, one line after the last */
         line = source->line_count - 1;
@@ -374,7 +374,7 @@ static void release_reader(struct reader *reader)
     fy_diag_destroy(reader->diag);
 }
 
-struct node *document_parse(struct document *document, const struct source *source,
+struct node *document_parse(struct document *document, const struct document_text *source,
                             const char *text, int64_t length, struct err *err)
 {
     struct fy_diag_cfg diag;

@@ -9,14 +9,14 @@
 #include <stddef.h>
 
 /* A layer among its neighbours in the list. */
-struct place {
+struct neighbours {
     const struct layer *layer, *before, *after, *second; /* NULL beyond the ends */
     enum pass pass;
     enum fusion fusion;
     int32_t size; /* of an element [bytes] */
 };
 
-static int64_t bytes(const struct place *p, struct shape shape)
+static int64_t bytes(const struct neighbours *p, struct shape shape)
 {
     return shape_elements(shape) * p->size;
 }
@@ -27,7 +27,7 @@ static int64_t mask_bytes(struct shape shape)
 }
 
 /* Where each maximum came from: a 64-bit position, or one byte within the window. */
-static int64_t index_bytes(const struct place *p, const struct layer *pool)
+static int64_t index_bytes(const struct neighbours *p, const struct layer *pool)
 {
     return shape_elements(pool->out) * (p->fusion == FUSION_NONE ? 8 : 1);
 }
@@ -40,7 +40,7 @@ static bool is(const struct layer *layer, enum layer_op op)
 /* What a data gradient kernel also does when the batch norm before it has no backward reduction of
  * its own: it applies the ReLU and sums dz and dz * x, so it reads x.  A plain ReLU follows from x;
  * after a residual add it needs the mask, and a projection has sums, and an x, of its own. */
-static int64_t reduction_bytes(const struct place *p)
+static int64_t reduction_bytes(const struct neighbours *p)
 {
     if (p->fusion < FUSION_MAINLOOP || !is(p->before, LAYER_BATCH_NORM) || p->layer->projection)
         return 0;
@@ -52,7 +52,7 @@ static int64_t reduction_bytes(const struct place *p)
 
 /* What the backward kernels read for the gradient of the output: if the batch norm behind the layer
  * is folded into them they compute it from dz and x.  One before a pool is never folded. */
-static int64_t gradient_bytes(const struct place *p)
+static int64_t gradient_bytes(const struct neighbours *p)
 {
     bool pooled = is(p->second, LAYER_MAX_POOL);
     bool folded = p->fusion == FUSION_IDEAL && is(p->after, LAYER_BATCH_NORM) && !pooled;
@@ -60,7 +60,7 @@ static int64_t gradient_bytes(const struct place *p)
 }
 
 /* Images are stored with channels padded to a multiple of 4, which tensor cores ask for. */
-static int64_t input_bytes(const struct place *p)
+static int64_t input_bytes(const struct neighbours *p)
 {
     struct shape in = p->layer->in;
     if (p->layer->first)
@@ -68,7 +68,7 @@ static int64_t input_bytes(const struct place *p)
     return bytes(p, in);
 }
 
-static int64_t relu_backward_bytes(const struct place *p)
+static int64_t relu_backward_bytes(const struct neighbours *p)
 {
     if (!p->layer->relu)
         return 0;
@@ -78,7 +78,7 @@ static int64_t relu_backward_bytes(const struct place *p)
 }
 
 /* Convolutions and linear layers. */
-static int64_t matrix_bytes(const struct place *p)
+static int64_t matrix_bytes(const struct neighbours *p)
 {
     const struct layer *layer = p->layer;
     int64_t in = input_bytes(p), out = bytes(p, layer->out);
@@ -101,7 +101,7 @@ static int64_t matrix_bytes(const struct place *p)
     }
 }
 
-static int64_t batch_norm_forward_tensors(const struct place *p)
+static int64_t batch_norm_forward_tensors(const struct neighbours *p)
 {
     const struct layer *layer = p->layer;
     switch (p->fusion) {
@@ -119,7 +119,7 @@ static int64_t batch_norm_forward_tensors(const struct place *p)
     }
 }
 
-static int64_t batch_norm_backward_bytes(const struct place *p)
+static int64_t batch_norm_backward_bytes(const struct neighbours *p)
 {
     const struct layer *layer = p->layer;
     int64_t out = bytes(p, layer->out), mask = mask_bytes(layer->out);
@@ -145,7 +145,7 @@ static int64_t batch_norm_backward_bytes(const struct place *p)
     }
 }
 
-static int64_t batch_norm_bytes(const struct place *p)
+static int64_t batch_norm_bytes(const struct neighbours *p)
 {
     switch (p->pass) {
     case PASS_FORWARD:
@@ -157,7 +157,7 @@ static int64_t batch_norm_bytes(const struct place *p)
     }
 }
 
-static int64_t max_pool_bytes(const struct place *p)
+static int64_t max_pool_bytes(const struct neighbours *p)
 {
     if (p->pass == PASS_BACKWARD_FILTER)
         return 0;
@@ -169,7 +169,7 @@ static int64_t max_pool_bytes(const struct place *p)
 }
 
 /* The pooled vector is left out: it is small and stays in the cache. */
-static int64_t average_pool_bytes(const struct place *p)
+static int64_t average_pool_bytes(const struct neighbours *p)
 {
     if (p->pass == PASS_BACKWARD_FILTER)
         return 0;
@@ -180,7 +180,7 @@ int64_t model_bytes(const struct model *model, int32_t index, enum pass pass, en
                     int32_t element_size)
 {
     const struct layer *layer = &model->layer[index];
-    struct place place = {
+    struct neighbours among = {
         .layer = layer,
         .before = index > 0 ? layer - 1 : NULL,
         .after = index + 1 < model->layer_count ? layer + 1 : NULL,
@@ -192,13 +192,13 @@ int64_t model_bytes(const struct model *model, int32_t index, enum pass pass, en
     switch (layer->op) {
     case LAYER_CONVOLUTION:
     case LAYER_LINEAR:
-        return matrix_bytes(&place);
+        return matrix_bytes(&among);
     case LAYER_BATCH_NORM:
-        return batch_norm_bytes(&place);
+        return batch_norm_bytes(&among);
     case LAYER_MAX_POOL:
-        return max_pool_bytes(&place);
+        return max_pool_bytes(&among);
     default:
-        return average_pool_bytes(&place);
+        return average_pool_bytes(&among);
     }
 }
 

@@ -20,7 +20,7 @@ struct comm_state {
 };
 
 /* A collective on its way through a stream. */
-struct order {
+struct call {
     struct comm_state *state;
     enum axis axis;
     struct collective collective;
@@ -66,24 +66,24 @@ static void close_mpi(struct comm_state *state)
 
 static void run_collective(void *argument)
 {
-    const struct order *order = argument;
-    struct comm_state *state = order->state;
-    enum axis axis = order->axis;
-    if (order->collective.algorithm == ALGORITHM_MPI) {
-        library_all_reduce(&state->library[axis], state->comm[axis], order->collective.elements,
-                           order->payload, order->data);
+    const struct call *call = argument;
+    struct comm_state *state = call->state;
+    enum axis axis = call->axis;
+    if (call->collective.algorithm == ALGORITHM_MPI) {
+        library_all_reduce(&state->library[axis], state->comm[axis], call->collective.elements,
+                           call->payload, call->data);
         return;
     }
     atomic_fetch_add(&state->messages,
                      rounds_run(&state->memory[axis], state->comm[axis], state->place[axis],
-                                &order->collective, order->payload, order->data));
+                                &call->collective, call->payload, call->data));
 }
 
 static void issue(struct comm_state *state, struct stream *stream, enum axis axis,
                   const struct collective *collective, enum dtype payload, void *data)
 {
-    struct order order = {state, axis, *collective, payload, data};
-    cpu_stream_issue(stream, run_collective, &order, sizeof(order));
+    struct call call = {state, axis, *collective, payload, data};
+    cpu_stream_issue(stream, run_collective, &call, sizeof(call));
 }
 
 /* Where a stream has come to. */

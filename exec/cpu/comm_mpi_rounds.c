@@ -28,7 +28,7 @@ struct flow {
 };
 
 /* A collective on its way. */
-struct run {
+struct transfer {
     struct rounds_memory *memory;
     MPI_Comm comm;
     enum dtype payload;
@@ -42,33 +42,33 @@ struct run {
 
 enum { TAG_DATA, TAG_ENTERED };
 
-static const struct message *message_of(const struct run *run, const struct flow *flow,
+static const struct message *message_of(const struct transfer *transfer, const struct flow *flow,
                                         int32_t round)
 {
-    const struct exchange *exchange = &run->memory->exchange[round];
-    return flow == &run->in ? &exchange->receive : &exchange->send;
+    const struct exchange *exchange = &transfer->memory->exchange[round];
+    return flow == &transfer->in ? &exchange->receive : &exchange->send;
 }
 
 /* The first piece at or after element @offset of the message of @round. */
-static struct piece piece_from(const struct run *run, const struct flow *flow, int32_t round,
-                               int64_t offset)
+static struct piece piece_from(const struct transfer *transfer, const struct flow *flow,
+                               int32_t round, int64_t offset)
 {
-    for (; round < run->rounds; round++, offset = 0) {
-        struct message part = *message_of(run, flow, round);
+    for (; round < transfer->rounds; round++, offset = 0) {
+        struct message part = *message_of(transfer, flow, round);
         if (part.peer < 0 || offset >= part.count)
             continue;
         part.offset += offset;
-        part.count = part.count - offset < run->piece ? part.count - offset : run->piece;
+        part.count = part.count - offset < transfer->piece ? part.count - offset : transfer->piece;
         return (struct piece){round, part};
     }
     return (struct piece){round, {.peer = -1}};
 }
 
-static struct piece piece_after(const struct run *run, const struct flow *flow,
+static struct piece piece_after(const struct transfer *transfer, const struct flow *flow,
                                 const struct piece *piece)
 {
-    const struct message *whole = message_of(run, flow, piece->round);
-    return piece_from(run, flow, piece->round,
+    const struct message *whole = message_of(transfer, flow, piece->round);
+    return piece_from(transfer, flow, piece->round,
                       piece->part.offset + piece->part.count - whole->offset);
 }
 
@@ -78,12 +78,12 @@ static const struct piece *oldest(const struct flow *flow)
 }
 
 /* Whether @flow has still to move elements of @part in a round up to @last. */
-static bool is_pending(const struct run *run, const struct flow *flow, const struct message *part,
-                       int32_t last)
+static bool is_pending(const struct transfer *transfer, const struct flow *flow,
+                       const struct message *part, int32_t last)
 {
     const struct piece *first = oldest(flow);
-    for (int32_t round = first->round; round <= last && round < run->rounds; round++) {
-        const struct message *message = message_of(run, flow, round);
+    for (int32_t round = first->round; round <= last && round < transfer->rounds; round++) {
+        const struct message *message = message_of(transfer, flow, round);
         int64_t begin = round == first->round ? first->part.offset : message->offset;
         int64_t end = message->offset + message->count;
         if (message->peer >= 0 && begin < part->offset + part->count && part->offset < end)
@@ -93,44 +93,45 @@ static bool is_pending(const struct run *run, const struct flow *flow, const str
 }
 
 /* Whether a piece can be received where it belongs. */
-static bool lands_in_place(const struct run *run, const struct message *part)
+static bool lands_in_place(const struct transfer *transfer, const struct message *part)
 {
-    return run->payload == DTYPE_FP32 && !part->reduce;
+    return transfer->payload == DTYPE_FP32 && !part->reduce;
 }
 
-static bool may_receive(const struct run *run)
+static bool may_receive(const struct transfer *transfer)
 {
-    const struct flow *in = &run->in;
+    const struct flow *in = &transfer->in;
     const struct piece *next = &in->next;
     if (next->part.peer < 0 || in->posts - in->ends == in->window)
         return false;
-    return !lands_in_place(run, &next->part) ||
-           (!is_pending(run, in, &next->part, next->round - 1) &&
-            !is_pending(run, &run->out, &next->part, next->round));
+    return !lands_in_place(transfer, &next->part) ||
+           (!is_pending(transfer, in, &next->part, next->round - 1) &&
+            !is_pending(transfer, &transfer->out, &next->part, next->round));
 }
 
 /* NULL: there is none. */
-static struct gate *gate_of(const struct run *run, int32_t peer)
+static struct gate *gate_of(const struct transfer *transfer, int32_t peer)
 {
-    for (int32_t i = 0; i < run->gates; i++)
-        if (run->gate[i].peer == peer)
-            return &run->gate[i];
+    for (int32_t i = 0; i < transfer->gates; i++)
+        if (transfer->gate[i].peer == peer)
+            return &transfer->gate[i];
     return NULL;
 }
 
-static bool may_send(const struct run *run)
+static bool may_send(const struct transfer *transfer)
 {
-    const struct flow *out = &run->out;
-    return out->next.part.peer >= 0 && gate_of(run, out->next.part.peer)->open &&
+    const struct flow *out = &transfer->out;
+    return out->next.part.peer >= 0 && gate_of(transfer, out->next.part.peer)->open &&
            out->posts - out->ends < out->window &&
-           !is_pending(run, &run->in, &out->next.part, out->next.round - 1);
+           !is_pending(transfer, &transfer->in, &out->next.part, out->next.round - 1);
 }
 
-static bool may_take_in(const struct run *run)
+static bool may_take_in(const struct transfer *transfer)
 {
-    const struct piece *piece = oldest(&run->in);
-    return run->in.arrived && (lands_in_place(run, &piece->part) ||
-                               !is_pending(run, &run->out, &piece->part, piece->round));
+    const struct piece *piece = oldest(&transfer->in);
+    return transfer->in.arrived &&
+           (lands_in_place(transfer, &piece->part) ||
+            !is_pending(transfer, &transfer->out, &piece->part, piece->round));
 }
 
 static void *slot(char *memory, int64_t number, int32_t window)
@@ -138,67 +139,69 @@ static void *slot(char *memory, int64_t number, int32_t window)
     return memory + number % window * ROUNDS_PIECE;
 }
 
-static MPI_Datatype wire_type(const struct run *run)
+static MPI_Datatype wire_type(const struct transfer *transfer)
 {
-    return run->payload == DTYPE_FP32 ? MPI_FLOAT : MPI_UINT16_T;
+    return transfer->payload == DTYPE_FP32 ? MPI_FLOAT : MPI_UINT16_T;
 }
 
-static MPI_Request *note_posted(const struct run *run, struct flow *flow)
+static MPI_Request *note_posted(const struct transfer *transfer, struct flow *flow)
 {
     int64_t at = flow->posts++ % ROUNDS_WINDOW;
     flow->posted[at] = flow->next;
-    flow->next = piece_after(run, flow, &flow->posted[at]);
+    flow->next = piece_after(transfer, flow, &flow->posted[at]);
     return &flow->request[at];
 }
 
-static void receive_next(struct run *run)
+static void receive_next(struct transfer *transfer)
 {
-    struct message part = run->in.next.part;
-    void *to = lands_in_place(run, &part)
-                   ? (void *)(run->data + part.offset)
-                   : slot(run->memory->landing, run->in.posts, run->in.window);
-    MPI_Request *request = note_posted(run, &run->in);
+    struct message part = transfer->in.next.part;
+    void *to = lands_in_place(transfer, &part)
+                   ? (void *)(transfer->data + part.offset)
+                   : slot(transfer->memory->landing, transfer->in.posts, transfer->in.window);
+    MPI_Request *request = note_posted(transfer, &transfer->in);
     world_lock();
-    MPI_Irecv(to, (int)part.count, wire_type(run), part.peer, TAG_DATA, run->comm, request);
+    MPI_Irecv(to, (int)part.count, wire_type(transfer), part.peer, TAG_DATA, transfer->comm,
+              request);
     world_unlock();
 }
 
 /* A finished sum is rounded here as well: this rank keeps what the others get. */
-static const void *wire_data(struct run *run, const struct message *part)
+static const void *wire_data(struct transfer *transfer, const struct message *part)
 {
-    float *from = run->data + part->offset;
-    if (run->payload == DTYPE_FP32)
+    float *from = transfer->data + part->offset;
+    if (transfer->payload == DTYPE_FP32)
         return from;
-    uint16_t *to = slot(run->memory->leaving, run->out.posts, run->out.window);
-    half_from_float(run->payload, part->count, from, to);
+    uint16_t *to = slot(transfer->memory->leaving, transfer->out.posts, transfer->out.window);
+    half_from_float(transfer->payload, part->count, from, to);
     if (!part->reduce)
-        half_to_float(run->payload, part->count, to, from);
+        half_to_float(transfer->payload, part->count, to, from);
     return to;
 }
 
-static void send_next(struct run *run)
+static void send_next(struct transfer *transfer)
 {
-    struct message part = run->out.next.part;
-    const void *from = wire_data(run, &part);
-    MPI_Request *request = note_posted(run, &run->out);
+    struct message part = transfer->out.next.part;
+    const void *from = wire_data(transfer, &part);
+    MPI_Request *request = note_posted(transfer, &transfer->out);
     world_lock();
-    MPI_Isend(from, (int)part.count, wire_type(run), part.peer, TAG_DATA, run->comm, request);
+    MPI_Isend(from, (int)part.count, wire_type(transfer), part.peer, TAG_DATA, transfer->comm,
+              request);
     world_unlock();
 }
 
-static void take_in(struct run *run)
+static void take_in(struct transfer *transfer)
 {
-    struct message part = oldest(&run->in)->part;
-    void *from = slot(run->memory->landing, run->in.ends, run->in.window);
-    float *to = run->data + part.offset;
-    if (run->payload == DTYPE_FP32 && part.reduce)
+    struct message part = oldest(&transfer->in)->part;
+    void *from = slot(transfer->memory->landing, transfer->in.ends, transfer->in.window);
+    float *to = transfer->data + part.offset;
+    if (transfer->payload == DTYPE_FP32 && part.reduce)
         half_add_float(part.count, from, to);
     else if (part.reduce)
-        half_add(run->payload, part.count, from, to);
-    else if (run->payload != DTYPE_FP32)
-        half_to_float(run->payload, part.count, from, to);
-    run->in.ends++;
-    run->in.arrived = false;
+        half_add(transfer->payload, part.count, from, to);
+    else if (transfer->payload != DTYPE_FP32)
+        half_to_float(transfer->payload, part.count, from, to);
+    transfer->in.ends++;
+    transfer->in.arrived = false;
 }
 
 static bool has_ended(struct flow *flow)
@@ -210,12 +213,12 @@ static bool has_ended(struct flow *flow)
 }
 
 /* Whether the gate that the next piece waits for has opened; with the lock held. */
-static bool has_opened(const struct run *run)
+static bool has_opened(const struct transfer *transfer)
 {
     int done = 0;
-    if (run->out.next.part.peer < 0)
+    if (transfer->out.next.part.peer < 0)
         return false;
-    struct gate *gate = gate_of(run, run->out.next.part.peer);
+    struct gate *gate = gate_of(transfer, transfer->out.next.part.peer);
     if (gate->open)
         return false;
     MPI_Test(&gate->request, &done, MPI_STATUS_IGNORE);
@@ -224,46 +227,46 @@ static bool has_opened(const struct run *run)
 }
 
 /* @return whether something has happened. */
-static bool poll(struct run *run)
+static bool poll(struct transfer *transfer)
 {
-    int64_t before = run->out.ends;
+    int64_t before = transfer->out.ends;
     world_lock();
-    bool opened = has_opened(run);
-    bool arrived = !run->in.arrived && has_ended(&run->in);
-    while (has_ended(&run->out))
-        run->out.ends++;
+    bool opened = has_opened(transfer);
+    bool arrived = !transfer->in.arrived && has_ended(&transfer->in);
+    while (has_ended(&transfer->out))
+        transfer->out.ends++;
     world_unlock();
-    run->in.arrived |= arrived;
-    return opened || arrived || run->out.ends > before;
+    transfer->in.arrived |= arrived;
+    return opened || arrived || transfer->out.ends > before;
 }
 
 /* @return whether something could be done. */
-static bool advance(struct run *run)
+static bool advance(struct transfer *transfer)
 {
     bool moved = false;
-    for (; may_send(run); moved = true)
-        send_next(run);
-    for (; may_receive(run); moved = true)
-        receive_next(run);
-    moved |= poll(run);
-    if (may_take_in(run)) {
-        take_in(run);
+    for (; may_send(transfer); moved = true)
+        send_next(transfer);
+    for (; may_receive(transfer); moved = true)
+        receive_next(transfer);
+    moved |= poll(transfer);
+    if (may_take_in(transfer)) {
+        take_in(transfer);
         moved = true;
     }
     return moved;
 }
 
-static bool is_done(const struct run *run)
+static bool is_done(const struct transfer *transfer)
 {
-    return run->in.next.part.peer < 0 && run->out.next.part.peer < 0 &&
-           run->in.posts == run->in.ends && run->out.posts == run->out.ends;
+    return transfer->in.next.part.peer < 0 && transfer->out.next.part.peer < 0 &&
+           transfer->in.posts == transfer->in.ends && transfer->out.posts == transfer->out.ends;
 }
 
-static void complete(struct run *run, const char *what)
+static void complete(struct transfer *transfer, const char *what)
 {
     struct patience patience = {0};
-    while (!is_done(run)) {
-        bool moved = advance(run), waited = patience.polls > 0;
+    while (!is_done(transfer)) {
+        bool moved = advance(transfer), waited = patience.polls > 0;
         if (moved == waited) /* a wait ends or begins */
             world_waiting(waited ? -1 : 1);
         if (!moved) {
@@ -295,10 +298,10 @@ static int32_t peer_of(const struct message *message)
 }
 
 /* Tell those that will send to this rank that it is here, once each. */
-static void enter(struct run *run)
+static void enter(struct transfer *transfer)
 {
-    struct rounds_memory *memory = run->memory;
-    for (int32_t round = 0; round < run->rounds; round++) {
+    struct rounds_memory *memory = transfer->memory;
+    for (int32_t round = 0; round < transfer->rounds; round++) {
         int32_t from = peer_of(&memory->exchange[round].receive), earlier = 0;
         while (earlier < round && peer_of(&memory->exchange[earlier].receive) != from)
             earlier++;
@@ -306,26 +309,26 @@ static void enter(struct run *run)
             continue;
         MPI_Request request;
         world_lock();
-        MPI_Isend(NULL, 0, MPI_BYTE, from, TAG_ENTERED, run->comm, &request);
+        MPI_Isend(NULL, 0, MPI_BYTE, from, TAG_ENTERED, transfer->comm, &request);
         MPI_Request_free(&request);
         world_unlock();
     }
 }
 
-static void watch_gates(struct run *run)
+static void watch_gates(struct transfer *transfer)
 {
-    struct rounds_memory *memory = run->memory;
-    for (int32_t round = 0; round < run->rounds; round++) {
+    struct rounds_memory *memory = transfer->memory;
+    for (int32_t round = 0; round < transfer->rounds; round++) {
         int32_t to = peer_of(&memory->exchange[round].send);
-        if (to < 0 || gate_of(run, to))
+        if (to < 0 || gate_of(transfer, to))
             continue;
-        memory->gate =
-            base_grow(memory->gate, run->gates + 1, &memory->gate_capacity, sizeof(*memory->gate));
-        run->gate = memory->gate;
-        struct gate *gate = &run->gate[run->gates++];
+        memory->gate = base_grow(memory->gate, transfer->gates + 1, &memory->gate_capacity,
+                                 sizeof(*memory->gate));
+        transfer->gate = memory->gate;
+        struct gate *gate = &transfer->gate[transfer->gates++];
         *gate = (struct gate){.peer = to};
         world_lock();
-        MPI_Irecv(NULL, 0, MPI_BYTE, to, TAG_ENTERED, run->comm, &gate->request);
+        MPI_Irecv(NULL, 0, MPI_BYTE, to, TAG_ENTERED, transfer->comm, &gate->request);
         world_unlock();
     }
 }
@@ -334,22 +337,22 @@ int64_t rounds_run(struct rounds_memory *memory, MPI_Comm comm, int32_t place,
                    const struct collective *collective, enum dtype payload, float *data)
 {
     int64_t messages = 0;
-    struct run run = {.memory = memory,
-                      .comm = comm,
-                      .payload = payload,
-                      .data = data,
-                      .rounds = collective_rounds(collective),
-                      .piece = piece_bytes / dtype_size(payload)};
-    run.in.window = ROUNDS_IN_WINDOW;
-    run.out.window = payload == DTYPE_FP32 ? ROUNDS_WINDOW : ROUNDS_LEAVING_WINDOW;
-    prepare(memory, collective, place, run.rounds);
-    for (int32_t round = 0; round < run.rounds; round++)
+    struct transfer transfer = {.memory = memory,
+                                .comm = comm,
+                                .payload = payload,
+                                .data = data,
+                                .rounds = collective_rounds(collective),
+                                .piece = piece_bytes / dtype_size(payload)};
+    transfer.in.window = ROUNDS_IN_WINDOW;
+    transfer.out.window = payload == DTYPE_FP32 ? ROUNDS_WINDOW : ROUNDS_LEAVING_WINDOW;
+    prepare(memory, collective, place, transfer.rounds);
+    for (int32_t round = 0; round < transfer.rounds; round++)
         messages += memory->exchange[round].send.peer >= 0;
-    run.in.next = piece_from(&run, &run.in, 0, 0);
-    run.out.next = piece_from(&run, &run.out, 0, 0);
-    watch_gates(&run);
-    enter(&run);
-    complete(&run, collective_op_name(collective->op));
+    transfer.in.next = piece_from(&transfer, &transfer.in, 0, 0);
+    transfer.out.next = piece_from(&transfer, &transfer.out, 0, 0);
+    watch_gates(&transfer);
+    enter(&transfer);
+    complete(&transfer, collective_op_name(collective->op));
     return messages;
 }
 

@@ -16,7 +16,7 @@ enum {
 static void *(*volatile copy_memory)(void *, const void *, size_t) = memcpy;
 
 /* Copies for a stream to make. */
-struct order {
+struct copies {
     char *to, *from;
     int64_t bytes;
     int32_t times;
@@ -25,37 +25,38 @@ struct order {
 /* Pages are a thread's own once it has written to them. */
 static void touch(void *argument)
 {
-    const struct order *order = argument;
-    memset(order->from, 1, (size_t)order->bytes);
-    memset(order->to, 2, (size_t)order->bytes);
+    const struct copies *copies = argument;
+    memset(copies->from, 1, (size_t)copies->bytes);
+    memset(copies->to, 2, (size_t)copies->bytes);
 }
 
 static void run(void *argument)
 {
-    const struct order *order = argument;
-    for (int32_t i = 0; i < order->times; i++)
-        copy_memory(order->to, order->from, (size_t)order->bytes);
+    const struct copies *copies = argument;
+    for (int32_t i = 0; i < copies->times; i++)
+        copy_memory(copies->to, copies->from, (size_t)copies->bytes);
 }
 
 double cpu_device_copy(int64_t bytes)
 {
-    struct order order = {.to = base_alloc(bytes, 1), .from = base_alloc(bytes, 1), .bytes = bytes};
+    struct copies copies = {
+        .to = base_alloc(bytes, 1), .from = base_alloc(bytes, 1), .bytes = bytes};
     struct stream *stream = cpu_stream_new();
     struct event *begin = cpu_event_new(), *end = cpu_event_new();
     double quickest = INFINITY;
-    order.times = bytes < LEAST_BYTES ? (int32_t)(LEAST_BYTES / bytes) : 1;
-    cpu_stream_issue(stream, touch, &order, sizeof(order));
+    copies.times = bytes < LEAST_BYTES ? (int32_t)(LEAST_BYTES / bytes) : 1;
+    cpu_stream_issue(stream, touch, &copies, sizeof(copies));
     for (int32_t i = 0; i < TRIALS; i++) {
         cpu_stream_record(stream, begin);
-        cpu_stream_issue(stream, run, &order, sizeof(order));
+        cpu_stream_issue(stream, run, &copies, sizeof(copies));
         cpu_stream_record(stream, end);
         cpu_event_synchronize(end);
-        quickest = fmin(quickest, cpu_event_busy(begin, end) / order.times);
+        quickest = fmin(quickest, cpu_event_busy(begin, end) / copies.times);
     }
     cpu_event_free(begin);
     cpu_event_free(end);
     cpu_stream_free(stream);
-    free(order.to);
-    free(order.from);
+    free(copies.to);
+    free(copies.from);
     return quickest;
 }

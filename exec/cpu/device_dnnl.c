@@ -55,7 +55,7 @@ static void convert_images(const struct device_state *state, int32_t count, cons
 static void run_on_input(const struct device_state *state, int32_t index, const struct call *call,
                          const float *images)
 {
-    if (state->cpu.graph.node[index].source < 0)
+    if (state->cpu.graph.node[index].reads < 0)
         call_run_on(&state->engine, call, images);
     else
         call_run(&state->engine, call);
@@ -109,7 +109,7 @@ static void normalise(struct device_state *state, int32_t index, int32_t micro)
 {
     const struct graph_node *node = &state->cpu.graph.node[index];
     int32_t whose = node->finishes;
-    struct place *place = &state->place[whose], *last = &state->place[index];
+    struct dnnl_place *place = &state->place[whose], *last = &state->place[index];
     struct blocked shape = state_shape(state, index);
     find_statistics(state, index, micro);
     norm_fold(shape.channels, state->cpu.job.scenario->training.batch_norm.epsilon,
@@ -127,7 +127,7 @@ static void run_forward(struct device_state *state, int32_t index, const float *
                         int32_t micro)
 {
     const struct layer *layer = &state->cpu.job.model->layer[index];
-    struct place *place = &state->place[index];
+    struct dnnl_place *place = &state->place[index];
     switch (layer->op) {
     case LAYER_CONVOLUTION:
     case LAYER_LINEAR:
@@ -142,7 +142,7 @@ static void run_forward(struct device_state *state, int32_t index, const float *
         break;
     case LAYER_AVERAGE_POOL:
         kernel_average(layer, state->cpu.micro, state_shape(state, index).block,
-                       state->place[state->cpu.graph.node[index].source].y, place->y);
+                       state->place[state->cpu.graph.node[index].reads].y, place->y);
         break;
     case LAYER_OP_COUNT:
         assert(!"a kind of layer");
@@ -154,7 +154,7 @@ static void run_forward(struct device_state *state, int32_t index, const float *
 /* Complete the gradient of the value of layer @index, which is no batch norm. */
 static void settle(const struct device_state *state, int32_t index)
 {
-    const struct place *place = &state->place[index];
+    const struct dnnl_place *place = &state->place[index];
     int64_t count = state->cpu.micro * shape_elements(state->cpu.job.model->layer[index].out);
     if (place->given[1])
         kernel_add(count, place->given[1], place->given[0]);
@@ -175,7 +175,7 @@ static void run_filter(struct device_state *state, int32_t index, const float *i
     const struct layer *layer = &state->cpu.job.model->layer[index];
     const struct matrix *matrix = &state->place[index].matrix;
     float *gradient = state->cpu.gradient + state->cpu.layout.layer[index];
-    if (state->cpu.graph.node[index].source < 0)
+    if (state->cpu.graph.node[index].reads < 0)
         settle(state, index); /* else its data step has */
     call_run(&state->engine, &matrix->narrow_dy);
     run_matrix(state, index, &matrix->filter, images);
@@ -202,7 +202,7 @@ static void run_norm_backward(struct device_state *state, int32_t index, int32_t
 {
     const struct graph_node *node = &state->cpu.graph.node[index];
     int32_t whose = node->finishes;
-    struct place *place = &state->place[whose];
+    struct dnnl_place *place = &state->place[whose];
     struct blocked shape = state_shape(state, index);
     if (node->finish != index)
         return; /* done in the projection's last layer */
@@ -226,7 +226,7 @@ static void run_data(struct device_state *state, int32_t index, const float *ima
 {
     (void)images;
     const struct layer *layer = &state->cpu.job.model->layer[index];
-    struct place *place = &state->place[index];
+    struct dnnl_place *place = &state->place[index];
     if (layer->op == LAYER_BATCH_NORM) {
         run_norm_backward(state, index, micro);
         return;

@@ -43,7 +43,7 @@ static void open_norm(struct device_state *state, int32_t index)
     float *floats = engine_alloc(&state->engine, 7 * channels);
     void *doubles = engine_alloc(&state->engine, 4 * channels); /* (2, channels) */
     state->place[index].norm =
-        (struct norm){.x = state->place[state->cpu.graph.node[index].source].y,
+        (struct norm){.x = state->place[state->cpu.graph.node[index].reads].y,
                       .mean = floats,
                       .variance = floats + channels,
                       .scale = floats + 2 * channels,
@@ -98,9 +98,9 @@ static int open_layer(struct device_state *state, int32_t index, struct call_arr
                       struct err *err)
 {
     const struct layer *layer = &state->cpu.job.model->layer[index];
-    struct place *place = &state->place[index];
+    struct dnnl_place *place = &state->place[index];
     struct call_layout kind = state->kind;
-    int32_t source = state->cpu.graph.node[index].source;
+    int32_t source = state->cpu.graph.node[index].reads;
     kind.planar = source < 0 && kind.blocks;
     arrays.x = source >= 0 ? state->place[source].y : state->cpu.slot[0].images;
     arrays.y = place->y;

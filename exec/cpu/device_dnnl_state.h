@@ -10,7 +10,7 @@
 #include "exec/step/backward_plan.h"
 
 /** Everything that belongs to one layer. */
-struct place {
+struct dnnl_place {
     float *y;             /**< (micro-batch, out) its value; NULL when it is never written */
     float *given[2], *dx; /**< as struct backward_plan says */
     struct norm norm;     /**< of batch norm */
@@ -23,11 +23,11 @@ struct device_state {
     struct cpu_device cpu;
     struct backward_plan plan;
     struct engine engine;
-    struct call_layout kind; /**< of activations */
-    struct place *place;     /**< (layers) */
-    float *scratch;          /**< of sums */
-    float *bias;             /**< gradient of one layer's biases */
-    int64_t workspace;       /**< of the engine's bytes, those of layers */
+    struct call_layout kind;  /**< of activations */
+    struct dnnl_place *place; /**< (layers) */
+    float *scratch;           /**< of sums */
+    float *bias;              /**< gradient of one layer's biases */
+    int64_t workspace;        /**< of the engine's bytes, those of layers */
 };
 
 /** Shape and blocks of the value of layer @index, for a micro-batch. */

@@ -12,7 +12,7 @@
 #include "exec/cpu/stream.h"
 
 /* Everything that belongs to one layer. */
-struct place {
+struct naive_place {
     float *y, *dy;     /* (micro-batch, out) its value, and the gradient of that */
     float *statistics; /* (2, channels) of batch norm, else NULL */
     bool given;        /* a reader has written dy in this pass */
@@ -20,9 +20,9 @@ struct place {
 
 struct device_state {
     struct cpu_device cpu;
-    struct place *place; /* (layers) */
-    float *dx, *dw;      /* one layer's gradients, before they are added */
-    float **block;       /* (blocks) every array, to be released */
+    struct naive_place *place; /* (layers) */
+    float *dx, *dw;            /* one layer's gradients, before they are added */
+    float **block;             /* (blocks) every array, to be released */
     int64_t blocks, block_capacity;
 };
 
@@ -106,7 +106,7 @@ static int64_t elements(const struct device_state *state, int32_t index)
 
 static const float *source(const struct device_state *state, int32_t index, const float *images)
 {
-    int32_t from = state->cpu.graph.node[index].source;
+    int32_t from = state->cpu.graph.node[index].reads;
     return from >= 0 ? state->place[from].y : images;
 }
 
@@ -144,7 +144,7 @@ static void normalise(struct device_state *state, int32_t index, const float *x,
 {
     const struct layer *layer = &state->cpu.job.model->layer[index];
     const float *w = state->cpu.parameter + state->cpu.layout.layer[index];
-    struct place *place = &state->place[index];
+    struct naive_place *place = &state->place[index];
     if (micro < 0) {
         infer_batch_norm(state, index, x, w, place->y);
         return;
@@ -199,7 +199,7 @@ static void run_forward(struct device_state *state, int32_t index, const float *
 /* The gradient of a value is the sum of what its readers give. */
 static void give(struct device_state *state, int32_t index, const float *dx)
 {
-    struct place *place = &state->place[index];
+    struct naive_place *place = &state->place[index];
     if (place->given)
         naive_add(elements(state, index), dx, place->dy);
     else
@@ -212,7 +212,7 @@ static void start(struct device_state *state, int32_t index, bool gives)
 {
     int32_t whose = state->cpu.graph.node[index].finishes;
     int32_t added = state->cpu.graph.node[whose].residual;
-    struct place *place = &state->place[whose];
+    struct naive_place *place = &state->place[whose];
     if (state->cpu.graph.node[index].finish != index)
         return;
     if (state->cpu.job.model->layer[whose].relu)
@@ -246,7 +246,7 @@ static void run_data(struct device_state *state, int32_t index, const float *ima
 {
     const float *x = source(state, index, images);
     const struct layer *layer = &state->cpu.job.model->layer[index];
-    struct place *place = &state->place[index];
+    struct naive_place *place = &state->place[index];
     const float *w = state->cpu.parameter + state->cpu.layout.layer[index];
     start(state, index, true);
     if (layer->op == LAYER_BATCH_NORM) {
@@ -258,8 +258,8 @@ static void run_data(struct device_state *state, int32_t index, const float *ima
     } else {
         naive_backward_data(layer, state->cpu.micro, w, place->dy, state->dx);
     }
-    if (state->cpu.graph.node[index].source >= 0)
-        give(state, state->cpu.graph.node[index].source, state->dx);
+    if (state->cpu.graph.node[index].reads >= 0)
+        give(state, state->cpu.graph.node[index].reads, state->dx);
 }
 
 static const struct cpu_passes passes = {

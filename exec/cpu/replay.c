@@ -22,7 +22,7 @@ struct device_state {
 };
 
 /* A step on its way through a stream. */
-struct order {
+struct call {
     struct device_state *state;
     const struct stream *stream;
     const struct step *step;
@@ -130,24 +130,24 @@ static void work(struct device_state *state, const struct step *step)
 
 static void run_step(void *argument)
 {
-    const struct order *order = argument;
-    struct device_state *state = order->state;
-    double *free_at = &state->free[order->step->lane];
-    double begin = fmax(fmax(*free_at, order->issued), cpu_stream_released(order->stream));
-    *free_at = begin + predicted(state, order->step, order->iteration);
-    if (order->step->kind == STEP_COMPUTE)
-        work(state, order->step);
+    const struct call *call = argument;
+    struct device_state *state = call->state;
+    double *free_at = &state->free[call->step->lane];
+    double begin = fmax(fmax(*free_at, call->issued), cpu_stream_released(call->stream));
+    *free_at = begin + predicted(state, call->step, call->iteration);
+    if (call->step->kind == STEP_COMPUTE)
+        work(state, call->step);
     if (world_now() < *free_at)
         sleep_until(*free_at);
-    if (order->step->kind == STEP_COMPUTE)
-        note_late(state, order->step, order->iteration, world_now() - *free_at);
+    if (call->step->kind == STEP_COMPUTE)
+        note_late(state, call->step, call->iteration, world_now() - *free_at);
 }
 
 static void issue(struct device_state *state, struct stream *stream, const struct step *step,
                   int32_t iteration)
 {
-    struct order order = {state, stream, step, iteration, world_now()};
-    cpu_stream_issue(stream, run_step, &order, sizeof(order));
+    struct call call = {state, stream, step, iteration, world_now()};
+    cpu_stream_issue(stream, run_step, &call, sizeof(call));
 }
 
 static void prepare(struct device_state *state, int32_t iteration, const struct update *update)

@@ -66,7 +66,7 @@ static void close_cuda(struct device_state *state)
     free(state);
 }
 
-static struct slot *slot_of(const struct device_state *state, int32_t iteration)
+static struct cuda_slot *slot_of(const struct device_state *state, int32_t iteration)
 {
     return &state->slot[iteration % state->job.slots];
 }
@@ -92,7 +92,8 @@ static void convert(const struct device_state *state, cudaStream_t stream, int32
 }
 
 /* All slots share the buffers on the way: steps of the input lane run one at a time. */
-static void issue_input(struct device_state *state, cudaStream_t stream, const struct slot *slot)
+static void issue_input(struct device_state *state, cudaStream_t stream,
+                        const struct cuda_slot *slot)
 {
     if (state->feed) {
         feed_crop(state->feed, stream, state->type, state->image, slot->images, slot->label);
@@ -107,7 +108,7 @@ static void issue_input(struct device_state *state, cudaStream_t stream, const s
     convert(state, stream, state->job.batch, state->pinned, slot->images);
 }
 
-static const void *micro_images(const struct device_state *state, const struct slot *slot,
+static const void *micro_images(const struct device_state *state, const struct cuda_slot *slot,
                                 int32_t micro)
 {
     int64_t elements = (int64_t)state->micro * state->pixels * state->image;
@@ -127,13 +128,14 @@ static void prepare(struct device_state *state, int32_t iteration, const struct 
 }
 
 /* The first compute step of an iteration brings what prepare() said, and a loss of 0. */
-static void bring_words(cudaStream_t stream, const struct slot *slot)
+static void bring_words(cudaStream_t stream, const struct cuda_slot *slot)
 {
     CUDA_CHECK(cudaMemcpyAsync(slot->words, slot->prepared, sizeof(*slot->words),
                                cudaMemcpyHostToDevice, stream));
 }
 
-static void run_optimizer(struct device_state *state, cudaStream_t stream, const struct slot *slot)
+static void run_optimizer(struct device_state *state, cudaStream_t stream,
+                          const struct cuda_slot *slot)
 {
     const struct scenario *scenario = state->job.scenario;
     struct kernel_rule rule = {.lars = scenario->training.optimizer == OPTIMIZER_LARS,
@@ -147,7 +149,7 @@ static void run_optimizer(struct device_state *state, cudaStream_t stream, const
 }
 
 static void issue_compute(struct device_state *state, cudaStream_t stream, const struct step *step,
-                          struct slot *slot)
+                          struct cuda_slot *slot)
 {
     int32_t index = step->compute.layer, micro = step->compute.micro;
     const void *images = micro_images(state, slot, micro);
@@ -178,7 +180,7 @@ static void issue(struct device_state *state, struct stream *stream, const struc
                   int32_t iteration)
 {
     cudaStream_t handle = cuda_stream_handle(stream);
-    struct slot *slot = slot_of(state, iteration);
+    struct cuda_slot *slot = slot_of(state, iteration);
     if (step->kind == STEP_INPUT)
         issue_input(state, handle, slot);
     else
@@ -210,7 +212,7 @@ struct rate device_cuda_rate(const struct device_state *state, int32_t iteration
 
 static bool launch(struct device_state *state, struct stream *compute, int32_t iteration)
 {
-    struct slot *slot = slot_of(state, iteration);
+    struct cuda_slot *slot = slot_of(state, iteration);
     if (!slot->graph)
         return false;
     CUDA_CHECK(cudaGraphLaunch(slot->graph, cuda_stream_handle(compute)));
@@ -235,7 +237,7 @@ static void capture(struct device_state *state, struct stream *const *lane, int3
 
 static void capture_end(struct device_state *state, struct stream *const *lane, int32_t iteration)
 {
-    struct slot *slot = slot_of(state, iteration);
+    struct cuda_slot *slot = slot_of(state, iteration);
     cudaGraph_t graph;
     for (int32_t i = 0; i < LANE_COUNT; i++) {
         if (!captured_beside((enum lane)i))
@@ -254,7 +256,7 @@ static void score(struct device_state *state, struct stream *stream, const float
                   int32_t count, float *scores)
 {
     const struct model *model = state->job.model;
-    const struct place *last = &state->place[model->layer_count - 1];
+    const struct cuda_place *last = &state->place[model->layer_count - 1];
     cudaStream_t handle = cuda_stream_handle(stream);
     convert(state, handle, count, images, state->scored);
     for (int32_t i = 0; i < model->layer_count; i++)

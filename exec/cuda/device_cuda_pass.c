@@ -6,7 +6,7 @@
 
 /* The value of a layer.  One that is not written while training is written in inference, to where
  * its gradient would lie. */
-static void *value(const struct place *place, bool trains)
+static void *value(const struct cuda_place *place, bool trains)
 {
     return place->applied && !trains ? place->given[0] : place->y;
 }
@@ -15,15 +15,15 @@ static void *value(const struct place *place, bool trains)
 static const void *source(const struct device_state *state, int32_t index, const void *images,
                           bool trains)
 {
-    int32_t from = state->graph.node[index].source;
+    int32_t from = state->graph.node[index].reads;
     return from >= 0 ? value(&state->place[from], trains) : images;
 }
 
 /* Let @call apply the batch norm that layer @index reads, and its ReLU. */
 static void apply_source(const struct device_state *state, int32_t index, struct conv_call *call)
 {
-    int32_t norm = state->graph.node[index].source;
-    call->x = state->place[state->graph.node[norm].source].y;
+    int32_t norm = state->graph.node[index].reads;
+    call->x = state->place[state->graph.node[norm].reads].y;
     call->factors = state->place[norm].halves;
 }
 
@@ -33,7 +33,7 @@ static void run_convolution(const struct device_state *state, cudaStream_t strea
                             const void *images, bool trains)
 {
     const struct layer *layer = &state->job.model->layer[index];
-    const struct place *place = &state->place[index];
+    const struct cuda_place *place = &state->place[index];
     enum conv_op op = CONV_FORWARD;
     if (trains && place->plan[CONV_FORWARD_APPLIED_SUMS])
         op = CONV_FORWARD_APPLIED_SUMS;
@@ -58,8 +58,8 @@ static void find_statistics(const struct device_state *state, cudaStream_t strea
                             int32_t micro)
 {
     const struct scenario *scenario = state->job.scenario;
-    const struct place *place = &state->place[index];
-    const struct place *from = &state->place[state->graph.node[index].source];
+    const struct cuda_place *place = &state->place[index];
+    const struct cuda_place *from = &state->place[state->graph.node[index].reads];
     double share = scenario->training.batch_norm.statistics == BN_STATISTICS_LAST
                        ? 1
                        : scenario->training.batch_norm.momentum;
@@ -81,10 +81,10 @@ static void normalise(const struct device_state *state, cudaStream_t stream, int
                       int32_t micro)
 {
     const struct graph_node *node = &state->graph.node[index];
-    const struct place *last = &state->place[index], *place = &state->place[node->finishes];
+    const struct cuda_place *last = &state->place[index], *place = &state->place[node->finishes];
     int32_t whose = node->finishes, added = node->residual;
     bool relu = state->job.model->layer[whose].relu;
-    const void *x = state->place[state->graph.node[whose].source].y, *residual = NULL;
+    const void *x = state->place[state->graph.node[whose].reads].y, *residual = NULL;
     if (micro >= 0)
         find_statistics(state, stream, index, micro);
     else
@@ -96,7 +96,7 @@ static void normalise(const struct device_state *state, cudaStream_t stream, int
     if (place->applied && micro >= 0)
         return; /* the convolution that reads it applies the factors */
     if (whose != index)
-        residual = state->place[node->source].y;
+        residual = state->place[node->reads].y;
     else if (added >= 0)
         residual = state->place[added].y;
     kernel_apply(stream, state->type, place->rows, place->channels, x, place->factors, residual,
@@ -108,7 +108,7 @@ void cuda_pass_forward(struct device_state *state, cudaStream_t stream, int32_t 
                        const void *images, int32_t micro)
 {
     const struct layer *layer = &state->job.model->layer[index];
-    const struct place *place = &state->place[index];
+    const struct cuda_place *place = &state->place[index];
     switch (layer->op) {
     case LAYER_CONVOLUTION:
     case LAYER_LINEAR:
@@ -127,11 +127,11 @@ void cuda_pass_forward(struct device_state *state, cudaStream_t stream, int32_t 
     }
 }
 
-void cuda_pass_loss(struct device_state *state, cudaStream_t stream, struct slot *slot,
+void cuda_pass_loss(struct device_state *state, cudaStream_t stream, struct cuda_slot *slot,
                     int32_t micro)
 {
     const struct device_job *job = &state->job;
-    const struct place *last = &state->place[job->model->layer_count - 1];
+    const struct cuda_place *last = &state->place[job->model->layer_count - 1];
     kernel_loss(stream, state->type, state->micro, job->model->classes, last->channels, last->y,
                 slot->label + (int64_t)micro * state->micro,
                 job->scenario->training.label_smoothing, &slot->words->update.loss_scale,
@@ -158,7 +158,7 @@ static void pack(const struct device_state *state, cudaStream_t stream,
 static void pack_norm(const struct device_state *state, cudaStream_t stream, int32_t index,
                       const float *dw, int32_t micro)
 {
-    const struct place *place = &state->place[index];
+    const struct cuda_place *place = &state->place[index];
     struct kernel_tensor tensor = state->tensor[place->tensor];
     if (tensor.in == place->channels) {
         tensor.in = tensor.padded_in = 2 * place->channels;
@@ -181,8 +181,8 @@ struct norm_gradient {
 static void run_norm(const struct device_state *state, cudaStream_t stream,
                      const struct norm_gradient *g, int32_t micro)
 {
-    const struct place *place = &state->place[g->index];
-    const void *x = state->place[state->graph.node[g->index].source].y;
+    const struct cuda_place *place = &state->place[g->index];
+    const void *x = state->place[state->graph.node[g->index].reads].y;
     const struct scratch *scratch = &state->scratch;
     const struct kernel_cut done = {0};
     if (place->derives) { /* the convolution that gave dy has cut it, and formed the sums */
@@ -208,7 +208,7 @@ static void run_norms(const struct device_state *state, cudaStream_t stream, int
 {
     const struct graph_node *node = &state->graph.node[index];
     int32_t whose = node->finishes;
-    const struct place *place = &state->place[whose];
+    const struct cuda_place *place = &state->place[whose];
     if (node->finish != index)
         return; /* done in the projection's last layer */
     bool shared = place->given[1] || ((whose != index || node->residual >= 0) && place->mask);
@@ -231,7 +231,7 @@ static void run_norms(const struct device_state *state, cudaStream_t stream, int
 /* Complete the gradient of the value of layer @index, which is no batch norm. */
 static void settle(const struct device_state *state, cudaStream_t stream, int32_t index)
 {
-    const struct place *place = &state->place[index];
+    const struct cuda_place *place = &state->place[index];
     if (place->given[1] || place->mask)
         kernel_mask(stream, state->type, place->rows * place->channels, place->given[0],
                     place->given[1], place->mask, place->given[0]);
@@ -240,9 +240,9 @@ static void settle(const struct device_state *state, cudaStream_t stream, int32_
 /* Let @call go back through the batch norm that layer @index reads, and its ReLU. */
 static void go_back(const struct device_state *state, int32_t index, struct conv_call *call)
 {
-    int32_t norm = state->graph.node[index].source;
-    const struct place *place = &state->place[norm];
-    call->x = state->place[state->graph.node[norm].source].y;
+    int32_t norm = state->graph.node[index].reads;
+    const struct cuda_place *place = &state->place[norm];
+    call->x = state->place[state->graph.node[norm].reads].y;
     call->statistics = place->statistics;
     call->parameter = place->vector;
     call->derived = place->derived;
@@ -252,7 +252,7 @@ void cuda_pass_backward_data(struct device_state *state, cudaStream_t stream, in
                              int32_t micro)
 {
     const struct layer *layer = &state->job.model->layer[index];
-    const struct place *place = &state->place[index];
+    const struct cuda_place *place = &state->place[index];
     if (layer->op == LAYER_BATCH_NORM) {
         run_norms(state, stream, index, micro);
         return;
@@ -276,9 +276,9 @@ void cuda_pass_backward_data(struct device_state *state, cudaStream_t stream, in
 void cuda_pass_backward_filter(struct device_state *state, cudaStream_t stream, int32_t index,
                                const void *images, int32_t micro)
 {
-    const struct place *place = &state->place[index];
+    const struct cuda_place *place = &state->place[index];
     const struct scratch *scratch = &state->scratch;
-    if (state->graph.node[index].source < 0)
+    if (state->graph.node[index].reads < 0)
         settle(state, stream, index); /* else its data step has */
     struct conv_call call = {.x = source(state, index, images, true),
                              .dy = place->given[0],

@@ -12,7 +12,7 @@ void cuda_pass_forward(struct device_state *state, cudaStream_t stream, int32_t 
                        const void *images, int32_t micro);
 
 /** Issue the loss of micro-batch @micro and its gradient. */
-void cuda_pass_loss(struct device_state *state, cudaStream_t stream, struct slot *slot,
+void cuda_pass_loss(struct device_state *state, cudaStream_t stream, struct cuda_slot *slot,
                     int32_t micro);
 
 /** Issue the gradient of layer @index's input; of batch norm that of its parameters too. */

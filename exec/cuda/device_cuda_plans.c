@@ -30,14 +30,14 @@ static bool feeds_norm(const struct device_state *state, int32_t index)
 {
     const struct model *model = state->job.model;
     return index + 1 < model->layer_count && model->layer[index + 1].op == LAYER_BATCH_NORM &&
-           state->graph.node[index + 1].source == index && !model->layer[index].bias &&
+           state->graph.node[index + 1].reads == index && !model->layer[index].bias &&
            !model->layer[index].relu;
 }
 
 /* Whether convolution @index alone reads batch norm and ReLU of one value. */
 static bool reads_norm(const struct device_state *state, int32_t index)
 {
-    int32_t source = state->graph.node[index].source;
+    int32_t source = state->graph.node[index].reads;
     if (source < 0)
         return false;
     const struct layer *norm = &state->job.model->layer[source];
@@ -60,7 +60,7 @@ static bool wants(const struct device_state *state, int32_t index, enum conv_op 
         return reads_norm(state, index);
     if (conv_sums(op))
         return feeds_norm(state, index);
-    return op != CONV_BACKWARD_DATA || state->graph.node[index].source >= 0;
+    return op != CONV_BACKWARD_DATA || state->graph.node[index].reads >= 0;
 }
 
 static int find_plan(struct device_state *state, int32_t index, enum conv_op op, struct err *err)
@@ -212,7 +212,7 @@ static void choose_applied(struct device_state *state, int32_t index, double for
     else
         plan[CONV_FORWARD_APPLIED_SUMS] = plan[CONV_BACKWARD_FILTER_APPLIED] = NULL;
     if (wins)
-        state->place[state->graph.node[index].source].applied = true;
+        state->place[state->graph.node[index].reads].applied = true;
 }
 
 /* Whether convolution @index is to go back through the batch norm that it reads. */
@@ -225,7 +225,7 @@ static void choose_norm(struct device_state *state, int32_t index)
                 conv_seconds(plan[CONV_BACKWARD_DATA]) + pass_seconds(state, index, CONV_PASS_NORM);
     plan[wins ? CONV_BACKWARD_DATA : CONV_BACKWARD_DATA_NORM] = NULL;
     if (wins)
-        state->place[state->graph.node[index].source].derives = true;
+        state->place[state->graph.node[index].reads].derives = true;
 }
 
 static void choose(struct device_state *state, int32_t index)

@@ -14,8 +14,8 @@
 
 #include "exec/cuda/device_cuda_state.h"
 
-/** Find the plans of all layers, in struct place; those that are not to be run are NULL.  Before
- * memory is laid out: where place.applied is then set, the value is never written while training;
- * where place.derives is, its gradient comes cut.
+/** Find the plans of all layers, in struct cuda_place; those that are not to be run are NULL.
+ * Before memory is laid out: where place.applied is then set, the value is never written while
+ * training; where place.derives is, its gradient comes cut.
  * @return 0, or -1 (exit code 69): a layer that cuDNN cannot run. */
 int cuda_plans_find(struct device_state *state, struct err *err);

@@ -96,7 +96,7 @@ static void lay_out_weights(struct device_state *state, struct arena *arena)
 static void lay_out_vector(struct device_state *state, struct arena *arena, int32_t index)
 {
     const struct layer *layer = &state->job.model->layer[index];
-    struct place *place = &state->place[index];
+    struct cuda_place *place = &state->place[index];
     bool norm = layer->op == LAYER_BATCH_NORM;
     if (!norm && !layer->bias) {
         if (layer->relu)
@@ -115,7 +115,7 @@ static void lay_out_vector(struct device_state *state, struct arena *arena, int3
 static void lay_out_place(struct device_state *state, struct arena *arena, int32_t index)
 {
     const struct layer *layer = &state->job.model->layer[index];
-    struct place *place = &state->place[index];
+    struct cuda_place *place = &state->place[index];
     int64_t size = dtype_size(state->type);
     place->channels = cuda_state_pad(layer->out.channels);
     place->rows = (int64_t)state->micro * layer->out.height * layer->out.width;
@@ -179,7 +179,7 @@ static void lay_out_input(struct device_state *state, struct arena *arena)
     int64_t images = job->batch * state->pixels * state->image;
     int64_t raw = raw_images(state) * shape_elements(job->model->layer[0].in);
     for (int32_t i = 0; i < job->slots; i++) {
-        struct slot *slot = &state->slot[i];
+        struct cuda_slot *slot = &state->slot[i];
         bool shares = noise(state) && i > 0;
         slot->words = take(arena, 1, sizeof(*slot->words));
         slot->images = shares ? state->slot[0].images : take(arena, images, size);

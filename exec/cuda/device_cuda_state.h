@@ -13,7 +13,7 @@
 
 /** Everything that belongs to one layer, in the device's memory unless said otherwise.  Channels
  * are those of its value, padded. */
-struct place {
+struct cuda_place {
     int32_t channels;
     int64_t rows;        /**< of its value: micro-batch * height * width */
     void *y;             /**< (rows, channels) its value; NULL: not written while training */
@@ -42,7 +42,7 @@ struct words {
 };
 
 /** What belongs to one iteration in flight. */
-struct slot {
+struct cuda_slot {
     void *images;   /**< (batch, height, width, channels) */
     int32_t *label; /**< (batch) */
     struct words *words;
@@ -75,8 +75,8 @@ struct device_state {
     int64_t pixels;               /**< of an image */
     size_t workspace;             /**< bytes */
     char *memory;                 /**< the one allocation */
-    struct place *place;          /**< (layers) */
-    struct slot *slot;            /**< (slots) */
+    struct cuda_place *place;     /**< (layers) */
+    struct cuda_slot *slot;       /**< (slots) */
     void *scored;                 /**< images of score() */
     struct feed *feed;            /**< pictures of the source; NULL: it has none */
     float *raw;                   /**< images as the source, or score(), leaves them */

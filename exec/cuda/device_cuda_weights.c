@@ -37,7 +37,7 @@ void cuda_state_place_tensors(struct device_state *state)
         state->place[i].tensor = -1;
     for (int32_t t = 0; t < model->tensor_count; t++) {
         struct kernel_tensor *tensor = &state->tensor[t];
-        struct place *place = &state->place[model->tensor[t].layer];
+        struct cuda_place *place = &state->place[model->tensor[t].layer];
         bool vector = is_vector(model, t);
         device_cuda_order(model, t, &tensor->out, &tensor->taps, &tensor->in);
         tensor->offset = state->layout.parameter[t].offset;
@@ -116,7 +116,7 @@ void cuda_state_upload_tensors(struct device_state *state)
 static void copy_vector(const struct device_state *state, cudaStream_t stream, int32_t index)
 {
     const struct layer *layer = &state->job.model->layer[index];
-    const struct place *place = &state->place[index];
+    const struct cuda_place *place = &state->place[index];
     bool norm = layer->op == LAYER_BATCH_NORM;
     const struct kernel_tensor *tensor = &state->tensor[place->tensor + !norm];
     for (int32_t i = 0; i < (norm ? 2 : 1); i++)
@@ -181,7 +181,7 @@ void cuda_state_read(const struct device_state *state, const struct weights *wei
     for (int32_t i = 0; i < state->graph.layer_count && weights->statistics; i++) {
         int64_t channels = state->job.model->layer[i].out.channels;
         size_t size = (size_t)channels * sizeof(float);
-        const struct place *place = &state->place[i];
+        const struct cuda_place *place = &state->place[i];
         float *to = weights->statistics + state->layout.statistics[i];
         if (!place->running)
             continue;
@@ -198,7 +198,7 @@ void cuda_state_write(struct device_state *state, const struct weights *weights)
     for (int32_t i = 0; i < state->graph.layer_count && weights->statistics; i++) {
         int64_t channels = state->job.model->layer[i].out.channels;
         size_t size = (size_t)channels * sizeof(float);
-        const struct place *place = &state->place[i];
+        const struct cuda_place *place = &state->place[i];
         const float *from = weights->statistics + state->layout.statistics[i];
         if (!place->running)
             continue;

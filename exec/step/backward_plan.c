@@ -68,7 +68,7 @@ static void plan_norm(struct planner *p, int32_t index)
     struct shape shape = p->model->layer[whose].out;
     if (whose != index) {
         place->dx = take(p, shape);
-        give(p, p->node[whose].source, place->dx);
+        give(p, p->node[whose].reads, place->dx);
     }
     if (whose == index && node->residual >= 0) {
         give(p, node->residual, first);
@@ -76,7 +76,7 @@ static void plan_norm(struct planner *p, int32_t index)
     } else {
         p->plan.place[index].dx = first;
     }
-    give(p, node->source, p->plan.place[index].dx);
+    give(p, node->reads, p->plan.place[index].dx);
     give_back(p, place->given[1]);
 }
 
@@ -84,9 +84,9 @@ static void plan_layer(struct planner *p, int32_t index)
 {
     const struct graph_node *node = &p->node[index];
     struct plan_place *place = &p->plan.place[index];
-    if (node->source >= 0) {
+    if (node->reads >= 0) {
         place->dx = take(p, p->model->layer[index].in);
-        give(p, node->source, place->dx);
+        give(p, node->reads, place->dx);
     }
     give_back(p, place->given[0]);
     give_back(p, place->given[1]);

@@ -24,7 +24,7 @@ static void add_residual(struct builder *b, int32_t index)
 /* The last layer of a projection completes the value of the layer it is added to. */
 static void extend_projection(struct builder *b, int32_t index, int32_t *branch)
 {
-    b->node[index].source = *branch;
+    b->node[index].reads = *branch;
     *branch = index;
     b->node[b->added].residual = index;
     b->node[b->added].finish = index;
@@ -34,7 +34,7 @@ static void visit(struct builder *b, int32_t index, int32_t *branch)
 {
     const struct layer *layer = &b->model->layer[index];
     b->node[index] =
-        (struct graph_node){.source = b->value, .residual = -1, .finish = index, .finishes = index};
+        (struct graph_node){.reads = b->value, .residual = -1, .finish = index, .finishes = index};
     if (layer->projection) {
         assert(b->added >= 0);
         extend_projection(b, index, branch);
@@ -61,8 +61,8 @@ struct graph graph_build(const struct model *model)
         const struct graph_node *node = &graph.node[i];
         if (node->finish != i)
             graph.node[node->finish].finishes = i;
-        if (node->source >= 0)
-            graph.node[node->source].readers++;
+        if (node->reads >= 0)
+            graph.node[node->reads].readers++;
         if (node->residual >= 0)
             graph.node[node->residual].readers++;
     }

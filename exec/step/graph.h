@@ -19,7 +19,7 @@
 
 /** One layer's place in the graph; indices are those of the model's list. */
 struct graph_node {
-    int32_t source;   /**< whose value it reads; -1: the images */
+    int32_t reads;    /**< whose value it reads; -1: the images */
     int32_t residual; /**< a layer with `residual`: whose value is added before the ReLU; else -1 */
     int32_t finish;   /**< in whose forward step its value is complete: mostly its own */
     int32_t finishes; /**< whose value this layer's forward step completes: mostly its own */
@@ -32,7 +32,7 @@ struct graph {
     int32_t layer_count;
 };
 
-/** Find the sources of @model.
+/** Find who reads what in @model.
  * @return the graph, to be released with graph_release(); asserts a list that is a network. */
 struct graph graph_build(const struct model *model);
 

@@ -193,7 +193,7 @@ static void expect_no_longer(const struct trial *trial, double seconds, const ch
 }
 
 /* A walk over the numbers of a trial's platform. */
-struct walk {
+struct improvement {
     const struct trial *trial;
     bool device;  /* those of the device, else those of the links */
     bool shorter; /* written: some step became shorter */
@@ -201,21 +201,21 @@ struct walk {
 
 static void improve_one(void *context, const struct quantity *quantity, enum unit unit)
 {
-    struct walk *walk = context;
+    struct improvement *improvement = context;
     (void)unit;
-    if (is_device(quantity) != walk->device)
+    if (is_device(quantity) != improvement->device)
         return;
-    double seconds = seconds_after(walk->trial, (struct change){.path = quantity->path});
-    expect_no_longer(walk->trial, seconds, quantity->path);
-    walk->shorter = walk->shorter || seconds < walk->trial->seconds;
+    double seconds = seconds_after(improvement->trial, (struct change){.path = quantity->path});
+    expect_no_longer(improvement->trial, seconds, quantity->path);
+    improvement->shorter = improvement->shorter || seconds < improvement->trial->seconds;
 }
 
 static void expect_links(const struct trial *trial)
 {
-    struct walk walk = {.trial = trial};
-    platform_each_quantity(trial->platform, improve_one, &walk);
+    struct improvement improvement = {.trial = trial};
+    platform_each_quantity(trial->platform, improve_one, &improvement);
     /* Under NCCL's limits of its own, no single number need help. */
-    assert_true(walk.shorter || trial->algorithm == ALGORITHM_NCCL);
+    assert_true(improvement.shorter || trial->algorithm == ALGORITHM_NCCL);
 }
 
 static void a_faster_link_never_makes_a_step_longer(void **state)
@@ -226,11 +226,11 @@ static void a_faster_link_never_makes_a_step_longer(void **state)
 
 static void expect_device(const struct trial *trial)
 {
-    struct walk walk = {.trial = trial, .device = true};
+    struct improvement improvement = {.trial = trial, .device = true};
     if (trial->nodes > 2)
         return;
-    platform_each_quantity(trial->platform, improve_one, &walk);
-    assert_true(walk.shorter);
+    platform_each_quantity(trial->platform, improve_one, &improvement);
+    assert_true(improvement.shorter);
 }
 
 static void a_faster_device_never_makes_a_step_longer(void **state)

@@ -26,14 +26,14 @@ static const struct conv_choice choice = {.engine = 65,
                                           .workspace = INT64_C(5000000000),
                                           .notes = 0x21};
 
-struct place {
+struct cache_place {
     char folder[32];
     char *path, *said; /* the cache; what was told on stderr */
 };
 
 static int enter(void **state)
 {
-    struct place *place = base_alloc(1, sizeof *place);
+    struct cache_place *place = base_alloc(1, sizeof *place);
     strcpy(place->folder, "conv_cache_XXXXXX");
     assert_non_null(mkdtemp(place->folder));
     place->path = base_format("%s/deep/plans", place->folder);
@@ -44,7 +44,7 @@ static int enter(void **state)
 
 static int leave(void **state)
 {
-    struct place *place = *state;
+    struct cache_place *place = *state;
     static const char *const names[] = {"deep/plans", "deep/plans.lock", "deep/plans.new", "said"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char *path = base_format("%s/%s", place->folder, names[i]);
@@ -80,7 +80,7 @@ static void write_content(const char *path, const char *text, size_t size)
 }
 
 /* From here to told() stderr goes to a file. */
-static int listen(const struct place *place)
+static int listen(const struct cache_place *place)
 {
     fflush(stderr);
     int kept = dup(2), to = open(place->said, O_WRONLY | O_CREAT | O_TRUNC, 0666);
@@ -90,7 +90,7 @@ static int listen(const struct place *place)
     return kept;
 }
 
-static char *told(const struct place *place, int kept)
+static char *told(const struct cache_place *place, int kept)
 {
     fflush(stderr);
     dup2(kept, 2);
@@ -131,7 +131,7 @@ static void names_a_plan(void **state)
 
 static void reads_what_it_wrote(void **state)
 {
-    const struct place *place = *state;
+    const struct cache_place *place = *state;
     struct conv_cache *cache = conv_cache_open(place->path, 91900, "NVIDIA H200");
     assert_null(conv_cache_find(cache, CONV_FORWARD, &shape));
     conv_cache_add(cache, CONV_FORWARD, &shape, &choice, false);
@@ -159,7 +159,7 @@ static void reads_what_it_wrote(void **state)
 
 static void keeps_plans_of_other_devices_and_versions(void **state)
 {
-    const struct place *place = *state;
+    const struct cache_place *place = *state;
     put(place->path, 91900, "NVIDIA H200", CONV_FORWARD, 1);
     put(place->path, 91900, "NVIDIA A100 \"40=\nGB\"", CONV_FORWARD, 2);
     put(place->path, 92000, "NVIDIA H200", CONV_FORWARD, 3);
@@ -181,7 +181,7 @@ static void keeps_plans_of_other_devices_and_versions(void **state)
 
 static void what_the_file_says_counts_unless_it_is_stale(void **state)
 {
-    const struct place *place = *state;
+    const struct cache_place *place = *state;
     struct conv_cache *mine = conv_cache_open(place->path, 91900, "NVIDIA H200");
     put(place->path, 91900, "NVIDIA H200", CONV_FORWARD, 7); /* another process was first */
     assert_int_equal(conv_cache_add(mine, CONV_FORWARD, &shape, &choice, false)->engine, 7);
@@ -200,7 +200,7 @@ static void what_the_file_says_counts_unless_it_is_stale(void **state)
 /* What a pass takes is kept as plans are: by shape, device and version, and who is first counts. */
 static void seconds_of_passes_are_kept_like_plans(void **state)
 {
-    const struct place *place = *state;
+    const struct cache_place *place = *state;
     struct conv_cache *mine = conv_cache_open(place->path, 91900, "NVIDIA H200");
     struct conv_cache *other = conv_cache_open(place->path, 91900, "NVIDIA H200");
     assert_true(conv_cache_seconds(mine, CONV_PASS_SUMS, &shape) < 0);
@@ -226,7 +226,7 @@ static void seconds_of_passes_are_kept_like_plans(void **state)
 /* Whatever single byte of the file is changed, no plan comes out that was not put in. */
 static void every_damaged_byte_is_noticed(void **state)
 {
-    const struct place *place = *state;
+    const struct cache_place *place = *state;
     put(place->path, 91900, "NVIDIA H200", CONV_FORWARD, 65);
     put(place->path, 91900, "NVIDIA H200", CONV_BACKWARD_DATA, 66);
     char *good = content(place->path);
@@ -258,7 +258,7 @@ static void every_damaged_byte_is_noticed(void **state)
 
 static void a_file_cut_short_keeps_its_whole_lines(void **state)
 {
-    const struct place *place = *state;
+    const struct cache_place *place = *state;
     put(place->path, 91900, "NVIDIA H200", CONV_FORWARD, 65);
     put(place->path, 91900, "NVIDIA H200", CONV_BACKWARD_DATA, 66);
     char *good = content(place->path);
@@ -281,7 +281,7 @@ static void a_file_cut_short_keeps_its_whole_lines(void **state)
 /* Other files are told and never written to. */
 static void leaves_other_files_alone(void **state)
 {
-    const struct place *place = *state;
+    const struct cache_place *place = *state;
     static const struct {
         const char *text, *says;
     } row[] = {{"network: resnet50\n", "is no file of convolution plans"},
@@ -310,7 +310,7 @@ static void leaves_other_files_alone(void **state)
 
 static void a_file_that_cannot_be_written_is_told_once(void **state)
 {
-    const struct place *place = *state;
+    const struct cache_place *place = *state;
     put(place->path, 91900, "NVIDIA H200", CONV_FORWARD, 65);
     char *blocked = base_format("%s.lock", place->path);
     unlink(blocked);
@@ -358,7 +358,7 @@ static int32_t write_many(const char *path, int32_t writer)
 
 static void writers_at_the_same_time_lose_nothing_and_agree(void **state)
 {
-    const struct place *place = *state;
+    const struct cache_place *place = *state;
     pid_t child[WRITERS];
     int status[WRITERS];
     for (int32_t i = 0; i < WRITERS; i++) {

@@ -8,20 +8,20 @@
 #include <cmocka.h>
 
 /* A run over 1000 images. */
-struct run {
+struct recipe {
     struct scenario_phase phase[2];
     struct scenario_milestone milestone[3];
     struct scenario scenario;
 };
 
 /* 90 epochs at a rate of 0.4 after 5 epochs of warm-up. */
-static void set_up(struct run *run, enum decay decay)
+static void set_up(struct recipe *recipe, enum decay decay)
 {
-    *run = (struct run){.phase = {{.epochs = 90, .global_batch = 100}},
-                        .milestone = {{30, 0.1}, {60, 0.01}, {80, 0.001}}};
-    struct scenario *scenario = &run->scenario;
+    *recipe = (struct recipe){.phase = {{.epochs = 90, .global_batch = 100}},
+                              .milestone = {{30, 0.1}, {60, 0.01}, {80, 0.001}}};
+    struct scenario *scenario = &recipe->scenario;
     scenario->training.train_images = 1000;
-    scenario->training.phase.item = run->phase;
+    scenario->training.phase.item = recipe->phase;
     scenario->training.phase.count = 1;
     scenario->training.warmup_epochs = 5;
     scenario->training.weight_decay = 5e-5;
@@ -30,14 +30,14 @@ static void set_up(struct run *run, enum decay decay)
     scenario->training.learning_rate.decay = decay;
     scenario->training.learning_rate.power = 2;
     scenario->training.learning_rate.cycles = 1;
-    scenario->training.learning_rate.milestone.item = run->milestone;
+    scenario->training.learning_rate.milestone.item = recipe->milestone;
     scenario->training.learning_rate.milestone.count = 3;
 }
 
-static struct rate at(struct run *run, double epoch)
+static struct rate at(struct recipe *recipe, double epoch)
 {
-    struct plan plan = plan_build(&run->scenario, 1);
-    struct rate rate = rate_at(&run->scenario, &plan, epoch, 100);
+    struct plan plan = plan_build(&recipe->scenario, 1);
+    struct rate rate = rate_at(&recipe->scenario, &plan, epoch, 100);
     plan_release(&plan);
     return rate;
 }
@@ -49,10 +49,10 @@ static void assert_near(double value, double expected)
 }
 
 /* Learning rates at (epoch, rate) pairs. */
-static void expect(struct run *run, int32_t count, const double (*pair)[2])
+static void expect(struct recipe *recipe, int32_t count, const double (*pair)[2])
 {
     for (int32_t i = 0; i < count; i++)
-        assert_near(at(run, pair[i][0]).learning_rate, pair[i][1]);
+        assert_near(at(recipe, pair[i][0]).learning_rate, pair[i][1]);
 }
 
 static void rises_in_a_line_and_stays(void **state)
@@ -60,11 +60,11 @@ static void rises_in_a_line_and_stays(void **state)
     (void)state;
     static const double pairs[][2] = {{0, 0},   {1, 0.08}, {2.5, 0.2},
                                       {5, 0.4}, {50, 0.4}, {90, 0.4}};
-    struct run run;
-    set_up(&run, DECAY_CONSTANT);
-    expect(&run, 6, pairs);
-    run.scenario.training.warmup_epochs = 0;
-    assert_near(at(&run, 0).learning_rate, 0.4);
+    struct recipe recipe;
+    set_up(&recipe, DECAY_CONSTANT);
+    expect(&recipe, 6, pairs);
+    recipe.scenario.training.warmup_epochs = 0;
+    assert_near(at(&recipe, 0).learning_rate, 0.4);
 }
 
 /* Source: Goyal et al. 2017, a tenth at epochs 30, 60 and 80. */
@@ -73,11 +73,11 @@ static void falls_at_milestones(void **state)
     (void)state;
     static const double pairs[][2] = {{4.9, 0.392},   {5, 0.4},    {29.999, 0.4}, {30, 0.04},
                                       {59.999, 0.04}, {60, 0.004}, {80, 0.0004},  {90, 0.0004}};
-    struct run run;
-    set_up(&run, DECAY_STEP);
-    expect(&run, 8, pairs);
+    struct recipe recipe;
+    set_up(&recipe, DECAY_STEP);
+    expect(&recipe, 8, pairs);
     /* a step that starts at epoch 30 but for the last bit */
-    assert_near(at(&run, 30 * (1 - 1e-15)).learning_rate, 0.04);
+    assert_near(at(&recipe, 30 * (1 - 1e-15)).learning_rate, 0.04);
 }
 
 static void falls_as_a_polynomial(void **state)
@@ -85,12 +85,12 @@ static void falls_as_a_polynomial(void **state)
     (void)state;
     static const double square[][2] = {{5, 0.4}, {47.5, 0.1}, {68.75, 0.025}, {90, 0}};
     static const double line_to_a_tenth[][2] = {{5, 0.4}, {47.5, 0.22}, {90, 0.04}};
-    struct run run;
-    set_up(&run, DECAY_POLYNOMIAL);
-    expect(&run, 4, square);
-    run.scenario.training.learning_rate.power = 1;
-    run.scenario.training.learning_rate.final = 0.1;
-    expect(&run, 3, line_to_a_tenth);
+    struct recipe recipe;
+    set_up(&recipe, DECAY_POLYNOMIAL);
+    expect(&recipe, 4, square);
+    recipe.scenario.training.learning_rate.power = 1;
+    recipe.scenario.training.learning_rate.final = 0.1;
+    expect(&recipe, 3, line_to_a_tenth);
 }
 
 static void falls_as_a_cosine(void **state)
@@ -99,25 +99,25 @@ static void falls_as_a_cosine(void **state)
     /* (1 + cos(pi / 4)) / 2 = 0.853553390593 */
     static const double pairs[][2] = {
         {5, 0.4}, {26.25, 0.341421356237}, {47.5, 0.2}, {68.75, 0.0585786437627}, {90, 0}};
-    struct run run;
-    set_up(&run, DECAY_COSINE);
-    expect(&run, 5, pairs);
-    run.scenario.training.learning_rate.final = 0.5;
-    assert_near(at(&run, 47.5).learning_rate, 0.3);
-    assert_near(at(&run, 90).learning_rate, 0.2);
+    struct recipe recipe;
+    set_up(&recipe, DECAY_COSINE);
+    expect(&recipe, 5, pairs);
+    recipe.scenario.training.learning_rate.final = 0.5;
+    assert_near(at(&recipe, 47.5).learning_rate, 0.3);
+    assert_near(at(&recipe, 90).learning_rate, 0.2);
 }
 
 static void is_continuous_where_the_warm_up_ends_and_never_rises_after(void **state)
 {
     (void)state;
     for (enum decay decay = 0; decay < DECAY_COUNT; decay++) {
-        struct run run;
-        set_up(&run, decay);
-        assert_true(fabs(at(&run, 5 - 1e-9).learning_rate - 0.4) < 1e-9);
-        assert_true(fabs(at(&run, 5 + 1e-9).learning_rate - 0.4) < 1e-9);
+        struct recipe recipe;
+        set_up(&recipe, decay);
+        assert_true(fabs(at(&recipe, 5 - 1e-9).learning_rate - 0.4) < 1e-9);
+        assert_true(fabs(at(&recipe, 5 + 1e-9).learning_rate - 0.4) < 1e-9);
         double last = INFINITY;
         for (int32_t i = 500; i <= 9000; i++) {
-            double rate = at(&run, i / 100.0).learning_rate;
+            double rate = at(&recipe, i / 100.0).learning_rate;
             assert_true(rate >= 0 && rate <= last);
             last = rate;
         }
@@ -129,15 +129,15 @@ static void starts_anew_in_each_cycle(void **state)
     (void)state;
     static const double pairs[][2] = {{0, 0},  {5, 0.4},    {17.5, 0.1},    {30, 0}, {35, 0.4},
                                       {60, 0}, {77.5, 0.1}, {89.999999, 0}, {90, 0}};
-    struct run run;
-    set_up(&run, DECAY_POLYNOMIAL);
-    run.scenario.training.learning_rate.cycles = 3;
-    expect(&run, 9, pairs);
-    set_up(&run, DECAY_STEP); /* milestones count from the start of their cycle */
-    run.scenario.training.learning_rate.cycles = 2;
-    assert_near(at(&run, 44).learning_rate, 0.04);
-    assert_near(at(&run, 50).learning_rate, 0.4);
-    assert_near(at(&run, 75).learning_rate, 0.04);
+    struct recipe recipe;
+    set_up(&recipe, DECAY_POLYNOMIAL);
+    recipe.scenario.training.learning_rate.cycles = 3;
+    expect(&recipe, 9, pairs);
+    set_up(&recipe, DECAY_STEP); /* milestones count from the start of their cycle */
+    recipe.scenario.training.learning_rate.cycles = 2;
+    assert_near(at(&recipe, 44).learning_rate, 0.04);
+    assert_near(at(&recipe, 50).learning_rate, 0.4);
+    assert_near(at(&recipe, 75).learning_rate, 0.04);
 }
 
 static void counts_cycles_that_have_ended(void **state)
@@ -147,60 +147,60 @@ static void counts_cycles_that_have_ended(void **state)
         double epoch;
         int32_t ended;
     } expected[] = {{0, 0}, {29.99, 0}, {30, 1}, {59.99, 1}, {60, 2}, {89.99, 2}, {90, 3}};
-    struct run run;
-    set_up(&run, DECAY_COSINE);
-    run.scenario.training.learning_rate.cycles = 3;
-    struct plan plan = plan_build(&run.scenario, 1);
+    struct recipe recipe;
+    set_up(&recipe, DECAY_COSINE);
+    recipe.scenario.training.learning_rate.cycles = 3;
+    struct plan plan = plan_build(&recipe.scenario, 1);
     for (size_t i = 0; i < sizeof(expected) / sizeof(*expected); i++)
-        assert_int_equal(rate_cycles_ended(&run.scenario, &plan, expected[i].epoch),
+        assert_int_equal(rate_cycles_ended(&recipe.scenario, &plan, expected[i].epoch),
                          expected[i].ended);
-    run.scenario.training.learning_rate.cycles = 7; /* a seventh of 90 is no binary fraction */
+    recipe.scenario.training.learning_rate.cycles = 7; /* a seventh of 90 is no binary fraction */
     for (int32_t i = 0; i <= 7; i++)
-        assert_int_equal(rate_cycles_ended(&run.scenario, &plan, 90.0 / 7 * i), i);
+        assert_int_equal(rate_cycles_ended(&recipe.scenario, &plan, 90.0 / 7 * i), i);
     plan_release(&plan);
 }
 
 static void ends_each_cycle_in_a_collapse(void **state)
 {
     (void)state;
-    struct run run;
-    set_up(&run, DECAY_POLYNOMIAL);
-    run.scenario.training.learning_rate.cycles = 2;
-    run.scenario.training.collapse.epochs = 10;
-    run.scenario.training.collapse.learning_rate = 0.05;
-    run.scenario.training.collapse.power = 1;
-    run.scenario.training.collapse.weight_decay = 1e-4;
+    struct recipe recipe;
+    set_up(&recipe, DECAY_POLYNOMIAL);
+    recipe.scenario.training.learning_rate.cycles = 2;
+    recipe.scenario.training.collapse.epochs = 10;
+    recipe.scenario.training.collapse.learning_rate = 0.05;
+    recipe.scenario.training.collapse.power = 1;
+    recipe.scenario.training.collapse.weight_decay = 1e-4;
     for (int32_t cycle = 0; cycle < 2; cycle++) {
         double start = 45 * cycle;
-        assert_near(at(&run, start + 20).learning_rate, 0.1); /* half of 5 ... 35, squared */
-        assert_near(at(&run, start + 20).weight_decay, 5e-5);
-        assert_true(at(&run, start + 20).augment);
-        assert_true(at(&run, start + 34.999).learning_rate < 1e-8);
-        assert_near(at(&run, start + 35).learning_rate, 0.05);
-        assert_near(at(&run, start + 40).learning_rate, 0.025);
-        assert_near(at(&run, start + 40).weight_decay, 1e-4);
-        assert_false(at(&run, start + 40).augment);
+        assert_near(at(&recipe, start + 20).learning_rate, 0.1); /* half of 5 ... 35, squared */
+        assert_near(at(&recipe, start + 20).weight_decay, 5e-5);
+        assert_true(at(&recipe, start + 20).augment);
+        assert_true(at(&recipe, start + 34.999).learning_rate < 1e-8);
+        assert_near(at(&recipe, start + 35).learning_rate, 0.05);
+        assert_near(at(&recipe, start + 40).learning_rate, 0.025);
+        assert_near(at(&recipe, start + 40).weight_decay, 1e-4);
+        assert_false(at(&recipe, start + 40).augment);
     }
-    assert_near(at(&run, 45).learning_rate, 0);
-    assert_near(at(&run, 45).weight_decay, 5e-5);
-    assert_near(at(&run, 90).learning_rate, 0);
+    assert_near(at(&recipe, 45).learning_rate, 0);
+    assert_near(at(&recipe, 45).weight_decay, 5e-5);
+    assert_near(at(&recipe, 90).learning_rate, 0);
 }
 
 /* Batch-size control: the rate follows the batch when it has one to be relative to. */
 static void follows_the_batch_in_proportion(void **state)
 {
     (void)state;
-    struct run run;
-    set_up(&run, DECAY_CONSTANT);
-    struct plan plan = plan_build(&run.scenario, 1);
-    assert_near(rate_at(&run.scenario, &plan, 50, 34816).learning_rate, 0.4);
-    run.scenario.training.learning_rate.base = 0.1;
-    run.scenario.training.learning_rate.base_batch = 256;
-    assert_near(rate_at(&run.scenario, &plan, 50, 256).learning_rate, 0.1);
-    assert_near(rate_at(&run.scenario, &plan, 50, 8192).learning_rate, 3.2); /* Goyal et al. */
-    assert_near(rate_at(&run.scenario, &plan, 50, 34816).learning_rate, 13.6);
-    assert_near(rate_at(&run.scenario, &plan, 50, 69632).learning_rate, 27.2);
-    assert_near(rate_at(&run.scenario, &plan, 2.5, 8192).learning_rate, 1.6);
+    struct recipe recipe;
+    set_up(&recipe, DECAY_CONSTANT);
+    struct plan plan = plan_build(&recipe.scenario, 1);
+    assert_near(rate_at(&recipe.scenario, &plan, 50, 34816).learning_rate, 0.4);
+    recipe.scenario.training.learning_rate.base = 0.1;
+    recipe.scenario.training.learning_rate.base_batch = 256;
+    assert_near(rate_at(&recipe.scenario, &plan, 50, 256).learning_rate, 0.1);
+    assert_near(rate_at(&recipe.scenario, &plan, 50, 8192).learning_rate, 3.2); /* Goyal et al. */
+    assert_near(rate_at(&recipe.scenario, &plan, 50, 34816).learning_rate, 13.6);
+    assert_near(rate_at(&recipe.scenario, &plan, 50, 69632).learning_rate, 27.2);
+    assert_near(rate_at(&recipe.scenario, &plan, 2.5, 8192).learning_rate, 1.6);
     plan_release(&plan);
 }
 
@@ -208,13 +208,13 @@ static void follows_the_batch_in_proportion(void **state)
 static void decays_across_phases(void **state)
 {
     (void)state;
-    struct run run;
-    set_up(&run, DECAY_POLYNOMIAL);
-    run.phase[0] = (struct scenario_phase){.epochs = 30, .global_batch = 100};
-    run.phase[1] = (struct scenario_phase){.epochs = 60, .global_batch = 200};
-    run.scenario.training.phase.count = 2;
-    assert_near(at(&run, 47.5).learning_rate, 0.1);
-    assert_near(at(&run, 90).learning_rate, 0);
+    struct recipe recipe;
+    set_up(&recipe, DECAY_POLYNOMIAL);
+    recipe.phase[0] = (struct scenario_phase){.epochs = 30, .global_batch = 100};
+    recipe.phase[1] = (struct scenario_phase){.epochs = 60, .global_batch = 200};
+    recipe.scenario.training.phase.count = 2;
+    assert_near(at(&recipe, 47.5).learning_rate, 0.1);
+    assert_near(at(&recipe, 90).learning_rate, 0);
 }
 
 /* Source: Codreanu, Podareanu and Saletore 2017, solver files of their 448-node run (repository
@@ -237,11 +237,11 @@ static void is_the_schedule_of_codreanu(void **state)
                     {7939.5, 0.015875, 1e-4},
                     {8040, 0, 1e-4}};
     const double epochs = 14336.0 / 1281167; /* of an iteration */
-    struct run run;
-    set_up(&run, DECAY_POLYNOMIAL);
-    struct scenario *scenario = &run.scenario;
+    struct recipe recipe;
+    set_up(&recipe, DECAY_POLYNOMIAL);
+    struct scenario *scenario = &recipe.scenario;
     scenario->training.train_images = 1281167;
-    run.phase[0] = (struct scenario_phase){.epochs = 8040 * epochs, .global_batch = 14336};
+    recipe.phase[0] = (struct scenario_phase){.epochs = 8040 * epochs, .global_batch = 14336};
     scenario->training.warmup_epochs = 446 * epochs;
     scenario->training.learning_rate.base = 4.8;
     scenario->training.learning_rate.power = 1;

@@ -75,7 +75,7 @@ static double step_seconds(const struct trial *trial, struct change change, doub
 static const struct change nothing = {.faster = 1, .sooner = 1};
 
 /* A trial, how long it takes as it is, and whether some better number helped. */
-struct walk {
+struct improvement {
     struct trial trial;
     double seconds;
     bool shorter;
@@ -83,16 +83,17 @@ struct walk {
 
 static void improve_one(void *context, const struct quantity *quantity, enum unit unit)
 {
-    struct walk *walk = context;
+    struct improvement *improvement = context;
     (void)unit;
     if (!strncmp(quantity->path, "device.", 7))
         return;
     struct change change = {.path = quantity->path, .faster = 1.5, .sooner = 0.5};
-    double seconds = step_seconds(&walk->trial, change, 1);
-    if (seconds > walk->seconds * (1 + rounding))
-        fail_msg("%s by %s: %.12g s, with better %s %.12g s", walk->trial.name,
-                 algorithm_names[walk->trial.algorithm], walk->seconds, quantity->path, seconds);
-    walk->shorter = walk->shorter || seconds < walk->seconds * (1 - rounding);
+    double seconds = step_seconds(&improvement->trial, change, 1);
+    if (seconds > improvement->seconds * (1 + rounding))
+        fail_msg("%s by %s: %.12g s, with better %s %.12g s", improvement->trial.name,
+                 algorithm_names[improvement->trial.algorithm], improvement->seconds,
+                 quantity->path, seconds);
+    improvement->shorter = improvement->shorter || seconds < improvement->seconds * (1 - rounding);
 }
 
 static void without_sharing_a_faster_link_never_makes_a_step_longer(void **state)
@@ -105,11 +106,12 @@ static void without_sharing_a_faster_link_never_makes_a_step_longer(void **state
         {"t1-ring", 12, {4, 3}, ALGORITHM_RING, GRAIN_FULL},
     };
     for (size_t i = 0; i < sizeof(trials) / sizeof(*trials); i++) {
-        struct walk walk = {.trial = trials[i], .seconds = step_seconds(&trials[i], nothing, 1)};
+        struct improvement improvement = {.trial = trials[i],
+                                          .seconds = step_seconds(&trials[i], nothing, 1)};
         struct platform *platform = read_platform(&trials[i]);
-        platform_each_quantity(platform, improve_one, &walk);
+        platform_each_quantity(platform, improve_one, &improvement);
         platform_free(platform);
-        assert_true(walk.shorter);
+        assert_true(improvement.shorter);
     }
 }
 

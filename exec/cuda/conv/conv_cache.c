@@ -27,21 +27,21 @@ const char *const conv_pass_names[] = {"pass-sums", "pass-apply", "pass-norm", N
 static const char title[] = "foretrain-convolutions ", version_1[] = "1";
 
 /* One line of the file. */
-struct plan {
+struct kept_plan {
     char *key; /* owned */
     struct conv_choice choice;
     bool mine, replaces; /* added by this process */
 };
 
-struct plans {
-    struct plan *plan;
+struct kept_plans {
+    struct kept_plan *plan;
     int64_t count, capacity;
 };
 
 struct conv_cache {
     char *path, *device; /* owned; path NULL: nothing is kept */
     int64_t version;
-    struct plans plans; /* of all devices and versions */
+    struct kept_plans plans; /* of all devices and versions */
     int64_t damaged;
     bool told; /* that the file cannot be written */
 };
@@ -58,7 +58,7 @@ char *conv_cache_key(int64_t version, const char *device, const char *name,
 }
 
 /* Append the line of @plan: key = choice = checksum of what stands before. */
-static void print_plan(struct text *text, const struct plan *plan)
+static void print_plan(struct text *text, const struct kept_plan *plan)
 {
     const struct conv_choice *choice = &plan->choice;
     int64_t start = text->length;
@@ -107,10 +107,10 @@ static bool parse_engine(const char *words, struct conv_choice *choice)
 }
 
 /* @line, which is changed. */
-static bool parse_plan(char *line, struct plan *plan)
+static bool parse_plan(char *line, struct kept_plan *plan)
 {
     char *engine, *seen;
-    *plan = (struct plan){0};
+    *plan = (struct kept_plan){0};
     if (!is_whole(line) || !(engine = equals(line, 1)) || !(seen = equals(line, 2)))
         return false;
     *engine = *seen = '\0';
@@ -124,7 +124,7 @@ static bool parse_plan(char *line, struct plan *plan)
 
 /* ---- lists of plans ---- */
 
-static struct plan *find(const struct plans *plans, const char *key)
+static struct kept_plan *find(const struct kept_plans *plans, const char *key)
 {
     for (int64_t i = 0; i < plans->count; i++)
         if (strcmp(plans->plan[i].key, key) == 0)
@@ -133,9 +133,9 @@ static struct plan *find(const struct plans *plans, const char *key)
 }
 
 /* Put a copy of @plan in, in place of one with its key. */
-static void put(struct plans *plans, const struct plan *plan)
+static void put(struct kept_plans *plans, const struct kept_plan *plan)
 {
-    struct plan *old = find(plans, plan->key);
+    struct kept_plan *old = find(plans, plan->key);
     if (!old) {
         plans->plan =
             base_grow(plans->plan, plans->count + 1, &plans->capacity, sizeof *plans->plan);
@@ -149,12 +149,12 @@ static void put(struct plans *plans, const struct plan *plan)
     old->key = key;
 }
 
-static void release(struct plans *plans)
+static void release(struct kept_plans *plans)
 {
     for (int64_t i = 0; i < plans->count; i++)
         free(plans->plan[i].key);
     free(plans->plan);
-    *plans = (struct plans){0};
+    *plans = (struct kept_plans){0};
 }
 
 /* ---- the file ---- */
@@ -162,7 +162,7 @@ static void release(struct plans *plans)
 /* Read @path into @plans, which is empty.  A file that is not there is empty.
  * @return damaged lines, told to @talk where that is not NULL; or -1: not a file of ours, told
  * always. */
-static int64_t read_file(const char *path, FILE *talk, struct plans *plans)
+static int64_t read_file(const char *path, FILE *talk, struct kept_plans *plans)
 {
     struct text text = {0};
     struct err err = {0};
@@ -186,7 +186,7 @@ static int64_t read_file(const char *path, FILE *talk, struct plans *plans)
         damaged = -1;
     }
     while (damaged >= 0 && (line = strsep(&rest, "\n"))) {
-        struct plan plan;
+        struct kept_plan plan;
         number++;
         if (parse_plan(line, &plan)) {
             put(plans, &plan);
@@ -238,7 +238,7 @@ static const struct conv_choice *find_named(const struct conv_cache *cache, cons
                                             const struct conv_shape *shape)
 {
     char *key = conv_cache_key(cache->version, cache->device, name, shape);
-    const struct plan *plan = find(&cache->plans, key);
+    const struct kept_plan *plan = find(&cache->plans, key);
     free(key);
     return plan ? &plan->choice : NULL;
 }
@@ -284,11 +284,11 @@ static int lock(const char *path)
 /* Write @text to a new file in place of @path.  @return whether it worked; else errno. */
 /* What is in the file now, and what this process has added; what others added first counts here,
  * too. */
-static void merge(struct plans *file, struct plans *ours)
+static void merge(struct kept_plans *file, struct kept_plans *ours)
 {
     for (int64_t i = 0; i < ours->count; i++) {
-        struct plan *plan = &ours->plan[i];
-        const struct plan *there = find(file, plan->key);
+        struct kept_plan *plan = &ours->plan[i];
+        const struct kept_plan *there = find(file, plan->key);
         if (plan->mine && there && !plan->replaces) {
             plan->choice = there->choice;
             plan->mine = false;
@@ -300,7 +300,7 @@ static void merge(struct plans *file, struct plans *ours)
 
 static bool write_file(struct conv_cache *cache)
 {
-    struct plans file = {0};
+    struct kept_plans file = {0};
     int held = lock(cache->path);
     if (held < 0)
         return false;
@@ -343,10 +343,10 @@ static const struct conv_choice *add_named(struct conv_cache *cache, const char 
                                            const struct conv_shape *shape,
                                            const struct conv_choice *choice, bool replace)
 {
-    struct plan plan = {.key = conv_cache_key(cache->version, cache->device, name, shape),
-                        .choice = *choice,
-                        .mine = true,
-                        .replaces = replace};
+    struct kept_plan plan = {.key = conv_cache_key(cache->version, cache->device, name, shape),
+                             .choice = *choice,
+                             .mine = true,
+                             .replaces = replace};
     put(&cache->plans, &plan);
     free(plan.key);
     if (cache->path && !cache->told)

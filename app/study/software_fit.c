@@ -1,4 +1,4 @@
-#include "app/study/calibration.h"
+#include "app/study/software_fit.h"
 
 #include <gsl/gsl_sort.h>
 #include <gsl/gsl_statistics.h>
@@ -18,7 +18,7 @@ enum { NO_GROUP = -1 };
 
 /* What is made of the table's rows. */
 struct work {
-    struct calibration *result;
+    struct software_fit *result;
     const struct model *model;
     struct device *device; /* (devices) in the order of their names */
     struct fit_row *row;   /* (rows) to fit */
@@ -100,7 +100,7 @@ static char *usable_device(const struct published *table, const struct published
 }
 
 /* Names what the table has; counts what is left out. */
-static void collect(struct calibration *c, const struct published *table)
+static void collect(struct software_fit *c, const struct published *table)
 {
     for (int32_t i = 0; i < table->count; i++) {
         const struct published_row *row = &table->row[i];
@@ -179,7 +179,7 @@ static int describe(const struct work *work, struct fit_row *row,
                     const struct published_row *origin, const char *device_name,
                     const char *software, struct err *err)
 {
-    const struct calibration *c = work->result;
+    const struct software_fit *c = work->result;
     const struct software_era *era = software_era(software);
     const struct device *device = &work->device[find_name(c->device, c->devices, device_name)];
     int64_t batch = (int64_t)round(origin->batch);
@@ -196,14 +196,14 @@ static int describe(const struct work *work, struct fit_row *row,
 
 static int32_t add_group(struct work *work, const char *device, const char *software)
 {
-    struct calibration *c = work->result;
+    struct software_fit *c = work->result;
     for (int32_t i = 0; i < c->groups; i++)
         if (c->group[i].device == device && c->group[i].software == software)
             return i;
     int32_t index = find_name(c->device, c->devices, device);
     const struct software_era *era = software_era(software);
     const struct device *described = &work->device[index];
-    c->group[c->groups] = (struct calibration_group){
+    c->group[c->groups] = (struct software_fit_group){
         .device = device,
         .software = software,
         .fusion = fusion_names[software_fusion(era, described, INT64_MAX)],
@@ -213,17 +213,17 @@ static int32_t add_group(struct work *work, const char *device, const char *soft
     return c->groups++;
 }
 
-static void keep_excess(struct calibration *c, const struct published_row *row,
+static void keep_excess(struct software_fit *c, const struct published_row *row,
                         const char *software)
 {
     if (!isnan(row->first_s))
-        c->excess[c->excesses++] = (struct calibration_excess){software, row->first_s};
+        c->excess[c->excesses++] = (struct software_fit_excess){software, row->first_s};
 }
 
 static int describe_all(struct work *work, const struct published *table, const char *without,
                         struct err *err)
 {
-    struct calibration *c = work->result;
+    struct software_fit *c = work->result;
     for (int32_t i = 0; i < table->count; i++) {
         const struct published_row *origin = &table->row[i];
         char *found = origin->nodes > 1 ? NULL : usable_device(table, origin);
@@ -240,7 +240,7 @@ static int describe_all(struct work *work, const struct published *table, const 
         if (describe(work, row, origin, device, software, err))
             return -1;
         if (left_out) {
-            c->check[c->checks++] = (struct calibration_check){origin, device, 0, row->seconds};
+            c->check[c->checks++] = (struct software_fit_check){origin, device, 0, row->seconds};
             continue;
         }
         row->group = add_group(work, device, software);
@@ -266,7 +266,7 @@ static double deviation(const struct fit *fit, int32_t i)
  * of all counts as one more. */
 static double group_residual(const struct work *work, int32_t group, double pooled)
 {
-    const struct calibration_group *g = &work->result->group[group];
+    const struct software_fit_group *g = &work->result->group[group];
     double sum = pooled * pooled;
     for (int32_t i = 0; i < work->result->rows; i++) {
         const struct fit_row *row = &work->row[i];
@@ -280,8 +280,8 @@ static double group_residual(const struct work *work, int32_t group, double pool
 
 static void conclude_group(struct work *work, const struct fit *fit, int32_t index)
 {
-    struct calibration *c = work->result;
-    struct calibration_group *group = &c->group[index];
+    struct software_fit *c = work->result;
+    struct software_fit_group *group = &c->group[index];
     int32_t overhead = c->groups + software_era(group->software)->launch;
     group->efficiency = exp(fit->parameter[index]);
     group->overhead = exp(fit->parameter[overhead]);
@@ -294,13 +294,13 @@ static void conclude_group(struct work *work, const struct fit *fit, int32_t ind
     group->residual = group_residual(work, index, fit->residual);
 }
 
-static bool of_mlperf(const struct calibration_group *group)
+static bool of_mlperf(const struct software_fit_group *group)
 {
     return !strncmp(group->software, "mlperf-", 7);
 }
 
 /* Less than a tenth would claim to know a device that nobody has run. */
-static void conclude_pool(struct calibration *c, const struct fit *fit)
+static void conclude_pool(struct software_fit *c, const struct fit *fit)
 {
     const double smallest = 0.1, normal = 1.4826;
     double *value = base_alloc(c->groups, sizeof(*value));
@@ -325,7 +325,7 @@ static void conclude_pool(struct calibration *c, const struct fit *fit)
 
 static void conclude(struct work *work, const struct fit *fit)
 {
-    struct calibration *c = work->result;
+    struct software_fit *c = work->result;
     double *error = base_alloc(c->rows, sizeof(*error));
     c->residual = fit->residual;
     for (int32_t i = 0; i < c->groups; i++)
@@ -333,7 +333,7 @@ static void conclude(struct work *work, const struct fit *fit)
     conclude_pool(c, fit);
     for (int32_t i = 0; i < c->rows; i++) {
         const struct fit_row *row = &work->row[i];
-        const struct calibration_group *group = &c->group[row->group];
+        const struct software_fit_group *group = &c->group[row->group];
         error[i] = fabs(fit_predict(row, group->efficiency, group->overhead) / row->seconds - 1);
     }
     c->median_error = median(error, c->rows);
@@ -347,7 +347,7 @@ static void conclude(struct work *work, const struct fit *fit)
 
 static int compare_groups(const void *a, const void *b)
 {
-    const struct calibration_group *x = a, *y = b;
+    const struct software_fit_group *x = a, *y = b;
     int order = strcmp(x->software, y->software);
     return order ? order : strcmp(x->device, y->device);
 }
@@ -362,7 +362,7 @@ static int read_devices(struct work *work, struct err *err)
 
 static int fit_rows(struct work *work, struct err *err)
 {
-    struct calibration *c = work->result;
+    struct software_fit *c = work->result;
     struct fit_problem problem = {work->row, c->rows, c->groups, LAUNCH_COUNT};
     struct fit fit = {0};
     if (fit_solve(&fit, &problem, err))
@@ -373,8 +373,8 @@ static int fit_rows(struct work *work, struct err *err)
     return 0;
 }
 
-int calibration_make(struct calibration *c, const struct published *table, const char *file,
-                     const char *without, struct err *err)
+int software_fit_make(struct software_fit *c, const struct published *table, const char *file,
+                      const char *without, struct err *err)
 {
     const char *slash = strrchr(file, '/');
     c->file = base_copy(slash ? slash + 1 : file);
@@ -399,11 +399,11 @@ int calibration_make(struct calibration *c, const struct published *table, const
     free(work.row);
     free(work.left);
     if (failed)
-        calibration_release(c);
+        software_fit_release(c);
     return failed ? -1 : 0;
 }
 
-void calibration_release(struct calibration *c)
+void software_fit_release(struct software_fit *c)
 {
     for (int32_t i = 0; i < c->devices; i++)
         free(c->device[i]);
@@ -415,5 +415,5 @@ void calibration_release(struct calibration *c)
     free(c->check);
     free(c->excess);
     free(c->file);
-    *c = (struct calibration){0};
+    *c = (struct software_fit){0};
 }

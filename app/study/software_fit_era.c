@@ -1,7 +1,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "app/study/calibration.h"
+#include "app/study/software_fit.h"
 
 /* NCCL: as shipped in that month's NGC container (recalled; 2.21 is in the logs of v4.0).
  *

@@ -1,38 +1,38 @@
-#include "app/lab/network.h"
+#include "app/lab/cabling.h"
 
 #include <math.h>
 
 #include "core/platform/platform_record.h"
 
-static struct network_cable cable(const struct link_record *record)
+static struct lab_cable cable(const struct link_record *record)
 {
-    return (struct network_cable){
+    return (struct lab_cable){
         .bandwidth = record->bandwidth.value,
         .efficiency = record->efficiency.value,
         .latency = record->latency.value,
     };
 }
 
-static void add_inside(const struct platform *platform, struct network *network)
+static void add_inside(const struct platform *platform, struct cabling *cabling)
 {
     const struct link_record *link = platform->node.links.item;
-    network->inside = INFINITY;
+    cabling->inside = INFINITY;
     for (int32_t i = 0; i < platform->node.links.count; i++) {
         double payload = link[i].bandwidth.value * link[i].efficiency.value;
-        network->inside = fmin(network->inside, payload);
-        network->inside_latency = fmax(network->inside_latency, link[i].latency.value);
+        cabling->inside = fmin(cabling->inside, payload);
+        cabling->inside_latency = fmax(cabling->inside_latency, link[i].latency.value);
     }
-    wiring_assign_nics(&platform->wiring, network->nic_of);
+    wiring_assign_nics(&platform->wiring, cabling->nic_of);
 }
 
-int platform_network(const struct platform *platform, struct network *network, struct err *err)
+int cabling_read(const struct platform *platform, struct cabling *cabling, struct err *err)
 {
     if (platform->kind != PLATFORM_CLUSTER || platform->nodes < 2)
         return err_add_code(err, 69,
                             "%s: error: a network of nodes is asked for; this platform is a %s%s",
                             platform->file, platform_kind_names[platform->kind],
                             platform->kind == PLATFORM_CLUSTER ? " of a single node" : "");
-    *network = (struct network){
+    *cabling = (struct cabling){
         .file = platform->file,
         .name = platform->name,
         .nodes = (int32_t)platform->nodes,
@@ -43,13 +43,13 @@ int platform_network(const struct platform *platform, struct network *network, s
         .between = platform->transport.between.value,
     };
     const struct tier_record *tier = platform->tiers.item;
-    for (int32_t i = 0; i < network->tier_count; i++)
-        network->tier[i] = (struct network_tier){
+    for (int32_t i = 0; i < cabling->tier_count; i++)
+        cabling->tier[i] = (struct lab_tier){
             .name = tier[i].name,
             .nodes = (int32_t)tier[i].nodes,
             .uplinks = (int32_t)tier[i].uplinks,
             .cable = cable(&tier[i].uplink),
         };
-    add_inside(platform, network);
+    add_inside(platform, cabling);
     return 0;
 }

@@ -16,9 +16,9 @@
 #include "core/platform/platform.h"
 
 /** A device as software drives it. */
-struct calibration_group {
-    const char *device;       /**< borrowed from calibration.device */
-    const char *software;     /**< borrowed from calibration.software */
+struct software_fit_group {
+    const char *device;       /**< borrowed from software_fit.device */
+    const char *software;     /**< borrowed from software_fit.software */
     const char *fusion;       /**< a word of fusion_names */
     const char *small_fusion; /**< up to small_batch images; likewise */
     int32_t small_batch;      /**< 0: never */
@@ -28,34 +28,34 @@ struct calibration_group {
 };
 
 /** A run left out of the fit by family, predicted from its device's data sheet. */
-struct calibration_check {
+struct software_fit_check {
     const struct published_row *row; /**< borrowed */
-    const char *device;              /**< borrowed from calibration.device */
+    const char *device;              /**< borrowed from software_fit.device */
     double predicted, measured;      /**< one step [s] */
 };
 
 /** What a run took beyond its epochs and evaluations. */
-struct calibration_excess {
-    const char *software; /**< borrowed from calibration.software */
+struct software_fit_excess {
+    const char *software; /**< borrowed from software_fit.software */
     double seconds;       /**< measured; below 0 where the first epoch was the fastest */
 };
 
-/** Kinds of software that share an overhead: see struct calibration_pool. */
+/** Kinds of software that share an overhead: see struct software_fit_pool. */
 enum launch { LAUNCH_SINGLE, LAUNCH_GRAPH, LAUNCH_COUNT };
 
 /** What devices without runs are taken to reach: the median of all devices under MLPerf's software,
  * and its spread. */
-struct calibration_pool {
+struct software_fit_pool {
     double efficiency, efficiency_sd;
     double overhead[LAUNCH_COUNT], overhead_sd[LAUNCH_COUNT];
 };
 
-/** The answer.  Start from {0}; release with calibration_release(). */
-struct calibration {
-    struct calibration_group *group;   /**< (groups) by software, then device */
-    struct calibration_check *check;   /**< (checks) */
-    struct calibration_excess *excess; /**< (excesses) of the runs that state it */
-    struct calibration_pool pool;
+/** The answer.  Start from {0}; release with software_fit_release(). */
+struct software_fit {
+    struct software_fit_group *group;   /**< (groups) by software, then device */
+    struct software_fit_check *check;   /**< (checks) */
+    struct software_fit_excess *excess; /**< (excesses) of the runs that state it */
+    struct software_fit_pool pool;
     char **device, **software; /**< names, sorted; owned */
     int32_t groups, checks, devices, softwares, excesses;
     int32_t rows;        /**< fitted */
@@ -68,16 +68,16 @@ struct calibration {
 };
 
 /** Calibrate with the rows of @table, read from @file, without those of family @without ("H100";
- * NULL: all), which are predicted instead, into zeroed @calibration.  Borrows from @table.
+ * NULL: all), which are predicted instead, into zeroed @software_fit.  Borrows from @table.
  * @return 0, or -1: no row to fit, a device file that cannot be read, a fit that fails. */
-int calibration_make(struct calibration *calibration, const struct published *table,
-                     const char *file, const char *without, struct err *err);
+int software_fit_make(struct software_fit *software_fit, const struct published *table,
+                      const char *file, const char *without, struct err *err);
 
 /** Release; the struct may be used again. */
-void calibration_release(struct calibration *calibration);
+void software_fit_release(struct software_fit *software_fit);
 
 /** What runs of MLPerf take on one node before the first step runs at full speed. */
-struct calibration_startup {
+struct software_fit_startup {
     double seconds;     /**< the median, at least 0 */
     int32_t runs;       /**< behind it */
     const char *whence; /**< which runs: "under it", "of its era", "of all rounds"; static */
@@ -86,13 +86,13 @@ struct calibration_startup {
 /** The start-up of @software, a round of MLPerf: the median excess of its runs; without any, of
  * those of its era (launching kernels the same way), else of all.
  * @return whether there is one: false for other software, whose runs have another clock. */
-bool calibration_startup(const struct calibration *calibration, const char *software,
-                         struct calibration_startup *startup);
+bool software_fit_startup(const struct software_fit *software_fit, const char *software,
+                          struct software_fit_startup *startup);
 
 /** Append the profile of @software as a file of platforms/software.  Devices without a run under it
  * get the fit of the nearest round, less sure. */
-void calibration_profile(struct text *out, const struct calibration *calibration,
-                         const char *software);
+void software_fit_profile(struct text *out, const struct software_fit *software_fit,
+                          const char *software);
 
 /** Facts of a software that no run tells. */
 struct software_era {

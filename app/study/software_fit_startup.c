@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/study/calibration.h"
+#include "app/study/software_fit.h"
 
 /* Of which runs a software may take the start-up, the nearest first. */
 enum kinship { SAME_SOFTWARE, SAME_ERA, ANY_SOFTWARE, KINSHIP_COUNT };
@@ -18,7 +18,7 @@ static bool is_kin(const char *software, const char *other, enum kinship kinship
     return kinship == ANY_SOFTWARE || software_era(software)->launch == software_era(other)->launch;
 }
 
-static int32_t collect(double *value, const struct calibration *c, const char *software,
+static int32_t collect(double *value, const struct software_fit *c, const char *software,
                        enum kinship kinship)
 {
     int32_t count = 0;
@@ -28,8 +28,8 @@ static int32_t collect(double *value, const struct calibration *c, const char *s
     return count;
 }
 
-bool calibration_startup(const struct calibration *c, const char *software,
-                         struct calibration_startup *startup)
+bool software_fit_startup(const struct software_fit *c, const char *software,
+                          struct software_fit_startup *startup)
 {
     double *value = base_alloc(c->excesses, sizeof(*value));
     int32_t count = 0;
@@ -40,7 +40,7 @@ bool calibration_startup(const struct calibration *c, const char *software,
     if (count) {
         gsl_sort(value, 1, (size_t)count);
         double median = gsl_stats_median_from_sorted_data(value, 1, (size_t)count);
-        *startup = (struct calibration_startup){fmax(0, median), count, kinship_names[kinship]};
+        *startup = (struct software_fit_startup){fmax(0, median), count, kinship_names[kinship]};
     }
     free(value);
     return count > 0;

@@ -10,36 +10,36 @@
 #include "core/network/fabric.h"
 #include "core/platform/platform.h"
 
-enum { NETWORK_DEVICE_LIMIT = 64 /**< devices of a node, at most */ };
+enum { CABLING_DEVICE_LIMIT = 64 /**< devices of a node, at most */ };
 
 /** One cable, in one direction. */
-struct network_cable {
+struct lab_cable {
     double bandwidth;  /**< [bytes/s] */
     double efficiency; /**< fraction of the bandwidth that is left for payload */
     double latency;    /**< [s] */
 };
 
 /** Groups of nodes of one size, which reach each other over uplinks. */
-struct network_tier {
+struct lab_tier {
     const char *name; /**< "rack"; borrowed from the platform */
     int32_t nodes;    /**< in one group */
     int32_t uplinks;  /**< cables of one group, which count as one pipe */
-    struct network_cable cable;
+    struct lab_cable cable;
 };
 
 /** Everything between the devices of a cluster. */
-struct network {
+struct cabling {
     const char *file, *name; /**< of the platform; borrowed from it */
     int32_t nodes, devices, nics;
-    int32_t nic_of[NETWORK_DEVICE_LIMIT]; /**< (devices) the card each device sends through */
-    struct network_cable nic;             /**< from a card to its switch */
-    struct network_tier tier[FABRIC_TIER_LIMIT]; /**< (tier_count) from the bottom up */
+    int32_t nic_of[CABLING_DEVICE_LIMIT];    /**< (devices) the card each device sends through */
+    struct lab_cable nic;                    /**< from a card to its switch */
+    struct lab_tier tier[FABRIC_TIER_LIMIT]; /**< (tier_count) from the bottom up */
     int32_t tier_count;
     double inside;         /**< the narrowest cable inside a node, payload only [bytes/s] */
     double inside_latency; /**< the largest of one cable inside a node [s] */
     double between;        /**< what software adds to a message between nodes [s] */
 };
 
-/** Fill @network from @platform.
+/** Fill @cabling from @platform.
  * @return 0, or -1 with exit code 69: a platform that is no cluster, or of a single node. */
-int platform_network(const struct platform *platform, struct network *network, struct err *err);
+int cabling_read(const struct platform *platform, struct cabling *cabling, struct err *err);

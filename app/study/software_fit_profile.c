@@ -1,4 +1,4 @@
-#include "app/study/calibration.h"
+#include "app/study/software_fit.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -30,8 +30,8 @@ static void add_fit(struct text *out, const char *indent, double efficiency, dou
     add_quantity(out, "kernel_overhead", value, source);
 }
 
-static void add_group(struct text *out, const struct calibration *c,
-                      const struct calibration_group *group, const char *software)
+static void add_group(struct text *out, const struct software_fit *c,
+                      const struct software_fit_group *group, const char *software)
 {
     bool own = !strcmp(group->software, software);
     char *source =
@@ -54,16 +54,16 @@ static void add_group(struct text *out, const struct calibration *c,
 
 /* Under the software, else under MLPerf's of the nearest round if it is one of those, the later of
  * two. */
-static const struct calibration_group *nearest_group(const struct calibration *c,
-                                                     const char *device, const char *software)
+static const struct software_fit_group *nearest_group(const struct software_fit *c,
+                                                      const char *device, const char *software)
 {
     static const char prefix[] = "mlperf-";
     const size_t length = sizeof(prefix) - 1;
-    const struct calibration_group *best = NULL;
+    const struct software_fit_group *best = NULL;
     double least = INFINITY;
     bool rounds = !strncmp(software, prefix, length);
     for (int32_t i = 0; i < c->groups; i++) {
-        const struct calibration_group *group = &c->group[i];
+        const struct software_fit_group *group = &c->group[i];
         bool own = !strcmp(group->software, software);
         bool other = rounds && !strncmp(group->software, prefix, length);
         if (strcmp(group->device, device) || !(own || other))
@@ -79,7 +79,7 @@ static const struct calibration_group *nearest_group(const struct calibration *c
     return best;
 }
 
-static void add_fallback(struct text *out, const struct calibration *c,
+static void add_fallback(struct text *out, const struct software_fit *c,
                          const struct software_era *era)
 {
     char *source = base_format("foretrain calibrate device: median of all devices in %s", c->file);
@@ -95,10 +95,10 @@ static void add_fallback(struct text *out, const struct calibration *c,
     free(source);
 }
 
-static void add_startup(struct text *out, const struct calibration *c, const char *software)
+static void add_startup(struct text *out, const struct software_fit *c, const char *software)
 {
-    struct calibration_startup startup;
-    if (!calibration_startup(c, software, &startup))
+    struct software_fit_startup startup;
+    if (!software_fit_startup(c, software, &startup))
         return;
     char *value = base_format("%.4g s", startup.seconds);
     char *source = base_format("foretrain calibrate device: %s, median of %d run%s %s on one node: "
@@ -109,7 +109,7 @@ static void add_startup(struct text *out, const struct calibration *c, const cha
     free(source);
 }
 
-void calibration_profile(struct text *out, const struct calibration *c, const char *software)
+void software_fit_profile(struct text *out, const struct software_fit *c, const char *software)
 {
     const struct software_era *era = software_era(software);
     text_add(out, "# Written by: foretrain calibrate device --from %s\n", c->file);
@@ -126,7 +126,7 @@ void calibration_profile(struct text *out, const struct calibration *c, const ch
     add_fallback(out, c, era);
     text_add(out, "\nfits:\n");
     for (int32_t i = 0; i < c->devices; i++) {
-        const struct calibration_group *group = nearest_group(c, c->device[i], software);
+        const struct software_fit_group *group = nearest_group(c, c->device[i], software);
         if (group)
             add_group(out, c, group, software);
     }
