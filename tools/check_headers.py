@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """Every header says what its file is for, and every declaration in it has a comment of its own.
 
-The comment stands before the declaration, or behind it on its line.
+The comment stands before the declaration, or behind it on its line; macros without a blank line
+between them share one.
 Counted: functions, variables, macros, and definitions of structs, unions and enums.  Not counted:
 forward declarations of what a header defines or documents, unnamed enums of documented constants,
 static_assert.
@@ -22,15 +23,17 @@ TOKEN = re.compile(r"""
 
 def declarations(source):
     """Yield (offset, text, documented) of every top-level declaration; bodies are left out."""
-    documented, start, depth, code = False, None, 0, ""
+    documented, start, depth, code, macro = False, None, 0, "", False
     for token in TOKEN.finditer(source):
         kind, text = token.lastgroup, token.group()
+        if macro and (kind != "macro" and text != "\n"):  # what its comment does not reach
+            documented = macro = False
         if kind == "doc" and start is None:
             documented = True
         elif kind == "macro":
             if re.match(r"\s*#\s*define", text) and start is None:
                 yield token.start(), text, documented
-            documented = documented and start is not None
+            macro = start is None
         elif kind == "space" and start is not None:
             code += " "
         elif kind in ("code", "text"):

@@ -13,7 +13,7 @@
 
 /* What is measured, and of what. */
 struct cluster {
-    struct request request;
+    struct calibrate_request request;
     struct platform *base; /* of a lab; NULL: this machine */
     struct cabling lab;
     int32_t ranks;
@@ -31,7 +31,7 @@ static const struct cabling *lab_of(const struct cluster *cluster)
 
 static const char *gradients_of(const struct cluster *cluster)
 {
-    return dtype_names[cluster->request.gradients];
+    return dtype_names[cluster->request.exchange.gradients];
 }
 
 /* --- what is asked for --- */
@@ -52,7 +52,7 @@ static int read_lab(struct cluster *cluster, struct err *err)
 
 static int check_machine(struct cluster *cluster, struct err *err)
 {
-    int32_t cores = cores_available(), threads = cluster->request.threads;
+    int32_t cores = cores_available(), threads = cluster->request.machine.compute.threads;
     if (!cluster->ranks)
         cluster->ranks = cores / threads;
     if (cluster->ranks < 2)
@@ -70,10 +70,11 @@ static int check_machine(struct cluster *cluster, struct err *err)
     return 0;
 }
 
-static int open_cluster(struct cluster *cluster, const struct request *request, struct err *err)
+static int open_cluster(struct cluster *cluster, const struct calibrate_request *request,
+                        struct err *err)
 {
     cluster->request = *request;
-    cluster->ranks = request->started;
+    cluster->ranks = request->machine.compute.started;
     if (!cluster->request.bytes)
         cluster->request.bytes = request->lab ? "4KiB..256KiB:x4" : "1KiB..4MiB:x4";
     return request->lab ? read_lab(cluster, err) : check_machine(cluster, err);
@@ -84,10 +85,10 @@ static int open_cluster(struct cluster *cluster, const struct request *request, 
 /* How much longer the same iterations take while every rank computes. */
 static int measure_contention(struct cluster *cluster, struct err *err)
 {
-    struct request *request = &cluster->request;
+    struct calibrate_request *request = &cluster->request;
     double alone = 0, together = 0;
-    if (machine_measure(&cluster->alone, request, 1, err) ||
-        machine_measure(&cluster->together, request, cluster->ranks, err))
+    if (machine_measure(&cluster->alone, &request->machine, 1, err) ||
+        machine_measure(&cluster->together, &request->machine, cluster->ranks, err))
         return -1;
     for (int32_t i = 0; i < cluster->alone.trials; i++) {
         alone += cluster->alone.trial[i].time_s;
@@ -100,9 +101,9 @@ static int measure_contention(struct cluster *cluster, struct err *err)
 /* Another file beside the platform's, unless the user has one. */
 static int make_device(struct cluster *cluster, const char *name, struct err *err)
 {
-    struct request request = cluster->request;
-    if (request.platform || !request.directory) {
-        cluster->device = base_copy(request.platform ? request.platform : "./device.yaml");
+    struct calibrate_request request = cluster->request;
+    if (request.device || !request.directory) {
+        cluster->device = base_copy(request.device ? request.device : "./device.yaml");
         return 0;
     }
     const char *slash = strrchr(request.directory, '/');
@@ -210,7 +211,7 @@ static int check_platform(const char *path, struct err *err)
 static int write_platform(const struct cluster *cluster, const char *name, struct err *err)
 {
     struct text text = {0};
-    const struct request *request = &cluster->request;
+    const struct calibrate_request *request = &cluster->request;
     char *steps = calibrate_command("cluster", request);
     char *what =
         base_format("%s --ranks %d%s --bytes %s --gradients %s%s%s", steps, cluster->ranks,
@@ -318,26 +319,26 @@ static void print_json(struct text *out, const struct cluster *cluster)
 
 static int measure_all(struct cluster *cluster, const char *name, struct err *err)
 {
-    if (exchange_measure(&cluster->exchange, &cluster->request, cluster->ranks, lab_of(cluster),
-                         err))
+    if (exchange_measure(&cluster->exchange, &cluster->request.exchange, cluster->request.bytes,
+                         cluster->ranks, lab_of(cluster), err))
         return -1;
     if (cluster->base)
         return 0;
     return measure_contention(cluster, err) || make_device(cluster, name, err) ? -1 : 0;
 }
 
-int calibrate_cluster(const struct request *request, struct text *out, struct err *err)
+int calibrate_cluster(const struct calibrate_request *request, struct text *out, struct err *err)
 {
     struct cluster cluster = {0};
     char *name = request->directory ? calibrate_name(request->directory, err) : base_copy("here");
     int failed = !name || open_cluster(&cluster, request, err) || measure_all(&cluster, name, err);
     if (!failed && request->directory)
         failed = write_platform(&cluster, name, err);
-    if (!failed && request->json)
+    if (!failed && request->head.json)
         print_json(out, &cluster);
     else if (!failed)
         print_people(out, &cluster);
-    if (!failed && !request->json && request->directory)
+    if (!failed && !request->head.json && request->directory)
         text_add(out, "written to %s\n", request->directory);
     exchange_release(&cluster.exchange);
     machine_release(&cluster.alone);

@@ -20,7 +20,7 @@ const char *exchange_kind_name(enum exchange_kind kind)
 
 /* What is run for a kind. */
 struct sweep_plan {
-    struct request request;
+    struct exchange_options options;
     struct point point;
     struct sizes sizes; /* as foretrain-exec takes them; owned */
     double rounds;      /* of one run */
@@ -35,13 +35,14 @@ static bool takes_part(enum exchange_kind kind, int32_t ranks, const struct cabl
 
 /* A message of a ring all-reduce is a part of its vector. */
 static struct sweep_plan make_plan(enum exchange_kind kind, const struct exchanges *exchange,
-                                   const struct request *request, const struct cabling *lab)
+                                   const struct exchange_options *options,
+                                   const struct cabling *lab)
 {
     int32_t ranks = kind == EXCHANGE_PAIR ? 2 : exchange->ranks;
     bool ring = kind == EXCHANGE_ROUND;
-    struct sweep_plan plan = {.request = *request, .rounds = ring ? 2 * (ranks - 1) : 1};
-    plan.request.pairs = !ring;
-    plan.request.algorithm = ALGORITHM_RING;
+    struct sweep_plan plan = {.options = *options, .rounds = ring ? 2 * (ranks - 1) : 1};
+    plan.options.pairs = !ring;
+    plan.options.algorithm = ALGORITHM_RING;
     plan.point.grid = ring ? (struct grid){ranks, 1} : (struct grid){2, ranks / 2};
     plan.point.order = kind == EXCHANGE_FAR ? RANK_ORDER_COLUMN : RANK_ORDER_ROW;
     plan.point.devices_per_node = lab ? lab->devices : 1;
@@ -58,7 +59,7 @@ static int sweep(const struct sweep_plan *plan, const struct cabling *lab, int32
                  double *time, struct err *err)
 {
     struct measured *measured = base_alloc(plan->sizes.count, sizeof(*measured));
-    int failed = measure_collective(&plan->request, &plan->point, lab, &plan->sizes, measured, err);
+    int failed = measure_collective(&plan->options, &plan->point, lab, &plan->sizes, measured, err);
     for (int32_t i = 0; !failed && i < plan->sizes.count; i++)
         time[i * EXCHANGE_SWEEPS_MOST + number] = measured[i].time_s / plan->rounds;
     free(measured);
@@ -97,9 +98,10 @@ static double conclude(double *figure, const double *time, int32_t count, int32_
 }
 
 static int measure_kind(struct exchanges *exchange, enum exchange_kind kind,
-                        const struct request *request, const struct cabling *lab, struct err *err)
+                        const struct exchange_options *options, const struct cabling *lab,
+                        struct err *err)
 {
-    struct sweep_plan plan = make_plan(kind, exchange, request, lab);
+    struct sweep_plan plan = make_plan(kind, exchange, options, lab);
     int32_t count = plan.sizes.count, sweeps = 0;
     double *figure = exchange->time_s[kind] = base_alloc(count, sizeof(*figure));
     double *time = base_alloc((int64_t)count * EXCHANGE_SWEEPS_MOST, sizeof(*time));
@@ -168,16 +170,16 @@ static int fit_lines(struct exchanges *exchange, struct err *err)
     return 0;
 }
 
-int exchange_measure(struct exchanges *exchange, const struct request *request, int32_t ranks,
-                     const struct cabling *lab, struct err *err)
+int exchange_measure(struct exchanges *exchange, const struct exchange_options *options,
+                     const char *bytes, int32_t ranks, const struct cabling *lab, struct err *err)
 {
     exchange->ranks = ranks;
-    int failed = sizes_read(&exchange->sizes, request->bytes, err);
+    int failed = sizes_read(&exchange->sizes, bytes, err);
     if (!failed && exchange->sizes.count < 3)
         failed = err_add_code(err, 64, "--bytes: a line needs at least three sizes");
     for (enum exchange_kind kind = 0; kind < EXCHANGE_KIND_COUNT && !failed; kind++)
         if (takes_part(kind, ranks, lab))
-            failed = measure_kind(exchange, kind, request, lab, err);
+            failed = measure_kind(exchange, kind, options, lab, err);
     return failed ? -1 : fit_lines(exchange, err);
 }
 

@@ -6,8 +6,8 @@
  * Measured are messages of one pair of ranks, of all pairs at once (near: ranks side by side; far:
  * ranks half the job apart, which share uplinks where there are any), and the rounds of a ring
  * all-reduce of all ranks, which also add up what arrives.  The last is what training does, so its
- * line becomes the platform's link.  Numbers travel in the type of request.gradients, so what
- * converting them takes is in every figure.  The figure is the lower quartile of several
+ * line becomes the platform's link.  Numbers travel in the type of request.exchange.gradients, so
+ * what converting them takes is in every figure.  The figure is the lower quartile of several
  * sweeps; they go on until one half of them says what the other does, within a bound.
  */
 
@@ -56,8 +56,8 @@ enum { EXCHANGE_SWEEPS_LEAST = 4, EXCHANGE_SWEEPS_MOST = 16 };
  * gradients and repeats of @request, into zeroed @exchange.
  * @return 0, or -1: the messages of measure_collective(), sizes that are none (exit code 64),
  * sweeps that do not agree (75). */
-int exchange_measure(struct exchanges *exchange, const struct request *request, int32_t ranks,
-                     const struct cabling *lab, struct err *err);
+int exchange_measure(struct exchanges *exchange, const struct exchange_options *options,
+                     const char *bytes, int32_t ranks, const struct cabling *lab, struct err *err);
 
 /** Release. */
 void exchange_release(struct exchanges *exchange);

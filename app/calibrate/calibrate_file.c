@@ -23,12 +23,14 @@ char *calibrate_source(const char *what)
     return source;
 }
 
-char *calibrate_command(const char *kind, const struct request *request)
+char *calibrate_command(const char *kind, const struct calibrate_request *request)
 {
     return base_format("foretrain calibrate %s --device %s --networks %s --batch %s --threads %d "
                        "--precision %s --repeats %d",
-                       kind, device_words[request->device], request->networks, request->batches,
-                       request->threads, dtype_names[request->dtype], request->repeats);
+                       kind, device_words[request->machine.compute.device],
+                       request->machine.networks, request->machine.batches,
+                       request->machine.compute.threads, dtype_names[request->machine.dtype],
+                       request->machine.repeats);
 }
 
 char *calibrate_name(const char *path, struct err *err)

@@ -84,11 +84,12 @@ static int describe_gpu(struct words *words, struct err *err)
 }
 
 static void describe_processor(struct words *words, const struct machine *machine,
-                               const struct request *request)
+                               const struct calibrate_request *request)
 {
     char *processor = processor_name();
     int64_t room = cores_available() / machine->threads;
-    int64_t ranks = request->started > room ? request->started : room;
+    int64_t ranks =
+        request->machine.compute.started > room ? request->machine.compute.started : room;
     words->description = base_format("%d thread%s of %s", machine->threads,
                                      machine->threads == 1 ? "" : "s", processor);
     words->memory =
@@ -100,7 +101,7 @@ static void describe_processor(struct words *words, const struct machine *machin
 }
 
 static int find_words(struct words *words, const struct machine *machine,
-                      const struct request *request, struct err *err)
+                      const struct calibrate_request *request, struct err *err)
 {
     words->name = request->directory ? calibrate_name(request->directory, err) : base_copy("here");
     if (!words->name)
@@ -110,7 +111,7 @@ static int find_words(struct words *words, const struct machine *machine,
     words->source = calibrate_source(what);
     free(what);
     free(command);
-    if (request->device == DEVICE_CUDA)
+    if (request->machine.compute.device == DEVICE_CUDA)
         return describe_gpu(words, err);
     describe_processor(words, machine, request);
     return 0;
@@ -211,11 +212,11 @@ static struct json *copies_json(const struct machine *machine)
 }
 
 static void print_json(struct text *out, const struct device_fit *fit,
-                       const struct machine *machine, const struct request *request)
+                       const struct machine *machine, const struct calibrate_request *request)
 {
     struct json *json = json_new_object();
     json_put_text(json, "schema", "foretrain/machine-device/1");
-    json_put_text(json, "device", device_words[request->device]);
+    json_put_text(json, "device", device_words[request->machine.compute.device]);
     json_put_integer(json, "threads", machine->threads);
     json_put_integer(json, "rounds", machine->rounds);
     json_put_real(json, "apart", machine->apart);
@@ -245,7 +246,7 @@ static int check_device(const char *path, struct err *err)
 }
 
 static int write_device(const struct device_fit *fit, const struct machine *machine,
-                        const struct request *request, struct err *err)
+                        const struct calibrate_request *request, struct err *err)
 {
     struct words words = {0};
     int failed = find_words(&words, machine, request, err);
@@ -261,16 +262,16 @@ static int write_device(const struct device_fit *fit, const struct machine *mach
     return failed;
 }
 
-int calibrate_device(const struct request *request, struct text *out, struct err *err)
+int calibrate_device(const struct calibrate_request *request, struct text *out, struct err *err)
 {
     struct machine machine = {0};
     struct device_fit fit = {0};
     char *name = request->directory ? calibrate_name(request->directory, err) : NULL;
     int failed = request->directory && !name;
     free(name);
-    failed = failed || machine_measure(&machine, request, 1, err) ||
+    failed = failed || machine_measure(&machine, &request->machine, 1, err) ||
              device_fit_make(&fit, &machine, err) || write_device(&fit, &machine, request, err);
-    if (!failed && request->json)
+    if (!failed && request->head.json)
         print_json(out, &fit, &machine, request);
     else if (!failed) {
         print_people(out, &fit, &machine);

@@ -169,24 +169,24 @@ static struct json *read_output(int output, struct err *err)
     return json;
 }
 
-static void add_words(struct launch *launch, const struct request *request)
+static void add_words(struct launch *launch, const struct machine_options *options)
 {
     launch_add(launch, "measure");
-    launch_add(launch, "--networks=%s", request->networks);
-    launch_add(launch, "--batch=%s", request->batches);
-    launch_add(launch, "--threads=%d", request->threads);
-    launch_add(launch, "--device=%s", device_words[request->device]);
-    launch_add(launch, "--precision=%s", dtype_names[request->dtype]);
-    launch_add(launch, "--repeats=%d", request->repeats);
+    launch_add(launch, "--networks=%s", options->networks);
+    launch_add(launch, "--batch=%s", options->batches);
+    launch_add(launch, "--threads=%d", options->compute.threads);
+    launch_add(launch, "--device=%s", device_words[options->compute.device]);
+    launch_add(launch, "--precision=%s", dtype_names[options->dtype]);
+    launch_add(launch, "--repeats=%d", options->repeats);
 }
 
 /* One round: @return its answer, or NULL. */
-static struct json *run_round(const struct request *request, int32_t ranks, struct err *err)
+static struct json *run_round(const struct machine_options *options, int32_t ranks, struct err *err)
 {
     struct launch launch = {.output = launch_file(err)};
     struct json *json = NULL;
     if (launch.output >= 0 && !launch_begin(&launch, ranks, err)) {
-        add_words(&launch, request);
+        add_words(&launch, options);
         int code = launch_run(&launch, err);
         if (code > 0) /* it has said why */
             err->exit_code = code;
@@ -207,7 +207,7 @@ static double apart(const struct machine *machine)
     return most;
 }
 
-int machine_measure(struct machine *machine, const struct request *request, int32_t ranks,
+int machine_measure(struct machine *machine, const struct machine_options *options, int32_t ranks,
                     struct err *err)
 {
     struct processors before = processors_now();
@@ -216,7 +216,7 @@ int machine_measure(struct machine *machine, const struct request *request, int3
          machine->rounds < MACHINE_ROUNDS_LEAST ||
          (machine->rounds < MACHINE_ROUNDS_MOST && machine->apart > MACHINE_AGREE);
          machine->rounds++) {
-        struct json *json = run_round(request, ranks, err);
+        struct json *json = run_round(options, ranks, err);
         bool good = json && read_answer(json, machine);
         json_free(json);
         if (!good && !err->count && !err->exit_code)

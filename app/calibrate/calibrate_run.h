@@ -65,11 +65,11 @@ struct machine {
     struct processors_share share; /**< what others had of the processors, mean over the rounds */
 };
 
-/** Measure the networks, batches, threads, device, precision and repeats of @request on @ranks
+/** Measure the networks, batches, threads, device, precision and repeats of @options on @ranks
  * ranks at once, each with a device of its own, into zeroed @machine.
  * @return 0, or -1: no foretrain-exec or mpirun (exit code 69), its own messages and exit codes, an
  * answer that is none (70), rounds that do not agree (75). */
-int machine_measure(struct machine *machine, const struct request *request, int32_t ranks,
+int machine_measure(struct machine *machine, const struct machine_options *options, int32_t ranks,
                     struct err *err);
 
 /** Release. */

@@ -157,7 +157,7 @@ static int write_profiles(const struct software_fit *c, const char *directory, s
 }
 
 static void print_people(struct text *out, const struct software_fit *c,
-                         const struct request *request)
+                         const struct calibrate_request *request)
 {
     print_fits(out, c);
     if (c->checks)
@@ -166,8 +166,8 @@ static void print_people(struct text *out, const struct software_fit *c,
         text_add(out, "%d profiles written to %s\n", c->softwares, request->to);
 }
 
-static int answer(const struct request *request, const struct published *table, struct text *out,
-                  struct err *err)
+static int answer(const struct calibrate_request *request, const struct published *table,
+                  struct text *out, struct err *err)
 {
     struct software_fit c = {0};
     if (software_fit_make(&c, table, request->from, request->without, err))
@@ -179,7 +179,7 @@ static int answer(const struct request *request, const struct published *table, 
             : 0;
     if (!failed && request->to)
         failed = write_profiles(&c, request->to, err);
-    if (!failed && request->json)
+    if (!failed && request->head.json)
         print_json(out, &c, request->to != NULL);
     else if (!failed)
         print_people(out, &c, request);
@@ -189,20 +189,21 @@ static int answer(const struct request *request, const struct published *table, 
 
 /* --- this machine --- */
 
-static int check_options(const struct request *request, bool cluster, struct err *err)
+static int check_options(const struct calibrate_request *request, bool cluster, struct err *err)
 {
     bool measures = !request->from;
     if (cluster && request->from)
         return err_add_code(err, 64, "--from has no effect on cluster, which measures");
     if (measures && (request->to || request->without))
         return err_add_code(err, 64, "--to and --without need --from: a table of runs on one node");
-    if (!measures && (request->directory || request->networks || request->batches ||
-                      request->threads || request->dtype || request->device != DEVICE_CPU))
+    if (!measures && (request->directory || request->machine.networks || request->machine.batches ||
+                      request->machine.compute.threads || request->machine.dtype ||
+                      request->machine.compute.device != DEVICE_CPU))
         return err_add_code(err, 64,
                             "--out, --networks, --batch, --threads, --precision and --device have "
                             "no effect with --from: nothing is measured");
-    if (!cluster && (request->lab || request->started || request->platform || request->bytes ||
-                     request->gradients || request->oversubscribe))
+    if (!cluster && (request->lab || request->machine.compute.started || request->device ||
+                     request->bytes || request->exchange.gradients || request->oversubscribe))
         return err_add_code(err, 64,
                             "--ranks, --oversubscribe, --lab, --bytes, --gradients and "
                             "--platform-device are of calibrate cluster");
@@ -215,33 +216,36 @@ static int check_options(const struct request *request, bool cluster, struct err
 
 /* What is measured unless the user says otherwise: shapes of several kinds, each at three batches,
  * in about a minute on one core. */
-static struct request complete(const struct request *request)
+static struct calibrate_request complete(const struct calibrate_request *request)
 {
-    struct request whole = *request;
-    if (!whole.networks)
-        whole.networks = "resnet20,resnet18@64";
-    if (!whole.batches)
-        whole.batches = "4,16,64";
-    if (!whole.threads)
-        whole.threads = 1;
+    struct calibrate_request whole = *request;
+    whole.exchange.repeats = whole.machine.repeats;
+    if (!whole.machine.networks)
+        whole.machine.networks = "resnet20,resnet18@64";
+    if (!whole.machine.batches)
+        whole.machine.batches = "4,16,64";
+    if (!whole.machine.compute.threads)
+        whole.machine.compute.threads = 1;
     return whole;
 }
 
-static int measure(const struct request *request, bool cluster, struct text *out, struct err *err)
+static int measure(const struct calibrate_request *request, bool cluster, struct text *out,
+                   struct err *err)
 {
-    struct request whole = complete(request);
+    struct calibrate_request whole = complete(request);
     struct measure_list list = {0};
-    int failed = measure_list_read(&list, whole.networks, whole.batches, err);
+    int failed = measure_list_read(&list, whole.machine.networks, whole.machine.batches, err);
     measure_list_release(&list);
     if (failed)
         return -1;
     return cluster ? calibrate_cluster(&whole, out, err) : calibrate_device(&whole, out, err);
 }
 
-static int calibrate(const struct request *request, struct text *out, struct err *err)
+static int calibrate(const void *record, struct text *out, struct err *err)
 {
+    const struct calibrate_request *request = record;
     static const char *const kinds[] = {"device", "cluster", NULL};
-    const char *kind = request->argument.item[0];
+    const char *kind = request->head.argument.item[0];
     bool cluster = !strcmp(kind, kinds[1]);
     if (!cluster && strcmp(kind, kinds[0]))
         return option_unknown(err, "kind of calibration", kind, kinds);
@@ -257,56 +261,36 @@ static int calibrate(const struct request *request, struct text *out, struct err
     return failed;
 }
 
-static const struct option option_file_row = {"out",
-                                              'o',
-                                              OPTION_TEXT,
-                                              offsetof(struct request, directory),
-                                              "FILE.yaml",
-                                              NULL,
-                                              "Write what was measured as a device or platform"};
-static const struct option option_device_file_row = {
-    "platform-device",
-    0,
-    OPTION_TEXT,
-    offsetof(struct request, platform),
-    "DEVICE",
-    NULL,
-    "Of the cluster's file: the device, by name or path (default: measured too)"};
+#define AT(member) offsetof(struct calibrate_request, member)
 
-static const struct option option_message_row = {
-    "bytes",
-    0,
-    OPTION_TEXT,
-    offsetof(struct request, bytes),
-    "SIZES",
-    NULL,
-    "Messages to time: 1MB,4MB or a range 1KiB..4MiB:x4 (the default; in a lab less)"};
+static const struct option options[] = {
+    OPTION_ROW("out", 'o', OPTION_TEXT, AT(directory), "FILE.yaml", NULL,
+               "Write what was measured as a device or platform"),
+    ROW_NETWORKS(AT(machine.networks)),
+    ROW_BATCHES(AT(machine.batches)),
+    ROW_THREADS(AT(machine.compute.threads)),
+    ROW_DEVICE(AT(machine.compute.device)),
+    ROW_DTYPE(AT(machine.dtype)),
+    ROW_REPEATS(AT(machine.repeats)),
+    ROW_STARTED(AT(machine.compute.started)),
+    ROW_LAB(AT(lab)),
+    OPTION_ROW("bytes", 0, OPTION_TEXT, AT(bytes), "SIZES", NULL,
+               "Messages to time: 1MB,4MB or a range 1KiB..4MiB:x4 (the default; in a lab less)"),
+    ROW_GRADIENTS(AT(exchange.gradients)),
+    OPTION_ROW("platform-device", 0, OPTION_TEXT, AT(device), "DEVICE", NULL,
+               "Of the cluster's file: the device, by name or path (default: measured too)"),
+    ROW_FROM(AT(from)),
+    ROW_TO(AT(to)),
+    ROW_WITHOUT(AT(without)),
+    ROW_JSON,
+    ROW_HELP,
+    OPTION_ROW(
+        "oversubscribe", 0, OPTION_FLAG, AT(oversubscribe),
+        .help = "Of the cluster: ranks may be more than the cores, which they then share by turns"),
+    {0}};
 
-static const struct option option_oversubscribe_row = {
-    "oversubscribe", 0, OPTION_FLAG, offsetof(struct request, oversubscribe),
-    .help = "Of the cluster: ranks may be more than the cores, which they then share by turns"};
-
-static const struct option *const options[] = {
-    &option_file_row,
-    &option_networks_row,
-    &option_batches_row,
-    &option_threads_row,
-    &option_device_row,
-    &option_dtype_row,
-    &option_repeats_row,
-    &option_started_row,
-    &option_lab_row,
-    &option_message_row,
-    &option_gradients_row,
-    &option_device_file_row,
-    &option_from_row,
-    &option_to_row,
-    &option_without_row,
-    &option_json_row,
-    &option_help_row,
-    &option_oversubscribe_row,
-    NULL,
-};
+static const struct calibrate_request defaults = {.machine = {.repeats = 8},
+                                                  .exchange = {EXCHANGE_DEFAULTS}};
 
 const struct command command_calibrate = {
     .name = "calibrate",
@@ -318,7 +302,7 @@ const struct command command_calibrate = {
         "foretrain calibrate device --from experiments/02_published_runs/single_node.csv\n"
         "foretrain calibrate device --from mine.csv --to profiles    (for cluster.software)\n"
         "foretrain calibrate device --from mine.csv --without H100   (predict it instead)",
-    .options = options,
+    RECORD(options, struct calibrate_request, &defaults),
     .minimum = 1,
     .maximum = 1,
     .run = calibrate,

@@ -63,15 +63,18 @@ static int check_arguments(const struct command *command, const struct request *
 static void run_one(const char *program, const struct command *command, int argc, char **argv,
                     struct text *out, struct err *err)
 {
-    struct request request = request_default();
-    if (!option_parse(command->options, argc, argv, &request, &request.argument, err)) {
-        if (request.help)
+    struct request *request = base_alloc(1, command->size); /* and what follows it */
+    if (command->defaults)
+        memcpy(request, command->defaults, command->size);
+    if (!option_parse(command->options, argc, argv, request, &request->argument, err)) {
+        if (request->help)
             print_help(out, program, command);
-        else if (!check_arguments(command, &request, err))
-            command->run(&request, out, err);
+        else if (!check_arguments(command, request, err))
+            command->run(request, out, err);
     }
-    option_release(command->options, &request);
-    option_list_release(&request.argument);
+    option_release(command->options, request);
+    option_list_release(&request->argument);
+    free(request);
 }
 
 int command_main(const char *program, const struct command *command, int argc, char **argv)

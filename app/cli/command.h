@@ -13,18 +13,23 @@
 /** One command.  All texts are static. */
 struct command {
     const char *name;
-    const char *synopsis;                /**< what follows the name: "JOB [options]" */
-    const char *help;                    /**< one sentence without full stop */
-    const char *examples;                /**< lines without indentation, or "" */
-    const struct option *const *options; /**< NULL-terminated, with option_help_row */
-    const struct field_table *keys;      /**< listed by --help as the keys of JOB; or NULL */
-    int32_t minimum, maximum;            /**< how many arguments that are no options */
+    const char *synopsis;           /**< what follows the name: "JOB [options]" */
+    const char *help;               /**< one sentence without full stop */
+    const char *examples;           /**< lines without indentation, or "" */
+    const struct option *options;   /**< ended by a row of zeros; with ROW_HELP */
+    size_t size;                    /**< of the record, which begins with struct request */
+    const void *defaults;           /**< the record before any option is read; NULL: zeros */
+    const struct field_table *keys; /**< listed by --help as the keys of JOB; or NULL */
+    int32_t minimum, maximum;       /**< how many arguments that are no options */
 
-    /** Answer @request into @out.  @return 0, or -1 with a message. */
-    int (*run)(const struct request *request, struct text *out, struct err *err);
+    /** Answer @record into @out.  @return 0, or -1 with a message. */
+    int (*run)(const void *record, struct text *out, struct err *err);
 
     const struct command *const *sub; /**< instead of all but name and help: commands of its own */
 };
+
+/** Three members of a command: its table, the type of its record, and the record's defaults. */
+#define RECORD(table, type, before) .options = table, .size = sizeof(type), .defaults = before
 
 /** Those of foretrain, each in a file of its own. */
 extern const struct command command_predict, command_show, command_check, command_collective,

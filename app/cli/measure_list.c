@@ -3,24 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/cli/request.h"
 #include "core/base/base.h"
 #include "models/networks.h"
-
-#define AT(member) offsetof(struct request, member)
-
-const struct option option_networks_row = {
-    "networks",
-    0,
-    OPTION_TEXT,
-    AT(networks),
-    "LIST",
-    NULL,
-    "What to train while steps are timed: resnet20,resnet50@64 (with 64 pixels)"};
-const struct option option_batches_row = {
-    "batch", 0, OPTION_TEXT, AT(batches), "LIST", NULL, "Images per step: 8,32"};
-const struct option option_dtype_row = {
-    "precision", 0, OPTION_WORD, AT(dtype), NULL, dtype_names, "Of the arithmetic (default: fp32)"};
 
 /* Those for images of CIFAR's size. */
 static bool is_small(const char *name)

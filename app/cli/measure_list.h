@@ -6,11 +6,7 @@
 
 #include <stdint.h>
 
-#include "app/cli/option.h"
 #include "core/base/err.h"
-
-/** The rows. */
-extern const struct option option_networks_row, option_batches_row, option_dtype_row;
 
 /** A network at one size. */
 struct measure_network {

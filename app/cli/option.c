@@ -34,30 +34,29 @@ int option_unknown(struct err *err, const char *what, const char *given, const c
     return -1;
 }
 
-static const struct option *find_name(const struct option *const *table, const char *name,
-                                      size_t length)
+static const struct option *find_name(const struct option *table, const char *name, size_t length)
 {
-    for (int32_t i = 0; table[i]; i++)
-        if (strlen(table[i]->name) == length && !strncmp(table[i]->name, name, length))
-            return table[i];
+    for (int32_t i = 0; table[i].name; i++)
+        if (strlen(table[i].name) == length && !strncmp(table[i].name, name, length))
+            return &table[i];
     return NULL;
 }
 
-static const struct option *find_letter(const struct option *const *table, char letter)
+static const struct option *find_letter(const struct option *table, char letter)
 {
-    for (int32_t i = 0; table[i]; i++)
-        if (table[i]->letter && table[i]->letter == letter)
-            return table[i];
+    for (int32_t i = 0; table[i].name; i++)
+        if (table[i].letter && table[i].letter == letter)
+            return &table[i];
     return NULL;
 }
 
-static int refuse_unknown(const struct option *const *table, const char *name, size_t length,
+static int refuse_unknown(const struct option *table, const char *name, size_t length,
                           struct err *err)
 {
     const char *names[64] = {0};
-    for (int32_t i = 0; table[i]; i++) {
+    for (int32_t i = 0; table[i].name; i++) {
         assert(i < 63);
-        names[i] = table[i]->name;
+        names[i] = table[i].name;
     }
     char *given = strndup(name, length);
     const char *near = base_nearest(given, names);
@@ -136,8 +135,8 @@ static int set_from(const struct option *option, const char *attached, char **ar
     return set(option, value, record, err);
 }
 
-static int parse_long(const struct option *const *table, char **argv, int argc, int *next,
-                      void *record, struct err *err)
+static int parse_long(const struct option *table, char **argv, int argc, int *next, void *record,
+                      struct err *err)
 {
     const char *name = argv[*next - 1] + 2;
     size_t length = strcspn(name, "=");
@@ -148,8 +147,8 @@ static int parse_long(const struct option *const *table, char **argv, int argc, 
     return set_from(option, attached, argv, argc, next, record, err);
 }
 
-static int parse_short(const struct option *const *table, char **argv, int argc, int *next,
-                       void *record, struct err *err)
+static int parse_short(const struct option *table, char **argv, int argc, int *next, void *record,
+                       struct err *err)
 {
     const char *given = argv[*next - 1];
     const struct option *option = find_letter(table, given[1]);
@@ -159,7 +158,7 @@ static int parse_short(const struct option *const *table, char **argv, int argc,
     return set_from(option, given[2] ? given + 2 : NULL, argv, argc, next, record, err);
 }
 
-int option_parse(const struct option *const *table, int argc, char **argv, void *record,
+int option_parse(const struct option *table, int argc, char **argv, void *record,
                  struct option_list *argument, struct err *err)
 {
     bool ended = false;
@@ -180,11 +179,11 @@ int option_parse(const struct option *const *table, int argc, char **argv, void 
     return 0;
 }
 
-void option_release(const struct option *const *table, void *record)
+void option_release(const struct option *table, void *record)
 {
-    for (int32_t i = 0; table[i]; i++)
-        if (table[i]->kind == OPTION_TEXTS)
-            option_list_release((struct option_list *)((char *)record + table[i]->offset));
+    for (int32_t i = 0; table[i].name; i++)
+        if (table[i].kind == OPTION_TEXTS)
+            option_list_release((struct option_list *)((char *)record + table[i].offset));
 }
 
 static void help_left(struct text *left, const struct option *option)
@@ -200,16 +199,16 @@ static void help_left(struct text *left, const struct option *option)
         text_add(left, " %s", option->argument);
 }
 
-void option_help(struct text *out, const struct option *const *table)
+void option_help(struct text *out, const struct option *table)
 {
     enum { HELP_COLUMN = 26 };
-    for (int32_t i = 0; table[i]; i++) {
+    for (int32_t i = 0; table[i].name; i++) {
         struct text left = {0};
-        help_left(&left, table[i]);
+        help_left(&left, &table[i]);
         if (left.length < HELP_COLUMN - 1)
-            text_add(out, "%-*s%s\n", HELP_COLUMN, left.data, table[i]->help);
+            text_add(out, "%-*s%s\n", HELP_COLUMN, left.data, table[i].help);
         else
-            text_add(out, "%s\n%*s%s\n", left.data, HELP_COLUMN, "", table[i]->help);
+            text_add(out, "%s\n%*s%s\n", left.data, HELP_COLUMN, "", table[i].help);
         text_release(&left);
     }
 }

@@ -48,18 +48,24 @@ struct option {
     const char *help;         /**< one sentence without full stop */
 };
 
-/** Parse @argv (@argc) by the NULL-terminated @table into @record, which the caller has filled with
- * defaults; what is no option goes to @argument.
+/** One row of a table, member by member. */
+#define OPTION_ROW(...)                                                                            \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
+
+/** Parse @argv (@argc) by @table, which a row of zeros ends, into @record, which the caller has
+ * filled with defaults; what is no option goes to @argument.
  * @return 0, or -1 with exit code 64: unknown option (with the nearest), missing or unexpected
  * value, not a number, unknown word. */
-int option_parse(const struct option *const *table, int argc, char **argv, void *record,
+int option_parse(const struct option *table, int argc, char **argv, void *record,
                  struct option_list *argument, struct err *err);
 
 /** Release the lists that option_parse() filled in @record. */
-void option_release(const struct option *const *table, void *record);
+void option_release(const struct option *table, void *record);
 
-/** Append one line per option of the NULL-terminated @table. */
-void option_help(struct text *out, const struct option *const *table);
+/** Append one line per option of @table. */
+void option_help(struct text *out, const struct option *table);
 
 /** Add a message with exit code 64 that @given is not among the NULL-terminated @words: "unknown
  * command 'predcit'; did you mean 'predict'?".  @what says what it is.  @return -1. */

@@ -1,10 +1,12 @@
 #pragma once
 
 /** @file
- * What the user asked for: the one record behind the options of foretrain and foretrain-sim.
+ * What the user asked for: parts that the records of several commands share, and the rows of
+ * options that several commands take.
  *
- * Both programs share the rows, so an option means the same in each, and foretrain can pass its
- * request to a child word by word.
+ * Each command has a record of its own, which begins with a struct request and holds nothing that
+ * its options do not set.  A row means the same in every command, so foretrain can pass a request
+ * to a child word by word.
  */
 
 #include "app/cli/option.h"
@@ -17,77 +19,160 @@ enum backend_choice { BACKEND_ANALYTIC, BACKEND_SIM, BACKEND_CHOICE_COUNT };
 /** "analytic", "sim", NULL-terminated, in the order of enum backend_choice. */
 extern const char *const backend_words[];
 
-enum { REQUEST_CHOOSE = INT32_MIN /**< the program is to choose */ };
-
-/** All options of all commands.  Texts are borrowed from argv. */
-struct request {
-    struct option_list argument;     /**< what is no option: JOB, the kind of `show`, ... */
-    struct option_list set;          /**< "key=value", over the scenario */
-    struct option_list allow_change; /**< keys that may differ from the run's that is resumed */
-    bool help, version, json, explain, assumed, manual, baseline, no_noise, verbose;
-    int32_t backend;      /**< enum backend_choice, or -1: sim when there is one */
-    int32_t grain;        /**< enum grain */
-    int32_t algorithm;    /**< enum algorithm */
-    int32_t iterations;   /**< to simulate, or REQUEST_CHOOSE */
-    int32_t traced_ranks; /**< whose spans are kept; 0: all */
-    int32_t phase;        /**< from 1; 0: the last */
-    int32_t nodes;        /**< 0: not given */
-    int32_t order;        /**< enum rank_order */
-    int32_t repeats;      /**< of what is measured */
-    int32_t ranks;
-    int32_t image;              /**< [pixels] */
-    const char *backends, *lab; /**< of collective: "sim,exec"; a platform to build */
-    const char *extent;         /**< of foretrain-sim: "4x8", nodes and devices of each */
-    const char *bytes, *grid, *platform, *trace, *paje, *keep, *from, *to, *without;
-
-    int32_t started; /**< ranks to start; 0: as many as the job has devices */
-    int32_t device;  /**< index in device_words */
-    int32_t threads; /**< per rank; 0: the cores of the machine, shared out */
-    int32_t steps;   /**< 0: to the end */
-    int32_t shorter; /**< side of packed images [pixels] */
-    int32_t split;   /**< enum split */
-    int32_t traced;  /**< training steps to trace */
-    int32_t timeout; /**< of the watchdog [s]; 0: none */
-    bool quiet, dry_run, strict_data, overwrite, ensemble;
-    const char *directory, *resume, *spans, *job, *time_scale;
-    const char *predicted, *measured, *tolerance; /**< of validate */
-    const char *networks, *batches;               /**< of what is measured */
-    int32_t dtype;                                /**< enum dtype, of its arithmetic */
-    int32_t gradients;                            /**< enum dtype, that they travel in */
-    bool pairs;         /**< neighbours exchange instead of all ranks reducing */
-    bool oversubscribe; /**< more ranks than cores may take turns */
-};
-
 /** Words of --device: the index in device_words. */
 enum device_choice { DEVICE_CPU, DEVICE_CPU_NAIVE, DEVICE_CUDA, DEVICE_REPLAY };
 
 /** What `train` computes on, NULL-terminated, in the order of enum device_choice. */
 extern const char *const device_words[];
 
-/** The record before any option is read. */
-struct request request_default(void);
+enum { REQUEST_CHOOSE = INT32_MIN /**< the program is to choose */ };
 
-/** Whether the options that say which run is trained fit each other.
- * @return 0, or -1 (exit code 64): one that has no effect beside or without another. */
-int request_check_run(const struct request *request, struct err *err);
+/** The first member of every record.  Texts are borrowed from argv. */
+struct request {
+    struct option_list argument; /**< what is no option: JOB, the kind of `calibrate`, ... */
+    bool help, json;
+};
+
+/** How to predict. */
+struct predict_options {
+    struct option_list set; /**< "key=value", over the scenario */
+    int32_t backend;        /**< enum backend_choice, or -1: sim when there is one */
+    int32_t grain;          /**< enum grain */
+    int32_t order;          /**< enum rank_order */
+    int32_t iterations;     /**< to simulate, or REQUEST_CHOOSE */
+    int32_t traced_ranks;   /**< whose spans are kept; 0: all */
+    bool no_noise;
+};
+
+/** Before any option is read. */
+#define PREDICT_DEFAULTS .backend = -1, .iterations = REQUEST_CHOOSE, .traced_ranks = 4
+
+/** What ranks compute on. */
+struct compute_options {
+    int32_t started; /**< ranks to start; 0: as many as the job has devices */
+    int32_t device;  /**< index in device_words */
+    int32_t threads; /**< per rank; 0: the cores of the machine, shared out */
+};
+
+/** How steps are measured. */
+struct machine_options {
+    struct compute_options compute;
+    const char *networks, *batches;
+    int32_t dtype;   /**< enum dtype, of the arithmetic */
+    int32_t repeats; /**< of what is measured */
+};
+
+/** How an all-reduce is measured. */
+struct exchange_options {
+    int32_t algorithm; /**< enum algorithm */
+    int32_t gradients; /**< enum dtype, that they travel in */
+    int32_t repeats;   /**< of what is measured */
+    bool pairs;        /**< neighbours exchange instead of all ranks reducing */
+};
+
+/** Before any option is read. */
+#define EXCHANGE_DEFAULTS .algorithm = ALGORITHM_RING, .repeats = 8
 
 /** Iterations to walk: the user's, or 1 where every iteration is like the first, or 2 where input
  * is prefetched or every rank draws its own noise. */
-int32_t request_iterations(const struct request *request, const struct run *run);
+int32_t request_iterations(const struct predict_options *options, const struct run *run);
 
-/** The rows.  A command lists pointers to those it takes. */
-extern const struct option option_help_row, option_version_row, option_set_row, option_json_row,
-    option_backend_row, option_grain_row, option_iterations_row, option_traced_ranks_row,
-    option_trace_row, option_paje_row, option_phase_row, option_baseline_row, option_explain_row,
-    option_assumed_row, option_manual_row, option_image_row, option_platform_row, option_grid_row,
-    option_nodes_row, option_ranks_row, option_algorithm_row, option_bytes_row,
-    option_collective_row, option_keep_row, option_from_row, option_to_row, option_without_row,
-    option_no_noise_row, option_verbose_row, option_order_row, option_repeats_row,
-    option_backends_row, option_lab_row, option_gradients_row;
+/** --help, and the end of a table. */
+#define ROW_LAST                                                                                   \
+    ROW_HELP,                                                                                      \
+    {                                                                                              \
+        0                                                                                          \
+    }
 
-/** The rows of training. */
-extern const struct option option_started_row, option_device_row, option_threads_row,
-    option_steps_row, option_traced_row, option_timeout_row, option_quiet_row, option_dry_run_row,
-    option_strict_data_row, option_directory_row, option_overwrite_row, option_resume_row,
-    option_allow_change_row, option_spans_row, option_train_trace_row, option_job_row,
-    option_ensemble_row, option_time_scale_row;
+/** The rows, which set the member at the offset @at of the record.  A command lists those it takes.
+ */
+#define ROW_HELP                                                                                   \
+    OPTION_ROW("help", 'h', OPTION_FLAG, offsetof(struct request, help), .help = "Print this")
+#define ROW_JSON                                                                                   \
+    OPTION_ROW("json", 'j', OPTION_FLAG, offsetof(struct request, json),                           \
+               .help = "Print one JSON object")
+#define ROW_SET(at)                                                                                \
+    OPTION_ROW("set", 's', OPTION_TEXTS, at, "KEY=VALUE", NULL,                                    \
+               "Override one key of the scenario; may be repeated")
+#define ROW_BACKEND(at)                                                                            \
+    OPTION_ROW("backend", 'b', OPTION_WORD, at, NULL, backend_words,                               \
+               "Closed form, or simulation (default when installed)")
+#define ROW_GRAIN(at)                                                                              \
+    OPTION_ROW("grain", 'g', OPTION_WORD, at, NULL, grain_names,                                   \
+               "How finely the simulator looks (default: auto)")
+#define ROW_ORDER(at)                                                                              \
+    OPTION_ROW("order", 0, OPTION_WORD, at, NULL, rank_order_names,                                \
+               "Ranks fill nodes along rows or columns of the grid (default: row)")
+#define ROW_ITERATIONS(at)                                                                         \
+    OPTION_ROW("iterations", 'i', OPTION_INTEGER, at, "N", NULL,                                   \
+               "Training steps to walk; the last counts (default: 1, or 2 with input or noise)")
+#define ROW_TRACED_RANKS(at)                                                                       \
+    OPTION_ROW("traced-ranks", 0, OPTION_INTEGER, at, "N", NULL,                                   \
+               "Ranks whose steps are recorded; 0: all (default: 4)")
+#define ROW_SPANS(at)                                                                              \
+    OPTION_ROW("spans", 0, OPTION_TEXT, at, "FILE", NULL,                                          \
+               "Write when each step ran on each rank, as text")
+#define ROW_PHASE(at)                                                                              \
+    OPTION_ROW("phase", 'p', OPTION_INTEGER, at, "N", NULL,                                        \
+               "Which phase, from 1 (default: the last)")
+#define ROW_BASELINE(at)                                                                           \
+    OPTION_ROW("baseline", 0, OPTION_FLAG, at, .help = "The baseline instead of a phase")
+#define ROW_IMAGE(at)                                                                              \
+    OPTION_ROW("image", 0, OPTION_INTEGER, at, "PIXELS", NULL,                                     \
+               "Height and width of the input (default: 224)")
+#define ROW_PLATFORM(at)                                                                           \
+    OPTION_ROW("platform", 0, OPTION_TEXT, at, "NAME", NULL, "A name in platforms/ or a file")
+#define ROW_GRID(at)                                                                               \
+    OPTION_ROW("grid", 0, OPTION_TEXT, at, "CxR", NULL, "Columns x rows of ranks: 64x64")
+#define ROW_NODES(at)                                                                              \
+    OPTION_ROW("nodes", 'n', OPTION_INTEGER, at, "N", NULL,                                        \
+               "Nodes, when no grid says how many ranks")
+#define ROW_ALGORITHM(at)                                                                          \
+    OPTION_ROW("algorithm", 'a', OPTION_WORD, at, NULL, algorithm_names,                           \
+               "How to all-reduce (default: ring)")
+#define ROW_BYTES(at)                                                                              \
+    OPTION_ROW("bytes", 0, OPTION_TEXT, at, "SIZES", NULL,                                         \
+               "100MB, a list 1MB,10MB or a range 1MB..64MB:x2 (default: 100MB)")
+#define ROW_GRADIENTS(at)                                                                          \
+    OPTION_ROW("gradients", 0, OPTION_WORD, at, NULL, dtype_names,                                 \
+               "What they travel in while they are measured; --bytes are those that travel "       \
+               "(default: fp32)")
+#define ROW_REPEATS(at)                                                                            \
+    OPTION_ROW("repeats", 0, OPTION_INTEGER, at, "N", NULL,                                        \
+               "Undisturbed runs to measure; the lower quartile counts (default: 8)")
+#define ROW_LAB(at)                                                                                \
+    OPTION_ROW("lab", 0, OPTION_TEXT, at, "PLATFORM", NULL,                                        \
+               "The platform, built on this machine for exec to run in (see `lab`)")
+#define ROW_STARTED(at)                                                                            \
+    OPTION_ROW("ranks", 'n', OPTION_INTEGER, at, "N", NULL,                                        \
+               "Ranks to start on this machine (default: the devices of the job)")
+#define ROW_DEVICE(at)                                                                             \
+    OPTION_ROW("device", 'd', OPTION_WORD, at, NULL, device_words,                                 \
+               "What to compute on: oneDNN, plain loops for checking, an NVIDIA GPU per rank, or " \
+               "nothing, in the time predicted for the platform")
+#define ROW_THREADS(at)                                                                            \
+    OPTION_ROW("threads", 0, OPTION_INTEGER, at, "N", NULL,                                        \
+               "Threads per rank (default: the cores of the machine, shared out)")
+#define ROW_TIMEOUT(at)                                                                            \
+    OPTION_ROW("timeout", 0, OPTION_INTEGER, at, "SECONDS", NULL,                                  \
+               "End the job when a rank does not answer for so long; 0: never (default: 30)")
+#define ROW_NETWORKS(at)                                                                           \
+    OPTION_ROW("networks", 0, OPTION_TEXT, at, "LIST", NULL,                                       \
+               "What to train while steps are timed: resnet20,resnet50@64 (with 64 pixels)")
+#define ROW_BATCHES(at)                                                                            \
+    OPTION_ROW("batch", 0, OPTION_TEXT, at, "LIST", NULL, "Images per step: 8,32")
+#define ROW_DTYPE(at)                                                                              \
+    OPTION_ROW("precision", 0, OPTION_WORD, at, NULL, dtype_names,                                 \
+               "Of the arithmetic (default: fp32)")
+#define ROW_DIRECTORY(at)                                                                          \
+    OPTION_ROW("out", 'o', OPTION_TEXT, at, "DIR", NULL, "Directory for checkpoints and log files")
+#define ROW_KEEP(at)                                                                               \
+    OPTION_ROW("keep", 'k', OPTION_TEXT, at, "DIR", NULL, "Keep what each row was mapped to in DIR")
+#define ROW_FROM(at)                                                                               \
+    OPTION_ROW("from", 'f', OPTION_TEXT, at, "FILE", NULL,                                         \
+               "A table of runs, as `published` reads it")
+#define ROW_TO(at)                                                                                 \
+    OPTION_ROW("to", 0, OPTION_TEXT, at, "DIR", NULL, "Write a profile per software to DIR")
+#define ROW_WITHOUT(at)                                                                            \
+    OPTION_ROW("without", 0, OPTION_TEXT, at, "FAMILY", NULL,                                      \
+               "Predict the runs of that device family instead of fitting to them")

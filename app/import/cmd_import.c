@@ -4,10 +4,10 @@
 #include "app/cli/command.h"
 #include "app/import/import.h"
 
-static int answer(import_reader *read, const struct request *request, struct text *out,
+static int answer(import_reader *read, const struct import_request *request, struct text *out,
                   struct err *err)
 {
-    const char *path = request->argument.item[0], *slash = strrchr(path, '/');
+    const char *path = request->head.argument.item[0], *slash = strrchr(path, '/');
     struct import import = {.file = path, .base_name = base_copy(slash ? slash + 1 : path)};
     int failed = read(&import, request, err);
     if (!failed) {
@@ -18,41 +18,38 @@ static int answer(import_reader *read, const struct request *request, struct tex
     return failed;
 }
 
-#define AT(member) offsetof(struct request, member)
+#define AT(member) offsetof(struct import_request, member)
 
-static const struct option to_row = {
-    "to", 0, OPTION_TEXT, AT(to), "PLATFORM.yaml", NULL, "The platform file to write"};
-static const struct option nodes_row = {
-    "nodes", 'n', OPTION_INTEGER, AT(nodes), "N", NULL, "Nodes, when the file does not say"};
-static const struct option ranks_row = {
-    "ranks", 0, OPTION_INTEGER, AT(started), "N", NULL, "Ranks, when the file does not say"};
-static const struct option *const times_options[] = {
-    &to_row, &nodes_row, &ranks_row, &option_json_row, &option_help_row, NULL,
-};
-static const struct option *const node_options[] = {
-    &to_row, &nodes_row, &option_json_row, &option_help_row, NULL,
-};
+#define TO                                                                                         \
+    OPTION_ROW("to", 0, OPTION_TEXT, AT(to), "PLATFORM.yaml", NULL, "The platform file to write")
+#define NODES                                                                                      \
+    OPTION_ROW("nodes", 'n', OPTION_INTEGER, AT(nodes), "N", NULL,                                 \
+               "Nodes, when the file does not say")
 
-static const struct option base_row = {
-    "platform", 0, OPTION_TEXT, AT(platform), "NAME", NULL, "Take the nodes of this platform"};
-static const struct option *const network_options[] = {
-    &to_row, &base_row, &option_json_row, &option_help_row, NULL,
-};
-
-static const struct option *const trace_options[] = {&option_json_row, &option_help_row, NULL};
+static const struct option times_options[] = {TO, NODES,
+                                              OPTION_ROW("ranks", 0, OPTION_INTEGER, AT(ranks), "N",
+                                                         NULL, "Ranks, when the file does not say"),
+                                              ROW_JSON, ROW_LAST};
+static const struct option node_options[] = {TO, NODES, ROW_JSON, ROW_LAST};
+static const struct option network_options[] = {TO,
+                                                OPTION_ROW("platform", 0, OPTION_TEXT, AT(platform),
+                                                           "NAME", NULL,
+                                                           "Take the nodes of this platform"),
+                                                ROW_JSON, ROW_LAST};
+static const struct option trace_options[] = {ROW_JSON, ROW_LAST};
 
 /* A kind of file: its function and its command. */
 #define KIND(reader, title, of, rows, meaning, shown)                                              \
-    static int run_##reader(const struct request *request, struct text *out, struct err *err)      \
+    static int run_##reader(const void *record, struct text *out, struct err *err)                 \
     {                                                                                              \
-        return answer(import_##reader, request, out, err);                                         \
+        return answer(import_##reader, record, out, err);                                          \
     }                                                                                              \
     static const struct command kind_##reader = {                                                  \
         .name = title,                                                                             \
         .synopsis = of " [options]",                                                               \
         .help = meaning,                                                                           \
         .examples = shown,                                                                         \
-        .options = rows,                                                                           \
+        RECORD(rows, struct import_request, NULL),                                                 \
         .minimum = 1,                                                                              \
         .maximum = 1,                                                                              \
         .run = run_##reader,                                                                       \

@@ -91,11 +91,19 @@ void import_set_device(struct import *import, const char *model);
 /** Take @bytes_per_second for the card's bandwidth, read from a file.  @what says what it is. */
 void import_set_nic(struct import *import, double bytes_per_second, const char *what);
 
+/** What the user asked for. */
+struct import_request {
+    struct request head;
+    const char *to;       /**< the platform file to write; NULL: none */
+    const char *platform; /**< whose nodes are taken; NULL: nobody's */
+    int32_t nodes, ranks; /**< 0: as the file says */
+};
+
 /** Fill what no file says, write the platform to @request->to (if given), and append for people or
  * as JSON what was understood, assumed and written.
  * @return 0, or -1: the platform cannot be written (exit codes 73, 74), or what the file says is
  * not a whole platform. */
-int import_finish(struct import *import, const struct request *request, struct text *out,
+int import_finish(struct import *import, const struct import_request *request, struct text *out,
                   struct err *err);
 
 /** Append the platform called @name as a file, on top of platform @base (a path) where that is not
@@ -111,7 +119,8 @@ void import_release(struct import *import);
 
 /** A reader of one kind of file: fills @import from its file; @request has the options.
  * @return 0, or -1 with messages that say file and line: nothing in the file is understood. */
-typedef int import_reader(struct import *import, const struct request *request, struct err *err);
+typedef int import_reader(struct import *import, const struct import_request *request,
+                          struct err *err);
 
 /** nccl-tests, text or JSON: all_reduce_perf. */
 import_reader import_nccl_tests;

@@ -196,7 +196,7 @@ static int read_topology(struct import *import, const struct xml *root, struct e
                    import->file, root->line, root->name);
 }
 
-int import_hwloc(struct import *import, const struct request *request, struct err *err)
+int import_hwloc(struct import *import, const struct import_request *request, struct err *err)
 {
     struct text text = {0};
     (void)request;

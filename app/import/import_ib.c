@@ -131,7 +131,8 @@ static int read_lines(struct fabric_report *report, const char *file, char *rest
                    file, number);
 }
 
-int import_ibnetdiscover(struct import *import, const struct request *request, struct err *err)
+int import_ibnetdiscover(struct import *import, const struct import_request *request,
+                         struct err *err)
 {
     struct text text = {0};
     struct fabric_report report = {.now = -1};

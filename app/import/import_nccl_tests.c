@@ -210,11 +210,11 @@ static int check_operation(const struct report *report, const char *file, struct
                    file, report->factor, expected, report->ranks);
 }
 
-static int count_ranks(struct report *report, const struct request *request, const char *file,
-                       struct err *err)
+static int count_ranks(struct report *report, const struct import_request *request,
+                       const char *file, struct err *err)
 {
-    if (request->started)
-        report->ranks = request->started;
+    if (request->ranks)
+        report->ranks = request->ranks;
     report->nodes = request->nodes ? request->nodes : report->hosts > 1 ? report->hosts : 1;
     if (report->ranks < 1)
         return err_add(err,
@@ -224,8 +224,8 @@ static int count_ranks(struct report *report, const struct request *request, con
     return 0;
 }
 
-static int understand(struct import *import, struct report *report, const struct request *request,
-                      struct err *err)
+static int understand(struct import *import, struct report *report,
+                      const struct import_request *request, struct err *err)
 {
     if (!report->curve.count)
         return err_add(err, "%s: no row with a size and a time above 0%s", import->file,
@@ -245,7 +245,7 @@ static int understand(struct import *import, struct report *report, const struct
     return import_fit_ring(import, &report->curve, report->ranks, report->nodes, err);
 }
 
-int import_nccl_tests(struct import *import, const struct request *request, struct err *err)
+int import_nccl_tests(struct import *import, const struct import_request *request, struct err *err)
 {
     struct text text = {0};
     struct report report = {0};

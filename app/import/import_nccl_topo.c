@@ -284,7 +284,7 @@ static int read_system(struct import *import, const struct xml *root, struct err
     return 0;
 }
 
-int import_nccl_topo(struct import *import, const struct request *request, struct err *err)
+int import_nccl_topo(struct import *import, const struct import_request *request, struct err *err)
 {
     struct text text = {0};
     (void)request;

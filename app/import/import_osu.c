@@ -114,8 +114,8 @@ static int understand_pair(struct import *import, struct tables *tables, int32_t
     return 0;
 }
 
-static int understand(struct import *import, const struct request *request, struct tables *tables,
-                      struct err *err)
+static int understand(struct import *import, const struct import_request *request,
+                      struct tables *tables, struct err *err)
 {
     int32_t nodes = request->nodes;
     bool pair = tables->latency.count || tables->bandwidth > 0;
@@ -130,21 +130,21 @@ static int understand(struct import *import, const struct request *request, stru
         import_assume(import, "the two ranks were on 2 nodes; --nodes 1 says otherwise");
     if (pair)
         return understand_pair(import, tables, nodes ? nodes : 2, err);
-    if (!request->started)
+    if (!request->ranks)
         return err_add_code(err, 64,
                             "%s: osu_allreduce does not print how many ranks took part: "
                             "say --ranks N --nodes N",
                             import->file);
     if (!nodes)
         import_assume(import, "a node for each rank; --nodes N says otherwise");
-    import_note(import, "osu_allreduce of %d ranks, %d sizes", request->started,
+    import_note(import, "osu_allreduce of %d ranks, %d sizes", request->ranks,
                 tables->all_reduce.count);
-    import->description = base_format("fitted to osu_allreduce: %d ranks", request->started);
-    return import_fit_ring(import, &tables->all_reduce, request->started,
-                           nodes ? nodes : request->started, err);
+    import->description = base_format("fitted to osu_allreduce: %d ranks", request->ranks);
+    return import_fit_ring(import, &tables->all_reduce, request->ranks,
+                           nodes ? nodes : request->ranks, err);
 }
 
-int import_osu(struct import *import, const struct request *request, struct err *err)
+int import_osu(struct import *import, const struct import_request *request, struct err *err)
 {
     struct text text = {0};
     struct tables tables = {.bandwidth = 0};

@@ -217,7 +217,7 @@ static int read_yaml(struct reading *reading, const char *text, struct err *err)
     return failed;
 }
 
-int import_slurm(struct import *import, const struct request *request, struct err *err)
+int import_slurm(struct import *import, const struct import_request *request, struct err *err)
 {
     struct text text = {0};
     struct tree tree = {0};

@@ -272,7 +272,7 @@ static int read_trace(struct import *import, const struct json *root, struct err
     return failed;
 }
 
-int import_trace(struct import *import, const struct request *request, struct err *err)
+int import_trace(struct import *import, const struct import_request *request, struct err *err)
 {
     struct text text = {0};
     (void)request;

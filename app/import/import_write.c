@@ -224,7 +224,7 @@ static int check_platform(const char *path, struct err *err)
 }
 
 /* The path of the platform to build on, or NULL with *@failed set when there is none. */
-static char *find_base(const struct request *request, int *failed, struct err *err)
+static char *find_base(const struct import_request *request, int *failed, struct err *err)
 {
     if (!request->platform)
         return NULL;
@@ -300,7 +300,8 @@ static void complete_tiers(struct import *import, const char *base)
     }
 }
 
-static int write_platform(struct import *import, const struct request *request, struct err *err)
+static int write_platform(struct import *import, const struct import_request *request,
+                          struct err *err)
 {
     const char *to = request->to ? request->to : "imported.yaml";
     const char *slash = strrchr(to, '/'), *first = slash ? slash + 1 : to;
@@ -345,7 +346,7 @@ static void print_lines(struct text *out, const char *head, const struct text *l
         text_add(out, "  %.*s\n", (int)strcspn(line, "\n"), line);
 }
 
-int import_finish(struct import *import, const struct request *request, struct text *out,
+int import_finish(struct import *import, const struct import_request *request, struct text *out,
                   struct err *err)
 {
     if (import->no_platform && request->to)
@@ -353,7 +354,7 @@ int import_finish(struct import *import, const struct request *request, struct t
                             import->file);
     if (!import->no_platform && write_platform(import, request, err))
         return -1;
-    if (!request->json) {
+    if (!request->head.json) {
         print_lines(out, "understood:", &import->understood);
         print_lines(out, "assumed:", &import->assumed);
         if (request->to)

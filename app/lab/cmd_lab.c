@@ -20,15 +20,21 @@ static void print_summary(const struct cabling *cabling, const struct lab_result
     text_release(&ceiling);
 }
 
-static int run_in(const struct platform *platform, const struct request *request, struct err *err)
+struct lab_request {
+    struct request head;
+    bool verbose;
+};
+
+static int run_in(const struct platform *platform, const struct lab_request *request,
+                  struct err *err)
 {
     struct cabling cabling;
     struct lab_result result;
     if (cabling_read(platform, &cabling, err))
         return -1;
     struct launch command = {0};
-    for (int32_t i = 1; i < request->argument.count; i++)
-        launch_add(&command, "%s", request->argument.item[i]);
+    for (int32_t i = 1; i < request->head.argument.count; i++)
+        launch_add(&command, "%s", request->head.argument.item[i]);
     int failed = lab_run(&cabling, &command, &result, err);
     launch_release(&command);
     if (failed)
@@ -43,16 +49,22 @@ static int run_in(const struct platform *platform, const struct request *request
     return 0;
 }
 
-static int lab(const struct request *request, struct text *out, struct err *err)
+static int lab(const void *record, struct text *out, struct err *err)
 {
+    const struct lab_request *request = record;
     (void)out;
-    struct platform *platform = platform_read(request->argument.item[0], err);
+    struct platform *platform = platform_read(request->head.argument.item[0], err);
     int failed = platform ? run_in(platform, request, err) : -1;
     platform_free(platform);
     return failed;
 }
 
-static const struct option *const options[] = {&option_verbose_row, &option_help_row, NULL};
+#define AT(member) offsetof(struct lab_request, member)
+
+static const struct option options[] = {
+    OPTION_ROW("verbose", 'v', OPTION_FLAG, AT(verbose),
+               .help = "Say on standard error what was counted"),
+    ROW_LAST};
 
 const struct command command_lab = {
     .name = "lab",
@@ -60,7 +72,7 @@ const struct command command_lab = {
     .help = "run a command in a platform's network, built on this machine out of namespaces",
     .examples = "foretrain lab platforms/lab/flat-4.yaml -- mpirun hostname\n"
                 "foretrain lab platforms/lab/flat-4.yaml -- on h0 ping -c 3 h3",
-    .options = options,
+    RECORD(options, struct lab_request, NULL),
     .minimum = 2,
     .maximum = INT32_MAX,
     .run = lab,

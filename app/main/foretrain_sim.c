@@ -11,7 +11,18 @@
 #include "app/process/process.h"
 #include "sim/sim.h"
 
-static int read_extent(const struct request *request, struct wish *wish, struct err *err)
+struct simulate_request {
+    struct request head;
+    struct predict_options predict;
+    int32_t phase; /* from 1; 0: the last */
+    bool baseline;
+    const char *extent; /* "4x8", nodes and devices of each */
+    const char *bytes, *grid, *platform;
+    int32_t nodes; /* 0: not given */
+    int32_t algorithm;
+};
+
+static int read_extent(const struct simulate_request *request, struct wish *wish, struct err *err)
 {
     long long nodes, devices;
     int length = 0;
@@ -28,16 +39,16 @@ static int read_extent(const struct request *request, struct wish *wish, struct 
 }
 
 /* A phase or the baseline of a job, or a single collective. */
-static int read_point(const struct request *request, struct job *job, struct point *point,
+static int read_point(const struct simulate_request *request, struct job *job, struct point *point,
                       struct err *err)
 {
     if (!request->bytes) {
-        if (!request->argument.count)
+        if (!request->head.argument.count)
             return err_add_code(err, 64, "missing JOB; --help says more");
-        struct wish wish = {.order = (enum rank_order)request->order};
+        struct wish wish = {.order = (enum rank_order)request->predict.order};
         return read_extent(request, &wish, err) ||
-                       job_read(job, request->argument.item[0], request->set.item,
-                                request->set.count, err) ||
+                       job_read(job, request->head.argument.item[0], request->predict.set.item,
+                                request->predict.set.count, err) ||
                        job_resolve(job, &wish, err) ||
                        job_point(job, request->baseline ? JOB_BASELINE : request->phase, point, err)
                    ? -1
@@ -45,7 +56,7 @@ static int read_point(const struct request *request, struct job *job, struct poi
     }
     double bytes;
     struct placement placement = {.nodes = request->nodes,
-                                  .order = (enum rank_order)request->order};
+                                  .order = (enum rank_order)request->predict.order};
     if (unit_parse(UNIT_BYTES, request->bytes, &bytes, err) ||
         (request->grid && grid_parse(request->grid, &placement.grid, err)))
         return -1;
@@ -58,19 +69,20 @@ static int read_point(const struct request *request, struct job *job, struct poi
 }
 
 /* Not into @out: a full trace of thousands of ranks need not be in memory twice. */
-static int simulate(const struct request *request, struct text *out, struct err *err)
+static int simulate(const void *record, struct text *out, struct err *err)
 {
+    const struct simulate_request *request = record;
     (void)out;
     struct job job = {0};
     struct point point = {0};
     struct trace trace = {0};
     int failed = read_point(request, &job, &point, err);
     if (!failed) {
-        point.run.grain = (enum grain)request->grain;
-        if (request->no_noise)
+        point.run.grain = (enum grain)request->predict.grain;
+        if (request->predict.no_noise)
             point.run.noise = (struct noise){0};
-        point.run.iterations = request_iterations(request, &point.run);
-        point.run.traced_ranks = request->traced_ranks;
+        point.run.iterations = request_iterations(&request->predict, &point.run);
+        point.run.traced_ranks = request->predict.traced_ranks;
         failed = backend_sim.run(&point.run, point.schedule, &trace, err) ||
                  trace_write(stdout, &trace, err);
     }
@@ -80,21 +92,30 @@ static int simulate(const struct request *request, struct text *out, struct err 
     return failed ? -1 : 0;
 }
 
-static const struct option option_extent_row = {
-    "extent",
-    0,
-    OPTION_TEXT,
-    offsetof(struct request, extent),
-    "NxD",
-    NULL,
-    "N nodes with D devices each instead of the scenario's cluster"};
+#define AT(member) offsetof(struct simulate_request, member)
 
-static const struct option *const options[] = {
-    &option_set_row,       &option_phase_row,  &option_baseline_row,   &option_collective_row,
-    &option_platform_row,  &option_grid_row,   &option_nodes_row,      &option_order_row,
-    &option_algorithm_row, &option_grain_row,  &option_iterations_row, &option_traced_ranks_row,
-    &option_no_noise_row,  &option_extent_row, &option_help_row,       NULL,
-};
+static const struct option options[] = {
+    ROW_SET(AT(predict.set)),
+    ROW_PHASE(AT(phase)),
+    ROW_BASELINE(AT(baseline)),
+    OPTION_ROW("collective", 0, OPTION_TEXT, AT(bytes), "SIZE", NULL,
+               "One all-reduce of that size instead of a JOB"),
+    ROW_PLATFORM(AT(platform)),
+    ROW_GRID(AT(grid)),
+    ROW_NODES(AT(nodes)),
+    ROW_ORDER(AT(predict.order)),
+    ROW_ALGORITHM(AT(algorithm)),
+    ROW_GRAIN(AT(predict.grain)),
+    ROW_ITERATIONS(AT(predict.iterations)),
+    ROW_TRACED_RANKS(AT(predict.traced_ranks)),
+    OPTION_ROW("no-noise", 0, OPTION_FLAG, AT(predict.no_noise),
+               .help = "Leave jitter and slow ranks out"),
+    OPTION_ROW("extent", 0, OPTION_TEXT, AT(extent), "NxD", NULL,
+               "N nodes with D devices each instead of the scenario's cluster"),
+    ROW_LAST};
+
+static const struct simulate_request defaults = {.predict = {PREDICT_DEFAULTS},
+                                                 .algorithm = ALGORITHM_RING};
 
 static const struct command command_simulate = {
     .name = "",
@@ -104,7 +125,7 @@ static const struct command command_simulate = {
     .examples =
         "foretrain-sim --phase 1 experiments/01_sony_abci/v1-1088.yaml\n"
         "foretrain-sim --collective 100MB --platform t1-torus --grid 8x8 --algorithm torus2d",
-    .options = options,
+    RECORD(options, struct simulate_request, &defaults),
     .minimum = 0,
     .maximum = 1,
     .run = simulate,

@@ -14,9 +14,18 @@ enum { MEASURE = BACKEND_CHOICE_COUNT, WAYS };
 static const char *const way_names[] = {"analytic", "sim", "exec", NULL};
 static_assert(sizeof(way_names) / sizeof(*way_names) == WAYS + 1, "one name per way");
 
+struct collective_request {
+    struct request head;
+    struct predict_options predict;
+    struct exchange_options exchange;
+    const char *backends; /* "sim,exec" */
+    const char *bytes, *grid, *platform, *lab;
+    int32_t nodes; /* 0: not given */
+};
+
 /* What the user asked for, read. */
 struct order {
-    const struct request *request;
+    const struct collective_request *request;
     const char *name; /* of the platform, or NULL */
     struct platform *platform;
     struct cabling cabling; /* of a lab */
@@ -54,7 +63,7 @@ static int read_ways(struct order *order, struct err *err)
     const char *given = order->request->backends;
     if (!given && !order->request->lab) {
         char *warning;
-        order->backend[order->count++] = task_backend(order->request, &warning);
+        order->backend[order->count++] = task_backend(&order->request->predict, &warning);
         if (warning)
             fprintf(stderr, "warning: %s\n", warning);
         free(warning);
@@ -79,7 +88,7 @@ static bool built_with_mpi(void)
 
 static int read_platform(struct order *order, struct err *err)
 {
-    const struct request *request = order->request;
+    const struct collective_request *request = order->request;
     bool predicts = order->count > order->measures;
     order->name = request->lab ? request->lab : request->platform;
     if (request->lab && request->platform && strcmp(request->lab, request->platform) != 0)
@@ -93,7 +102,7 @@ static int read_platform(struct order *order, struct err *err)
             "built (libopenmpi-dev)");
     if (!order->name && predicts)
         return err_add_code(err, 64, "--platform is needed; 'foretrain env' says where they are");
-    if (!order->name && request->order != RANK_ORDER_ROW)
+    if (!order->name && request->predict.order != RANK_ORDER_ROW)
         return err_add_code(err, 64, "--order has no effect without a platform");
     if (!order->name)
         return 0;
@@ -109,17 +118,17 @@ static int read_platform(struct order *order, struct err *err)
 
 static int read_order(struct order *order, struct err *err)
 {
-    const struct request *request = order->request;
+    const struct collective_request *request = order->request;
     if (sizes_read(&order->sizes, request->bytes ? request->bytes : "100MB", err) ||
         read_ways(order, err))
         return -1;
-    if (order->measures && request->algorithm == ALGORITHM_NCCL)
+    if (order->measures && request->exchange.algorithm == ALGORITHM_NCCL)
         return err_add_code(err, 64,
                             "algorithm nccl is a model of NCCL and cannot be measured "
                             "here; use ring or another");
-    if (!order->measures && request->gradients)
+    if (!order->measures && request->exchange.gradients)
         return err_add_code(err, 64, "--gradients has no effect without exec in --backend");
-    if (order->measures && request->repeats < 1)
+    if (order->measures && request->exchange.repeats < 1)
         return err_add_code(err, 64, "--repeats: expected at least 1");
     return read_platform(order, err);
 }
@@ -128,25 +137,25 @@ static int read_order(struct order *order, struct err *err)
 
 static int make_task(struct task *task, const struct order *order, int64_t bytes, struct err *err)
 {
-    const struct request *request = order->request;
+    const struct collective_request *request = order->request;
     struct placement placement = {.nodes = request->nodes,
-                                  .order = (enum rank_order)request->order};
+                                  .order = (enum rank_order)request->predict.order};
     if (request->grid && grid_parse(request->grid, &placement.grid, err))
         return -1;
     if (point_collective(&task->point, order->platform, placement,
-                         (enum algorithm)request->algorithm, bytes, err))
+                         (enum algorithm)request->exchange.algorithm, bytes, err))
         return -1;
     task->point.run.iterations = 1;
     task->child.what = base_format("an all-reduce of %lld B", (long long)bytes);
     child_add(&task->child, "--collective=%lldB", (long long)bytes);
     child_add(&task->child, "--platform=%s", order->name);
-    child_add(&task->child, "--algorithm=%s", algorithm_names[request->algorithm]);
+    child_add(&task->child, "--algorithm=%s", algorithm_names[request->exchange.algorithm]);
     if (request->grid)
         child_add(&task->child, "--grid=%s", request->grid);
     if (request->nodes)
         child_add(&task->child, "--nodes=%d", request->nodes);
-    if (request->order != RANK_ORDER_ROW)
-        child_add(&task->child, "--order=%s", rank_order_names[request->order]);
+    if (request->predict.order != RANK_ORDER_ROW)
+        child_add(&task->child, "--order=%s", rank_order_names[request->predict.order]);
     return 0;
 }
 
@@ -154,7 +163,7 @@ static int make_task(struct task *task, const struct order *order, int64_t bytes
 static int make_local_task(struct task *task, const struct order *order, int64_t bytes,
                            struct err *err)
 {
-    const struct request *request = order->request;
+    const struct collective_request *request = order->request;
     struct point *point = &task->point;
     if (!request->grid)
         return err_add_code(err, 64, "how many ranks? give --grid CxR");
@@ -162,8 +171,8 @@ static int make_local_task(struct task *task, const struct order *order, int64_t
         return -1;
     point->nodes = 1;
     point->devices_per_node = grid_ranks(point->grid);
-    point->schedule = iteration_build_all_reduce((enum algorithm)request->algorithm, point->grid,
-                                                 point->devices_per_node, bytes, err);
+    point->schedule = iteration_build_all_reduce((enum algorithm)request->exchange.algorithm,
+                                                 point->grid, point->devices_per_node, bytes, err);
     return point->schedule ? 0 : -1;
 }
 
@@ -179,9 +188,10 @@ static int answer(const struct order *order, int32_t way, struct answers *answer
     if (failed)
         return -1;
     if ((int32_t)order->backend[way] != MEASURE)
-        return task_run_all(answers->task, count, order->backend[way], order->request, err);
+        return task_run_all(answers->task, count, order->backend[way], &order->request->predict,
+                            err);
     answers->measured = base_alloc(count, sizeof(*answers->measured));
-    return measure_collective(order->request, &answers->task->point,
+    return measure_collective(&order->request->exchange, &answers->task->point,
                               order->request->lab ? &order->cabling : NULL, &order->sizes,
                               answers->measured, err);
 }
@@ -234,15 +244,15 @@ static struct table_row make_row(const struct order *order, int32_t way, int32_t
 static void fill_table(struct table *table, const struct order *order,
                        const struct answers *answers)
 {
-    const struct request *request = order->request;
+    const struct collective_request *request = order->request;
     *table = (struct table){
         .platform = order->name,
-        .algorithm = algorithm_names[request->algorithm],
-        .gradients = order->measures ? dtype_names[request->gradients] : NULL,
-        .converts = order->measures && request->gradients,
+        .algorithm = algorithm_names[request->exchange.algorithm],
+        .gradients = order->measures ? dtype_names[request->exchange.gradients] : NULL,
+        .converts = order->measures && request->exchange.gradients,
         .judged = request->lab,
         .grid = answers[0].task->point.grid,
-        .order = (enum rank_order)request->order,
+        .order = (enum rank_order)request->predict.order,
         .row = base_alloc((int64_t)order->count * order->sizes.count, sizeof(*table->row)),
     };
     for (int32_t size = 0; size < order->sizes.count; size++)
@@ -251,10 +261,10 @@ static void fill_table(struct table *table, const struct order *order,
     table_compare(table);
 }
 
-static int report(const struct table *table, const struct request *request, struct text *out,
-                  struct err *err)
+static int report(const struct table *table, const struct collective_request *request,
+                  struct text *out, struct err *err)
 {
-    if (request->json)
+    if (request->head.json)
         table_print_json(out, table);
     else
         table_print(out, table);
@@ -300,8 +310,9 @@ static int run(const struct order *order, struct text *out, struct err *err)
     return failed ? -1 : 0;
 }
 
-static int collective(const struct request *request, struct text *out, struct err *err)
+static int collective(const void *record, struct text *out, struct err *err)
 {
+    const struct collective_request *request = record;
     struct order order = {.request = request};
     int failed = read_order(&order, err) || run(&order, out, err);
     platform_free(order.platform);
@@ -309,15 +320,26 @@ static int collective(const struct request *request, struct text *out, struct er
     return failed ? -1 : 0;
 }
 
-static const struct option *const options[] = {
-    &option_platform_row,  &option_lab_row,
-    &option_grid_row,      &option_nodes_row,
-    &option_order_row,     &option_bytes_row,
-    &option_algorithm_row, &option_backends_row,
-    &option_gradients_row, &option_repeats_row,
-    &option_grain_row,     &option_json_row,
-    &option_help_row,      NULL,
-};
+#define AT(member) offsetof(struct collective_request, member)
+
+static const struct option options[] = {
+    ROW_PLATFORM(AT(platform)),
+    ROW_LAB(AT(lab)),
+    ROW_GRID(AT(grid)),
+    ROW_NODES(AT(nodes)),
+    ROW_ORDER(AT(predict.order)),
+    ROW_BYTES(AT(bytes)),
+    ROW_ALGORITHM(AT(exchange.algorithm)),
+    OPTION_ROW("backend", 'b', OPTION_TEXT, AT(backends), "LIST", NULL,
+               "analytic, sim (default when installed), exec (really run), or several: sim,exec"),
+    ROW_GRADIENTS(AT(exchange.gradients)),
+    ROW_REPEATS(AT(exchange.repeats)),
+    ROW_GRAIN(AT(predict.grain)),
+    ROW_JSON,
+    ROW_LAST};
+
+static const struct collective_request defaults = {.predict = {PREDICT_DEFAULTS},
+                                                   .exchange = {EXCHANGE_DEFAULTS}};
 
 const struct command command_collective = {
     .name = "collective",
@@ -327,7 +349,7 @@ const struct command command_collective = {
                 "foretrain collective --platform abci --nodes 272 --bytes 1MB..128MB:x2\n"
                 "foretrain collective --lab platforms/lab/flat-16.yaml --grid 4x4 --algorithm "
                 "torus2d --bytes 8MB --backend sim,exec",
-    .options = options,
+    RECORD(options, struct collective_request, &defaults),
     .minimum = 0,
     .maximum = 0,
     .run = collective,

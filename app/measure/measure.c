@@ -44,17 +44,17 @@ int measure_launch(struct launch *launch, const struct cabling *lab, struct lab_
     return lab ? launch_in_lab(launch, lab, result, err) : launch_run(launch, err);
 }
 
-static void add_words(struct launch *launch, const struct request *request,
+static void add_words(struct launch *launch, const struct exchange_options *options,
                       const struct point *point, const struct sizes *sizes)
 {
     struct text list = {0};
     launch_add(launch, "collective");
     launch_add(launch, "--grid=%dx%d", point->grid.columns, point->grid.rows);
-    launch_add(launch, "--algorithm=%s", algorithm_names[request->algorithm]);
+    launch_add(launch, "--algorithm=%s", algorithm_names[options->algorithm]);
     launch_add(launch, "--group=%d", point->devices_per_node);
-    launch_add(launch, "--repeats=%d", request->repeats);
-    launch_add(launch, "--gradients=%s", dtype_names[request->gradients]);
-    if (request->pairs)
+    launch_add(launch, "--repeats=%d", options->repeats);
+    launch_add(launch, "--gradients=%s", dtype_names[options->gradients]);
+    if (options->pairs)
         launch_add(launch, "--pairs");
     for (int32_t i = 0; i < sizes->count; i++)
         text_add(&list, "%s%lldB", i ? "," : "", (long long)sizes->item[i]);
@@ -193,7 +193,7 @@ static int read_answer(int output, const struct sizes *sizes, int32_t wanted, in
     return good ? 0 : -1;
 }
 
-int measure_collective(const struct request *request, const struct point *point,
+int measure_collective(const struct exchange_options *options, const struct point *point,
                        const struct cabling *lab, const struct sizes *sizes,
                        struct measured *measured, struct err *err)
 {
@@ -202,10 +202,10 @@ int measure_collective(const struct request *request, const struct point *point,
     struct lab_result result = {0};
     int failed = launch.output < 0 || launch_begin(&launch, grid_ranks(point->grid), err);
     if (!failed) {
-        add_words(&launch, request, point, sizes);
+        add_words(&launch, options, point, sizes);
         int code = measure_launch(&launch, lab, &result, err);
         failed = code < 0 || (code && report(&launch, lab, code, err)) ||
-                 read_answer(launch.output, sizes, request->repeats, result.drops, measured, err);
+                 read_answer(launch.output, sizes, options->repeats, result.drops, measured, err);
     }
     if (launch.output >= 0)
         close(launch.output);

@@ -13,6 +13,12 @@ struct answer {
     struct cause cause[CAUSE_COUNT];
 };
 
+struct explain_request {
+    struct request head;
+    struct predict_options predict;
+    int32_t phase; /* from 1; 0: the last */
+};
+
 static const char *const run_names[] = {"A", "B"};
 
 static void conclude(struct answer *answer)
@@ -198,30 +204,33 @@ static void print_json(struct text *out, const struct answer *answer)
     free(sentence);
 }
 
-static int explain(const struct request *request, struct text *out, struct err *err)
+static int explain(const void *record, struct text *out, struct err *err)
 {
-    struct answer answer = {.count = request->argument.count};
+    const struct explain_request *request = record;
+    struct answer answer = {.count = request->head.argument.count};
     int failed = 0;
     for (int32_t i = 0; i < answer.count && !failed; i++)
-        failed = explanation_make(&answer.run[i], request->argument.item[i], request, err);
+        failed = explanation_make(&answer.run[i], request->head.argument.item[i], &request->predict,
+                                  request->phase, err);
     if (!failed) {
         conclude(&answer);
-        (request->json ? print_json : print_answer)(out, &answer);
+        (request->head.json ? print_json : print_answer)(out, &answer);
     }
     for (int32_t i = 0; i < answer.count; i++)
         explanation_release(&answer.run[i]);
     return failed;
 }
 
-static const struct option *const options[] = {
-    &option_set_row,
-    &option_phase_row,
-    &option_backend_row,
-    &option_grain_row,
-    &option_json_row,
-    &option_help_row,
-    NULL,
-};
+#define AT(member) offsetof(struct explain_request, member)
+
+static const struct option options[] = {ROW_SET(AT(predict.set)),
+                                        ROW_PHASE(AT(phase)),
+                                        ROW_BACKEND(AT(predict.backend)),
+                                        ROW_GRAIN(AT(predict.grain)),
+                                        ROW_JSON,
+                                        ROW_LAST};
+
+static const struct explain_request defaults = {.predict = {PREDICT_DEFAULTS}};
 
 const struct command command_explain = {
     .name = "explain",
@@ -230,7 +239,7 @@ const struct command command_explain = {
     .examples = "foretrain explain experiments/01_sony_abci/v1-3264.yaml\n"
                 "foretrain explain experiments/01_sony_abci/v1-1088.yaml "
                 "experiments/01_sony_abci/v1-3264.yaml",
-    .options = options,
+    RECORD(options, struct explain_request, &defaults),
     .minimum = 1,
     .maximum = 2,
     .run = explain,

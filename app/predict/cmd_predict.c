@@ -2,6 +2,12 @@
 #include "app/predict/prediction.h"
 #include "core/report/timeline.h"
 
+struct predict_request {
+    struct request head;
+    struct predict_options predict;
+    const char *trace, *paje, *spans;
+};
+
 static void print(struct text *out, const struct result *result, bool as_json)
 {
     if (!as_json) {
@@ -13,15 +19,17 @@ static void print(struct text *out, const struct result *result, bool as_json)
     json_free(json);
 }
 
-static int predict(const struct request *request, struct text *out, struct err *err)
+static int predict(const void *record, struct text *out, struct err *err)
 {
-    if (request->iterations != REQUEST_CHOOSE && request->iterations < 1)
+    const struct predict_request *request = record;
+    if (request->predict.iterations != REQUEST_CHOOSE && request->predict.iterations < 1)
         return err_add_code(err, 64, "--iterations: at least 1");
     struct prediction prediction = {0};
-    int failed = prediction_make(&prediction, request, err);
+    int failed =
+        prediction_make(&prediction, request->head.argument.item[0], &request->predict, err);
     if (!failed) {
         const struct task *last = prediction_last(&prediction);
-        print(out, &prediction.result, request->json);
+        print(out, &prediction.result, request->head.json);
         const struct schedule *schedule = last->point.schedule;
         failed =
             timeline_write_file(request->trace, timeline_write_kineto, schedule, last->trace,
@@ -33,11 +41,24 @@ static int predict(const struct request *request, struct text *out, struct err *
     return failed ? -1 : 0;
 }
 
-static const struct option *const options[] = {
-    &option_set_row,        &option_backend_row,      &option_grain_row, &option_order_row,
-    &option_json_row,       &option_trace_row,        &option_paje_row,  &option_spans_row,
-    &option_iterations_row, &option_traced_ranks_row, &option_help_row,  NULL,
-};
+#define AT(member) offsetof(struct predict_request, member)
+
+static const struct option options[] = {
+    ROW_SET(AT(predict.set)),
+    ROW_BACKEND(AT(predict.backend)),
+    ROW_GRAIN(AT(predict.grain)),
+    ROW_ORDER(AT(predict.order)),
+    ROW_JSON,
+    OPTION_ROW("trace", 't', OPTION_TEXT, AT(trace), "FILE", NULL,
+               "Write the last phase's steps as Chrome/Kineto JSON"),
+    OPTION_ROW("paje", 0, OPTION_TEXT, AT(paje), "FILE", NULL,
+               "Write the last phase's steps as a Paje trace"),
+    ROW_SPANS(AT(spans)),
+    ROW_ITERATIONS(AT(predict.iterations)),
+    ROW_TRACED_RANKS(AT(predict.traced_ranks)),
+    ROW_LAST};
+
+static const struct predict_request defaults = {.predict = {PREDICT_DEFAULTS}};
 
 const struct command command_predict = {
     .name = "predict",
@@ -46,7 +67,7 @@ const struct command command_predict = {
     .examples = "foretrain predict experiments/01_sony_abci/v1-1088.yaml\n"
                 "foretrain predict job.yaml --set cluster.nodes=512 --json\n"
                 "foretrain predict job.yaml --trace trace.json    (open in ui.perfetto.dev)",
-    .options = options,
+    RECORD(options, struct predict_request, &defaults),
     .minimum = 1,
     .maximum = 1,
     .run = predict,

@@ -24,12 +24,12 @@ const char *const cause_names[CAUSE_COUNT] = {
 
 /* --- running --- */
 
-static int build_pair(struct task *task, const struct explanation *e, const struct request *request,
-                      struct err *err)
+static int build_pair(struct task *task, const struct explanation *e,
+                      const struct predict_options *options, struct err *err)
 {
-    if (task_build(&task[RUN], &e->job, e->phase, request, err))
+    if (task_build(&task[RUN], &e->job, e->phase, options, err))
         return -1;
-    return task_build(&task[BASELINE], &e->job, JOB_BASELINE, request, err);
+    return task_build(&task[BASELINE], &e->job, JOB_BASELINE, options, err);
 }
 
 static void release_pair(struct task *task)
@@ -46,23 +46,23 @@ static bool has_noise(const struct task *task)
 
 /* The steps as they are: with noise, when there is any. */
 static int time_steps(struct explanation *e, enum backend_choice backend,
-                      const struct request *request, struct err *err)
+                      const struct predict_options *options, struct err *err)
 {
     struct task noisy[PAIR_COUNT] = {0};
-    int failed = build_pair(noisy, e, request, err);
+    int failed = build_pair(noisy, e, options, err);
     bool run = !failed && (has_noise(&noisy[RUN]) || has_noise(&noisy[BASELINE]));
     if (run)
-        failed = task_run_all(noisy, PAIR_COUNT, backend, request, err);
+        failed = task_run_all(noisy, PAIR_COUNT, backend, options, err);
     for (int i = 0; i < PAIR_COUNT && !failed; i++)
         e->step[i] = trace_step_time(run ? noisy[i].trace : e->task[i].trace);
     release_pair(noisy);
     return failed;
 }
 
-static int run_pairs(struct explanation *e, const struct request *request, struct err *err)
+static int run_pairs(struct explanation *e, const struct predict_options *options, struct err *err)
 {
-    enum backend_choice backend = task_backend(request, &e->warning);
-    struct request quiet = *request, noisy = *request;
+    enum backend_choice backend = task_backend(options, &e->warning);
+    struct predict_options quiet = *options, noisy = *options;
     quiet.no_noise = true;
     noisy.no_noise = false;
     if (build_pair(e->task, e, &quiet, err) ||
@@ -139,12 +139,12 @@ static int find_shares(const struct job *swift, int32_t phase, const struct poin
     return failed ? -1 : 0;
 }
 
-static int find_both_shares(const struct explanation *e, const struct request *request,
+static int find_both_shares(const struct explanation *e, const struct predict_options *options,
                             struct shares *shares, struct err *err)
 {
     struct job swift;
-    if (job_open(&swift, e->job.scenario.path, request->set.item, request->set.count,
-                 (enum rank_order)request->order, err))
+    if (job_open(&swift, e->job.scenario.path, options->set.item, options->set.count,
+                 (enum rank_order)options->order, err))
         return -1;
     platform_scale(swift.platform, no_latency, NULL);
     int failed =
@@ -204,14 +204,14 @@ static void find_causes(struct explanation *e, const struct shares *shares)
 }
 
 int explanation_make(struct explanation *explanation, const char *path,
-                     const struct request *request, struct err *err)
+                     const struct predict_options *options, int32_t phase, struct err *err)
 {
     struct shares shares[PAIR_COUNT] = {0};
-    if (job_open(&explanation->job, path, request->set.item, request->set.count,
-                 (enum rank_order)request->order, err))
+    if (job_open(&explanation->job, path, options->set.item, options->set.count,
+                 (enum rank_order)options->order, err))
         return -1;
-    explanation->phase = request->phase ? request->phase : job_phases(&explanation->job);
-    if (run_pairs(explanation, request, err) || find_both_shares(explanation, request, shares, err))
+    explanation->phase = phase ? phase : job_phases(&explanation->job);
+    if (run_pairs(explanation, options, err) || find_both_shares(explanation, options, shares, err))
         return -1;
     find_causes(explanation, shares);
     return 0;

@@ -57,11 +57,11 @@ struct explanation {
     char *warning; /**< about the back end; owned; NULL: none */
 };
 
-/** Explain a phase of job @path into zeroed @explanation, with the back end, grain, phase and --set
- * of @request.
+/** Explain @phase (from 1; 0: the last) of job @path into zeroed @explanation, with the back end,
+ * grain and --set of @options.
  * @return 0, or -1 with the message of whatever failed first; release it then as well. */
 int explanation_make(struct explanation *explanation, const char *path,
-                     const struct request *request, struct err *err);
+                     const struct predict_options *options, int32_t phase, struct err *err);
 
 /** How much more @b loses than @a to @cause: seconds per step of @b, and points of efficiency.
  * Points add up to the difference of the efficiencies. */

@@ -9,14 +9,15 @@
 #include "core/backend/cost.h"
 #include "core/platform/device_table.h"
 
-static int make_tasks(struct prediction *prediction, const struct request *request, struct err *err)
+static int make_tasks(struct prediction *prediction, const struct predict_options *options,
+                      struct err *err)
 {
     int32_t phases = job_phases(&prediction->job);
     prediction->task_count = phases + 1;
     prediction->task = base_alloc(prediction->task_count, sizeof(*prediction->task));
     for (int32_t i = 0; i <= phases; i++) {
         int32_t phase = i < phases ? i + 1 : JOB_BASELINE;
-        if (task_build(&prediction->task[i], &prediction->job, phase, request, err))
+        if (task_build(&prediction->task[i], &prediction->job, phase, options, err))
             return -1;
     }
     return 0;
@@ -254,18 +255,19 @@ static void conclude(struct prediction *prediction)
     list_warnings(prediction);
 }
 
-int prediction_make(struct prediction *prediction, const struct request *request, struct err *err)
+int prediction_make(struct prediction *prediction, const char *path,
+                    const struct predict_options *options, struct err *err)
 {
     struct result *result = &prediction->result;
-    if (job_open(&prediction->job, request->argument.item[0], request->set.item, request->set.count,
-                 (enum rank_order)request->order, err) ||
-        make_tasks(prediction, request, err))
+    if (job_open(&prediction->job, path, options->set.item, options->set.count,
+                 (enum rank_order)options->order, err) ||
+        make_tasks(prediction, options, err))
         return -1;
     char *warning;
-    enum backend_choice backend = task_backend(request, &warning);
+    enum backend_choice backend = task_backend(options, &warning);
     if (warning)
         result_add(&result->warning, &result->warning_count, warning);
-    if (task_run_all(prediction->task, prediction->task_count, backend, request, err))
+    if (task_run_all(prediction->task, prediction->task_count, backend, options, err))
         return -1;
     conclude(prediction);
     return 0;

@@ -16,9 +16,10 @@ struct prediction {
     struct result result;
 };
 
-/** Predict the job request->argument.item[0] into zeroed @prediction.
+/** Predict job @path into zeroed @prediction.
  * @return 0, or -1 with the message of whatever failed first. */
-int prediction_make(struct prediction *prediction, const struct request *request, struct err *err);
+int prediction_make(struct prediction *prediction, const char *path,
+                    const struct predict_options *options, struct err *err);
 
 /** The task of the last phase, which step time, images/s and the sentence are about. */
 const struct task *prediction_last(const struct prediction *prediction);

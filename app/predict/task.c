@@ -5,11 +5,11 @@
 #include "core/backend/analytic.h"
 #include "core/backend/floor.h"
 
-enum backend_choice task_backend(const struct request *request, char **warning)
+enum backend_choice task_backend(const struct predict_options *options, char **warning)
 {
     *warning = NULL;
-    if (request->backend >= 0)
-        return (enum backend_choice)request->backend;
+    if (options->backend >= 0)
+        return (enum backend_choice)options->backend;
     char *program = child_program("foretrain-sim");
     free(program);
     if (program)
@@ -20,12 +20,12 @@ enum backend_choice task_backend(const struct request *request, char **warning)
 }
 
 static void describe_child(struct task *task, const struct job *job, int32_t phase,
-                           const struct request *request)
+                           const struct predict_options *options)
 {
     const char *path = job->scenario.path;
-    for (int32_t i = 0; i < request->set.count; i++)
-        child_add(&task->child, "--set=%s", request->set.item[i]);
-    if (request->no_noise)
+    for (int32_t i = 0; i < options->set.count; i++)
+        child_add(&task->child, "--set=%s", options->set.item[i]);
+    if (options->no_noise)
         child_add(&task->child, "--no-noise");
     if (job->wish.nodes)
         child_add(&task->child, "--extent=%lldx%lld", (long long)job->wish.nodes,
@@ -43,14 +43,14 @@ static void describe_child(struct task *task, const struct job *job, int32_t pha
 }
 
 int task_build(struct task *task, const struct job *job, int32_t phase,
-               const struct request *request, struct err *err)
+               const struct predict_options *options, struct err *err)
 {
     if (job_point(job, phase, &task->point, err))
         return -1;
-    if (request->no_noise)
+    if (options->no_noise)
         task->point.run.noise = (struct noise){0};
-    task->point.run.iterations = request_iterations(request, &task->point.run);
-    describe_child(task, job, phase, request);
+    task->point.run.iterations = request_iterations(options, &task->point.run);
+    describe_child(task, job, phase, options);
     return 0;
 }
 
@@ -63,15 +63,15 @@ static int run_analytic(struct task *const *task, int32_t count, struct err *err
     return 0;
 }
 
-static int run_sim(struct task *const *task, int32_t count, const struct request *request,
+static int run_sim(struct task *const *task, int32_t count, const struct predict_options *options,
                    struct err *err)
 {
     struct child *child = base_alloc(count, sizeof(*child));
     for (int32_t i = 0; i < count; i++) {
         struct child *own = &task[i]->child;
-        child_add(own, "--grain=%s", grain_names[request->grain]);
+        child_add(own, "--grain=%s", grain_names[options->grain]);
         child_add(own, "--iterations=%d", task[i]->point.run.iterations);
-        child_add(own, "--traced-ranks=%d", request->traced_ranks);
+        child_add(own, "--traced-ranks=%d", options->traced_ranks);
         child[i] = *own;
     }
     int failed = child_run(child, count, err);
@@ -97,15 +97,15 @@ static int32_t find_distinct(struct task *task, int32_t count, struct task **dis
 }
 
 int task_run_all(struct task *task, int32_t count, enum backend_choice backend,
-                 const struct request *request, struct err *err)
+                 const struct predict_options *options, struct err *err)
 {
     for (int32_t i = 0; i < count; i++) {
-        task[i].point.run.grain = (enum grain)request->grain;
-        task[i].point.run.traced_ranks = request->traced_ranks;
+        task[i].point.run.grain = (enum grain)options->grain;
+        task[i].point.run.traced_ranks = options->traced_ranks;
     }
     struct task **distinct = base_alloc(count, sizeof(struct task *));
     int32_t found = find_distinct(task, count, distinct);
-    int failed = backend == BACKEND_SIM ? run_sim(distinct, found, request, err)
+    int failed = backend == BACKEND_SIM ? run_sim(distinct, found, options, err)
                                         : run_analytic(distinct, found, err);
     for (int32_t i = 0; i < found && !failed; i++)
         failed = floor_check(&distinct[i]->point.run, distinct[i]->point.schedule,

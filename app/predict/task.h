@@ -16,21 +16,21 @@ struct task {
     const struct trace *trace; /**< the answer; borrowed from a task of the same array */
 };
 
-/** The back end of @request: as given, else sim when foretrain-sim is there, else analytic with a
+/** The back end of @options: as given, else sim when foretrain-sim is there, else analytic with a
  * line in *@warning (owned by the caller; NULL when there is nothing to say). */
-enum backend_choice task_backend(const struct request *request, char **warning);
+enum backend_choice task_backend(const struct predict_options *options, char **warning);
 
 /** Make zeroed @task the run of @phase of @job (as job_point() has it), with the iterations and
- * --set of @request.  Borrows from @job; with request->no_noise nobody is slow.
+ * --set of @options.  Borrows from @job; with options->no_noise nobody is slow.
  * @return 0, or -1 with the message of job_point(). */
 int task_build(struct task *task, const struct job *job, int32_t phase,
-               const struct request *request, struct err *err);
+               const struct predict_options *options, struct err *err);
 
-/** Run all @task (@count) of one platform with the grain, iterations and traced ranks of @request,
+/** Run all @task (@count) of one platform with the grain, iterations and traced ranks of @options,
  * and check every trace against its floor.
  * @return 0, or -1 with the message of the back end or of the floor. */
 int task_run_all(struct task *task, int32_t count, enum backend_choice backend,
-                 const struct request *request, struct err *err);
+                 const struct predict_options *options, struct err *err);
 
 /** Release. */
 void task_release(struct task *task);

@@ -1,9 +1,16 @@
 #include "app/cli/command.h"
 #include "app/job/job.h"
 
-static int check_job(const struct request *request, struct text *out, struct err *err)
+struct check_request {
+    struct request head;
+    struct option_list set;
+    bool explain;
+    const char *platform;
+};
+
+static int check_job(const struct check_request *request, struct text *out, struct err *err)
 {
-    const char *path = request->argument.item[0];
+    const char *path = request->head.argument.item[0];
     struct job job = {0};
     if (job_open(&job, path, request->set.item, request->set.count, RANK_ORDER_ROW, err))
         return -1;
@@ -19,11 +26,12 @@ static int check_job(const struct request *request, struct text *out, struct err
     return failed;
 }
 
-static int check(const struct request *request, struct text *out, struct err *err)
+static int check(const void *record, struct text *out, struct err *err)
 {
-    if (request->argument.count && request->platform)
+    const struct check_request *request = record;
+    if (request->head.argument.count && request->platform)
         return err_add_code(err, 64, "give JOB or --platform, not both");
-    if (request->argument.count)
+    if (request->head.argument.count)
         return check_job(request, out, err);
     if (!request->platform)
         return err_add_code(err, 64, "what is to be checked? give JOB or --platform NAME");
@@ -35,9 +43,13 @@ static int check(const struct request *request, struct text *out, struct err *er
     return 0;
 }
 
-static const struct option *const options[] = {
-    &option_set_row, &option_explain_row, &option_platform_row, &option_help_row, NULL,
-};
+#define AT(member) offsetof(struct check_request, member)
+
+static const struct option options[] = {
+    ROW_SET(AT(set)),
+    OPTION_ROW("explain", 'e', OPTION_FLAG, AT(explain),
+               .help = "Print every value and where it comes from"),
+    ROW_PLATFORM(AT(platform)), ROW_LAST};
 
 const struct command command_check = {
     .name = "check",
@@ -45,7 +57,7 @@ const struct command command_check = {
     .help = "report every fault of a scenario or a platform; run nothing",
     .examples = "foretrain check job.yaml --explain\n"
                 "foretrain check --platform platforms/abci.yaml",
-    .options = options,
+    RECORD(options, struct check_request, NULL),
     .keys = &scenario_table,
     .minimum = 0,
     .maximum = 1,

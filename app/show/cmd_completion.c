@@ -5,8 +5,8 @@
 static void add_options(struct text *out, const char *path, const struct command *command)
 {
     text_add(out, "    \"%s \"*) words=\"", path);
-    for (int32_t i = 0; command->options[i]; i++)
-        text_add(out, "%s--%s", i ? " " : "", command->options[i]->name);
+    for (int32_t i = 0; command->options[i].name; i++)
+        text_add(out, "%s--%s", i ? " " : "", command->options[i].name);
     text_add(out, "\" ;;\n");
 }
 
@@ -45,8 +45,16 @@ static void add_words(struct text *out, const struct option *option)
     text_add(out, "\" ;;\n");
 }
 
-static int complete(const struct request *request, struct text *out, struct err *err)
+/* Those whose values are completed. */
+static const struct option worded[] = {
+    ROW_BACKEND(0),
+    ROW_GRAIN(0),
+    ROW_ALGORITHM(0),
+};
+
+static int complete(const void *record, struct text *out, struct err *err)
 {
+    const struct request *request = record;
     if (strcmp(request->argument.item[0], "bash") != 0)
         return option_unknown(err, "shell", request->argument.item[0],
                               (const char *const[]){"bash", NULL});
@@ -60,9 +68,8 @@ static int complete(const struct request *request, struct text *out, struct err 
     for (int32_t i = 0; commands[i]; i++)
         add_command(out, commands[i]);
     text_add(out, "    esac\n    case \"$before\" in\n");
-    add_words(out, &option_backend_row);
-    add_words(out, &option_grain_row);
-    add_words(out, &option_algorithm_row);
+    for (size_t i = 0; i < sizeof(worded) / sizeof(*worded); i++)
+        add_words(out, &worded[i]);
     text_add(out, "    esac\n"
                   "    COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
                   "}\n"
@@ -70,14 +77,14 @@ static int complete(const struct request *request, struct text *out, struct err 
     return 0;
 }
 
-static const struct option *const options[] = {&option_help_row, NULL};
+static const struct option options[] = {ROW_LAST};
 
 const struct command command_completion = {
     .name = "completion",
     .synopsis = "bash",
     .help = "a script that completes commands and options in the shell",
     .examples = "eval \"$(foretrain completion bash)\"",
-    .options = options,
+    RECORD(options, struct request, NULL),
     .minimum = 1,
     .maximum = 1,
     .run = complete,

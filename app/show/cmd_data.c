@@ -62,16 +62,32 @@ static void print_summary(const char *path, const struct pack_summary *summary, 
     json_free(object);
 }
 
-static int pack(const struct request *request, struct text *out, struct err *err)
+struct pack_request {
+    struct request head;
+    const char *to;
+    int32_t shorter; /* side of packed images [pixels] */
+    int32_t split;   /* enum split */
+    int32_t threads; /* 0: one per core */
+    bool strict;
+};
+
+struct speed_request {
+    struct request head;
+    int32_t image;   /* [pixels] */
+    int32_t threads; /* 0: one */
+};
+
+static int pack(const void *record, struct text *out, struct err *err)
 {
+    const struct pack_request *request = record;
     struct pack_summary summary;
     struct pack_job job = {
-        .from = request->argument.item[0],
+        .from = request->head.argument.item[0],
         .to = request->to,
         .split = (enum split)request->split,
         .shorter = request->shorter,
         .threads = request->threads ? request->threads : cores(),
-        .strict = request->strict_data,
+        .strict = request->strict,
         .progress = show_progress,
     };
     if (!job.to)
@@ -82,12 +98,13 @@ static int pack(const struct request *request, struct text *out, struct err *err
         return err_add_code(err, 64, "--threads: expected at most %d", THREADS_MOST);
     if (pack_write(&job, &summary, err))
         return -1;
-    print_summary(job.to, &summary, request->json, out);
+    print_summary(job.to, &summary, request->head.json, out);
     return 0;
 }
 
-static int check(const struct request *request, struct text *out, struct err *err)
+static int check(const void *record, struct text *out, struct err *err)
 {
+    const struct request *request = record;
     struct pack_summary summary;
     const char *path = request->argument.item[0];
     if (pack_check(path, &summary, err))
@@ -145,12 +162,12 @@ static struct speed measure(const struct dataset *dataset, int32_t threads)
     return speed;
 }
 
-static void print_speed(const struct request *request, const struct dataset *dataset,
+static void print_speed(const struct speed_request *request, const struct dataset *dataset,
                         const struct speed *speed, int32_t threads, struct text *out)
 {
-    const char *path = request->argument.item[0];
+    const char *path = request->head.argument.item[0];
     double rate = (double)speed->images / speed->wall, thread = (double)speed->images / speed->cpu;
-    if (!request->json) {
+    if (!request->head.json) {
         text_add(out, "%s: %.0f images/s with %d threads, %.0f per second of processor time\n",
                  path, rate, threads, thread);
         text_add(out, "for predictions: --set 'input.rate=%.0f images/s'\n", thread);
@@ -170,9 +187,10 @@ static void print_speed(const struct request *request, const struct dataset *dat
     json_free(object);
 }
 
-static int show_speed(const struct request *request, struct text *out, struct err *err)
+static int show_speed(const void *record, struct text *out, struct err *err)
 {
-    const char *path = request->argument.item[0];
+    const struct speed_request *request = record;
+    const char *path = request->head.argument.item[0];
     int32_t threads = request->threads ? request->threads : 1;
     struct dataset_spec spec = {
         .source = source_of(path), .path = path, .validation_path = path, .image = request->image};
@@ -188,50 +206,28 @@ static int show_speed(const struct request *request, struct text *out, struct er
     return 0;
 }
 
-#define AT(member) offsetof(struct request, member)
+static const struct option pack_options[] = {
+    OPTION_ROW("to", 't', OPTION_TEXT, offsetof(struct pack_request, to), "FILE", NULL,
+               "The pack to write; replaced when complete"),
+    OPTION_ROW("image", 0, OPTION_INTEGER, offsetof(struct pack_request, shorter), "PIXELS", NULL,
+               "Make shorter sides smaller to this; validation at 224 wants 256 (default: 256)"),
+    OPTION_ROW("split", 0, OPTION_WORD, offsetof(struct pack_request, split), NULL, split_words,
+               "What the images are for (default: train)"),
+    OPTION_ROW("threads", 0, OPTION_INTEGER, offsetof(struct pack_request, threads), "N", NULL,
+               "Threads that decode (default: one per core)"),
+    OPTION_ROW("strict-data", 0, OPTION_FLAG, offsetof(struct pack_request, strict),
+               .help = "Refuse corrupt images instead of leaving them out"),
+    ROW_JSON,
+    ROW_LAST};
+static const struct pack_request pack_defaults = {.shorter = 256};
 
-static const struct option to_row = {
-    "to", 't', OPTION_TEXT, AT(to), "FILE", NULL, "The pack to write; replaced when complete"};
-static const struct option image_row = {
-    "image",
-    0,
-    OPTION_INTEGER,
-    AT(shorter),
-    "PIXELS",
-    NULL,
-    "Make shorter sides smaller to this; validation at 224 wants 256 (default: 256)"};
-static const struct option split_row = {"split",
-                                        0,
-                                        OPTION_WORD,
-                                        AT(split),
-                                        NULL,
-                                        split_words,
-                                        "What the images are for (default: train)"};
-static const struct option threads_row = {"threads",
-                                          0,
-                                          OPTION_INTEGER,
-                                          AT(threads),
-                                          "N",
-                                          NULL,
-                                          "Threads that decode (default: one per core)"};
-static const struct option strict_row = {"strict-data",
-                                         0,
-                                         OPTION_FLAG,
-                                         AT(strict_data),
-                                         NULL,
-                                         NULL,
-                                         "Refuse corrupt images instead of leaving them out"};
+static const struct option speed_options[] = {
+    OPTION_ROW("threads", 0, OPTION_INTEGER, offsetof(struct speed_request, threads), "N", NULL,
+               "Threads that read (default: 1)"),
+    ROW_IMAGE(offsetof(struct speed_request, image)), ROW_JSON, ROW_LAST};
+static const struct speed_request speed_defaults = {.image = 224};
 
-static const struct option *const pack_options[] = {
-    &to_row,     &image_row,       &split_row,       &threads_row,
-    &strict_row, &option_json_row, &option_help_row, NULL,
-};
-static const struct option readers_row = {
-    "threads", 0, OPTION_INTEGER, AT(threads), "N", NULL, "Threads that read (default: 1)"};
-static const struct option *const speed_options[] = {
-    &readers_row, &option_image_row, &option_json_row, &option_help_row, NULL,
-};
-static const struct option *const check_options[] = {&option_json_row, &option_help_row, NULL};
+static const struct option check_options[] = {ROW_JSON, ROW_LAST};
 
 static const struct command data_pack = {
     .name = "pack",
@@ -240,7 +236,7 @@ static const struct command data_pack = {
     .examples = "foretrain data pack imagenet/train --to train.ftp\n"
                 "foretrain data pack imagenet/val --split validation --to val.ftp\n"
                 "foretrain data pack 'train-{000..146}.tar' --to train.ftp",
-    .options = pack_options,
+    RECORD(pack_options, struct pack_request, &pack_defaults),
     .minimum = 1,
     .maximum = 1,
     .run = pack,
@@ -250,7 +246,7 @@ static const struct command data_check = {
     .synopsis = "FILE.ftp [options]",
     .help = "whether all of a pack is what was written",
     .examples = "foretrain data check train.ftp",
-    .options = check_options,
+    RECORD(check_options, struct request, NULL),
     .minimum = 1,
     .maximum = 1,
     .run = check,
@@ -262,7 +258,7 @@ static const struct command data_speed = {
     .help = "how many training images a second can be read, for input.rate of a scenario",
     .examples = "foretrain data speed imagenet/train\n"
                 "foretrain data speed train.ftp --threads 8",
-    .options = speed_options,
+    RECORD(speed_options, struct speed_request, &speed_defaults),
     .minimum = 1,
     .maximum = 1,
     .run = show_speed,

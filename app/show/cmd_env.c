@@ -72,8 +72,9 @@ static void print_text(struct text *out, const struct part *part)
                  part[i].value ? "" : "no: ", part[i].value ? part[i].value : part[i].reason);
 }
 
-static int show_environment(const struct request *request, struct text *out, struct err *err)
+static int show_environment(const void *record, struct text *out, struct err *err)
 {
+    const struct request *request = record;
     (void)err;
     struct part part[PART_COUNT] = {
         find_platforms(),
@@ -103,14 +104,14 @@ static int show_environment(const struct request *request, struct text *out, str
     return 0;
 }
 
-static const struct option *const options[] = {&option_json_row, &option_help_row, NULL};
+static const struct option options[] = {ROW_JSON, ROW_LAST};
 
 const struct command command_env = {
     .name = "env",
     .synopsis = "[options]",
     .help = "what this build can do, and why not more",
     .examples = "",
-    .options = options,
+    RECORD(options, struct request, NULL),
     .minimum = 0,
     .maximum = 0,
     .run = show_environment,

@@ -24,8 +24,9 @@ static int check_network(const char *path, struct text *out, struct err *err)
     return failed;
 }
 
-static int inspect(const struct request *request, struct text *out, struct err *err)
+static int inspect(const void *record, struct text *out, struct err *err)
 {
+    const struct request *request = record;
     struct text notes = {0};
     struct stat found;
     char *path = checkpoint_find(request->argument.item[0], &notes, err);
@@ -37,7 +38,7 @@ static int inspect(const struct request *request, struct text *out, struct err *
     return failed;
 }
 
-static const struct option *const options[] = {&option_json_row, &option_help_row, NULL};
+static const struct option options[] = {ROW_JSON, ROW_LAST};
 
 const struct command command_inspect = {
     .name = "inspect",
@@ -45,7 +46,7 @@ const struct command command_inspect = {
     .help = "what is in a checkpoint, the latest of a run, or a .safetensors file",
     .examples = "foretrain inspect runs/toy\n"
                 "foretrain inspect runs/toy/ckpt-000040 --json",
-    .options = options,
+    RECORD(options, struct request, NULL),
     .minimum = 1,
     .maximum = 1,
     .run = inspect,

@@ -255,14 +255,20 @@ static void print_answer_manual(struct text *out, const struct answer *answer)
     }
 }
 
-static int schema(const struct request *request, struct text *out, struct err *err)
+struct schema_request {
+    struct request head;
+    bool manual;
+};
+
+static int schema(const void *record, struct text *out, struct err *err)
 {
+    const struct schema_request *request = record;
     static const char *const words[] = {"scenario", "platform",   "device",  "software",
                                         "result",   "validation", "dry-run", NULL};
     enum { TABLES = 4 };
     const struct field_table *const tables[] = {&scenario_table, &platform_table, &device_table,
                                                 &software_table};
-    const char *given = request->argument.item[0];
+    const char *given = request->head.argument.item[0];
     int32_t kind = 0;
     while (words[kind] && strcmp(words[kind], given) != 0)
         kind++;
@@ -279,7 +285,12 @@ static int schema(const struct request *request, struct text *out, struct err *e
     return 0;
 }
 
-static const struct option *const options[] = {&option_manual_row, &option_help_row, NULL};
+#define AT(member) offsetof(struct schema_request, member)
+
+static const struct option options[] = {
+    OPTION_ROW("man", 0, OPTION_FLAG, AT(manual),
+               .help = "Print the keys as text for a manual page"),
+    ROW_LAST};
 
 const struct command command_schema = {
     .name = "schema",
@@ -287,7 +298,7 @@ const struct command command_schema = {
         "scenario | platform | device | software | result | validation | dry-run  [options]",
     .help = "the JSON Schema of a file, for editors and programs",
     .examples = "foretrain schema scenario > foretrain.schema.json",
-    .options = options,
+    RECORD(options, struct schema_request, NULL),
     .minimum = 1,
     .maximum = 1,
     .run = schema,

@@ -2,21 +2,47 @@
 #include "app/job/job.h"
 #include "app/show/show_model.h"
 
-static int show_network(const struct request *request, struct text *out, struct err *err)
+struct show_model_request {
+    struct request head;
+    int32_t image; /* [pixels] */
+};
+
+struct show_job_request {
+    struct request head;
+    struct option_list set;
+    int32_t phase; /* from 1; 0: the last */
+    bool baseline;
+};
+
+struct show_platform_request {
+    struct request head;
+    bool assumed;
+};
+
+struct show_collective_request {
+    struct request head;
+    int32_t algorithm; /* enum algorithm */
+    int32_t ranks;
+};
+
+static int show_network(const void *record, struct text *out, struct err *err)
 {
-    return show_model(request->argument.item[0], request, out, err);
+    const struct show_model_request *request = record;
+    return show_model(request->head.argument.item[0], request->image, request->head.json, out, err);
 }
 
-static int show_scenario(const struct request *request, struct text *out, struct err *err)
+static int show_scenario(const void *record, struct text *out, struct err *err)
 {
-    return scenario_explain(out, request->argument.item[0], request->set.item, request->set.count,
-                            err);
+    const struct show_job_request *request = record;
+    return scenario_explain(out, request->head.argument.item[0], request->set.item,
+                            request->set.count, err);
 }
 
-static int show_schedule(const struct request *request, struct text *out, struct err *err)
+static int show_schedule(const void *record, struct text *out, struct err *err)
 {
+    const struct show_job_request *request = record;
     struct job job = {0};
-    if (job_open(&job, request->argument.item[0], request->set.item, request->set.count,
+    if (job_open(&job, request->head.argument.item[0], request->set.item, request->set.count,
                  RANK_ORDER_ROW, err))
         return -1;
     struct point point = {0};
@@ -28,10 +54,11 @@ static int show_schedule(const struct request *request, struct text *out, struct
     return failed;
 }
 
-static int show_job(const struct request *request, struct text *out, struct err *err)
+static int show_job(const void *record, struct text *out, struct err *err)
 {
+    const struct show_job_request *request = record;
     struct job job = {0};
-    if (job_open(&job, request->argument.item[0], request->set.item, request->set.count,
+    if (job_open(&job, request->head.argument.item[0], request->set.item, request->set.count,
                  RANK_ORDER_ROW, err))
         return -1;
     resolved_print(out, &job.resolved);
@@ -49,9 +76,10 @@ static void print_assumed(void *context, const struct quantity *quantity, enum u
     text_add(out, " (%s)\n", quantity->source ? quantity->source : "no source");
 }
 
-static int show_platform(const struct request *request, struct text *out, struct err *err)
+static int show_platform(const void *record, struct text *out, struct err *err)
 {
-    struct platform *platform = platform_read(request->argument.item[0], err);
+    const struct show_platform_request *request = record;
+    struct platform *platform = platform_read(request->head.argument.item[0], err);
     if (!platform)
         return -1;
     if (request->assumed)
@@ -72,8 +100,9 @@ static void print_message(struct text *out, int32_t from, const struct message *
 }
 
 /* With one element per rank, blocks and elements are the same. */
-static int show_collective(const struct request *request, struct text *out, struct err *err)
+static int show_collective(const void *record, struct text *out, struct err *err)
 {
+    const struct show_collective_request *request = record;
     enum { RANK_LIMIT = 64 };
     if (request->ranks < 1 || request->ranks > RANK_LIMIT)
         return err_add_code(err, 64, "--ranks: from 1 to %d", RANK_LIMIT);
@@ -107,38 +136,34 @@ static int show_collective(const struct request *request, struct text *out, stru
     return 0;
 }
 
-static const struct option *const model_options[] = {
-    &option_image_row,
-    &option_json_row,
-    &option_help_row,
-    NULL,
-};
-static const struct option *const schedule_options[] = {
-    &option_set_row, &option_phase_row, &option_baseline_row, &option_help_row, NULL,
-};
-static const struct option *const platform_options[] = {
-    &option_assumed_row,
-    &option_help_row,
-    NULL,
-};
-static const struct option *const scenario_options[] = {
-    &option_set_row,
-    &option_help_row,
-    NULL,
-};
-static const struct option *const collective_options[] = {
-    &option_algorithm_row,
-    &option_ranks_row,
-    &option_help_row,
-    NULL,
-};
+static const struct option model_options[] = {ROW_IMAGE(offsetof(struct show_model_request, image)),
+                                              ROW_JSON, ROW_LAST};
+static const struct option schedule_options[] = {
+    ROW_SET(offsetof(struct show_job_request, set)),
+    ROW_PHASE(offsetof(struct show_job_request, phase)),
+    ROW_BASELINE(offsetof(struct show_job_request, baseline)), ROW_LAST};
+static const struct option platform_options[] = {
+    OPTION_ROW("assumed", 0, OPTION_FLAG, offsetof(struct show_platform_request, assumed),
+               .help = "Only the numbers that are assumed"),
+    ROW_LAST};
+static const struct option scenario_options[] = {ROW_SET(offsetof(struct show_job_request, set)),
+                                                 ROW_LAST};
+static const struct option collective_options[] = {
+    ROW_ALGORITHM(offsetof(struct show_collective_request, algorithm)),
+    OPTION_ROW("ranks", 0, OPTION_INTEGER, offsetof(struct show_collective_request, ranks), "N",
+               NULL, "Ranks taking part (default: 4)"),
+    ROW_LAST};
+
+static const struct show_model_request model_defaults = {.image = 224};
+static const struct show_collective_request collective_defaults = {.algorithm = ALGORITHM_RING,
+                                                                   .ranks = 4};
 
 static const struct command show_model_command = {
     .name = "model",
     .synopsis = "NAME [options]",
     .help = "layers, parameters and FLOP of a network",
     .examples = "foretrain show model resnet50 --image 224",
-    .options = model_options,
+    RECORD(model_options, struct show_model_request, &model_defaults),
     .minimum = 1,
     .maximum = 1,
     .run = show_network,
@@ -148,7 +173,7 @@ static const struct command show_schedule_command = {
     .synopsis = "JOB [options]",
     .help = "the steps that one rank runs in one iteration",
     .examples = "foretrain show schedule job.yaml --phase 1",
-    .options = schedule_options,
+    RECORD(schedule_options, struct show_job_request, NULL),
     .minimum = 1,
     .maximum = 1,
     .run = show_schedule,
@@ -158,7 +183,7 @@ static const struct command show_platform_command = {
     .synopsis = "NAME [options]",
     .help = "a cluster and its devices, each number with its source",
     .examples = "foretrain show platform abci --assumed",
-    .options = platform_options,
+    RECORD(platform_options, struct show_platform_request, NULL),
     .minimum = 1,
     .maximum = 1,
     .run = show_platform,
@@ -168,7 +193,7 @@ static const struct command show_scenario_command = {
     .synopsis = "JOB [options]",
     .help = "every value of a scenario and where it comes from",
     .examples = "foretrain show scenario job.yaml --set cluster.nodes=64",
-    .options = scenario_options,
+    RECORD(scenario_options, struct show_job_request, NULL),
     .minimum = 1,
     .maximum = 1,
     .run = show_scenario,
@@ -178,7 +203,7 @@ static const struct command show_job_command = {
     .synopsis = "JOB [options]",
     .help = "what is decided where the scenario leaves it open: devices, grid, batches, noise",
     .examples = "foretrain show job job.yaml",
-    .options = scenario_options,
+    RECORD(scenario_options, struct show_job_request, NULL),
     .minimum = 1,
     .maximum = 1,
     .run = show_job,
@@ -188,7 +213,7 @@ static const struct command show_collective_command = {
     .synopsis = "[options]",
     .help = "who sends what to whom in each round of an all-reduce",
     .examples = "foretrain show collective --algorithm ring --ranks 4",
-    .options = collective_options,
+    RECORD(collective_options, struct show_collective_request, &collective_defaults),
     .minimum = 0,
     .maximum = 0,
     .run = show_collective,

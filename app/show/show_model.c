@@ -76,12 +76,12 @@ static void print_json(struct text *out, const struct model *model)
     json_free(json);
 }
 
-int show_model(const char *name, const struct request *request, struct text *out, struct err *err)
+int show_model(const char *name, int32_t image, bool as_json, struct text *out, struct err *err)
 {
-    struct model *model = network_build(name, request->image, IMAGENET_CLASSES, err);
+    struct model *model = network_build(name, image, IMAGENET_CLASSES, err);
     if (!model)
         return -1;
-    if (request->json)
+    if (as_json)
         print_json(out, model);
     else
         print_text(out, model);

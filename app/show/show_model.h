@@ -4,8 +4,12 @@
  * `foretrain show model`: the layers of a network with their exact counts.
  */
 
-#include "app/cli/request.h"
+#include <stdbool.h>
+#include <stdint.h>
 
-/** Append network @name at request->image pixels as a table, or as JSON "foretrain/model/1".
+#include "core/base/base.h"
+#include "core/base/err.h"
+
+/** Append network @name at @image pixels as a table, or @as_json "foretrain/model/1".
  * @return 0, or -1 as network_build(). */
-int show_model(const char *name, const struct request *request, struct text *out, struct err *err);
+int show_model(const char *name, int32_t image, bool as_json, struct text *out, struct err *err);

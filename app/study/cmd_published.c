@@ -44,19 +44,26 @@ static void close_folder(struct folder *folder, const struct published *table)
     free(folder->path);
 }
 
+struct published_request {
+    struct request head;
+    struct predict_options predict;
+    const char *keep;
+};
+
 static int predict_all(struct published_answer *answer, const struct published *table,
-                       const char *directory, const struct request *request, struct err *err)
+                       const char *directory, const struct published_request *request,
+                       struct err *err)
 {
     int32_t refused = 0;
     for (int32_t i = 0; i < table->count; i++) {
-        if (published_predict(&answer[i], &table->row[i], directory, request, err))
+        if (published_predict(&answer[i], &table->row[i], directory, &request->predict, err))
             return -1;
         refused += answer[i].refusal != NULL;
     }
     if (refused < table->count)
         return 0;
     for (int32_t i = 0; i < table->count; i++)
-        err_add(err, "%s:%d: error: %s", request->argument.item[0], table->row[i].line,
+        err_add(err, "%s:%d: error: %s", request->head.argument.item[0], table->row[i].line,
                 answer[i].refusal);
     return -1;
 }
@@ -77,18 +84,19 @@ static void print(struct text *out, const struct published_answer *answer,
     json_free(json);
 }
 
-static int run_published(const struct request *request, struct text *out, struct err *err)
+static int run_published(const void *record, struct text *out, struct err *err)
 {
+    const struct published_request *request = record;
     struct published table;
     struct folder folder = {0};
-    if (published_read(&table, request->argument.item[0], err))
+    if (published_read(&table, request->head.argument.item[0], err))
         return -1;
     struct published_answer *answer = base_alloc(table.count, sizeof(*answer));
     int failed = open_folder(&folder, request->keep, err);
     if (!failed)
         failed = predict_all(answer, &table, folder.path, request, err);
     if (!failed)
-        print(out, answer, &table, request->json);
+        print(out, answer, &table, request->head.json);
     for (int32_t i = 0; i < table.count; i++)
         published_answer_release(&answer[i]);
     free(answer);
@@ -97,9 +105,12 @@ static int run_published(const struct request *request, struct text *out, struct
     return failed;
 }
 
-static const struct option *const options[] = {
-    &option_backend_row, &option_json_row, &option_keep_row, &option_help_row, NULL,
-};
+#define AT(member) offsetof(struct published_request, member)
+
+static const struct option options[] = {ROW_BACKEND(AT(predict.backend)), ROW_JSON,
+                                        ROW_KEEP(AT(keep)), ROW_LAST};
+
+static const struct published_request defaults = {.predict = {PREDICT_DEFAULTS}};
 
 const struct command command_published = {
     .name = "published",
@@ -107,7 +118,7 @@ const struct command command_published = {
     .help = "predict published runs from their own columns and say how far off that is",
     .examples = "foretrain published experiments/02_published_runs/runs.csv\n"
                 "foretrain published runs.csv --keep mapped    (platform and scenario of each row)",
-    .options = options,
+    RECORD(options, struct published_request, &defaults),
     .minimum = 1,
     .maximum = 1,
     .run = run_published,

@@ -42,15 +42,13 @@ static void conclude(struct published_answer *answer, const struct prediction *p
                         result->evaluation_s + result->startup_s;
 }
 
-static int predict(struct published_answer *answer, const char *path, const struct request *request,
-                   struct err *err)
+static int predict(struct published_answer *answer, const char *path,
+                   const struct predict_options *options, struct err *err)
 {
-    struct request single = *request;
-    single.argument.item = &path;
-    single.argument.count = 1;
+    struct predict_options single = *options;
     single.grain = GRAIN_SMOOTHED;
     struct prediction prediction = {0};
-    int failed = prediction_make(&prediction, &single, err);
+    int failed = prediction_make(&prediction, path, &single, err);
     if (!failed)
         conclude(answer, &prediction);
     prediction_release(&prediction);
@@ -74,7 +72,7 @@ static void refuse(struct published_answer *answer, struct err *refusal)
 }
 
 int published_predict(struct published_answer *answer, const struct published_row *row,
-                      const char *directory, const struct request *request, struct err *err)
+                      const char *directory, const struct predict_options *options, struct err *err)
 {
     struct err refusal = {0};
     char *scenario = base_format("%s/%d.yaml", directory, row->line);
@@ -88,7 +86,7 @@ int published_predict(struct published_answer *answer, const struct published_ro
         failed = file_write(scenario, &answer->job.scenario, NULL, err) ||
                  (answer->job.platform.length &&
                   file_write(platform, &answer->job.platform, NULL, err)) ||
-                 predict(answer, scenario, request, err);
+                 predict(answer, scenario, options, err);
     }
     free(scenario);
     free(platform);

@@ -24,12 +24,13 @@ struct published_answer {
     double train;           /**< predicted time to train, without evaluation's overheads [s] */
 };
 
-/** Predict @row into zeroed @answer with the back end of @request; the platform and scenario it is
+/** Predict @row into zeroed @answer with the back end of @options; the platform and scenario it is
  * mapped to are written to @directory.
  * @return 0 also for a row that is refused; -1: files cannot be written, or the back end failed on
  * what the rules made of the row (our mistake, exit code 70). */
 int published_predict(struct published_answer *answer, const struct published_row *row,
-                      const char *directory, const struct request *request, struct err *err);
+                      const char *directory, const struct predict_options *options,
+                      struct err *err);
 
 /** Predicted over measured, less 1; NAN without a measurement. */
 double published_error(const struct published_answer *answer);

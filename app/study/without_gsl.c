@@ -6,13 +6,12 @@
 #include <math.h>
 
 #include "app/cli/command.h"
-#include "app/cli/measure_list.h"
 #include "app/import/import_fit.h"
 #include "app/predict/uncertainty.h"
 
-static int refuse(const struct request *request, struct text *out, struct err *err)
+static int refuse(const void *record, struct text *out, struct err *err)
 {
-    (void)request;
+    (void)record;
     (void)out;
     return err_add_code(err, 69, "this foretrain was built without GSL (-Dgsl=enabled)");
 }
@@ -42,33 +41,39 @@ int curve_fit_lines(struct curve_fit *fit, struct curve *curve, struct err *err)
                         "times are fitted with GSL, which this foretrain was built without");
 }
 
-/* Those of both commands, so that the answer is always the same. */
-static const struct option *const options[] = {
-    &option_from_row,
-    &option_to_row,
-    &option_without_row,
-    &option_backend_row,
-    &option_json_row,
-    &option_keep_row,
-    &option_directory_row,
-    &option_networks_row,
-    &option_batches_row,
-    &option_dtype_row,
-    &option_threads_row,
-    &option_device_row,
-    &option_repeats_row,
-    &option_started_row,
-    &option_lab_row,
-    &option_help_row,
-    NULL,
+struct refused_request {
+    struct request head;
+    struct machine_options machine;
+    int32_t backend;
+    const char *text;
 };
+
+/* Those of both commands, so that the answer is always the same. */
+#define AT(member) offsetof(struct refused_request, member)
+
+static const struct option options[] = {ROW_FROM(AT(text)),
+                                        ROW_TO(AT(text)),
+                                        ROW_WITHOUT(AT(text)),
+                                        ROW_BACKEND(AT(backend)),
+                                        ROW_JSON,
+                                        ROW_KEEP(AT(text)),
+                                        ROW_DIRECTORY(AT(text)),
+                                        ROW_NETWORKS(AT(machine.networks)),
+                                        ROW_BATCHES(AT(machine.batches)),
+                                        ROW_DTYPE(AT(machine.dtype)),
+                                        ROW_THREADS(AT(machine.compute.threads)),
+                                        ROW_DEVICE(AT(machine.compute.device)),
+                                        ROW_REPEATS(AT(machine.repeats)),
+                                        ROW_STARTED(AT(machine.compute.started)),
+                                        ROW_LAB(AT(text)),
+                                        ROW_LAST};
 
 const struct command command_calibrate = {
     .name = "calibrate",
     .synopsis = "",
     .help = "not in this build: it needs GSL",
     .examples = "",
-    .options = options,
+    RECORD(options, struct refused_request, NULL),
     .maximum = INT32_MAX,
     .run = refuse,
 };
@@ -78,7 +83,7 @@ const struct command command_published = {
     .synopsis = "",
     .help = "not in this build: it needs GSL",
     .examples = "",
-    .options = options,
+    RECORD(options, struct refused_request, NULL),
     .maximum = INT32_MAX,
     .run = refuse,
 };

@@ -11,7 +11,7 @@
 #include "exec/checkpoint/checkpoint.h"
 
 /* What the child gets is what we got, word by word. */
-static void add_options(struct launch *launch, const struct request *request)
+static void add_options(struct launch *launch, const struct train_request *request)
 {
     for (int32_t i = 0; i < request->set.count; i++) {
         launch_add(launch, "--set");
@@ -31,20 +31,20 @@ static void add_options(struct launch *launch, const struct request *request)
             launch_add(launch, "%s", texts[i].name);
             launch_add(launch, "%s", texts[i].value);
         }
-    struct request usual = request_default();
+    const struct train_request *usual = &train_defaults;
     const struct {
         const char *name;
         int32_t value, usual;
-    } numbers[] = {{"--steps", request->steps, usual.steps},
-                   {"--threads", request->threads, usual.threads},
-                   {"--timeout", request->timeout, usual.timeout},
-                   {"--traced-steps", request->traced, usual.traced}};
+    } numbers[] = {{"--steps", request->steps, usual->steps},
+                   {"--threads", request->compute.threads, usual->compute.threads},
+                   {"--timeout", request->timeout, usual->timeout},
+                   {"--traced-steps", request->traced, usual->traced}};
     for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
         if (numbers[i].value != numbers[i].usual)
             launch_add(launch, "%s=%d", numbers[i].name, numbers[i].value);
-    if (request->device)
-        launch_add(launch, "--device=%s", device_words[request->device]);
-    if (request->json)
+    if (request->compute.device)
+        launch_add(launch, "--device=%s", device_words[request->compute.device]);
+    if (request->head.json)
         launch_add(launch, "--json");
     if (request->quiet)
         launch_add(launch, "--quiet");
@@ -57,7 +57,7 @@ static void add_options(struct launch *launch, const struct request *request)
 }
 
 /* What a dry run finds. */
-static int tell(struct text *out, struct json *json, const struct request *request,
+static int tell(struct text *out, struct json *json, const struct train_request *request,
                 const struct job *job, int32_t ranks, struct err *err)
 {
     struct train_memory memory;
@@ -71,33 +71,33 @@ static int tell(struct text *out, struct json *json, const struct request *reque
     json_put_text(json, "version", FORETRAIN_VERSION);
     json_put_text(json, "scenario_sha256", job->scenario.sha256);
     json_put_text(json, "network", job->model->name);
-    json_put_text(json, "device", device_words[request->device]);
+    json_put_text(json, "device", device_words[request->compute.device]);
     json_put_integer(json, "ranks", ranks);
     train_memory_put(json, &memory);
     return 0;
 }
 
 /* Check the job here first: one message, before any rank is started. */
-static int check(const struct request *request, int32_t *ranks, struct text *out, struct json *json,
-                 struct err *err)
+static int check(const struct train_request *request, int32_t *ranks, struct text *out,
+                 struct json *json, struct err *err)
 {
     struct job job = {0};
     struct wish wish = {0};
     const struct option_list *set = &request->set;
-    if (request->started) /* all on this machine */
-        wish = wish_for_ranks(request->started, request->started);
+    if (request->compute.started) /* all on this machine */
+        wish = wish_for_ranks(request->compute.started, request->compute.started);
     wish.real = true;
-    if (request_check_run(request, err) ||
-        job_read(&job, request->argument.item[0], set->item, set->count, err))
+    if (train_request_check(request, err) ||
+        job_read(&job, request->head.argument.item[0], set->item, set->count, err))
         return -1;
     int failed = job_resolve(&job, &wish, err);
     *ranks = grid_ranks(job.resolved.cluster.grid);
-    if (!failed && !request->started && *ranks > 64)
+    if (!failed && !request->compute.started && *ranks > 64)
         failed = err_add_code(err, 64,
                               "%s is for %d devices: say how many ranks to start here with -n N, "
                               "or start foretrain-exec with your cluster's mpirun or srun",
                               job.scenario.path, *ranks);
-    if (!failed && strcmp(device_words[request->device], "cuda") != 0)
+    if (!failed && strcmp(device_words[request->compute.device], "cuda") != 0)
         failed = job_check_mpi(&job, err);
     struct schedule **schedule = failed ? NULL : job_training(&job, err);
     failed = failed || !schedule;
@@ -109,14 +109,14 @@ static int check(const struct request *request, int32_t *ranks, struct text *out
 }
 
 /* mpirun and the ranks have said what happened; what is left is how to go on. */
-static void advise(const struct request *request, int code)
+static void advise(const struct train_request *request, int code)
 {
     struct text line = {0}, notes = {0};
     bool own = code == 0 || (code >= 64 && code <= 75);
     char *last =
         own || !request->directory ? NULL : checkpoint_latest(request->directory, NULL, &notes);
     text_add(&line, "foretrain train ");
-    text_add_word(&line, request->argument.item[0]);
+    text_add_word(&line, request->head.argument.item[0]);
     if (last) {
         text_add(&line, " ... --out ");
         text_add_word(&line, request->directory);
@@ -148,15 +148,15 @@ static void tell_line(struct text *out, struct json *json, const struct launch *
 }
 
 /* @json: what a dry run has found before, to be printed with the line; NULL: text. */
-static int start(const struct request *request, const char *command, int32_t ranks,
+static int start(const struct train_request *request, const char *command, int32_t ranks,
                  struct text *out, struct json *json, struct err *err)
 {
     struct launch launch = {.saves = strcmp(command, "train") == 0};
     if (launch_begin(&launch, ranks, err))
         return -1;
     launch_add(&launch, "%s", command);
-    for (int32_t i = 0; i < request->argument.count; i++)
-        launch_add(&launch, "%s", request->argument.item[i]);
+    for (int32_t i = 0; i < request->head.argument.count; i++)
+        launch_add(&launch, "%s", request->head.argument.item[i]);
     add_options(&launch, request);
     int code = 0;
     if (request->dry_run) {
@@ -174,28 +174,47 @@ static int start(const struct request *request, const char *command, int32_t ran
     return code ? -1 : 0;
 }
 
-static int train(const struct request *request, struct text *out, struct err *err)
+static int train(const void *record, struct text *out, struct err *err)
 {
+    const struct train_request *request = record;
     int32_t ranks = 1;
-    struct json *json = request->dry_run && request->json ? json_new_object() : NULL;
+    struct json *json = request->dry_run && request->head.json ? json_new_object() : NULL;
     int failed =
         check(request, &ranks, out, json, err) || start(request, "train", ranks, out, json, err);
     json_free(json);
     return failed ? -1 : 0;
 }
 
-static int evaluate(const struct request *request, struct text *out, struct err *err)
+static int evaluate(const void *record, struct text *out, struct err *err)
 {
-    return start(request, "evaluate", request->started ? request->started : 1, out, NULL, err);
+    const struct train_request *request = record;
+    return start(request, "evaluate", request->compute.started ? request->compute.started : 1, out,
+                 NULL, err);
 }
 
-static const struct option *const train_options[] = {
-    &option_started_row,     &option_set_row,     &option_json_row,         &option_directory_row,
-    &option_overwrite_row,   &option_resume_row,  &option_allow_change_row, &option_steps_row,
-    &option_threads_row,     &option_device_row,  &option_time_scale_row,   &option_timeout_row,
-    &option_train_trace_row, &option_spans_row,   &option_traced_row,       &option_quiet_row,
-    &option_strict_data_row, &option_dry_run_row, &option_help_row,         NULL,
-};
+#define ROW_DRY_RUN                                                                                \
+    OPTION_ROW("dry-run", 0, OPTION_FLAG, TRAIN_AT(dry_run),                                       \
+               .help = "Print what would be run, and the memory it takes")
+
+static const struct option train_options[] = {ROW_STARTED(TRAIN_AT(compute.started)),
+                                              ROW_SET(TRAIN_AT(set)),
+                                              ROW_JSON,
+                                              ROW_DIRECTORY(TRAIN_AT(directory)),
+                                              ROW_OVERWRITE,
+                                              ROW_RESUME,
+                                              ROW_ALLOW_CHANGE,
+                                              ROW_STEPS,
+                                              ROW_THREADS(TRAIN_AT(compute.threads)),
+                                              ROW_DEVICE(TRAIN_AT(compute.device)),
+                                              ROW_TIME_SCALE,
+                                              ROW_TIMEOUT(TRAIN_AT(timeout)),
+                                              ROW_TRAIN_TRACE,
+                                              ROW_SPANS(TRAIN_AT(spans)),
+                                              ROW_TRACED,
+                                              ROW_QUIET,
+                                              ROW_STRICT_DATA,
+                                              ROW_DRY_RUN,
+                                              ROW_LAST};
 
 const struct command command_train = {
     .name = "train",
@@ -204,19 +223,21 @@ const struct command command_train = {
     .examples = "foretrain train experiments/03_learning/procedural.yaml -n 2\n"
                 "foretrain train job.yaml -n 4 --out run1\n"
                 "foretrain train job.yaml -n 4 --out run1 --resume run1",
-    .options = train_options,
+    RECORD(train_options, struct train_request, &train_defaults),
     .minimum = 1,
     .maximum = 1,
     .run = train,
 };
 
-static const struct option *const evaluate_options[] = {
-    &option_started_row,  &option_job_row,
-    &option_ensemble_row, &option_set_row,
-    &option_json_row,     &option_threads_row,
-    &option_device_row,   &option_dry_run_row,
-    &option_help_row,     NULL,
-};
+static const struct option evaluate_options[] = {ROW_STARTED(TRAIN_AT(compute.started)),
+                                                 ROW_JOB,
+                                                 ROW_ENSEMBLE,
+                                                 ROW_SET(TRAIN_AT(set)),
+                                                 ROW_JSON,
+                                                 ROW_THREADS(TRAIN_AT(compute.threads)),
+                                                 ROW_DEVICE(TRAIN_AT(compute.device)),
+                                                 ROW_DRY_RUN,
+                                                 ROW_LAST};
 
 const struct command command_evaluate = {
     .name = "evaluate",
@@ -225,7 +246,7 @@ const struct command command_evaluate = {
     .examples = "foretrain evaluate run1\n"
                 "foretrain evaluate run1/ckpt-000400 run2\n"
                 "foretrain evaluate --ensemble run1/snapshot-1 run1/snapshot-2 run1/snapshot-3",
-    .options = evaluate_options,
+    RECORD(evaluate_options, struct train_request, &train_defaults),
     .minimum = 1,
     .maximum = 1000,
     .run = evaluate,

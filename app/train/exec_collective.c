@@ -9,6 +9,13 @@
 #include "exec/measure/timing.h"
 #include "exec/world/world.h"
 
+struct exec_collective_request {
+    struct request head;
+    struct exchange_options exchange;
+    const char *grid, *bytes;
+    int32_t group; /* ranks in a node; 0: one */
+};
+
 static void add_samples(struct json *row, const struct timing_sample *sample, int32_t count)
 {
     struct json *list = json_new_array();
@@ -48,20 +55,20 @@ static struct schedule *build_pairs(struct grid grid, int64_t bytes, struct err 
 }
 
 /* Only rank 0 has @rows. */
-static int time_size(const struct request *request, struct grid grid, int64_t bytes,
+static int time_size(const struct exec_collective_request *request, struct grid grid, int64_t bytes,
                      struct json *rows, struct err *err)
 {
     struct schedule *schedule =
-        request->pairs
+        request->exchange.pairs
             ? build_pairs(grid, bytes, err)
-            : iteration_build_all_reduce((enum algorithm)request->algorithm, grid,
-                                         request->nodes ? request->nodes : 1, bytes, err);
+            : iteration_build_all_reduce((enum algorithm)request->exchange.algorithm, grid,
+                                         request->group ? request->group : 1, bytes, err);
     if (!schedule)
         return -1;
     struct timing_sample *sample =
-        base_alloc((int64_t)TIMING_BOUND * request->repeats, sizeof(*sample));
-    int32_t count =
-        timing_run(schedule, (enum dtype)request->gradients, request->repeats, sample, err);
+        base_alloc((int64_t)TIMING_BOUND * request->exchange.repeats, sizeof(*sample));
+    int32_t count = timing_run(schedule, (enum dtype)request->exchange.gradients,
+                               request->exchange.repeats, sample, err);
     if (count >= 0 && rows) {
         struct json *row = json_new_object();
         json_put_integer(row, "bytes", bytes);
@@ -73,13 +80,13 @@ static int time_size(const struct request *request, struct grid grid, int64_t by
     return count < 0 ? -1 : 0;
 }
 
-static int check(const struct request *request, struct grid *grid, struct sizes *sizes,
-                 struct err *err)
+static int check(const struct exec_collective_request *request, struct grid *grid,
+                 struct sizes *sizes, struct err *err)
 {
     *grid = grid_nearest_square(world_self().ranks);
-    if (request->repeats < 1)
+    if (request->exchange.repeats < 1)
         return err_add_code(err, 64, "--repeats: expected at least 1");
-    if (request->algorithm == ALGORITHM_NCCL)
+    if (request->exchange.algorithm == ALGORITHM_NCCL)
         return err_add_code(err, 69,
                             "algorithm nccl is a model of NCCL, for predictions; exec "
                             "exchanges over MPI: use ring or another");
@@ -88,8 +95,9 @@ static int check(const struct request *request, struct grid *grid, struct sizes 
     return sizes_read(sizes, request->bytes ? request->bytes : "100MB", err);
 }
 
-static int collective(const struct request *request, struct text *out, struct err *err)
+static int collective(const void *record, struct text *out, struct err *err)
 {
+    const struct exec_collective_request *request = record;
     struct grid grid;
     struct sizes sizes = {0};
     struct json *rows = world_self().rank ? NULL : json_new_array();
@@ -99,8 +107,8 @@ static int collective(const struct request *request, struct text *out, struct er
     if (rows) {
         struct json *json = json_new_object();
         json_put_text(json, "schema", "foretrain/exec-collective/1");
-        json_put_text(json, "algorithm", algorithm_names[request->algorithm]);
-        json_put_text(json, "gradients", dtype_names[request->gradients]);
+        json_put_text(json, "algorithm", algorithm_names[request->exchange.algorithm]);
+        json_put_text(json, "gradients", dtype_names[request->exchange.gradients]);
         json_put_integer(json, "columns", grid.columns);
         json_put_integer(json, "rows", grid.rows);
         json_put(json, "sizes", rows);
@@ -112,30 +120,29 @@ static int collective(const struct request *request, struct text *out, struct er
     return failed ? -1 : 0;
 }
 
-static const struct option option_group_row = {"group",
-                                               0,
-                                               OPTION_INTEGER,
-                                               offsetof(struct request, nodes),
-                                               "N",
-                                               NULL,
-                                               "Ranks in a node, for hierarchical (default: 1)"};
+#define AT(member) offsetof(struct exec_collective_request, member)
 
-static const struct option option_pairs_row = {
-    "pairs", 0, OPTION_FLAG, offsetof(struct request, pairs),
-    .help = "The two ranks of each row exchange, all rows at once, instead of an all-reduce"};
+static const struct option options[] = {
+    ROW_GRID(AT(grid)),
+    OPTION_ROW(
+        "pairs", 0, OPTION_FLAG, AT(exchange.pairs),
+        .help = "The two ranks of each row exchange, all rows at once, instead of an all-reduce"),
+    ROW_ALGORITHM(AT(exchange.algorithm)),
+    ROW_BYTES(AT(bytes)),
+    OPTION_ROW("group", 0, OPTION_INTEGER, AT(group), "N", NULL,
+               "Ranks in a node, for hierarchical (default: 1)"),
+    ROW_GRADIENTS(AT(exchange.gradients)),
+    ROW_REPEATS(AT(exchange.repeats)),
+    ROW_LAST};
 
-static const struct option *const options[] = {
-    &option_grid_row,    &option_pairs_row, &option_algorithm_row,
-    &option_bytes_row,   &option_group_row, &option_gradients_row,
-    &option_repeats_row, &option_help_row,  NULL,
-};
+static const struct exec_collective_request defaults = {.exchange = {EXCHANGE_DEFAULTS}};
 
 const struct command exec_collective = {
     .name = "collective",
     .synopsis = "[--grid CxR] [options]",
     .help = "time all-reduces and print one JSON object with every run",
     .examples = "mpirun -n 4 foretrain-exec collective --grid 2x2 --algorithm torus2d --bytes 8MB",
-    .options = options,
+    RECORD(options, struct exec_collective_request, &defaults),
     .minimum = 0,
     .maximum = 0,
     .run = collective,

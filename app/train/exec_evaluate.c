@@ -12,7 +12,7 @@
 
 /* A request with the job and the assignments that stand beside the first checkpoint. */
 struct found {
-    struct request request;
+    struct train_request request;
     char *job;   /* owned */
     char *lines; /* of job.set; owned */
 };
@@ -47,8 +47,8 @@ static void read_lines(struct found *found, const char *path)
     fclose(file);
 }
 
-static int find_job(struct found *found, const struct request *request, const char *checkpoint,
-                    struct err *err)
+static int find_job(struct found *found, const struct train_request *request,
+                    const char *checkpoint, struct err *err)
 {
     found->request = *request;
     if (request->job)
@@ -121,7 +121,7 @@ static struct json *answer(const char *const *path, int32_t members,
 }
 
 /* The checkpoints @path (count) vote, by the job beside the first. */
-static int score(const struct request *request, const char *const *path, int32_t count,
+static int score(const struct train_request *request, const char *const *path, int32_t count,
                  struct json *answers, struct text *out, struct err *err)
 {
     struct exec_job job = {0};
@@ -130,7 +130,7 @@ static int score(const struct request *request, const char *const *path, int32_t
     int failed = find_job(&found, request, path[0], err) ||
                  exec_job_open(&job, &found.request, false, err) ||
                  train_evaluate(&job.train, path, count, &evaluation, err);
-    if (!failed && request->json)
+    if (!failed && request->head.json)
         json_append(answers, answer(path, count, &evaluation));
     else if (!failed && world_self().rank == 0)
         print(out, path, count, &evaluation);
@@ -139,10 +139,10 @@ static int score(const struct request *request, const char *const *path, int32_t
     return failed ? -1 : 0;
 }
 
-static int evaluate_paths(const struct request *request, const char *const *path,
+static int evaluate_paths(const struct train_request *request, const char *const *path,
                           struct json *answers, struct text *out, struct err *err)
 {
-    int32_t count = request->argument.count;
+    int32_t count = request->head.argument.count;
     if (request->ensemble)
         return score(request, path, count, answers, out, err);
     for (int32_t i = 0; i < count; i++)
@@ -151,21 +151,22 @@ static int evaluate_paths(const struct request *request, const char *const *path
     return 0;
 }
 
-static int evaluate(const struct request *request, struct text *out, struct err *err)
+static int evaluate(const void *record, struct text *out, struct err *err)
 {
-    int32_t count = request->argument.count;
-    if (request->device == DEVICE_REPLAY)
+    const struct train_request *request = record;
+    int32_t count = request->head.argument.count;
+    if (request->compute.device == DEVICE_REPLAY)
         return err_add_code(err, 64, "--device replay has no weights: it can only train");
     char **path = base_alloc(count, sizeof(*path));
     struct json *json = json_new_object(), *answers = json_new_array();
     int failed = 0;
     for (int32_t i = 0; i < count && !failed; i++)
-        failed = !(path[i] = find_checkpoint(request->argument.item[i], err));
+        failed = !(path[i] = find_checkpoint(request->head.argument.item[i], err));
     failed = failed || evaluate_paths(request, (const char *const *)path, answers, out, err);
     json_put_text(json, "schema", "foretrain/evaluation/2");
     json_put_text(json, "version", FORETRAIN_VERSION);
     json_put(json, "evaluations", answers);
-    if (!failed && request->json && world_self().rank == 0)
+    if (!failed && request->head.json && world_self().rank == 0)
         json_print(out, json);
     json_free(json);
     for (int32_t i = 0; i < count; i++)
@@ -174,10 +175,13 @@ static int evaluate(const struct request *request, struct text *out, struct err 
     return failed ? -1 : 0;
 }
 
-static const struct option *const options[] = {
-    &option_job_row,     &option_ensemble_row, &option_set_row,  &option_json_row,
-    &option_threads_row, &option_device_row,   &option_help_row, NULL,
-};
+static const struct option options[] = {ROW_JOB,
+                                        ROW_ENSEMBLE,
+                                        ROW_SET(TRAIN_AT(set)),
+                                        ROW_JSON,
+                                        ROW_THREADS(TRAIN_AT(compute.threads)),
+                                        ROW_DEVICE(TRAIN_AT(compute.device)),
+                                        ROW_LAST};
 
 const struct command exec_evaluate = {
     .name = "evaluate",
@@ -185,7 +189,7 @@ const struct command exec_evaluate = {
     .help = "top-1 and top-5 on the validation images, of checkpoints or the newest of runs",
     .examples = "foretrain-exec evaluate run1\n"
                 "foretrain-exec evaluate --ensemble run1/snapshot-1 run1/snapshot-2",
-    .options = options,
+    RECORD(options, struct train_request, &train_defaults),
     .minimum = 1,
     .maximum = 1000,
     .run = evaluate,

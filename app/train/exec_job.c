@@ -9,12 +9,12 @@
 
 /* Ranks times threads are at most the cores.  A rank that mpirun has bound sees its own cores only,
  * and so do not its neighbours: the largest mask on the machine tells how many there are. */
-int32_t exec_job_threads(const struct request *request)
+int32_t exec_job_threads(const struct compute_options *options)
 {
     struct exec_world world = world_self();
     int64_t cores = cores_available();
-    if (request->threads > 0)
-        return request->threads;
+    if (options->threads > 0)
+        return options->threads;
     world_max(&cores, 1);
     int32_t share = (int32_t)cores / world.local_ranks;
     return share > 1 ? share : 1;
@@ -37,7 +37,8 @@ const struct device_ops *exec_job_device(int32_t device, struct err *err)
 }
 
 /* What a rehearsal cannot do, and what only a rehearsal can. */
-static int check_rehearsal(struct exec_job *job, const struct request *request, struct err *err)
+static int check_rehearsal(struct exec_job *job, const struct train_request *request,
+                           struct err *err)
 {
     bool rehearses = job->train.device_ops->rehearses;
     job->train.time_scale = 1;
@@ -75,15 +76,16 @@ static int lay_out_ranks(struct exec_job *job, struct err *err)
     return job->schedule ? 0 : -1;
 }
 
-static int fill(struct exec_job *job, const struct request *request, bool trains, struct err *err)
+static int fill(struct exec_job *job, const struct train_request *request, bool trains,
+                struct err *err)
 {
     const struct option_list *set = &request->set;
-    const char *path = request->job ? request->job : request->argument.item[0];
+    const char *path = request->job ? request->job : request->head.argument.item[0];
     if (job_read(&job->job, path, set->item, set->count, err) ||
         (trains && lay_out_ranks(job, err)))
         return -1;
     job->job.scenario.training.data.strict |= request->strict_data;
-    const struct device_ops *ops = exec_job_device(request->device, err);
+    const struct device_ops *ops = exec_job_device(request->compute.device, err);
     if (!ops || (trains && strcmp(ops->name, "cuda") != 0 && job_check_mpi(&job->job, err)))
         return -1;
     job->train = (struct train_job){
@@ -93,12 +95,12 @@ static int fill(struct exec_job *job, const struct request *request, bool trains
         .schedule = (const struct schedule *const *)job->schedule,
         .run = &job->run,
         .device_ops = ops,
-        .comm_ops = transport_find(device_words[request->device]),
+        .comm_ops = transport_find(device_words[request->compute.device]),
         .directory = request->directory,
         .steps = request->steps,
         .traced = request->trace || request->spans ? request->traced : 0,
         .timeout_s = world_self().ranks > 1 ? request->timeout : 0,
-        .progress = !request->quiet && !request->json,
+        .progress = !request->quiet && !request->head.json,
     };
     return check_rehearsal(job, request, err);
 }
@@ -113,11 +115,12 @@ char *exec_job_share(char *text)
     return text;
 }
 
-int exec_job_open(struct exec_job *job, const struct request *request, bool trains, struct err *err)
+int exec_job_open(struct exec_job *job, const struct train_request *request, bool trains,
+                  struct err *err)
 {
     *job = (struct exec_job){0};
     int failed = world_agree(fill(job, request, trains, err), err);
-    job->train.threads = exec_job_threads(request);
+    job->train.threads = exec_job_threads(&request->compute);
     return failed;
 }
 

@@ -4,8 +4,8 @@
  * From a scenario file and options to what the executor runs, on every rank alike.
  */
 
-#include "app/cli/request.h"
 #include "app/job/job.h"
+#include "app/train/train_request.h"
 #include "exec/train/train.h"
 #include "exec/world/world.h"
 
@@ -17,16 +17,16 @@ struct exec_job {
     struct train_job train;     /**< points into the three */
 };
 
-/** Read request->argument.item[0], or request->job when there is one, and fill @job; all ranks
- * together.  Schedules are built for what @trains only: evaluation takes any number of ranks.
+/** Read request->head.argument.item[0], or request->job when there is one, and fill @job; all
+ * ranks together.  Schedules are built for what @trains only: evaluation takes any number of ranks.
  * @return 0, or -1 on all ranks: what is wrong with the job (64 to 66), a device this build has
  * not (69). */
-int exec_job_open(struct exec_job *job, const struct request *request, bool trains,
+int exec_job_open(struct exec_job *job, const struct train_request *request, bool trains,
                   struct err *err);
 
 /** Threads that a rank computes with: the user's, or the cores of the machine shared out.  On all
  * ranks together. */
-int32_t exec_job_threads(const struct request *request);
+int32_t exec_job_threads(const struct compute_options *options);
 
 /** The device of an index of device_words.
  * @return NULL (exit code 69): this build has it not. */

@@ -13,6 +13,11 @@
 #include "exec/world/world.h"
 #include "models/networks.h"
 
+struct exec_measure_request {
+    struct request head;
+    struct machine_options machine;
+};
+
 /* One network at one batch. */
 struct trial {
     const struct measure_network *network;
@@ -24,16 +29,16 @@ struct trial {
 };
 
 /* How the device merges operations, as its platform file says. */
-static enum fusion fusion_of(const struct request *request)
+static enum fusion fusion_of(const struct machine_options *options)
 {
-    if (request->device == DEVICE_CUDA)
+    if (options->compute.device == DEVICE_CUDA)
         return FUSION_STATS; /* sums come with the convolution where a plan has them */
-    return request->device == DEVICE_CPU_NAIVE ? FUSION_NONE : FUSION_BN_RELU;
+    return options->compute.device == DEVICE_CPU_NAIVE ? FUSION_NONE : FUSION_BN_RELU;
 }
 
-static int open_trial(struct trial *trial, const struct request *request, struct err *err)
+static int open_trial(struct trial *trial, const struct machine_options *options, struct err *err)
 {
-    const char *dtype = dtype_names[request->dtype];
+    const char *dtype = dtype_names[options->dtype];
     char *text = base_format("version: 1\n"
                              "model: {network: %s, image: %d, classes: %d, precision: "
                              "{compute: %s, gradients: fp32}}\n"
@@ -55,7 +60,7 @@ static int open_trial(struct trial *trial, const struct request *request, struct
         return -1;
     struct iteration iteration = {.model = trial->model,
                                   .scenario = &trial->scenario,
-                                  .fusion = fusion_of(request),
+                                  .fusion = fusion_of(options),
                                   .grid = {1, 1},
                                   .devices_per_node = 1,
                                   .batch = trial->batch,
@@ -109,18 +114,18 @@ static struct json *trial_json(const struct trial *trial)
     return row;
 }
 
-static int run_trial(struct trial *trial, const struct request *request,
+static int run_trial(struct trial *trial, const struct machine_options *options,
                      const struct device_ops *ops, struct json *rows, struct err *err)
 {
-    int failed = open_trial(trial, request, err);
+    int failed = open_trial(trial, options, err);
     if (!failed) {
         struct measure_job job = {.model = trial->model,
                                   .scenario = &trial->scenario,
                                   .schedule = trial->schedule,
                                   .device_ops = ops,
                                   .batch = trial->batch,
-                                  .threads = exec_job_threads(request),
-                                  .iterations = request->repeats};
+                                  .threads = exec_job_threads(&options->compute),
+                                  .iterations = options->repeats};
         failed = measure_run(&job, &trial->result, err);
     }
     if (!failed && rows)
@@ -142,10 +147,10 @@ static void add_copies(const struct device_ops *ops, struct json *rows)
     }
 }
 
-static int run_all(const struct request *request, const struct measure_list *list,
+static int run_all(const struct machine_options *options, const struct measure_list *list,
                    struct json *rows, struct json *copies, struct err *err)
 {
-    const struct device_ops *ops = exec_job_device(request->device, err);
+    const struct device_ops *ops = exec_job_device(options->compute.device, err);
     if (!ops)
         return -1;
     if (ops->rehearses)
@@ -153,29 +158,30 @@ static int run_all(const struct request *request, const struct measure_list *lis
     for (int32_t n = 0; n < list->networks; n++)
         for (int32_t b = 0; b < list->batches; b++) {
             struct trial trial = {.network = &list->network[n], .batch = (int32_t)list->batch[b]};
-            if (run_trial(&trial, request, ops, rows, err))
+            if (run_trial(&trial, options, ops, rows, err))
                 return -1;
         }
     add_copies(ops, copies);
     return 0;
 }
 
-static int measure(const struct request *request, struct text *out, struct err *err)
+static int measure(const void *record, struct text *out, struct err *err)
 {
+    const struct machine_options *options = &((const struct exec_measure_request *)record)->machine;
     struct measure_list list = {0};
     struct json *rows = world_self().rank ? NULL : json_new_array();
     struct json *copies = rows ? json_new_array() : NULL;
-    int failed = request->repeats < 4 ? err_add_code(err, 64, "--repeats: expected at least 4") : 0;
+    int failed = options->repeats < 4 ? err_add_code(err, 64, "--repeats: expected at least 4") : 0;
     if (!failed)
-        failed = measure_list_read(&list, request->networks ? request->networks : "resnet20",
-                                   request->batches ? request->batches : "32", err) ||
-                 run_all(request, &list, rows, copies, err);
+        failed = measure_list_read(&list, options->networks ? options->networks : "resnet20",
+                                   options->batches ? options->batches : "32", err) ||
+                 run_all(options, &list, rows, copies, err);
     if (rows) {
         struct json *json = json_new_object();
         json_put_text(json, "schema", "foretrain/exec-measure/1");
-        json_put_text(json, "device", device_words[request->device]);
-        json_put_text(json, "fusion", fusion_names[fusion_of(request)]);
-        json_put_integer(json, "threads", failed ? 0 : exec_job_threads(request));
+        json_put_text(json, "device", device_words[options->compute.device]);
+        json_put_text(json, "fusion", fusion_names[fusion_of(options)]);
+        json_put_integer(json, "threads", failed ? 0 : exec_job_threads(&options->compute));
         json_put_integer(json, "ranks", world_self().ranks);
         json_put(json, "trials", rows);
         json_put(json, "copies", copies);
@@ -187,10 +193,17 @@ static int measure(const struct request *request, struct text *out, struct err *
     return failed ? -1 : 0;
 }
 
-static const struct option *const options[] = {
-    &option_networks_row, &option_batches_row, &option_threads_row, &option_repeats_row,
-    &option_device_row,   &option_dtype_row,   &option_help_row,    NULL,
-};
+#define AT(member) offsetof(struct exec_measure_request, member)
+
+static const struct option table[] = {ROW_NETWORKS(AT(machine.networks)),
+                                      ROW_BATCHES(AT(machine.batches)),
+                                      ROW_THREADS(AT(machine.compute.threads)),
+                                      ROW_REPEATS(AT(machine.repeats)),
+                                      ROW_DEVICE(AT(machine.compute.device)),
+                                      ROW_DTYPE(AT(machine.dtype)),
+                                      ROW_LAST};
+
+static const struct exec_measure_request defaults = {.machine = {.repeats = 8}};
 
 const struct command exec_measure = {
     .name = "measure",
@@ -198,7 +211,7 @@ const struct command exec_measure = {
     .help = "time every step of training iterations and copies of memory, and print one JSON "
             "object; several ranks measure at once",
     .examples = "foretrain-exec measure --networks resnet20,resnet50@64 --batch 8,32 --threads 1",
-    .options = options,
+    RECORD(table, struct exec_measure_request, &defaults),
     .minimum = 0,
     .maximum = 0,
     .run = measure,

@@ -32,7 +32,7 @@ static int find_resumed(struct exec_run *run, const char *path, struct progress 
 
 /* Ranks may be others: they are free as what allreduce says is. */
 static int compare_job(const struct exec_run *run, const struct exec_job *job,
-                       const struct request *request, const struct progress *progress,
+                       const struct train_request *request, const struct progress *progress,
                        struct err *err)
 {
     struct text notes = {0};
@@ -113,7 +113,7 @@ static int keep_job(const char *directory, const struct text *job, const struct 
 }
 
 static int open_directory(struct run_directory *directory, const char *job,
-                          const struct request *request, const struct progress *resumed,
+                          const struct train_request *request, const struct progress *resumed,
                           struct err *err)
 {
     const char *run = resumed ? resumed->run : NULL;
@@ -138,7 +138,7 @@ static void print_values(struct exec_run *run, const struct exec_job *job)
 }
 
 static int open_first(struct exec_run *run, const struct exec_job *job,
-                      const struct request *request, struct err *err)
+                      const struct train_request *request, struct err *err)
 {
     struct progress progress = {0};
     struct run_directory *directory = &run->directory;
@@ -153,7 +153,7 @@ static int open_first(struct exec_run *run, const struct exec_job *job,
                           request->resume ? &progress : NULL, err);
 }
 
-int exec_run_open(struct exec_run *run, struct exec_job *job, const struct request *request,
+int exec_run_open(struct exec_run *run, struct exec_job *job, const struct train_request *request,
                   struct err *err)
 {
     run->directory = (struct run_directory){.path = request->directory, .lock = -1};

@@ -23,7 +23,7 @@ struct exec_run {
  * 66), one of another job (65), a directory that another process or run has, or that has newer
  * checkpoints than the one resumed from (73), files that cannot be written (73, 74); nothing was
  * changed then, but for the last. */
-int exec_run_open(struct exec_run *run, struct exec_job *job, const struct request *request,
+int exec_run_open(struct exec_run *run, struct exec_job *job, const struct train_request *request,
                   struct err *err);
 
 /** Give the directory back and release. */

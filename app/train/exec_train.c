@@ -122,10 +122,10 @@ static void advise(const struct train_result *result, struct err *err)
     text_release(&how);
 }
 
-static void report(const struct request *request, const struct exec_job *job,
+static void report(const struct train_request *request, const struct exec_job *job,
                    const struct train_result *result, struct text *out, struct err *err)
 {
-    if (request->json)
+    if (request->head.json)
         print_json(out, job, result);
     else
         print_people(out, job, result);
@@ -136,12 +136,13 @@ static void report(const struct request *request, const struct exec_job *job,
         advise(result, err);
 }
 
-static int train(const struct request *request, struct text *out, struct err *err)
+static int train(const void *record, struct text *out, struct err *err)
 {
+    const struct train_request *request = record;
     struct exec_job job = {0};
     struct train_result result = {0};
     struct exec_run run = {.directory.lock = -1};
-    int failed = request_check_run(request, err) || exec_job_open(&job, request, true, err) ||
+    int failed = train_request_check(request, err) || exec_job_open(&job, request, true, err) ||
                  exec_run_open(&run, &job, request, err) || train_run(&job.train, &result, err);
     if (!failed && world_self().rank == 0)
         report(request, &job, &result, out, err);
@@ -153,21 +154,30 @@ static int train(const struct request *request, struct text *out, struct err *er
     return failed ? -1 : 0;
 }
 
-static const struct option *const options[] = {
-    &option_set_row,        &option_json_row,        &option_directory_row,
-    &option_overwrite_row,  &option_resume_row,      &option_allow_change_row,
-    &option_steps_row,      &option_threads_row,     &option_device_row,
-    &option_timeout_row,    &option_train_trace_row, &option_spans_row,
-    &option_traced_row,     &option_quiet_row,       &option_strict_data_row,
-    &option_time_scale_row, &option_help_row,        NULL,
-};
+static const struct option options[] = {ROW_SET(TRAIN_AT(set)),
+                                        ROW_JSON,
+                                        ROW_DIRECTORY(TRAIN_AT(directory)),
+                                        ROW_OVERWRITE,
+                                        ROW_RESUME,
+                                        ROW_ALLOW_CHANGE,
+                                        ROW_STEPS,
+                                        ROW_THREADS(TRAIN_AT(compute.threads)),
+                                        ROW_DEVICE(TRAIN_AT(compute.device)),
+                                        ROW_TIMEOUT(TRAIN_AT(timeout)),
+                                        ROW_TRAIN_TRACE,
+                                        ROW_SPANS(TRAIN_AT(spans)),
+                                        ROW_TRACED,
+                                        ROW_QUIET,
+                                        ROW_STRICT_DATA,
+                                        ROW_TIME_SCALE,
+                                        ROW_LAST};
 
 const struct command exec_train = {
     .name = "train",
     .synopsis = "JOB [options]",
     .help = "train for real, on as many ranks as were started",
     .examples = "mpirun -n 4 foretrain-exec train job.yaml --out run1",
-    .options = options,
+    RECORD(options, struct train_request, &train_defaults),
     .minimum = 1,
     .maximum = 1,
     .run = train,

@@ -5,8 +5,15 @@
 #include "core/base/json.h"
 #include "exec/measure/devices.h"
 
+struct workspace_request {
+    struct request head;
+    struct compute_options compute;
+    struct option_list set;
+    const char *batches;
+};
+
 /* What a rank's device takes for @batch images at once. */
-static int add_batch(const struct job *job, const struct request *request,
+static int add_batch(const struct job *job, const struct workspace_request *request,
                      const struct device_ops *ops, int64_t batch, struct json *rows,
                      struct err *err)
 {
@@ -16,7 +23,7 @@ static int add_batch(const struct job *job, const struct request *request,
                                .micro_batches = 1,
                                .slots = 1,
                                .ranks = 1,
-                               .threads = exec_job_threads(request)};
+                               .threads = exec_job_threads(&request->compute)};
     int64_t bytes = 0;
     if (ops->workspace(&asked, &bytes, err))
         return -1;
@@ -27,10 +34,10 @@ static int add_batch(const struct job *job, const struct request *request,
     return 0;
 }
 
-static int add_all(const struct job *job, const struct request *request,
+static int add_all(const struct job *job, const struct workspace_request *request,
                    const struct measure_list *list, struct json *rows, struct err *err)
 {
-    const struct device_ops *ops = exec_job_device(request->device, err);
+    const struct device_ops *ops = exec_job_device(request->compute.device, err);
     if (!ops)
         return -1;
     if (!ops->workspace)
@@ -41,19 +48,20 @@ static int add_all(const struct job *job, const struct request *request,
     return 0;
 }
 
-static int workspace(const struct request *request, struct text *out, struct err *err)
+static int workspace(const void *record, struct text *out, struct err *err)
 {
+    const struct workspace_request *request = record;
     struct measure_list list = {0};
     struct job job = {0};
     struct json *json = json_new_object(), *rows = json_new_array();
     const struct option_list *set = &request->set;
-    int failed = job_read(&job, request->argument.item[0], set->item, set->count, err);
+    int failed = job_read(&job, request->head.argument.item[0], set->item, set->count, err);
     failed = failed ||
              measure_list_read(&list, NULL, request->batches ? request->batches : "1", err) ||
              add_all(&job, request, &list, rows, err);
     json_put_text(json, "schema", "foretrain/exec-workspace/1");
-    json_put_text(json, "device", device_words[request->device]);
-    json_put_integer(json, "threads", exec_job_threads(request));
+    json_put_text(json, "device", device_words[request->compute.device]);
+    json_put_integer(json, "threads", exec_job_threads(&request->compute));
     json_put(json, "workspaces", rows);
     if (!failed && world_self().rank == 0)
         json_print(out, json);
@@ -63,10 +71,11 @@ static int workspace(const struct request *request, struct text *out, struct err
     return failed ? -1 : 0;
 }
 
-static const struct option *const options[] = {
-    &option_set_row,    &option_batches_row, &option_threads_row,
-    &option_device_row, &option_help_row,    NULL,
-};
+#define AT(member) offsetof(struct workspace_request, member)
+
+static const struct option options[] = {ROW_SET(AT(set)), ROW_BATCHES(AT(batches)),
+                                        ROW_THREADS(AT(compute.threads)),
+                                        ROW_DEVICE(AT(compute.device)), ROW_LAST};
 
 const struct command exec_workspace = {
     .name = "workspace",
@@ -74,7 +83,7 @@ const struct command exec_workspace = {
     .help = "the memory that a device would take beside that of the network's arrays, as one JSON "
             "object; nothing is allocated",
     .examples = "foretrain-exec workspace job.yaml --batch 8,16 --threads 1",
-    .options = options,
+    RECORD(options, struct workspace_request, NULL),
     .minimum = 1,
     .maximum = 1,
     .run = workspace,

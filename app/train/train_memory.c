@@ -28,24 +28,24 @@ static bool read_answer(int output, int64_t bytes[ASKED])
     return good;
 }
 
-static void add_words(struct launch *launch, const struct request *request, int32_t threads,
+static void add_words(struct launch *launch, const struct train_request *request, int32_t threads,
                       int64_t micro)
 {
     launch_add(launch, "workspace");
-    launch_add(launch, "%s", request->argument.item[0]);
+    launch_add(launch, "%s", request->head.argument.item[0]);
     for (int32_t i = 0; i < request->set.count; i++) {
         launch_add(launch, "--set");
         launch_add(launch, "%s", request->set.item[i]);
     }
-    launch_add(launch, "--device=%s", device_words[request->device]);
+    launch_add(launch, "--device=%s", device_words[request->compute.device]);
     launch_add(launch, "--threads=%d", threads);
     launch_add(launch, "--batch=%lld,%lld", (long long)micro, 2 * (long long)micro);
 }
 
 /* The workspace for @micro images at once, and for twice as many.
  * @return whether there is an answer; else the exit code of foretrain-exec in @code. */
-static bool ask(const struct request *request, int32_t threads, int64_t micro, int64_t bytes[ASKED],
-                int *code)
+static bool ask(const struct train_request *request, int32_t threads, int64_t micro,
+                int64_t bytes[ASKED], int *code)
 {
     struct err err = {0};
     struct launch launch = {.output = launch_file(&err)};
@@ -67,10 +67,10 @@ static bool ask(const struct request *request, int32_t threads, int64_t micro, i
 /* --- counting --- */
 
 /* Ranks of this machine share its cores out, unless told otherwise. */
-static int32_t threads_of(const struct request *request, int32_t ranks)
+static int32_t threads_of(const struct train_request *request, int32_t ranks)
 {
     int32_t share = cores_available() / ranks;
-    return request->threads > 0 ? request->threads : share > 1 ? share : 1;
+    return request->compute.threads > 0 ? request->compute.threads : share > 1 ? share : 1;
 }
 
 static void find_batch(struct train_memory *memory, const struct plan *plan)
@@ -83,8 +83,8 @@ static void find_batch(struct train_memory *memory, const struct plan *plan)
 }
 
 /* @image: what each further image adds to the workspace. */
-static int ask_workspace(struct train_memory *memory, const struct request *request, int32_t ranks,
-                         int64_t *image, struct err *err)
+static int ask_workspace(struct train_memory *memory, const struct train_request *request,
+                         int32_t ranks, int64_t *image, struct err *err)
 {
     int64_t bytes[ASKED];
     int code;
@@ -101,16 +101,18 @@ static int ask_workspace(struct train_memory *memory, const struct request *requ
 }
 
 int train_memory_find(struct train_memory *memory, const struct job *job,
-                      const struct request *request, int32_t ranks, struct err *err)
+                      const struct train_request *request, int32_t ranks, struct err *err)
 {
     const struct device *device = platform_device(job->platform);
     bool platform_gpu = device->compute_capability > 0;
-    bool gpu = request->device == DEVICE_REPLAY ? platform_gpu : request->device == DEVICE_CUDA;
+    bool gpu = request->compute.device == DEVICE_REPLAY ? platform_gpu
+                                                        : request->compute.device == DEVICE_CUDA;
     struct scenario scenario = job->scenario; /* its texts stay the job's */
     int64_t image = 0;
-    if (!gpu && request->device != DEVICE_REPLAY) /* rounds on the way into products and messages */
+    if (!gpu &&
+        request->compute.device != DEVICE_REPLAY) /* rounds on the way into products and messages */
         scenario.model.compute = scenario.model.gradients = DTYPE_FP32;
-    *memory = (struct train_memory){.choice = request->device,
+    *memory = (struct train_memory){.choice = request->compute.device,
                                     .device = device,
                                     .workspace = WORKSPACE_NOT_COUNTED,
                                     .fits_kind = gpu == platform_gpu};
@@ -122,7 +124,7 @@ int train_memory_find(struct train_memory *memory, const struct job *job,
     } else {
         memory->plan.applied = 0;
     }
-    if (request->device == DEVICE_CPU && ask_workspace(memory, request, ranks, &image, err))
+    if (request->compute.device == DEVICE_CPU && ask_workspace(memory, request, ranks, &image, err))
         return -1;
     if (memory->fits_kind)
         memory->largest = memory_largest_batch(job->model, &scenario,

@@ -7,8 +7,8 @@
  * that a convolution may need, on a CPU what foretrain-exec says of oneDNN for this machine.
  */
 
-#include "app/cli/request.h"
 #include "app/job/job.h"
+#include "app/train/train_request.h"
 #include "core/base/json.h"
 #include "core/schedule/memory.h"
 
@@ -33,7 +33,7 @@ struct train_memory {
  * @return 0, or -1 with exit code 69: the device cannot run the job, and foretrain-exec has said
  * why on stderr. */
 int train_memory_find(struct train_memory *memory, const struct job *job,
-                      const struct request *request, int32_t ranks, struct err *err);
+                      const struct train_request *request, int32_t ranks, struct err *err);
 
 /** Append a table for people. */
 void train_memory_print(struct text *out, const struct train_memory *memory);

@@ -21,9 +21,9 @@ enum {
 
 /* Both sides, and what they are of. */
 struct trial {
-    struct request request; /* the user's, with more --set; its list is owned */
-    char *lab_set;          /* the one that names the lab; owned, or NULL */
-    int32_t ranks;          /* 0: there is no job */
+    struct validate_request request; /* the user's, with more --set; its list is owned */
+    char *lab_set;                   /* the one that names the lab; owned, or NULL */
+    int32_t ranks;                   /* 0: there is no job */
     struct job job;
     struct task task; /* of the phase that is compared */
     struct platform *lab;
@@ -37,22 +37,22 @@ struct trial {
 
 /* ---- what is asked for ---- */
 
-static int check_options(const struct request *request, struct err *err)
+static int check_options(const struct validate_request *request, struct err *err)
 {
-    bool job = request->argument.count > 0, runs = job && !request->measured;
+    bool job = request->head.argument.count > 0, runs = job && !request->measured;
     bool predicts = job && !request->predicted;
     if (!job && !(request->predicted && request->measured))
         return err_add_code(err, 64, "a JOB is needed, or --predicted and --measured");
-    if (!job && (request->trace || request->set.count))
+    if (!job && (request->trace || request->predict.set.count))
         return err_add_code(err, 64, "--trace and --set need a JOB");
-    if (!runs && (request->lab || request->started || request->steps || request->threads ||
-                  request->device != DEVICE_CPU))
+    if (!runs && (request->lab || request->compute.started || request->steps ||
+                  request->compute.threads || request->compute.device != DEVICE_CPU))
         return err_add_code(err, 64,
                             "--lab, -n, --steps, --threads and --device have no effect with "
                             "--measured: nothing is run");
-    if (!predicts && !request->lab && request->order != RANK_ORDER_ROW)
+    if (!predicts && !request->lab && request->predict.order != RANK_ORDER_ROW)
         return err_add_code(err, 64, "--order has no effect without a prediction or --lab");
-    if (!predicts && (request->backend >= 0 || request->grain != GRAIN_AUTO))
+    if (!predicts && (request->predict.backend >= 0 || request->predict.grain != GRAIN_AUTO))
         return err_add_code(err, 64,
                             "--backend and --grain have no effect with --predicted: nothing is "
                             "predicted");
@@ -73,15 +73,16 @@ static int read_tolerance(struct trial *trial, struct err *err)
                                text);
 }
 
-static int copy_request(struct trial *trial, const struct request *request, struct err *err)
+static int copy_request(struct trial *trial, const struct validate_request *request,
+                        struct err *err)
 {
     trial->request = *request;
-    trial->request.set = (struct option_list){0};
-    for (int32_t i = 0; i < request->set.count; i++)
-        option_list_add(&trial->request.set, request->set.item[i]);
+    trial->request.predict.set = (struct option_list){0};
+    for (int32_t i = 0; i < request->predict.set.count; i++)
+        option_list_add(&trial->request.predict.set, request->predict.set.item[i]);
     if (request->lab) {
         trial->lab_set = base_format("cluster.platform=%s", request->lab);
-        option_list_add(&trial->request.set, trial->lab_set);
+        option_list_add(&trial->request.predict.set, trial->lab_set);
     }
     return read_tolerance(trial, err);
 }
@@ -90,35 +91,35 @@ static int copy_request(struct trial *trial, const struct request *request, stru
  * nodes of the platform, or the job's. */
 static struct wish choose_ranks(const struct trial *trial)
 {
-    const struct request *request = &trial->request;
+    const struct validate_request *request = &trial->request;
     const struct scenario *s = &trial->job.scenario;
     int64_t full = platform_devices_per_node(trial->job.platform);
     int64_t each = s->cluster.devices_per_node ? s->cluster.devices_per_node : full;
-    int32_t ranks = request->measured ? trial->measured.ranks : request->started;
+    int32_t ranks = request->measured ? trial->measured.ranks : request->compute.started;
     bool same = !ranks || ranks == s->cluster.nodes * each;
     struct wish wish = {0};
     if (!same)
         wish = wish_for_ranks(ranks, request->measured ? each : full);
-    wish.order = (enum rank_order)request->order;
+    wish.order = (enum rank_order)request->predict.order;
     return wish;
 }
 
 static int read_job(struct trial *trial, struct err *err)
 {
-    const struct request *request = &trial->request;
-    const char *path = request->argument.item[0];
-    if (job_read(&trial->job, path, request->set.item, request->set.count, err))
+    const struct validate_request *request = &trial->request;
+    const char *path = request->head.argument.item[0];
+    if (job_read(&trial->job, path, request->predict.set.item, request->predict.set.count, err))
         return -1;
     struct wish wish = choose_ranks(trial);
     if (job_resolve(&trial->job, &wish, err))
         return -1;
     trial->ranks = grid_ranks(trial->job.resolved.cluster.grid);
-    if (!request->measured && !request->started && trial->ranks > 64)
+    if (!request->measured && !request->compute.started && trial->ranks > 64)
         return err_add_code(err, 64,
                             "%s is for %d devices: say how many ranks to start here with -n N",
                             path, trial->ranks);
-    if (request->traced_ranks > 0 && trial->ranks <= TRACED_RANKS_ALL)
-        trial->request.traced_ranks = 0;
+    if (request->predict.traced_ranks > 0 && trial->ranks <= TRACED_RANKS_ALL)
+        trial->request.predict.traced_ranks = 0;
     return 0;
 }
 
@@ -128,7 +129,7 @@ static int read_job(struct trial *trial, struct err *err)
 static int find_task(struct trial *trial, struct err *err)
 {
     for (int32_t phase = 1; phase <= job_phases(&trial->job); phase++) {
-        if (task_build(&trial->task, &trial->job, phase, &trial->request, err))
+        if (task_build(&trial->task, &trial->job, phase, &trial->request.predict, err))
             return -1;
         if (!trial->request.measured ||
             schedule_hash(trial->task.point.schedule) == trial->measured.schedule_hash)
@@ -137,7 +138,7 @@ static int find_task(struct trial *trial, struct err *err)
     }
     return err_add_code(
         err, 65, "%s is not a run of any phase of %s on %d ranks: its schedule is %016" PRIx64,
-        trial->request.measured, trial->request.argument.item[0], trial->ranks,
+        trial->request.measured, trial->request.head.argument.item[0], trial->ranks,
         trial->measured.schedule_hash);
 }
 
@@ -147,8 +148,8 @@ static int predict(struct trial *trial, struct err *err)
     trial->predicted = &trial->predicted_file;
     if (trial->request.predicted)
         return validate_read_spans(trial->request.predicted, &trial->predicted_file, err);
-    enum backend_choice backend = task_backend(&trial->request, &trial->warning);
-    if (task_run_all(&trial->task, 1, backend, &trial->request, err))
+    enum backend_choice backend = task_backend(&trial->request.predict, &trial->warning);
+    if (task_run_all(&trial->task, 1, backend, &trial->request.predict, err))
         return -1;
     trial->predicted = trial->task.trace;
     struct uncertainty doubts = uncertainty_of(&trial->job, trial->task.point.nodes > 1);
@@ -202,7 +203,7 @@ static int count_steps(const struct trial *trial, int32_t *steps, struct err *er
     *steps = trial->request.steps ? trial->request.steps : STEPS_USUAL;
     if (there < 1)
         return err_add_code(err, 64, "%s: phase 1 has %lld steps, and at least %d are needed",
-                            trial->request.argument.item[0],
+                            trial->request.head.argument.item[0],
                             (long long)there + VALIDATE_EXTRA_STEPS, VALIDATE_EXTRA_STEPS + 1);
     if (*steps > there)
         *steps = (int32_t)there;
@@ -226,7 +227,7 @@ static int measure(struct trial *trial, struct err *err)
 static int gather(struct trial *trial, struct err *err)
 {
     const char *measured = trial->request.measured;
-    bool job = trial->request.argument.count > 0;
+    bool job = trial->request.head.argument.count > 0;
     if (measured && validate_read_spans(measured, &trial->measured, err))
         return -1;
     if (job && (read_job(trial, err) || open_lab(trial, err) || find_task(trial, err)))
@@ -305,7 +306,7 @@ static void print_json(struct text *out, const struct trial *trial)
     json_put_text(json, "platform", trial->ranks ? platform_name(trial->job.platform) : NULL);
     json_put_text(json, "backend", predicted->backend);
     json_put_text(json, "grain", predicted->grain);
-    json_put_text(json, "device", runs ? device_words[trial->request.device] : NULL);
+    json_put_text(json, "device", runs ? device_words[trial->request.compute.device] : NULL);
     json_put_boolean(json, "lab", trial->lab != NULL);
     json_put_integer(json, "ranks", trial->measured.ranks);
     validation_put(json, &trial->validation);
@@ -340,7 +341,7 @@ static int report(struct trial *trial, struct text *out, struct err *err)
     const struct validate_row *step = trial->validation.row;
     if (write_trace(trial, err))
         return -1;
-    if (trial->request.json)
+    if (trial->request.head.json)
         print_json(out, trial);
     else
         print_people(out, trial);
@@ -371,13 +372,14 @@ static void release(struct trial *trial)
     task_release(&trial->task);
     platform_free(trial->lab);
     job_release(&trial->job);
-    option_list_release(&trial->request.set);
+    option_list_release(&trial->request.predict.set);
     free(trial->lab_set);
     free(trial->warning);
 }
 
-static int validate(const struct request *request, struct text *out, struct err *err)
+static int validate(const void *record, struct text *out, struct err *err)
 {
+    const struct validate_request *request = record;
     struct trial trial = {.notes = {-1, -1, -1, -1, -1, -1, -1, -1}};
     if (check_options(request, err))
         return -1;
@@ -394,61 +396,32 @@ static int validate(const struct request *request, struct text *out, struct err 
     return failed ? -1 : 0;
 }
 
-#define AT(member) offsetof(struct request, member)
+#define AT(member) offsetof(struct validate_request, member)
 
-static const struct option option_predicted_row = {
-    "predicted",
-    0,
-    OPTION_TEXT,
-    AT(predicted),
-    "FILE",
-    NULL,
-    "Spans of `predict --spans` instead of a prediction"};
-static const struct option option_measured_row = {"measured",
-                                                  0,
-                                                  OPTION_TEXT,
-                                                  AT(measured),
-                                                  "FILE",
-                                                  NULL,
-                                                  "Spans of `train --spans` instead of a run"};
-static const struct option option_tolerance_row = {
-    "tolerance",
-    0,
-    OPTION_TEXT,
-    AT(tolerance),
-    "SHARE",
-    NULL,
-    "What the step time may be off by, relative to the measured one (default: 10 %)"};
-static const struct option option_measured_steps_row = {
-    "steps", 0, OPTION_INTEGER, AT(steps), "N", NULL, "Training steps to measure (default: 10)"};
-static const struct option option_comparison_row = {
-    "trace",
-    't',
-    OPTION_TEXT,
-    AT(trace),
-    "FILE",
-    NULL,
-    "Write both, one below the other, as Chrome/Kineto JSON"};
+static const struct option options[] = {
+    ROW_STARTED(AT(compute.started)),
+    ROW_SET(AT(predict.set)),
+    ROW_LAB(AT(lab)),
+    OPTION_ROW("steps", 0, OPTION_INTEGER, AT(steps), "N", NULL,
+               "Training steps to measure (default: 10)"),
+    ROW_ORDER(AT(predict.order)),
+    ROW_DEVICE(AT(compute.device)),
+    ROW_THREADS(AT(compute.threads)),
+    ROW_TIMEOUT(AT(timeout)),
+    ROW_BACKEND(AT(predict.backend)),
+    ROW_GRAIN(AT(predict.grain)),
+    ROW_JSON,
+    OPTION_ROW("tolerance", 0, OPTION_TEXT, AT(tolerance), "SHARE", NULL,
+               "What the step time may be off by, relative to the measured one (default: 10 %)"),
+    OPTION_ROW("predicted", 0, OPTION_TEXT, AT(predicted), "FILE", NULL,
+               "Spans of `predict --spans` instead of a prediction"),
+    OPTION_ROW("measured", 0, OPTION_TEXT, AT(measured), "FILE", NULL,
+               "Spans of `train --spans` instead of a run"),
+    OPTION_ROW("trace", 't', OPTION_TEXT, AT(trace), "FILE", NULL,
+               "Write both, one below the other, as Chrome/Kineto JSON"),
+    ROW_LAST};
 
-static const struct option *const options[] = {
-    &option_started_row,
-    &option_set_row,
-    &option_lab_row,
-    &option_measured_steps_row,
-    &option_order_row,
-    &option_device_row,
-    &option_threads_row,
-    &option_timeout_row,
-    &option_backend_row,
-    &option_grain_row,
-    &option_json_row,
-    &option_tolerance_row,
-    &option_predicted_row,
-    &option_measured_row,
-    &option_comparison_row,
-    &option_help_row,
-    NULL,
-};
+static const struct validate_request defaults = {.predict = {PREDICT_DEFAULTS}, .timeout = 30};
 
 const struct command command_validate = {
     .name = "validate",
@@ -458,7 +431,7 @@ const struct command command_validate = {
         "foretrain validate job.yaml -n 2 --set cluster.platform=two-core\n"
         "foretrain validate job.yaml --lab platforms/lab/flat-4.yaml --device replay\n"
         "foretrain validate job.yaml --measured spans.txt    (of `foretrain-exec train --spans`)",
-    .options = options,
+    RECORD(options, struct validate_request, &defaults),
     .minimum = 0,
     .maximum = 1,
     .run = validate,

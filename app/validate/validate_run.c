@@ -33,18 +33,18 @@ int validate_read_spans(const char *path, struct trace *trace, struct err *err)
 /* The words of foretrain-exec, but for --spans. */
 static void add_words(struct launch *launch, const struct validate_run *run)
 {
-    const struct request *request = run->request;
+    const struct validate_request *request = run->request;
     launch_add(launch, "train");
-    launch_add(launch, "%s", request->argument.item[0]);
-    for (int32_t i = 0; i < request->set.count; i++)
-        launch_add(launch, "--set=%s", request->set.item[i]);
+    launch_add(launch, "%s", request->head.argument.item[0]);
+    for (int32_t i = 0; i < request->predict.set.count; i++)
+        launch_add(launch, "--set=%s", request->predict.set.item[i]);
     launch_add(launch, "--steps=%d", run->steps + VALIDATE_EXTRA_STEPS);
     launch_add(launch, "--traced-steps=%d", run->steps + 1);
-    launch_add(launch, "--device=%s", device_words[request->device]);
+    launch_add(launch, "--device=%s", device_words[request->compute.device]);
     launch_add(launch, "--timeout=%d", request->timeout);
     /* As many as the device was measured with, unless the user says otherwise. */
-    int32_t threads = request->threads;
-    if (!threads && request->device != DEVICE_REPLAY)
+    int32_t threads = request->compute.threads;
+    if (!threads && request->compute.device != DEVICE_REPLAY)
         threads = (int32_t)run->point->run.device->measured.threads;
     if (threads)
         launch_add(launch, "--threads=%d", threads);

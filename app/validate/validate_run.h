@@ -11,12 +11,23 @@
 #include "app/job/job.h"
 #include "app/lab/lab.h"
 
+/** What the user asked for. */
+struct validate_request {
+    struct request head;
+    struct predict_options predict;
+    struct compute_options compute;
+    const char *lab; /**< a platform to build */
+    const char *trace, *predicted, *measured, *tolerance;
+    int32_t steps;   /**< to measure; 0: the usual */
+    int32_t timeout; /**< of the watchdog [s]; 0: none */
+};
+
 /** What is to be measured.  All pointers are borrowed. */
 struct validate_run {
-    const struct request *request; /**< job, --set, device, threads, timeout */
-    const struct point *point;     /**< where ranks are placed in the lab */
-    const struct cabling *lab;     /**< NULL: all on this machine */
-    int32_t steps;                 /**< to be measured; VALIDATE_EXTRA_STEPS more are run */
+    const struct validate_request *request;
+    const struct point *point; /**< where ranks are placed in the lab */
+    const struct cabling *lab; /**< NULL: all on this machine */
+    int32_t steps;             /**< to be measured; VALIDATE_EXTRA_STEPS more are run */
 };
 
 /** What there is to say of it besides the spans; negative: nothing. */

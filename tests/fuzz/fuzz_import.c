@@ -22,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     char *path = base_format("/proc/self/fd/%d", fd);
     for (size_t i = 0; i < sizeof(readers) / sizeof(readers[0]); i++) {
-        struct request request = {.started = 4};
+        struct import_request request = {.ranks = 4};
         struct import import = {.file = path, .base_name = base_copy("fuzz")};
         struct text out = {0};
         struct err err = {0};

@@ -90,6 +90,11 @@ class Headers(unittest.TestCase):
         source = "struct a { int b; };\n#define C 1\nenum d { E };\nextern int f;\n"
         self.assertEqual(len(undocumented(source)), 4)
 
+    def test_macros_without_a_blank_line_between_share_a_comment(self):
+        source = "/** A. */\n#define A \\\n 1\n#define B 2\n\n#define C 3\n"
+        self.assertEqual(undocumented(source), ["#define C 3"])
+        self.assertEqual(undocumented("/** A. */\n#define A 1\nint b;\n"), ["int b;"])
+
     def test_an_inline_function_ends_at_its_brace(self):
         source = "/** A. */\nstatic inline int a(void)\n{\n    return 1;\n}\nint b(void);\n"
         self.assertEqual(undocumented(source), ["int b(void);"])

@@ -1,0 +1,20 @@
+#include "app/train/train_request.h"
+
+#include "core/scenario/scenario_change.h"
+
+const struct train_request train_defaults = {.traced = 4, .timeout = 30};
+
+int train_request_check(const struct train_request *request, struct err *err)
+{
+    if (request->overwrite && !request->directory)
+        return err_add_code(err, 64, "--overwrite has no effect without --out");
+    if (request->overwrite && request->resume)
+        return err_add_code(err, 64,
+                            "--overwrite starts anew and --resume goes on: leave out one of them");
+    if (request->allow_change.count > 0 && !request->resume)
+        return err_add_code(err, 64, "--allow-change has no effect without --resume");
+    for (int32_t i = 0; i < request->allow_change.count; i++)
+        if (scenario_check_key(request->allow_change.item[i], err))
+            return -1;
+    return 0;
+}

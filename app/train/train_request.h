@@ -1,0 +1,67 @@
+#pragma once
+
+/** @file
+ * What the user asks of `train` and `evaluate`, for the front end and for the ranks alike: the
+ * front end passes it on word by word.
+ */
+
+#include "app/cli/command.h"
+
+/** Of both.  `job` and `ensemble` are of `evaluate` alone; it has neither directory nor steps. */
+struct train_request {
+    struct request head;
+    struct compute_options compute;
+    struct option_list set;          /**< "key=value", over the scenario */
+    struct option_list allow_change; /**< keys that may differ from the run's that is resumed */
+    const char *directory, *resume, *trace, *spans, *time_scale, *job;
+    int32_t steps;   /**< 0: to the end */
+    int32_t traced;  /**< training steps to trace */
+    int32_t timeout; /**< of the watchdog [s]; 0: none */
+    bool quiet, dry_run, strict_data, overwrite, ensemble;
+};
+
+/** Before any option is read. */
+extern const struct train_request train_defaults;
+
+/** Whether the options that say which run is trained fit each other.
+ * @return 0, or -1 (exit code 64): one that has no effect beside or without another. */
+int train_request_check(const struct train_request *request, struct err *err);
+
+/** Where a member of it lies. */
+#define TRAIN_AT(member) offsetof(struct train_request, member)
+
+/** The rows that front end and ranks both take. */
+#define ROW_STEPS                                                                                  \
+    OPTION_ROW("steps", 0, OPTION_INTEGER, TRAIN_AT(steps), "N", NULL,                             \
+               "Stop after N steps, with a checkpoint where there is an --out")
+#define ROW_TRACED                                                                                 \
+    OPTION_ROW("traced-steps", 0, OPTION_INTEGER, TRAIN_AT(traced), "N", NULL,                     \
+               "Steps that --trace and --spans record, after the first two (default: 4)")
+#define ROW_TIME_SCALE                                                                             \
+    OPTION_ROW("time-scale", 0, OPTION_TEXT, TRAIN_AT(time_scale), "FACTOR", NULL,                 \
+               "With --device replay: this much of the predicted times (default: 1)")
+#define ROW_QUIET OPTION_ROW("quiet", 'q', OPTION_FLAG, TRAIN_AT(quiet), .help = "No progress line")
+#define ROW_STRICT_DATA                                                                            \
+    OPTION_ROW("strict-data", 0, OPTION_FLAG, TRAIN_AT(strict_data),                               \
+               .help = "End training at the first image that cannot be read")
+#define ROW_OVERWRITE                                                                              \
+    OPTION_ROW(                                                                                    \
+        "overwrite", 0, OPTION_FLAG, TRAIN_AT(overwrite),                                          \
+        .help =                                                                                    \
+            "Remove the run that is in --out, all its checkpoints and log files, and start anew")
+#define ROW_RESUME                                                                                 \
+    OPTION_ROW("resume", 'r', OPTION_TEXT, TRAIN_AT(resume), "CKPT", NULL,                         \
+               "Go on from a checkpoint, or from the newest of a directory")
+#define ROW_ALLOW_CHANGE                                                                           \
+    OPTION_ROW("allow-change", 0, OPTION_TEXTS, TRAIN_AT(allow_change), "KEY", NULL,               \
+               "With --resume: a key of the job, or what stands above some, that may have "        \
+               "changed; repeatable")
+#define ROW_TRAIN_TRACE                                                                            \
+    OPTION_ROW("trace", 't', OPTION_TEXT, TRAIN_AT(trace), "FILE", NULL,                           \
+               "Write the traced steps of all ranks as Chrome/Kineto JSON")
+#define ROW_ENSEMBLE                                                                               \
+    OPTION_ROW("ensemble", 0, OPTION_FLAG, TRAIN_AT(ensemble),                                     \
+               .help = "All that are named vote: their class probabilities are averaged")
+#define ROW_JOB                                                                                    \
+    OPTION_ROW("job", 0, OPTION_TEXT, TRAIN_AT(job), "JOB", NULL,                                  \
+               "The scenario (default: job.yaml beside the first checkpoint)")
