@@ -53,6 +53,29 @@ struct exchange collective_exchange(const struct collective *c, int32_t rank, in
     return ops[c->algorithm]->exchange(c, rank, round);
 }
 
+static bool message_check(const struct collective *c, int32_t rank, int32_t round)
+{
+    struct message sent = collective_exchange(c, rank, round).send;
+    if (sent.peer < 0)
+        return true;
+    if (sent.peer == rank || sent.peer >= c->ranks || sent.offset < 0 || sent.count < 0 ||
+        sent.offset + sent.count > c->elements)
+        return false;
+    struct message received = collective_exchange(c, sent.peer, round).receive;
+    return received.peer == rank && received.offset == sent.offset && received.count == sent.count;
+}
+
+bool collective_check(const struct collective *c)
+{
+    enum { SAMPLES = 16 };
+    int32_t rounds = collective_rounds(c);
+    for (int32_t rank = 0; rank < c->ranks; rank += c->ranks / SAMPLES + 1)
+        for (int32_t round = 0; round < rounds; round += rounds / SAMPLES + 1)
+            if (!message_check(c, rank, round))
+                return false;
+    return true;
+}
+
 int32_t collective_pattern(const struct collective *c, int32_t round)
 {
     const struct collective_ops *o = ops[c->algorithm];

@@ -93,6 +93,10 @@ int32_t collective_rounds(const struct collective *c);
 /** What @rank does in @round (0 ... rounds - 1). */
 struct exchange collective_exchange(const struct collective *c, int32_t rank, int32_t round);
 
+/** Whether both ends of messages name the same ranks and elements, all inside; a sample of ranks
+ * and rounds is looked at.  For assert(). */
+bool collective_check(const struct collective *c);
+
 /** Rounds with equal patterns have the same peers on every rank: 0 <= pattern < patterns.
  * A back end needs one route per rank and pattern, not per round. */
 int32_t collective_pattern(const struct collective *c, int32_t round);

@@ -81,6 +81,7 @@ struct fabric *fabric_lay_torus(struct grid grid, int32_t dimensions, const stru
         int32_t d = i % per_rank / 2;
         fabric->link[i] = (struct link){.bandwidth = kind[d].bandwidth, .tier = d};
     }
+    assert(fabric_check(fabric));
     return fabric;
 }
 
@@ -270,6 +271,7 @@ struct fabric *fabric_lay_cluster(const struct cluster_plan *plan)
         add_level(fabric, plan, i, first);
         first += 2 * groups_in_use(plan, i);
     }
+    assert(fabric_check(fabric));
     return fabric;
 }
 
@@ -336,6 +338,32 @@ struct route fabric_route(const struct fabric *fabric, int32_t from, int32_t to)
                       grid_place(layout->grid, layout->order, from),
                       grid_place(layout->grid, layout->order, to), &route);
     return route;
+}
+
+static bool route_check(const struct fabric *fabric, const struct route *route)
+{
+    for (int32_t i = 0; i < route->count; i++) {
+        if (route->link[i] < 0 || route->link[i] >= fabric->link_count)
+            return false;
+        for (int32_t k = 0; k < i; k++)
+            if (route->link[k] == route->link[i])
+                return false;
+    }
+    return route->count > 0 && route->latency >= 0;
+}
+
+bool fabric_check(const struct fabric *fabric)
+{
+    for (int32_t i = 0; i < fabric->link_count; i++)
+        if (!(fabric->link[i].bandwidth > 0) || fabric->link[i].tier < 0 ||
+            fabric->link[i].tier >= fabric->tier_count)
+            return false;
+    for (int32_t rank = 1; rank < fabric->ranks; rank++) {
+        struct route route = fabric_route(fabric, rank - 1, rank);
+        if (!route_check(fabric, &route))
+            return false;
+    }
+    return true;
 }
 
 double fabric_route_bandwidth(const struct fabric *fabric, const struct route *route)

@@ -91,6 +91,10 @@ struct fabric *fabric_lay_cluster(const struct cluster_plan *plan);
 struct fabric *fabric_lay_torus(struct grid grid, int32_t dimensions, const struct link_kind *kind,
                                 double latency);
 
+/** Whether each link has a tier and carries bytes, and each rank reaches the next over links there
+ * are, none twice.  For assert(). */
+bool fabric_check(const struct fabric *fabric);
+
 /** Let the ranks of a cluster take the places that @order gives them on @grid, all of whose ranks
  * are in the fabric. */
 void fabric_set_order(struct fabric *fabric, struct grid grid, enum rank_order order);

@@ -27,6 +27,19 @@ static void pack(struct bucket_list *list, int32_t layer, int64_t bytes, int64_t
     }
 }
 
+bool bucket_check(const struct bucket_list *list, const struct model *model, enum dtype dtype,
+                  int64_t limit)
+{
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < list->count; i++) {
+        bytes += list->bucket[i].bytes;
+        if ((limit > 0 && i < list->count - 1 && list->bucket[i].bytes != limit) ||
+            (i > 0 && list->bucket[i].layer > list->bucket[i - 1].layer))
+            return false;
+    }
+    return bytes == model_parameters(model) * dtype_size(dtype);
+}
+
 struct bucket_list bucket_build(const struct model *model, enum dtype dtype, int64_t limit)
 {
     assert(limit >= 0);
@@ -34,6 +47,7 @@ struct bucket_list bucket_build(const struct model *model, enum dtype dtype, int
     for (int32_t layer = model->layer_count - 1; layer >= 0; layer--)
         pack(&list, layer, layer_weight_bytes(&model->layer[layer], dtype_size(dtype)),
              limit > 0 ? limit : INT64_MAX);
+    assert(bucket_check(&list, model, dtype, limit));
     return list;
 }
 

@@ -8,6 +8,7 @@
  * Source: the fixed-size packing of Sony's nnabla-ext-cuda all_reduce_callback.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/schedule/model.h"
@@ -28,6 +29,10 @@ struct bucket_list {
 /** Cut the gradients of @model in @dtype.  @limit [bytes] of 0: one bucket of everything.
  * Never fails; release with bucket_list_release(). */
 struct bucket_list bucket_build(const struct model *model, enum dtype dtype, int64_t limit);
+
+/** Whether the buckets hold every gradient once, all but the last full.  For assert(). */
+bool bucket_check(const struct bucket_list *list, const struct model *model, enum dtype dtype,
+                  int64_t limit);
 
 /** Release. */
 void bucket_list_release(struct bucket_list *list);

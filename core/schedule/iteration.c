@@ -202,6 +202,18 @@ static int32_t add_pass(struct schedule *schedule, const struct iteration *it, i
     return last;
 }
 
+/* Whether all that is computed is computed once for each image, and every gradient is exchanged. */
+static bool iteration_check(const struct schedule *schedule, const struct iteration *it)
+{
+    int64_t passes = it->batch / it->micro_batch, count[COMPUTE_OP_COUNT] = {0};
+    for (int32_t i = 0; i < schedule->step_count; i++)
+        if (schedule->step[i].kind == STEP_COMPUTE)
+            count[schedule->step[i].compute.op]++;
+    return count[COMPUTE_FORWARD] == passes * it->model->layer_count &&
+           count[COMPUTE_LOSS] == passes && count[COMPUTE_OPTIMIZER] == 1 &&
+           count[COMPUTE_BACKWARD_DATA] + count[COMPUTE_BACKWARD_FILTER] >= count[COMPUTE_FORWARD];
+}
+
 struct schedule *iteration_build(const struct iteration *it)
 {
     const struct scenario *scenario = it->scenario;
@@ -227,6 +239,8 @@ struct schedule *iteration_build(const struct iteration *it)
     add_exchanges(schedule, it, &list, 0, last);
     add_optimizer(schedule, it, list.done, list.next);
     group_norms(schedule, it);
+    assert(iteration_check(schedule, it));
+    assert(list.next == list.bucket.count);
 
     free(list.done);
     bucket_list_release(&list.bucket);

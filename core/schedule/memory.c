@@ -1,5 +1,7 @@
 #include "core/schedule/memory.h"
 
+#include <assert.h>
+
 /* Elements per image of all values together, and of the largest two. */
 static int64_t value_elements(const struct model *model)
 {
@@ -63,7 +65,7 @@ struct memory_plan memory_plan(const struct model *model, const struct scenario 
     bool copies = scenario->model.compute != scenario->model.master;
     bool applies = scenario->model.compute == DTYPE_FP16;
     int64_t batches = (scenario->input.prefetch > 1 ? scenario->input.prefetch : 1) + 1;
-    return (struct memory_plan){
+    struct memory_plan plan = {
         .weights = parameters * (master + (copies ? compute : 0)),
         .gradients = parameters * dtype_size((enum dtype)scenario->model.gradients),
         .momentum = parameters * master,
@@ -72,6 +74,14 @@ struct memory_plan memory_plan(const struct model *model, const struct scenario 
         .input = batch * (batches * shape_elements(model->layer[0].in) * compute +
                           picture_bytes(model, scenario)),
     };
+    assert(memory_check(&plan));
+    return plan;
+}
+
+bool memory_check(const struct memory_plan *plan)
+{
+    return plan->weights > 0 && plan->gradients > 0 && plan->momentum > 0 && plan->input >= 0 &&
+           plan->applied >= 0 && plan->applied <= plan->activations && plan->workspace >= 0;
 }
 
 int64_t memory_total(const struct memory_plan *plan)

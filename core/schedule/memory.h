@@ -37,6 +37,9 @@ struct memory_plan {
 struct memory_plan memory_plan(const struct model *model, const struct scenario *scenario,
                                int64_t batch, int64_t micro);
 
+/** Whether nothing is negative and `applied` a part of the activations.  For assert(). */
+bool memory_check(const struct memory_plan *plan);
+
 /** Sum of all; `applied` is a part of the activations. */
 int64_t memory_total(const struct memory_plan *plan);
 

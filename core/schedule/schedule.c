@@ -178,6 +178,19 @@ static const char *dep_fault(const struct schedule *schedule, int32_t id, struct
     return NULL;
 }
 
+/* What no message is about: a fault here is one of core/collective. */
+static bool rounds_check(const struct schedule *schedule)
+{
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        if (schedule->step[id].kind != STEP_COLLECTIVE)
+            continue;
+        struct collective collective = schedule_collective(schedule, id);
+        if (!collective_check(&collective))
+            return false;
+    }
+    return true;
+}
+
 int schedule_seal(struct schedule *schedule, struct err *err)
 {
     int status = schedule->step_count > 0 ? 0 : err_add(err, "schedule: no steps");
@@ -193,6 +206,7 @@ int schedule_seal(struct schedule *schedule, struct err *err)
             status = err_add(err, "schedule: step %" PRId32 " (%s): %s", id, step->name, fault);
     }
     schedule->sealed = status == 0;
+    assert(!schedule->sealed || rounds_check(schedule));
     return status;
 }
 

@@ -92,6 +92,28 @@ static void plan_layer(struct planner *p, int32_t index)
     give_back(p, place->given[1]);
 }
 
+static bool fits(const struct backward_plan *plan, int32_t buffer, struct shape shape)
+{
+    return buffer < plan->buffers && (buffer < 0 || plan->size[buffer] >= shape_elements(shape));
+}
+
+bool backward_plan_check(const struct backward_plan *plan, const struct model *model,
+                         const struct graph *graph)
+{
+    for (int32_t i = 0; i < model->layer_count; i++) {
+        const struct plan_place *place = &plan->place[i];
+        const struct layer *layer = &model->layer[i];
+        bool valued = graph->node[i].finishes == i, norm = layer->op == LAYER_BATCH_NORM;
+        if (!fits(plan, place->given[0], layer->out) || !fits(plan, place->given[1], layer->out) ||
+            !fits(plan, place->dx, layer->in) || (valued && place->given[0] < 0) ||
+            (place->dx < 0) != (graph->node[i].reads < 0) ||
+            (place->given[1] >= 0 && place->given[1] == place->given[0]) ||
+            (!norm && place->dx >= 0 && place->dx == place->given[0]))
+            return false;
+    }
+    return true;
+}
+
 struct backward_plan backward_plan_build(const struct model *model, const struct graph *graph)
 {
     int32_t layers = model->layer_count;
@@ -110,6 +132,7 @@ struct backward_plan backward_plan_build(const struct model *model, const struct
             plan_layer(&p, i);
     }
     free(p.used);
+    assert(backward_plan_check(&p.plan, model, graph));
     return p.plan;
 }
 

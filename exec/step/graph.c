@@ -49,6 +49,25 @@ static void visit(struct builder *b, int32_t index, int32_t *branch)
     b->value = index;
 }
 
+bool graph_check(const struct graph *graph, const struct model *model)
+{
+    for (int32_t i = 0; i < graph->layer_count; i++) {
+        const struct graph_node *node = &graph->node[i];
+        const struct layer *layer = &model->layer[i];
+        int64_t read =
+            shape_elements(node->reads < 0 ? model->layer[0].in : model->layer[node->reads].out);
+        int64_t added = shape_elements(model->layer[node->residual < 0 ? i : node->residual].out);
+        bool last = node->readers == 0 && graph->node[node->finishes].readers == 0;
+        bool paired = node->finishes == i ? graph->node[node->finish].finishes == i
+                                          : graph->node[node->finishes].finish == i;
+        if (node->reads >= i || read != shape_elements(layer->in) ||
+            added != shape_elements(layer->out) || node->readers > 2 || node->finish < i ||
+            !paired || (last && i < graph->layer_count - 1))
+            return false;
+    }
+    return true;
+}
+
 struct graph graph_build(const struct model *model)
 {
     struct graph graph = {.node = base_alloc(model->layer_count, sizeof(*graph.node)),
@@ -66,6 +85,7 @@ struct graph graph_build(const struct model *model)
         if (node->residual >= 0)
             graph.node[node->residual].readers++;
     }
+    assert(graph_check(&graph, model));
     return graph;
 }
 

@@ -13,6 +13,7 @@
  * exist: the first layer of a block and its residual branch.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/schedule/model.h"
@@ -35,6 +36,10 @@ struct graph {
 /** Find who reads what in @model.
  * @return the graph, to be released with graph_release(); asserts a list that is a network. */
 struct graph graph_build(const struct model *model);
+
+/** Whether every layer reads, and adds, a value of the shape it expects, and every value but the
+ * last is read once or twice.  For assert(). */
+bool graph_check(const struct graph *graph, const struct model *model);
 
 /** Release. */
 void graph_release(struct graph *graph);

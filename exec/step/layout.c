@@ -35,6 +35,30 @@ static void place_tensors(struct layout *layout)
     }
 }
 
+bool layout_check(const struct layout *layout)
+{
+    const struct model *model = layout->model;
+    int64_t elements = 0, statistics = 0;
+    for (int32_t i = 0; i < model->tensor_count; i++) {
+        struct parameter tensor = layout->parameter[i];
+        bool follows = i > 0 && layout->parameter[i - 1].layer == tensor.layer;
+        int64_t begin = follows
+                            ? layout->parameter[i - 1].offset + layout->parameter[i - 1].elements
+                            : layout->layer[tensor.layer];
+        if (tensor.elements < 1 || tensor.offset != begin)
+            return false;
+        elements += tensor.elements;
+    }
+    for (int32_t i = 0; i < model->layer_count; i++) {
+        int64_t end = i > 0 ? layout->layer[i - 1] : layout->parameters;
+        if (layout->layer[i] + model->layer[i].parameters != end ||
+            (layout->statistics[i] >= 0 && layout->statistics[i] != statistics))
+            return false;
+        statistics += layout->statistics[i] >= 0 ? 2 * (int64_t)model->layer[i].out.channels : 0;
+    }
+    return elements == layout->parameters && statistics == layout->statistic_count;
+}
+
 struct layout layout_build(const struct model *model)
 {
     struct layout layout = {
@@ -53,6 +77,7 @@ struct layout layout_build(const struct model *model)
         layout.statistic_count += normalises ? 2 * (int64_t)model->layer[i].out.channels : 0;
     }
     place_tensors(&layout);
+    assert(layout_check(&layout));
     return layout;
 }
 

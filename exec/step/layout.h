@@ -53,6 +53,9 @@ struct weights {
 /** Lay out @model, which is borrowed.  Release with layout_release(). */
 struct layout layout_build(const struct model *model);
 
+/** Whether tensors cover the flat arrays without gaps and overlaps.  For assert(). */
+bool layout_check(const struct layout *layout);
+
 /** Release. */
 void layout_release(struct layout *layout);
 

@@ -1,5 +1,6 @@
 #include "exec/step/packing.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "core/base/base.h"
@@ -30,6 +31,18 @@ static void find_sizes(struct packing *packing, const struct schedule *schedule,
     }
 }
 
+bool packing_check(const struct packing *packing, int64_t unit)
+{
+    int64_t end = 0;
+    for (int32_t i = 0; i < packing->buckets; i++) {
+        struct slice bucket = packing->bucket[i];
+        if (bucket.offset != end || bucket.elements < 0 || bucket.elements % unit)
+            return false;
+        end += bucket.elements;
+    }
+    return end == packing->elements && packing->exchanged <= end && end - packing->exchanged < unit;
+}
+
 struct packing packing_build(const struct schedule *schedule, enum dtype payload, int64_t alignment)
 {
     struct packing packing = {.buckets = count_buckets(schedule)};
@@ -43,6 +56,7 @@ struct packing packing_build(const struct schedule *schedule, enum dtype payload
         packing.bucket[i] = (struct slice){packing.elements, end - packing.elements};
         packing.elements = end;
     }
+    assert(packing_check(&packing, unit));
     return packing;
 }
 

@@ -16,6 +16,7 @@
  * in 72 (0.014 %).
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/schedule/schedule.h"
@@ -37,6 +38,10 @@ struct packing {
  * borders stay, and nothing is padded.  Release with packing_release(). */
 struct packing packing_build(const struct schedule *schedule, enum dtype payload,
                              int64_t alignment);
+
+/** Whether the buckets lie behind one another on multiples of @unit elements, and the padding is
+ * less than one.  For assert(). */
+bool packing_check(const struct packing *packing, int64_t unit);
 
 /** Release. */
 void packing_release(struct packing *packing);
