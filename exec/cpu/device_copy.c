@@ -37,7 +37,7 @@ static void run(void *argument)
         copy_memory(copies->to, copies->from, (size_t)copies->bytes);
 }
 
-double cpu_device_copy(int64_t bytes)
+static double copy_seconds(int64_t bytes)
 {
     struct copies copies = {
         .to = base_alloc(bytes, 1), .from = base_alloc(bytes, 1), .bytes = bytes};
@@ -60,3 +60,5 @@ double cpu_device_copy(int64_t bytes)
     free(copies.from);
     return quickest;
 }
+
+const struct measure_ops cpu_measure_ops = {.busy = cpu_event_busy, .copy = copy_seconds};

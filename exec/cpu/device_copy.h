@@ -1,10 +1,11 @@
 #pragma once
 
 /** @file
- * How fast a computing thread of the CPU copies memory.
+ * What devices on the CPU tell of themselves: how long a thread had a processor, and how fast it
+ * copies memory.
  */
 
-#include <stdint.h>
+#include "exec/step/device.h"
 
-/** See device_ops.copy: on the thread of a stream of its own, by the time it had a processor. */
-double cpu_device_copy(int64_t bytes);
+/** Copies run on the thread of a stream of its own, and count by the time it had a processor. */
+extern const struct measure_ops cpu_measure_ops;

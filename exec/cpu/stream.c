@@ -194,3 +194,14 @@ double cpu_stream_released(const struct stream *stream)
 {
     return stream->released;
 }
+
+const struct stream_ops cpu_stream_ops = {
+    .stream_new = cpu_stream_new,
+    .stream_free = cpu_stream_free,
+    .event_new = cpu_event_new,
+    .event_free = cpu_event_free,
+    .record = cpu_stream_record,
+    .wait = cpu_stream_wait,
+    .synchronize = cpu_event_synchronize,
+    .seconds = cpu_event_seconds,
+};

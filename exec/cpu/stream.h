@@ -45,3 +45,6 @@ double cpu_event_busy(struct event *from, struct event *to);
 /** When the latest event happened that @stream waited for and another stream had recorded, by the
  * monotonic clock [s]; 0: there was none.  From a call that @stream runs. */
 double cpu_stream_released(const struct stream *stream);
+
+/** All of them that every device has. */
+extern const struct stream_ops cpu_stream_ops;

@@ -269,6 +269,8 @@ static void score(struct device_state *state, struct stream *stream, const float
     cuda_check_launches("scores");
 }
 
+static const struct capture_ops captures = {.launch = launch, .begin = capture, .end = capture_end};
+
 const struct device_ops device_cuda_ops = {
     .name = "cuda",
     .exchanges_payload = true,
@@ -277,20 +279,11 @@ const struct device_ops device_cuda_ops = {
     .crops = true,
     .open = open_cuda,
     .close = close_cuda,
-    .stream_new = cuda_stream_new,
-    .stream_free = cuda_stream_free,
-    .event_new = cuda_event_new,
-    .event_free = cuda_event_free,
-    .record = cuda_stream_record,
-    .wait = cuda_stream_wait,
-    .synchronize = cuda_event_synchronize,
-    .seconds = cuda_event_seconds,
+    .streams = &cuda_stream_ops,
     .prepare = prepare,
     .issue = issue,
     .gradients = gradients,
-    .launch = launch,
-    .capture = capture,
-    .capture_end = capture_end,
+    .capture = &captures,
     .outcome = outcome,
     .score = score,
     .read = cuda_state_read,

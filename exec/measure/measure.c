@@ -224,12 +224,12 @@ int measure_run(const struct measure_job *job, struct measure_result *result, st
 
 int32_t measure_copies(const struct device_ops *ops, struct measure_copy *copy)
 {
-    if (!ops->copy)
+    if (!ops->measure)
         return 0;
     for (int32_t i = 0; i < MEASURE_COPIES; i++) {
         copy[i].bytes = (int64_t)16384 << 4 * i;
         world_barrier();
-        copy[i].time_s = mean_over_ranks(ops->copy(copy[i].bytes));
+        copy[i].time_s = mean_over_ranks(ops->measure->copy(copy[i].bytes));
     }
     return MEASURE_COPIES;
 }

@@ -87,6 +87,49 @@ struct device_job {
     double time_scale; /**< factor on them */
 };
 
+/** Streams and events of one kind of device. */
+struct stream_ops {
+    /** A new, idle stream; released with stream_free, which finishes its work first. */
+    struct stream *(*stream_new)(void);
+    /** Finish the work and release. */
+    void (*stream_free)(struct stream *stream);
+    /** A new event; released with event_free. */
+    struct event *(*event_new)(void);
+    /** Release; nothing may be waiting for it. */
+    void (*event_free)(struct event *event);
+    /** Issue the recording of @event. */
+    void (*record)(struct stream *stream, struct event *event);
+    /** Let @stream wait for @event. */
+    void (*wait)(struct stream *stream, struct event *event);
+    /** Block the calling thread until @event has happened. */
+    void (*synchronize)(struct event *event);
+    /** Seconds from @from to @to, both of which have happened. */
+    double (*seconds)(struct event *from, struct event *to);
+};
+
+/** What a device tells of itself where others may have it meanwhile. */
+struct measure_ops {
+    /** Of the seconds from @from to @to those that the stream which recorded both had a processor:
+     * less where others had it meanwhile. */
+    double (*busy)(struct event *from, struct event *to);
+    /** Seconds in which its computing thread copies @bytes (at least 1) from one place of the
+     * device's memory to another, both of them touched before; the quickest of several. */
+    double (*copy)(int64_t bytes);
+};
+
+/** Iterations that are noted once and then issued whole. */
+struct capture_ops {
+    /** Issue all steps of @iteration but its input on @compute at once, as begin() has noted them
+     * for its slot.  @return false when nothing was noted yet. */
+    bool (*launch)(struct device_state *state, struct stream *compute, int32_t iteration);
+    /** From now on note what is issued, recorded and waited for on the streams @lane (LANE_COUNT),
+     * instead of doing it, until end(); for iterations with the slot of @iteration.  Only
+     * events recorded meanwhile may be waited for, and the input lane is left out. */
+    void (*begin)(struct device_state *state, struct stream *const *lane, int32_t iteration);
+    /** See begin(). */
+    void (*end)(struct device_state *state, struct stream *const *lane, int32_t iteration);
+};
+
 /** One kind of device. */
 struct device_ops {
     const char *name; /**< "cpu-naive" */
@@ -116,29 +159,10 @@ struct device_ops {
     /** Release; accepts NULL.  Nothing may be running. */
     void (*close)(struct device_state *state);
 
-    /** A new, idle stream; released with stream_free, which finishes its work first. */
-    struct stream *(*stream_new)(void);
-    /** Finish the work and release. */
-    void (*stream_free)(struct stream *stream);
-    /** A new event; released with event_free. */
-    struct event *(*event_new)(void);
-    /** Release; nothing may be waiting for it. */
-    void (*event_free)(struct event *event);
-    /** Issue the recording of @event. */
-    void (*record)(struct stream *stream, struct event *event);
-    /** Let @stream wait for @event. */
-    void (*wait)(struct stream *stream, struct event *event);
-    /** Block the calling thread until @event has happened. */
-    void (*synchronize)(struct event *event);
-    /** Seconds from @from to @to, both of which have happened. */
-    double (*seconds)(struct event *from, struct event *to);
-    /** Of them, seconds that the stream which recorded both had a processor: less where others had
-     * it meanwhile.  NULL where nobody else can have the device. */
-    double (*busy)(struct event *from, struct event *to);
-    /** Seconds in which its computing thread copies @bytes (at least 1) from one place of the
-     * device's memory to another, both of them touched before; the quickest of several.  NULL: it
-     * cannot tell. */
-    double (*copy)(int64_t bytes);
+    const struct stream_ops *streams;
+    const struct capture_ops *capture; /**< NULL: every iteration is issued step by step */
+    const struct measure_ops
+        *measure; /**< NULL: nobody else can have the device, or it cannot tell */
 
     /** Say what the optimizer of @iteration does; before its steps are issued.  Learning rate and
      * weight decay are job.rate[@iteration] where there is one. */
@@ -150,15 +174,6 @@ struct device_ops {
      * and the job's padding; after the last micro-batch the sum over the local batch's
      * micro-batches of their mean's gradient.  Borrowed. */
     void *(*gradients)(struct device_state *state);
-    /** Issue all steps of @iteration but its input on @compute at once, as capture() has noted them
-     * for its slot.  @return false when nothing was noted yet.  These three may be NULL. */
-    bool (*launch)(struct device_state *state, struct stream *compute, int32_t iteration);
-    /** From now on note what is issued, recorded and waited for on the streams @lane (LANE_COUNT),
-     * instead of doing it, until capture_end(); for iterations with the slot of @iteration.  Only
-     * events recorded meanwhile may be waited for, and the input lane is left out. */
-    void (*capture)(struct device_state *state, struct stream *const *lane, int32_t iteration);
-    /** See capture(). */
-    void (*capture_end)(struct device_state *state, struct stream *const *lane, int32_t iteration);
     /** What came of a finished @iteration, one of the last `slots`. */
     struct outcome (*outcome)(const struct device_state *state, int32_t iteration);
 

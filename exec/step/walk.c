@@ -48,28 +48,28 @@ struct walker *walker_new(const struct walk *walk)
     int32_t depth = walk_depth(walk->schedule);
     int64_t events = (int64_t)depth * walk->schedule->step_count;
     struct walker *walker = base_alloc(1, sizeof(*walker));
-    *walker = (struct walker){.walk = *walk, .depth = depth, .origin = ops->event_new()};
+    *walker = (struct walker){.walk = *walk, .depth = depth, .origin = ops->streams->event_new()};
     walker->begin = base_alloc(events, sizeof(struct event *));
     walker->end = base_alloc(events, sizeof(struct event *));
     for (int64_t i = 0; i < events; i++) {
-        walker->begin[i] = ops->event_new();
-        walker->end[i] = ops->event_new();
+        walker->begin[i] = ops->streams->event_new();
+        walker->end[i] = ops->streams->event_new();
     }
     walker->first = base_alloc(depth, sizeof(struct event *));
     walker->last = base_alloc(depth, sizeof(struct event *));
     walker->whole = base_alloc(depth, sizeof(bool));
     for (int32_t i = 0; i < depth; i++) {
-        walker->first[i] = ops->event_new();
-        walker->last[i] = ops->event_new();
+        walker->first[i] = ops->streams->event_new();
+        walker->last[i] = ops->streams->event_new();
     }
     for (int32_t lane = 0; lane < LANE_COUNT; lane++)
-        walker->stream[lane] = ops->stream_new();
+        walker->stream[lane] = ops->streams->stream_new();
     walker->first_forward = step_with(walk->schedule, ROLE_FIRST_FORWARD);
     walker->last_backward = step_with(walk->schedule, ROLE_LAST_BACKWARD);
     walker->optimizer = step_with(walk->schedule, ROLE_OPTIMIZER);
     walker->before = world_now();
-    ops->record(walker->stream[LANE_COMPUTE], walker->origin);
-    ops->synchronize(walker->origin);
+    ops->streams->record(walker->stream[LANE_COMPUTE], walker->origin);
+    ops->streams->synchronize(walker->origin);
     walker->after = world_now();
     return walker;
 }
@@ -81,16 +81,16 @@ void walker_free(struct walker *walker)
     const struct device_ops *ops = walker->walk.device_ops;
     int64_t events = (int64_t)walker->depth * walker->walk.schedule->step_count;
     for (int32_t lane = 0; lane < LANE_COUNT; lane++)
-        ops->stream_free(walker->stream[lane]);
+        ops->streams->stream_free(walker->stream[lane]);
     for (int64_t i = 0; i < events; i++) {
-        ops->event_free(walker->begin[i]);
-        ops->event_free(walker->end[i]);
+        ops->streams->event_free(walker->begin[i]);
+        ops->streams->event_free(walker->end[i]);
     }
     for (int32_t i = 0; i < walker->depth; i++) {
-        ops->event_free(walker->first[i]);
-        ops->event_free(walker->last[i]);
+        ops->streams->event_free(walker->first[i]);
+        ops->streams->event_free(walker->last[i]);
     }
-    ops->event_free(walker->origin);
+    ops->streams->event_free(walker->origin);
     free(walker->begin);
     free(walker->end);
     free(walker->first);
@@ -147,7 +147,7 @@ static void wait_for_dependencies(struct walker *walker, const struct step *step
         struct dep dep = walk->schedule->dep[i];
         if (dep.distance > iteration)
             continue;
-        walk->device_ops->wait(stream, over(walker, iteration - dep.distance, dep.step));
+        walk->device_ops->streams->wait(stream, over(walker, iteration - dep.distance, dep.step));
     }
 }
 
@@ -156,12 +156,12 @@ static void issue_work(struct walker *walker, int32_t id, int32_t iteration, int
     const struct walk *walk = &walker->walk;
     const struct step *step = &walk->schedule->step[id];
     struct stream *stream = walker->stream[step->lane];
-    walk->device_ops->record(stream, event_of(walker, walker->begin, iteration, id));
+    walk->device_ops->streams->record(stream, event_of(walker, walker->begin, iteration, id));
     if (step->kind == STEP_COLLECTIVE)
         issue_collective(walker, id, stream, number);
     else
         walk->device_ops->issue(walk->device, stream, step, iteration);
-    walk->device_ops->record(stream, event_of(walker, walker->end, iteration, id));
+    walk->device_ops->streams->record(stream, event_of(walker, walker->end, iteration, id));
 }
 
 static void issue_steps(struct walker *walker, int32_t iteration, int64_t number)
@@ -181,7 +181,7 @@ static void capture_steps(struct walker *walker, int32_t iteration, int64_t numb
 {
     const struct walk *walk = &walker->walk;
     const struct schedule *schedule = walk->schedule;
-    walk->device_ops->capture(walk->device, walker->stream, iteration);
+    walk->device_ops->capture->begin(walk->device, walker->stream, iteration);
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct step *step = &schedule->step[id];
         if (step->kind == STEP_INPUT)
@@ -189,12 +189,12 @@ static void capture_steps(struct walker *walker, int32_t iteration, int64_t numb
         for (int32_t i = step->dep_begin; i < step->dep_end; i++) {
             struct dep dep = schedule->dep[i];
             if (dep.distance == 0 && schedule->step[dep.step].kind != STEP_INPUT)
-                walk->device_ops->wait(walker->stream[step->lane],
-                                       event_of(walker, walker->end, iteration, dep.step));
+                walk->device_ops->streams->wait(walker->stream[step->lane],
+                                                event_of(walker, walker->end, iteration, dep.step));
         }
         issue_work(walker, id, iteration, number);
     }
-    walk->device_ops->capture_end(walk->device, walker->stream, iteration);
+    walk->device_ops->capture->end(walk->device, walker->stream, iteration);
 }
 
 /* Input steps are issued as ever; the rest waits for them and for all it needs of earlier
@@ -212,8 +212,8 @@ static void issue_whole(struct walker *walker, int32_t iteration, int64_t number
             struct dep dep = schedule->dep[i];
             bool outside = dep.distance > 0 || schedule->step[dep.step].kind == STEP_INPUT;
             if (outside && dep.distance <= iteration)
-                walk->device_ops->wait(input ? walker->stream[step->lane] : compute,
-                                       over(walker, iteration - dep.distance, dep.step));
+                walk->device_ops->streams->wait(input ? walker->stream[step->lane] : compute,
+                                                over(walker, iteration - dep.distance, dep.step));
         }
         if (input)
             issue_work(walker, id, iteration, number);
@@ -221,17 +221,17 @@ static void issue_whole(struct walker *walker, int32_t iteration, int64_t number
     if (walk->comm && walk->comm_ops->note)
         walk->comm_ops->note(compute, number, -1);
     walker->whole[slot] = true;
-    walk->device_ops->record(compute, walker->first[slot]);
-    if (!walk->device_ops->launch(walk->device, compute, iteration)) {
+    walk->device_ops->streams->record(compute, walker->first[slot]);
+    if (!walk->device_ops->capture->launch(walk->device, compute, iteration)) {
         capture_steps(walker, iteration, number);
-        walk->device_ops->launch(walk->device, compute, iteration);
+        walk->device_ops->capture->launch(walk->device, compute, iteration);
     }
-    walk->device_ops->record(compute, walker->last[slot]);
+    walk->device_ops->streams->record(compute, walker->last[slot]);
 }
 
 void walker_issue(struct walker *walker, int32_t iteration, int64_t number)
 {
-    if (walker->walk.device_ops->launch && iteration >= walker->walk.single)
+    if (walker->walk.device_ops->capture && iteration >= walker->walk.single)
         issue_whole(walker, iteration, number);
     else
         issue_steps(walker, iteration, number);
@@ -241,14 +241,14 @@ void walker_issue(struct walker *walker, int32_t iteration, int64_t number)
 
 static double begin_of(const struct walker *walker, int32_t iteration, int32_t step)
 {
-    return walker->walk.device_ops->seconds(walker->origin,
-                                            event_of(walker, walker->begin, iteration, step));
+    return walker->walk.device_ops->streams->seconds(
+        walker->origin, event_of(walker, walker->begin, iteration, step));
 }
 
 static double end_of(const struct walker *walker, int32_t iteration, int32_t step)
 {
-    return walker->walk.device_ops->seconds(walker->origin,
-                                            event_of(walker, walker->end, iteration, step));
+    return walker->walk.device_ops->streams->seconds(
+        walker->origin, event_of(walker, walker->end, iteration, step));
 }
 
 static void add_spans(const struct walker *walker, int32_t iteration, struct trace *trace)
@@ -274,8 +274,8 @@ struct walk_step walker_step(const struct walker *walker, int32_t iteration, int
     struct event *from = before < 0 ? event_of(walker, walker->begin, iteration, step)
                                     : event_of(walker, walker->end, iteration, before);
     struct event *to = event_of(walker, walker->end, iteration, step);
-    struct walk_step taken = {.seconds = ops->seconds(from, to)};
-    taken.busy = ops->busy ? ops->busy(from, to) : taken.seconds;
+    struct walk_step taken = {.seconds = ops->streams->seconds(from, to)};
+    taken.busy = ops->measure ? ops->measure->busy(from, to) : taken.seconds;
     return taken;
 }
 
@@ -295,10 +295,10 @@ static struct walk_times finish_whole(struct walker *walker, int32_t iteration)
 {
     const struct walk *walk = &walker->walk;
     int32_t slot = iteration % walker->depth;
-    walk->device_ops->synchronize(walker->last[slot]);
+    walk->device_ops->streams->synchronize(walker->last[slot]);
     struct walk_times times = {
-        .begin = walk->device_ops->seconds(walker->origin, walker->first[slot]),
-        .end = walk->device_ops->seconds(walker->origin, walker->last[slot]),
+        .begin = walk->device_ops->streams->seconds(walker->origin, walker->first[slot]),
+        .end = walk->device_ops->streams->seconds(walker->origin, walker->last[slot]),
         .exposed_comm_s = walker->exposed_comm,
     };
     times.input_wait_s = times.begin - walker->previous_end;
@@ -314,7 +314,7 @@ struct walk_times walker_finish(struct walker *walker, int32_t iteration, struct
     /* Wait for the last step first: waiting step by step would wake this thread once per step, on a
      * core that is computing. */
     for (int32_t id = schedule->step_count - 1; id >= 0; id--)
-        walker->walk.device_ops->synchronize(event_of(walker, walker->end, iteration, id));
+        walker->walk.device_ops->streams->synchronize(event_of(walker, walker->end, iteration, id));
     double begin = world_now();
     if (trace)
         add_spans(walker, iteration, trace);

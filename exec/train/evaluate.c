@@ -122,7 +122,7 @@ struct evaluation evaluate_images(const struct train_job *job, struct device_sta
     int64_t image = 3 * (int64_t)dataset_image(dataset) * dataset_image(dataset);
     struct range own = own_range(dataset, world_self());
     struct evaluation evaluation = {0};
-    struct event *done = ops->event_new();
+    struct event *done = ops->streams->event_new();
     struct chunk chunk[2]; /* one is scored while the other is read */
     for (int32_t i = 0; i < 2; i++)
         chunk[i] = (struct chunk){.images = base_alloc(size * image, sizeof(float)),
@@ -134,16 +134,16 @@ struct evaluation evaluate_images(const struct train_job *job, struct device_sta
         struct range range = {first, first + size < own.end ? first + size : own.end};
         read_chunk(dataset, range, threads, &chunk[turn]);
         if (first > own.first) {
-            ops->synchronize(done);
+            ops->streams->synchronize(done);
             take_chunk(&chunk[turn ^ 1], classes, own, probability, &evaluation);
             world_progress("evaluation");
         }
         if (chunk[turn].count > 0)
             ops->score(device, stream, chunk[turn].images, chunk[turn].count, chunk[turn].scores);
-        ops->record(stream, done);
+        ops->streams->record(stream, done);
     }
-    ops->synchronize(done);
-    ops->event_free(done);
+    ops->streams->synchronize(done);
+    ops->streams->event_free(done);
     for (int32_t i = 0; i < 2; i++) {
         free(chunk[i].images);
         free(chunk[i].label);
@@ -166,10 +166,10 @@ static int add_member(const struct train_job *job, const struct layout *layout, 
                               .statistics = base_alloc(layout->statistic_count, sizeof(float))};
     int failed = checkpoint_read(path, layout, &progress, &weights, err);
     if (!failed) {
-        struct stream *stream = job->device_ops->stream_new();
+        struct stream *stream = job->device_ops->streams->stream_new();
         job->device_ops->write(device, &weights);
         evaluate_images(job, device, stream, dataset, chunk, probability);
-        job->device_ops->stream_free(stream);
+        job->device_ops->streams->stream_free(stream);
     }
     free(weights.parameter);
     free(weights.statistics);

@@ -327,20 +327,21 @@ static void waiting_for_pictures_is_time_of_the_input_step(void **state)
     const struct step input = {.kind = STEP_INPUT, .lane = LANE_INPUT};
     struct device_state *device;
     assert_int_equal(device_cuda_ops.open(&device, &job, &err), 0);
-    struct stream *stream = device_cuda_ops.stream_new();
-    struct event *begin = device_cuda_ops.event_new(), *end = device_cuda_ops.event_new();
+    struct stream *stream = device_cuda_ops.streams->stream_new();
+    struct event *begin = device_cuda_ops.streams->event_new(),
+                 *end = device_cuda_ops.streams->event_new();
     double seconds = 0; /* where others have the processor, some waits are shorter */
     for (int32_t i = 0; i < 50 && seconds < 0.5e-3 * LATE_MS; i++) {
-        device_cuda_ops.record(stream, begin);
+        device_cuda_ops.streams->record(stream, begin);
         device_cuda_ops.issue(device, stream, &input, i);
-        device_cuda_ops.record(stream, end);
-        device_cuda_ops.synchronize(end);
-        seconds = device_cuda_ops.seconds(begin, end);
+        device_cuda_ops.streams->record(stream, end);
+        device_cuda_ops.streams->synchronize(end);
+        seconds = device_cuda_ops.streams->seconds(begin, end);
     }
     assert_true(seconds >= 0.5e-3 * LATE_MS);
-    device_cuda_ops.event_free(begin);
-    device_cuda_ops.event_free(end);
-    device_cuda_ops.stream_free(stream);
+    device_cuda_ops.streams->event_free(begin);
+    device_cuda_ops.streams->event_free(end);
+    device_cuda_ops.streams->stream_free(stream);
     device_cuda_ops.close(device);
     assert_int_equal(fake_objects(), 0);
     model_free(model);

@@ -75,7 +75,7 @@ int device_run_open(struct device_run *run, const struct device_run_job *job, st
                                     .rate_count = job->rate_count};
     if (job->ops->open(&run->state, &device_job, err))
         return -1;
-    run->stream = job->ops->stream_new();
+    run->stream = job->ops->streams->stream_new();
     job->ops->write(run->state, &run->weights);
     return 0;
 }
@@ -110,10 +110,10 @@ static struct step *issue_pass(struct device_run *run, struct step *step, int32_
 
 static void wait_for_stream(struct device_run *run)
 {
-    struct event *event = run->job.ops->event_new();
-    run->job.ops->record(run->stream, event);
-    run->job.ops->synchronize(event);
-    run->job.ops->event_free(event);
+    struct event *event = run->job.ops->streams->event_new();
+    run->job.ops->streams->record(run->stream, event);
+    run->job.ops->streams->synchronize(event);
+    run->job.ops->streams->event_free(event);
 }
 
 struct outcome device_run_step(struct device_run *run)
@@ -145,7 +145,7 @@ void device_run_score(struct device_run *run, float *scores)
 void device_run_close(struct device_run *run)
 {
     if (run->stream)
-        run->job.ops->stream_free(run->stream);
+        run->job.ops->streams->stream_free(run->stream);
     run->job.ops->close(run->state);
     layout_release(&run->layout);
     free(run->weights.parameter);

@@ -55,29 +55,31 @@ static void pause_for(double seconds)
 static int check_times(struct device_state *state)
 {
     struct step step = make_step(COMPUTE_FORWARD), input = {.kind = STEP_INPUT, .lane = LANE_INPUT};
-    struct stream *compute = ops->stream_new(), *other = ops->stream_new();
-    struct event *origin = ops->event_new(), *released = ops->event_new(), *end = ops->event_new();
-    ops->record(compute, origin);
+    struct stream *compute = ops->streams->stream_new(), *other = ops->streams->stream_new();
+    struct event *origin = ops->streams->event_new(), *released = ops->streams->event_new(),
+                 *end = ops->streams->event_new();
+    ops->streams->record(compute, origin);
     ops->issue(state, compute, &step, 0);
-    ops->wait(compute, released); /* nothing: not recorded yet */
-    ops->synchronize(origin);
+    ops->streams->wait(compute, released); /* nothing: not recorded yet */
+    ops->streams->synchronize(origin);
     pause_for(0.05);
     ops->issue(state, other, &input, 0);
-    ops->record(other, released);
-    ops->wait(compute, released);
+    ops->streams->record(other, released);
+    ops->streams->wait(compute, released);
     for (int32_t i = 0; i < STEPS; i++)
         ops->issue(state, compute, &step, 0);
-    ops->record(compute, end);
-    ops->synchronize(end);
-    double spent = ops->seconds(released, end), before = ops->seconds(origin, released);
+    ops->streams->record(compute, end);
+    ops->streams->synchronize(end);
+    double spent = ops->streams->seconds(released, end),
+           before = ops->streams->seconds(origin, released);
     double late = ops->outcome(state, 0).late_s, latest = ops->outcome(state, 0).latest_s;
     printf("%d steps of 1 ms took %.3f ms, %.3f ms late on average, %.3f ms at most\n", STEPS,
            1e3 * spent, 1e3 * late, 1e3 * latest);
-    ops->stream_free(compute);
-    ops->stream_free(other);
-    ops->event_free(origin);
-    ops->event_free(released);
-    ops->event_free(end);
+    ops->streams->stream_free(compute);
+    ops->streams->stream_free(other);
+    ops->streams->event_free(origin);
+    ops->streams->event_free(released);
+    ops->streams->event_free(end);
     return before >= 0.05 && spent >= 1e-3 * STEPS && late > 0 &&
                    spent <= 1e-3 * STEPS + latest + 1e-3
                ? 0
@@ -88,10 +90,10 @@ static int check_times(struct device_state *state)
 static int check_unsummed(struct device_state *state)
 {
     struct step loss = make_step(COMPUTE_LOSS), optimizer = make_step(COMPUTE_OPTIMIZER);
-    struct stream *stream = ops->stream_new();
+    struct stream *stream = ops->streams->stream_new();
     ops->issue(state, stream, &loss, 0);
     ops->issue(state, stream, &optimizer, 0);
-    ops->stream_free(stream);
+    ops->streams->stream_free(stream);
     return 0;
 }
 

@@ -110,3 +110,14 @@ double cuda_event_seconds(struct event *from, struct event *to)
         mark(from);
     return seconds;
 }
+
+const struct stream_ops cuda_stream_ops = {
+    .stream_new = cuda_stream_new,
+    .stream_free = cuda_stream_free,
+    .event_new = cuda_event_new,
+    .event_free = cuda_event_free,
+    .record = cuda_stream_record,
+    .wait = cuda_stream_wait,
+    .synchronize = cuda_event_synchronize,
+    .seconds = cuda_event_seconds,
+};

@@ -11,7 +11,7 @@
 
 #include "exec/step/device.h"
 
-/** See device_ops. */
+/** See stream_ops. */
 struct stream *cuda_stream_new(void);
 
 /** Finish its work and release. */
@@ -20,16 +20,16 @@ void cuda_stream_free(struct stream *stream);
 /** CUDA's own; valid until cuda_stream_free(). */
 cudaStream_t cuda_stream_handle(const struct stream *stream);
 
-/** See device_ops. */
+/** See stream_ops. */
 struct event *cuda_event_new(void);
 
 /** Release. */
 void cuda_event_free(struct event *event);
 
-/** See device_ops. */
+/** See stream_ops. */
 void cuda_stream_record(struct stream *stream, struct event *event);
 
-/** See device_ops. */
+/** See stream_ops. */
 void cuda_stream_wait(struct stream *stream, struct event *event);
 
 /** Block until the latest record has happened; the thread sleeps. */
@@ -38,3 +38,6 @@ void cuda_event_synchronize(struct event *event);
 /** Seconds between two events, to a few microseconds; also after hours where @from is asked for now
  * and then, although CUDA answers in fp32 milliseconds.  Not while the thread captures. */
 double cuda_event_seconds(struct event *from, struct event *to);
+
+/** All of them that every device has. */
+extern const struct stream_ops cuda_stream_ops;
