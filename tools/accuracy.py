@@ -154,17 +154,18 @@ PAGE = """\
 # How accurate is it?
 
 Written by `tools/accuracy.py` from `foretrain published experiments/02_published_runs/runs.csv`;
-`meson test --suite experiments` fails when it is stale. How rows become predictions is told in
-[experiments/02_published_runs](../experiments/02_published_runs/README.md).
+`meson test --suite experiments` fails when it is stale.
+[experiments/02_published_runs](../experiments/02_published_runs/README.md) explains how rows
+become predictions.
 
 {summary}
 
-Constants come from runs of one node, data sheets, NCCL's source code and published measurements.
-No constant was chosen by its effect on a run of several nodes. Which effects are modelled at all was
-decided with these errors in view: staging in host memory, batch norm that does not run beside NCCL, and
-copies into the fusion buffer were looked for because something was missing, and then found in sources.
-So was the trust rule: runs on one node count when several runs on known hardware agree (`trust` 3), a
-doubtful one only where its round has no trusted one of the device.
+Constants come from runs of one node, data sheets, NCCL's source code and published measurements. No
+constant was chosen by its effect on a run of several nodes. But these errors did influence which
+effects are modelled: staging in host memory, batch norm that does not run beside NCCL, and copies into
+the fusion buffer were searched for because something was missing, and then found in sources. They
+influenced the trust rule as well: runs on one node are used when several runs on known hardware agree
+(`trust` 3), a doubtful one only where its round has no trusted run of the device.
 
 ![predicted against measured step time](accuracy.svg)
 
@@ -184,27 +185,27 @@ Runs of several nodes more than 12 % off:
 
 ## Time to train
 
-Start-up, steps and evaluations are predicted; the number of epochs is taken from the run, since
-convergence is not what is checked here. Errors over runs of several nodes:
+Start-up, steps and evaluations are predicted; the number of epochs comes from the run, since
+convergence is not checked here. Errors over runs of several nodes:
 
 {train}
 
 The start-up is the median excess of the round's runs on one node over their epochs and evaluations
 (`startup` of the software profile). MLPerf's clock starts after initialisation, so that excess is the
-first reading of the images, and each node reads its share of them; taken whole, the last line, it would
-be more than half of the shortest run. What is left is not the start-up but the error of the step, and in
-smaller runs whatever their storage does: excesses of one round differ by a factor of 100.
-Evaluations are forward passes only; measured ones took {evaluations:.1f} times as long in the median, at
-most 5 % of a run: nothing here predicts how images for them are read.
+first reading of the images, and each node reads its share of them. The whole start-up of one node (last
+row) would be more than half of the shortest run. The remaining error is that of the step and, in
+smaller runs, of the storage: excesses of one round differ by a factor of 100. Evaluations are predicted
+as forward passes only. Measured ones took {evaluations:.1f} times as long in the median, at most 5 % of
+a run; the reading of their images is not modelled.
 
-No limit by the input pipeline is predicted for these runs: the table does not say how many processor
-cores a node has, nor how fast they decode. `input.workers` and `input.rate` of a scenario are for
-those who know.
+The input pipeline is not modelled for these runs: the table gives neither the number of processor
+cores of a node nor their speed of decoding. If you know them, set `input.workers` and `input.rate`
+in a scenario.
 
 ## Records beyond MLPerf
 
-Published as efficiency or as time; software and tuning are known less well than for MLPerf, so these
-are for orientation.
+These were published as efficiency or as time. Their software and tuning are known less well than
+those of MLPerf, so the comparison is only a rough guide.
 
 {records}
 """

@@ -8,30 +8,31 @@ PAGE = """\
 # Do predictions come true?
 
 Written by `tools/validation.py` from [validation.json](validation.json), which it measures;
-`meson test page` fails when one of them is stale. All-reduces and whole training steps were predicted
-by the simulator, and then run for real in the networks of [platforms/lab](../platforms/README.md), which
-`foretrain lab` builds out of network namespaces on one machine: real processes, MPI and TCP, over links
-whose rates the kernel shapes.
+`meson test page` fails when one of them is stale. The simulator predicted all-reduces and whole training
+steps, which were then run for real in the networks of [platforms/lab](../platforms/README.md).
+`foretrain lab` builds these from network namespaces on one machine: real processes, MPI and TCP, over
+links with rates that the kernel shapes.
 
 {summary}
 
-The figure of a measurement is the lower quartile of at least {repeats} repetitions, since what disturbs
-can only lengthen. When other processes had more than 15 % of the processors and left less than a quarter
-idle, the host took more than 2 %, a packet was lost or the quartiles are more than 15 % apart, the case is
-tried again, and else called *disturbed*, neither pass nor fail.
+The result of a measurement is the lower quartile of at least {repeats} repetitions, since disturbances
+can only lengthen them. A case is repeated when other processes used more than 15 % of the processors and
+left less than a quarter idle, the host took more than 2 %, a packet was lost, or the quartiles are more
+than 15 % apart. If that does not help, the verdict is *disturbed*, neither pass nor fail.
 
-**What was calibrated on what.** Nothing was fitted to these runs or to any other in the lab. Its
-predictions know the rate that the lab was told to build, the share of a frame that is payload (from RFCs
-and the MTU), 20 us for a message between hosts (one byte, ping-pong, on another day; it matters
-nowhere here) and the code of the algorithms. Seconds of computing are the prediction's on both sides
-(`--device replay` sleeps them), so they are no test of the device model: [accuracy.md](accuracy.md) is.
+**Calibration.** Nothing was fitted to these runs or to any other in the lab. The predictions use the
+rates that the lab was asked to build, the share of a frame that is payload (from RFCs and the MTU), 20
+us for a message between hosts (one byte, ping-pong, measured on another day; it matters nowhere here)
+and the code of the algorithms. Both sides use the predicted seconds of computing (`--device replay`
+sleeps for them), so they do not test the device model; [accuracy.md](accuracy.md) does.
 
 ## Whole training steps
 
-ResNet-50 with its 25.6 million gradients in fp16 and buckets of 4 MiB, 2D torus, exchanged while backward
-still runs, on networks and a device a thousandth as fast as ABCI's ([step.yaml](../tests/net/step.yaml)).
-`abci-mini` has twelve nodes of two cards, in four racks with a third of full bisection. The step may be
-off by {step} %, the communication that shows (is not hidden behind backward) by {exposed} %.
+ResNet-50 with its 25.6 million gradients in fp16 and buckets of 4 MiB on a 2D torus, exchanged while
+backward runs, on networks and a device a thousand times slower than ABCI's
+([step.yaml](../tests/net/step.yaml)). `abci-mini` has twelve nodes of two cards, in four racks with a
+third of full bisection. The tolerance is {step} % for the step and {exposed} % for the exposed
+communication (not hidden behind backward).
 
 {steps}
 
@@ -39,33 +40,33 @@ off by {step} %, the communication that shows (is not hidden behind backward) by
 
 ## All-reduces
 
-16 ranks as 4 x 4; *inside* means that the rows of the grid lie inside leaves, *across* that its columns do.
-Tolerances: 5 % from 8 MB, 15 % below.
+16 ranks as 4 x 4; *inside* means that the rows of the grid are inside leaves, *across* that its columns
+are. Tolerances: 5 % from 8 MB, 15 % below.
 
 {reduces}
 
 ![errors of all-reduces](validation_errors.svg)
 
-Of {pairs} pairs of equal size of which one is predicted to be faster by a third or more, {right} rank as
+Of {pairs} pairs of equal size in which one is predicted to be faster by a third or more, {right} rank as
 predicted{wrong}.
 
 ## Real training jobs
 
-What computes here is real: `foretrain calibrate cluster` measures resnet20 at 4, 16 and 64 images on one
-rank, how much longer all ranks take that compute at once, and messages between them; then other networks at
-other batches are predicted from its files, and trained. The step may be off by {job} %. A fixed piece of work
-is timed before and after: *slower* is how much longer it takes than when the machine was calibrated, and
-what is predicted is taken to become as much longer. Where ranks are more than the cores they take turns, and
-a calibration of its own times their messages (`--oversubscribe`); what they compute was still measured on one
-rank, and is predicted to take as many times as long as there are ranks to a core.
+These jobs really compute. `foretrain calibrate cluster` measures resnet20 at 4, 16 and 64 images on one
+rank, how much longer ranks compute when all compute at once, and messages between ranks. Then other
+networks at other batch sizes are predicted from its files, and trained. The tolerance of the step is
+{job} %. A fixed piece of work is timed before and after: *slower* is its time relative to that at
+calibration, and the prediction is multiplied by it. When there are more ranks than cores, ranks take
+turns, and a separate calibration times their messages (`--oversubscribe`). Their computing was still
+measured on one rank, and its predicted time is multiplied by the number of ranks per core.
 
 {jobs}
 
 ## Predictions that are wrong on purpose
 
 `foretrain validate` must end with exit status 1 for these, and with 0 where nothing is wrong. The job is
-a small one whose steps nearly only communicate; rates and rows are those of the prediction, the lab is
-always the same.
+small, and its steps almost only communicate. The wrong rates and rows are those of the prediction; the
+lab is always the same.
 
 {controls}
 
@@ -87,12 +88,12 @@ CAUSES = [
     (lambda r: r["kind"] == "all-reduce" and r["error"] > 0.005,
      "a token bucket lets 20 kB pass at the speed of memory after every pause"),
     (lambda r: r["kind"] == "job",
-     "the machine's speed, which moves by several percent within a minute (2026-11-22, 11:13 UTC: "
-     "-13 and -12 % for the jobs on two ranks); on two ranks also gradients that come out of memory, "
-     "where calibration found half of them in caches, and the quicker rank's waiting for the other"),
+     "the machine's speed, which changes by several percent within a minute (2026-11-22, 11:13 UTC: "
+     "-13 and -12 % for the jobs on two ranks); on two ranks also gradients that come from memory, "
+     "half of which were in caches during calibration, and the faster rank's wait for the other"),
     (lambda r: r["kind"] == "step" and r["exposed_error"] < -0.01,
-     "39 collectives one after the other, each a little late: ranks enter it some ms apart, and a "
-     "message begins when both of its ends are there"),
+     "39 collectives in a row, each a little late: ranks enter it some ms apart, and a message "
+     "begins when both of its ranks have entered"),
     (lambda r: r["kind"] == "step" and r["exposed_error"] > 0.01,
      "messages that are handed over let ranks begin the next collective before the simulator does"),
 ]
@@ -163,7 +164,7 @@ def steps(data):
         rows.append([f"`{r['platform']}`, {r['ranks']} ranks", "step", seconds(r["predicted_s"]),
                      spread(r), percent(r["error"]), f"**{r['verdict']}**", r["runs"], *health(r),
                      f"{1e3 * r['late_s']:.1f} ms"])
-        rows.append(["", "shows", seconds(r["exposed_predicted_s"]),
+        rows.append(["", "exposed", seconds(r["exposed_predicted_s"]),
                      seconds(r["exposed_measured_s"]), percent(r["exposed_error"]), "", "", "", "",
                      "", "", ""])
         rows.append(["", f"all communication ({100 * hidden:.0f} % hidden)",
@@ -217,7 +218,7 @@ def causes(data):
             groups.setdefault(cause, []).append(r)
     lines = [f"* {cause}: " + ", ".join(
         f"{r['name']} ({percent(r['error'])}" + (
-            f", shows {percent(r['exposed_error'])})" if "exposed_error" in r else ")")
+            f", exposed {percent(r['exposed_error'])})" if "exposed_error" in r else ")")
         for r in group) for cause, group in groups.items()]
     failed = [f"* **failed**: {r['name']}" for r in data["records"].values()
               if r["verdict"] == "fail"]
@@ -300,7 +301,7 @@ def step_picture(data):
     longest = max([r["predicted_s"] for r in records] + [r["measured_s"] for r in records] + [1e-9])
     parts = [box(left, 12, 12, "#4477aa", "", 12), text(left + 18, 22, "computing"),
              box(left + 100, 12, 12, "#ee6677", "", 12),
-             text(left + 118, 22, "communication that shows"),
+             text(left + 118, 22, "exposed communication"),
              box(left + 290, 12, 12, "#bbbbbb", "", 12), text(left + 308, 22, "optimizer")]
     for i, r in enumerate(records):
         y = 44 + 64 * i
