@@ -6,15 +6,16 @@
 
 #include "core/backend/backend.h"
 
-/** Closed form: max-plus over lanes; a collective takes analytic_collective(), or its floor where
- * shared links make that longer; noise by expectation (every rank computes as long as the slowest
- * is expected to, see noise_expected_slowest()).  Usually early, but no bound: it adds up the
- * slowest rank of each collective, where ranks that run apart may catch up.  Traces rank 0,
- * which stands for all. */
+/** Closed form: max-plus over lanes.  A collective lasts analytic_collective(), or its floor where
+ * shared links make that longer.  Noise is an expectation: every rank computes as long as the
+ * slowest is expected to, see noise_expected_slowest().  Times are usually too short, but not a
+ * lower bound: each collective uses its slowest rank, while real ranks may catch up.  Traces rank 0
+ * for all. */
 extern const struct backend backend_analytic;
 
 /** Seconds of one collective with every route alone on its links: the max-plus recurrence over
- * ranks and rounds, started together.  A message starts when its sender and its receiver have
- * entered the round, and takes the latency of its route and its bytes over the narrowest link. */
+ * ranks and rounds; all ranks start together.  A message starts when its sender and its receiver
+ * have entered the round; its time is the latency of its route plus its bytes over the narrowest
+ * link. */
 double analytic_collective(const struct fabric *fabric, const struct schedule *schedule,
                            int32_t step);

@@ -15,7 +15,7 @@
 #include "core/platform/platform.h"
 #include "core/schedule/schedule.h"
 
-/** How finely the simulator looks. */
+/** How detailed the simulation is. */
 enum grain {
     GRAIN_AUTO,     /**< folded where it is exact and helps, else full where small, else coarse */
     GRAIN_FOLDED,   /**< one member of each symmetry class; exact */
@@ -36,12 +36,12 @@ struct run {
     int32_t iterations; /**< at least 1 */
     enum grain grain;
     struct noise noise;
-    double contention; /**< compute steps take so much longer, as a part: other devices of the node
-                            compute at the same time */
+    double contention; /**< extra time of compute steps, as a fraction, because other devices of the
+                            node compute at the same time */
     int64_t input_workers;
     double input_rate;    /**< [images/s] per worker */
-    int32_t traced_ranks; /**< spans are kept for at most this many ranks: first, last, evenly
-                               between; 0: all */
+    int32_t traced_ranks; /**< keep spans of at most this many ranks: first, last, evenly between;
+                               0: all */
 };
 
 /** One way to execute a schedule. */

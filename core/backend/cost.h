@@ -3,12 +3,11 @@
 /** @file
  * Seconds for a step on a device: a roofline with a cost per kernel.
  *
- * seconds = kernels * overhead + max(flops / (peak * math efficiency),
- *                                    bytes / (bandwidth * memory efficiency))
- *           + exchanges * COST_NORM_EXCHANGE.
- * The efficiencies are those of the step's class where the device file has them, and a step of a
- * shape that was measured takes what was measured (core/platform/device_table.h) plus the
- * exchanges. Monotone: more work or a slower device never takes less time.
+ * seconds = kernels * overhead + max(flops / (peak * math efficiency), bytes / (bandwidth * memory
+ * efficiency)) + exchanges * COST_NORM_EXCHANGE. The efficiencies are those of the step's class
+ * where the device file has them.  A step of a measured shape costs its measured time
+ * (core/platform/device_table.h) plus the exchanges.  Monotone: more work or a slower device never
+ * takes less time.
  */
 
 #include "core/platform/platform.h"

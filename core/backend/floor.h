@@ -3,9 +3,9 @@
 /** @file
  * The physical floor under a result: nothing may finish faster, or the result is refused.
  *
- * Latency: a rank's rounds run one after the other, so it pays the latencies of its messages in
- * sum.  Bytes: a link carries what all ranks send over it at no more than its bandwidth, whoever
- * shares it.  Lanes: the steps of one lane run one after the other.
+ * Latency: a rank's rounds run one after the other, so the latencies of its messages add up.
+ * Bytes: a link carries the bytes of all ranks at no more than its bandwidth.  Lanes: the steps of
+ * one lane run one after the other.
  */
 
 #include "core/backend/backend.h"
@@ -14,15 +14,15 @@
 struct floor {
     double seconds;
     int32_t tier;  /**< of the busiest link, as in fabric.tier_name; -1: no link takes part */
-    char what[96]; /**< what takes that long: "bytes over rack uplink", "latency of 62 rounds" */
+    char what[96]; /**< the cause: "bytes over rack uplink", "latency of 62 rounds" */
 };
 
 /** The floor of one STEP_COLLECTIVE: the higher one of latency and bytes. */
 struct floor floor_collective(const struct fabric *fabric, const struct schedule *schedule,
                               int32_t step);
 
-/** The floor of a steady iteration: the longest lane or the busiest link.  With noise compute
- * counts as on the fastest rank there is, and input not at all (a slow iteration lets it run
+/** The floor of a steady iteration: the longest lane or the busiest link.  With noise, compute has
+ * the time of the fastest possible rank, and input is left out (a slow iteration lets it run
  * ahead). */
 struct floor floor_iteration(const struct run *run, const struct schedule *schedule);
 

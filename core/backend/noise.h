@@ -14,7 +14,7 @@ struct noise {
     uint64_t seed;
 };
 
-/** What no noise makes faster than: the smallest noise_factor(). */
+/** The smallest noise_factor(). */
 #define NOISE_FACTOR_MINIMUM 0.1
 
 /** How much longer compute takes on @rank in @iteration: 1 without noise.  Lognormal with mean 1,
@@ -22,8 +22,7 @@ struct noise {
  * iteration. */
 double noise_factor(const struct noise *noise, int32_t rank, int32_t iteration);
 
-/** The expected factor of the slowest of @ranks ranks, for which all wait.  Which ranks are
- * stragglers is known from the seed; the expected maximum of n normals is
- * Phi^-1((n - 0.375) / (n + 0.25)).  Source: Blom, Statistical Estimates and Transformed
- * Beta-Variables, 1958. */
+/** The expected factor of the slowest of @ranks ranks, for which all wait.  The seed decides which
+ * ranks are stragglers; the expected maximum of n normals is Phi^-1((n - 0.375) / (n + 0.25)).
+ * Source: Blom, Statistical Estimates and Transformed Beta-Variables, 1958. */
 double noise_expected_slowest(const struct noise *noise, int32_t ranks);

@@ -28,7 +28,7 @@ struct trace {
     char grain[16];   /**< "closed-form", "folded", "full", "smoothed", "coarse", "real" */
     uint64_t schedule_hash;
     int32_t ranks;    /**< ranks of the job, traced or not */
-    int32_t entities; /**< classes or ranks that were really walked */
+    int32_t entities; /**< classes or ranks that were really simulated or run */
     int64_t messages; /**< messages timed; 0 for the closed form */
     int32_t iterations;
     double *iteration_end; /**< (iterations) when the last rank finished each iteration [s] */
@@ -39,7 +39,7 @@ struct trace {
 /** Append a span. */
 void trace_add(struct trace *trace, struct span span);
 
-/** Note that some rank finished @iteration at @time; keeps the latest.  There are afterwards at
+/** Note that some rank finished @iteration at @time; keeps the latest.  Afterwards there are at
  * least @iteration + 1 iterations. */
 void trace_finish(struct trace *trace, int32_t iteration, double time);
 

@@ -41,8 +41,8 @@ void text_add(struct text *text, const char *format, ...) __attribute__((format(
 /** Append @count characters of @data as they are. */
 void text_append(struct text *text, const char *data, int64_t count);
 
-/** Append @word as a shell takes it: one word whatever it holds, with quotes where it needs them.
- * As the first word of a line it is the program, whatever it holds. */
+/** Append @word so that a shell reads it as one word, with quotes if needed.  As the first word of
+ * a line it names the program, whatever characters it has. */
 void text_add_word(struct text *text, const char *word);
 
 /** Release the characters; the struct may be used again. */

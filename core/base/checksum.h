@@ -1,9 +1,9 @@
 #pragma once
 
 /** @file
- * Checksums that tell a damaged file: XXH3-128 where the build has xxHash, else SHA-256.
+ * Checksums that detect damaged files: XXH3-128 where the build has xxHash, else SHA-256.
  *
- * They find what disks and copies do to a file.  They do not prove who wrote it.
+ * They find damage by disks and copies.  They do not prove who wrote a file.
  */
 
 #include <stdbool.h>
@@ -19,7 +19,7 @@ enum {
 /** "xxh3-128", "sha256", NULL-terminated, in the order of enum checksum_kind. */
 extern const char *const checksum_names[];
 
-/** The one that this build writes. */
+/** The kind that this build writes. */
 enum checksum_kind checksum_preferred(void);
 
 /** Whether this build can compute @kind. */
@@ -31,7 +31,7 @@ struct checksum;
 /** Start one of @kind, which must be available; end it with checksum_finish(). */
 struct checksum *checksum_new(enum checksum_kind kind);
 
-/** Go on with @size bytes. */
+/** Add @size bytes. */
 void checksum_add(struct checksum *checksum, const void *data, size_t size);
 
 /** Write the digits, lower case and ending with NUL, to @digits (CHECKSUM_DIGITS + 1), and release

@@ -1,7 +1,7 @@
 #pragma once
 
 /** @file
- * Messages for the user, written by the function that first finds the fault.
+ * Messages for the user, written by the function that detects the fault.
  *
  * A function that can fail through the user's fault takes a struct err * as its last parameter,
  * adds one message (or several: all faults of a file at once) and returns -1.  Its callers add

@@ -12,7 +12,7 @@
 #include "core/base/checksum.h"
 #include "core/base/err.h"
 
-/** Make @path and what is missing above it.
+/** Make @path and its missing parents.
  * @return 0, or -1 (exit code 73) with the system's reason. */
 int file_make_directory(const char *path, struct err *err);
 
@@ -26,7 +26,7 @@ struct file_sink {
     int fd;                    /**< open, or -1 */
     struct checksum *checksum; /**< of what was written */
     int64_t bytes;             /**< written */
-    int error;                 /**< errno of the first fault, or 0; what follows it is ignored */
+    int error;                 /**< errno of the first fault, or 0; later ones are ignored */
 };
 
 /** Start a new file @directory/@name; end it with file_sink_close(). */
@@ -35,7 +35,7 @@ struct file_sink file_sink_open(const char *directory, const char *name, enum ch
 /** Write @size bytes. */
 void file_sink_put(struct file_sink *sink, const void *data, int64_t size);
 
-/** Bring the file to the disk, close it and release the sink; the checksum goes to @digits
+/** Flush the file to the disk, close it and release the sink; the checksum goes to @digits
  * (CHECKSUM_DIGITS + 1).
  * @return 0, or -1 (exit code 74) with the system's reason for the first fault of all. */
 int file_sink_close(struct file_sink *sink, char *digits, struct err *err);

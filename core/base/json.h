@@ -4,8 +4,8 @@
  * JSON, written and read.  The only file that includes jansson is json.c.  Keys keep their order;
  * numbers are written with 17 digits; NaN and infinity become null.
  *
- * What people write (scenarios, platforms) is read by core/config/yaml.h instead, which remembers
- * where each value stands; json_read() is for files that programs wrote.
+ * Files that people write (scenarios, platforms) are read by core/config/yaml.h instead, which
+ * keeps the place of each value; json_read() is for files that programs wrote.
  */
 
 #include <stdbool.h>
@@ -14,7 +14,7 @@
 #include "core/base/base.h"
 #include "core/base/err.h"
 
-/** A JSON value.  Owned by whoever made it until it is put into another. */
+/** A JSON value.  Its creator owns it until it is put into another. */
 struct json;
 
 /** An empty object. */
@@ -72,16 +72,16 @@ void json_print_line(struct text *out, const struct json *value, int32_t digits)
 /** Release; accepts NULL. */
 void json_free(struct json *value);
 
-/** Read @length characters of @text, which stand in a file called @name: one JSON value and
- * nothing else.
+/** Read @length characters of @text, the content of a file called @name: one JSON value and nothing
+ * else.
  * @return the value, to be released with json_free(), or NULL with one message that starts with
  * @name: not JSON, a key given twice, a number out of range, bytes that are not UTF-8. */
 struct json *json_read(const char *name, const char *text, int64_t length, struct err *err);
 
-/** The items of an array, or -1 when @value is none; NULL is none. */
+/** The number of items of an array, or -1 when @value is no array; NULL is none. */
 int64_t json_count_items(const struct json *value);
 
-/** The members of an object, or -1 when @value is none; NULL is none. */
+/** The number of members of an object, or -1 when @value is no object; NULL is none. */
 int64_t json_count_members(const struct json *value);
 
 /** Item @index (0 ... json_count_items() - 1) of an array; borrowed. */
@@ -90,8 +90,8 @@ const struct json *json_item(const struct json *array, int64_t index);
 /** The member of @object with that key, or NULL; borrowed. */
 const struct json *json_get(const struct json *object, const char *key);
 
-/** The key that stands behind @key in @object, the first for NULL; NULL at the end.  @key must be
- * what an earlier call answered; borrowed. */
+/** The key after @key in @object, or the first for NULL; NULL at the end.  @key must come from an
+ * earlier call; borrowed. */
 const char *json_next_key(const struct json *object, const char *key);
 
 /** Set @out to an integer.  @return whether @value is one; NULL is none. */

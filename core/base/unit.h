@@ -27,8 +27,8 @@ enum unit {
 };
 
 /** Parse @text as a quantity of @unit into SI.
- * @return 0, or -1 with a message that names what was expected: not a number, unknown or missing
- * unit, bytes where bits... are no error but distinct units, not finite. */
+ * @return 0, or -1 with a message that gives an example: not a number, not finite, unknown or
+ * missing unit.  Bits and bytes are different units, and both are accepted. */
 int unit_parse(enum unit unit, const char *text, double *value, struct err *err);
 
 /** Append @value for people, with a readable prefix and 4 significant digits: "12.5 GB/s".

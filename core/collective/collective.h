@@ -6,7 +6,7 @@
  * A collective runs in rounds.  In one round a rank sends at most one message and receives at most
  * one.  A rank enters round k + 1 when its own messages of round k have been sent and received;
  * there is no other synchronisation.  Nothing here knows about time, links or transports: the
- * simulator, MPI and the tests all walk the same rounds.
+ * simulator, MPI and the tests all run the same rounds.
  *
  * The vector has `elements` elements on every rank, for every operation: reduce-scatter leaves
  * rank r with the full sum of block r, all-gather starts from block r on rank r, all-reduce leaves
@@ -43,14 +43,14 @@ enum algorithm {
     ALGORITHM_NCCL,             /**< what NCCL would choose, timed by its own cost model
                                      (core/network/nccl.h): no rounds, all ranks start together; all-reduce
                                      of the world only */
-    ALGORITHM_MPI,              /**< what the MPI library chooses: no rounds that are known, so it
-                                     can be run but not predicted; all-reduce of the world only */
+    ALGORITHM_MPI,              /**< what the MPI library chooses: its rounds are unknown, so it can
+                                     be run but not predicted; all-reduce of the world only */
     ALGORITHM_COUNT
 };
 
 enum {
-    /** Pieces in which each half travels.  Our choice: among 1024 ranks the time of three vectors,
-     * where one piece would take that of 20 and many pieces approach 2. */
+    /** Number of pieces of each half.  Our choice: among 1024 ranks this costs the time of 3
+     * vectors; one piece would cost that of 20, and many pieces approach 2. */
     DOUBLE_TREE_CHUNKS = 16,
 };
 
@@ -76,7 +76,7 @@ struct message {
     int32_t peer;   /**< the other rank, or -1: none in this round */
     int64_t offset; /**< first element */
     int64_t count;  /**< elements; may be 0 for uneven sizes */
-    bool reduce;    /**< receiver adds to what it has; else it overwrites */
+    bool reduce;    /**< the receiver adds the elements to its own; else it overwrites */
 };
 
 /** What one rank does in one round. */
@@ -110,10 +110,10 @@ int32_t collective_send_peer(const struct collective *c, int32_t rank, int32_t p
 /** The peer @rank receives from in a round of @pattern, or -1. */
 int32_t collective_receive_peer(const struct collective *c, int32_t rank, int32_t pattern);
 
-/** The size of each message of @round as a fraction of the full vector when blocks are exactly
- * even (a real number): what a back end times.  Equal for all senders of the round, except in
- * reduce-scatter and all-gather by TREE and HALVING_DOUBLING among ranks that are no power of two:
- * there it is the largest. */
+/** The size of each message of @round as a fraction of the full vector when blocks are exactly even
+ * (a real number), for back ends.  Equal for all senders of the round, except in reduce-scatter and
+ * all-gather by TREE and HALVING_DOUBLING among ranks that are no power of two: there it is the
+ * largest. */
 double collective_share(const struct collective *c, int32_t round);
 
 /** Elements @rank sends over all rounds (exact, with uneven blocks). */

@@ -32,7 +32,7 @@ int32_t grid_axis_index(struct grid grid, enum axis axis, int32_t rank);
 /** The rank at place @index of the group of @rank along @axis. */
 int32_t grid_axis_rank(struct grid grid, enum axis axis, int32_t rank, int32_t index);
 
-/** How ranks take their places in the nodes, whose devices are filled one after another. */
+/** The order in which ranks fill the devices of one node after the other. */
 enum rank_order {
     RANK_ORDER_ROW,    /**< rank 0, 1, 2, ...: rows of the grid lie within nodes and racks */
     RANK_ORDER_COLUMN, /**< column by column: columns of the grid lie within nodes and racks */

@@ -2,7 +2,7 @@
 
 /** @file
  * What one collective algorithm provides to core/collective/collective.c.  Private to
- * core/collective*.c.
+ * core/collective/.
  *
  * Two ideas keep the algorithms small.  A broadcast is a reduction played backwards: the same
  * rounds in reverse order with the two ends of each message exchanged (exchange_reversed()).  And
@@ -52,8 +52,8 @@ int64_t block_offset(int64_t elements, int32_t blocks, int32_t block);
 /** The message with @peer that carries elements @begin ... @end - 1. */
 struct message message_range(int32_t peer, int64_t begin, int64_t end, bool reduce);
 
-/** The broadcast whose reduction is @exchange: what was received is sent back and what was sent is
- * received, overwriting. */
+/** The broadcast that belongs to the reduction @exchange: received elements are sent back and sent
+ * elements are received, overwriting. */
 struct exchange exchange_reversed(struct exchange exchange);
 
 /** @exchange of a smaller collective seen from the larger one: peer p becomes @base + p * @stride,

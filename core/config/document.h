@@ -1,7 +1,7 @@
 #pragma once
 
 /** @file
- * Inner side of yaml.h: how a document is built up from the texts of several files.
+ * Inner side of yaml.h: how a document is built from the texts of several files.
  *
  * yaml.c turns one text into nodes and is the only file that includes libfyaml; document.c reads
  * files, merges them and applies assignments.
@@ -35,7 +35,7 @@ struct node *document_add_node(struct document *document, enum node_kind kind);
 /** Make @child the last child of @parent. */
 void node_add(struct node *parent, struct node *child);
 
-/** Read @text (length characters), whose lines for messages are those of @source.
+/** Read @text (length characters); messages show the lines of @source.
  * @return the top node of any kind, or NULL with located messages. */
 struct node *document_parse(struct document *document, const struct document_text *source,
                             const char *text, int64_t length, struct err *err);

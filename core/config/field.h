@@ -8,7 +8,7 @@
  *
  * Shorthand: when a row's path is also the start of others ("training.dataset" and
  * "training.dataset.train_images"), the file gives either one value, which sets that row, or a
- * mapping, which sets the others; what is required is asked of the form that was chosen.
+ * mapping, which sets the others; required rows are those of the chosen form.
  */
 
 #include <stdbool.h>
@@ -23,15 +23,14 @@ enum provenance {
     PROVENANCE_MEASURED,  /**< measured by us or by the user */
     PROVENANCE_DATASHEET, /**< the vendor's specification */
     PROVENANCE_PUBLISHED, /**< measured by others and published */
-    PROVENANCE_ASSUMED,   /**< nobody said so: reports list these first */
+    PROVENANCE_ASSUMED,   /**< without a source: reports list these first */
     PROVENANCE_COUNT
 };
 
 /** The word of a provenance: "measured", ... */
 const char *provenance_name(enum provenance provenance);
 
-/** A number that says where it came from.  In a file:
- * `{value: 12.5 GB/s, source: "...", kind: datasheet}`. */
+/** A number with its source.  In a file: `{value: 12.5 GB/s, source: "...", kind: datasheet}`. */
 struct quantity {
     double value; /**< SI */
     enum provenance provenance;
@@ -83,9 +82,9 @@ struct field_table {
     size_t size; /**< of the record [bytes] */
 };
 
-/** Fill zeroed @record from mapping @root; defaults where the file is silent.
- * Every unknown key (with the nearest right one), wrong type, missing key, missing unit and value
- * out of range is reported.  A scalar where a mapping belongs is a wrong type.
+/** Fill zeroed @record from mapping @root; missing keys get their defaults.  Every unknown key
+ * (with the nearest right one), wrong type, missing key, missing unit and value out of range is
+ * reported.  A scalar where a mapping belongs is a wrong type.
  * @return 0, or -1; then release @record as well. */
 int field_read(const struct field_table *table, const struct node *root, void *record,
                struct err *err);
@@ -97,13 +96,13 @@ void field_release(const struct field_table *table, void *record);
  * NULL when the default applied. */
 const struct node *field_origin(const struct node *root, const char *path);
 
-/** Append one line per field: path = value, and where it came from (file:line, --set, default). */
+/** Append one line per field: path = value, and its origin (file:line, --set, default). */
 void field_explain(struct text *out, const struct field_table *table, const struct node *root,
                    const void *record);
 
-/** The values of the record as one flat JSON object, "training.phases.0.epochs": 4, numbers in SI;
- * what is optional and not given is left out, as are quantities and lists of texts.  The caller
- * frees it. */
+/** The values of the record as one flat JSON object, "training.phases.0.epochs": 4, numbers in SI.
+ * Optional values that are not given, quantities and lists of texts are left out.  The caller frees
+ * it. */
 struct json *field_values(const struct field_table *table, const void *record);
 
 /** Append a JSON Schema (draft 2020-12) object for the table. */

@@ -1,7 +1,7 @@
 #pragma once
 
 /** @file
- * Inner side of field.h: what reading a record (field.c) and describing it (field_print.c) share.
+ * Inner side of field.h: shared by reading (field.c) and describing (field_print.c) records.
  */
 
 #include "core/config/field.h"
@@ -15,10 +15,10 @@ struct quantity_rows {
 /** Fill @rows so that rows->table reads a struct quantity; it points into @rows. */
 void quantity_rows_init(struct quantity_rows *rows, const struct field *field);
 
-/** "a" and "b" become "a.b"; what is empty adds nothing.  The caller frees it. */
+/** "a" and "b" become "a.b"; an empty part adds nothing.  The caller frees it. */
 char *path_join(const char *prefix, const char *path);
 
-/** When @path lies below @prefix ("" holds everything), the rest of it, else NULL. */
+/** The rest of @path if it is below @prefix (everything is below ""), else NULL. */
 const char *path_below(const char *path, const char *prefix);
 
 /** True when another row's path lies below @path. */

@@ -1,7 +1,7 @@
 #pragma once
 
 /** @file
- * YAML 1.2 (and so JSON) files as a tree that remembers where each value stands.
+ * YAML 1.2 (and so JSON) files as a tree that keeps the place of each value.
  *
  * The only file that includes libfyaml is yaml.c.  Scalars stay text: the fields that read them
  * give them a type, so YAML's own guesses ("no" is false) never apply.  Duplicate keys are errors.
@@ -40,8 +40,8 @@ struct node {
 struct document;
 
 /** Read @path.  A top-level `extends: other.yaml` (relative to the file) is read first and this
- * file's keys replace its keys, mapping by mapping; sequences and scalars replace whole,
- * and null takes a key away.
+ * file's keys replace its keys, mapping by mapping; sequences and scalars replace whole, and null
+ * removes a key.
  * @return the document, to be released with yaml_free(), or NULL with located messages: not
  * readable (exit code 66), syntax, duplicate key, extends in a circle, more than 100000 nodes or
  * 64 levels (aliases expanded), bytes that are not UTF-8 text. */
@@ -60,9 +60,8 @@ struct node *yaml_root(const struct document *document);
  * borrowed. */
 const char *yaml_source(const struct document *document);
 
-/** Apply "cluster.nodes=512": replace or add one key, or take it away with null; the value is
- * parsed as YAML (flow style is allowed).  A number indexes a sequence:
- * "training.phases.0.epochs=10".
+/** Apply "cluster.nodes=512": replace or add one key, or remove it with null; the value is parsed
+ * as YAML (flow style is allowed).  A number indexes a sequence: "training.phases.0.epochs=10".
  * @return 0, or -1: no "=", empty part, index out of range, a scalar on the way. */
 int yaml_set(struct document *document, const char *assignment, struct err *err);
 
@@ -70,6 +69,6 @@ int yaml_set(struct document *document, const char *assignment, struct err *err)
 struct node *node_get(const struct node *node, const char *key);
 
 /** Add a message "file:line:column: error: ..." (exit code 65) with the source line and a caret.
- * Control characters in the message are blanked.  @return -1. */
+ * Control characters in the message become blanks.  @return -1. */
 int origin_error(const struct origin *origin, struct err *err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -3,9 +3,9 @@
 /** @file
  * A platform laid out for a number of ranks: every directed link, and the route between two ranks.
  *
- * Rank r is device p % devices_per_node of node p / devices_per_node, where p is its place
- * (fabric_set_order(); r unless that says otherwise): the one place where ranks meet hosts.  A
- * full-duplex cable is two links.  Contention exists only where routes share a link.
+ * Rank r is device p % devices_per_node of node p / devices_per_node, where p is its place (r, or
+ * as fabric_set_order() says).  Only here are ranks mapped to hosts.  A full-duplex cable is two
+ * links.  Contention exists only where routes share a link.
  */
 
 #include <stdint.h>
@@ -44,8 +44,8 @@ struct fabric {
     int32_t nic_tier;       /**< of the network cards of a cluster; else 0 */
     struct nccl_world nccl; /**< version 0: the platform does not say what NCCL would know */
     double eager;           /**< messages up to this size [bytes] are handed over at once: a rank
-                                 that has received all it needs leaves a collective while its last
-                                 message is still on its way; 0: when that has arrived */
+                                 with all its data leaves a collective while its last message is
+                                 still on its way; 0: it waits for the arrival */
     void *layout;           /**< private to fabric.c */
 };
 
@@ -85,9 +85,9 @@ struct fabric *fabric_lay_cluster(const struct cluster_plan *plan);
 
 /** Lay out a ring (one @dimension: rank order) or a torus (two: along rows, along columns) on
  * @grid.  Each rank has a link to the next and to the previous rank of each dimension, of
- * kind[dimension].  Routes go along the row first, then along the column, the shorter way round,
- * forwards when both are equal.  No route may be longer than FABRIC_ROUTE_LIMIT.
- * The caller owns the result: fabric_free(). */
+ * kind[dimension].  Routes go along the row first, then along the column, in the shorter direction,
+ * forwards when both are equal.  No route may be longer than FABRIC_ROUTE_LIMIT. The caller owns
+ * the result: fabric_free(). */
 struct fabric *fabric_lay_torus(struct grid grid, int32_t dimensions, const struct link_kind *kind,
                                 double latency);
 

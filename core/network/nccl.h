@@ -5,21 +5,21 @@
  * collective takes alone on its links.
  *
  * seconds = latency + bytes / bandwidth for each (algorithm, protocol) that the version knows; NCCL
- * runs the cheapest.  Latencies are a base plus a cost per hop; bandwidth is what the rings or
- * trees of the node and of the network carry, scaled by the protocol.
+ * runs the cheapest.  Latencies are a base plus a cost per hop; bandwidth is that of the rings or
+ * trees of the node and of the network, scaled by the protocol.
  *
- * Source: NVIDIA/nccl, src/graph/tuning.cc at tags v2.5.7-1 to v2.28.9-1 (all the numbers of
- * nccl.c that name no other source), search.cc for what two nodes and NVLS can use, and
- * ncclTreeThreshold() in src/init.cc at v2.4.8-1.  Nothing here was fitted to a training run.
+ * Source: NVIDIA/nccl, src/graph/tuning.cc at tags v2.5.7-1 to v2.28.9-1 (all numbers of nccl.c
+ * without another source), search.cc for what two nodes and NVLS can use, and ncclTreeThreshold()
+ * in src/init.cc at v2.4.8-1.  Nothing here was fitted to a training run.
  *
  * Different from NCCL, on purpose:
- *   - NCCL searches rings and trees in the topology; here the platform says what they carry;
+ *   - NCCL searches rings and trees in the topology; here the platform gives their bandwidth;
  *   - the correction of tree bandwidth by size is interpolated between its powers of two, where
  *     NCCL's steps would let a larger vector take less time;
- *   - 2.3 has no model: rings only, as long as 2.4 says (it has no protocols to choose from);
+ *   - 2.3 has no model: rings only, with the times of 2.4 (it has no choice of protocols);
  *   - LL's limit and the network's overhead depend on the processors: AMD's with compute capability
  *     80 (DGX A100), else Intel's;
- *   - NVLS counts from 2.18 on, its trees between nodes from 2.19 on.
+ *   - NVLS is included from 2.18 on, its trees between nodes from 2.19 on.
  */
 
 #include <stdbool.h>
@@ -65,7 +65,7 @@ struct nccl_world {
     bool nvswitch;              /**< the devices of a node meet in switches that can reduce */
     bool sharp;                 /**< so do the nodes */
     int32_t channels;           /**< rings or trees side by side in one node */
-    int32_t inter_channels;     /**< between nodes: one a network card that can be kept busy */
+    int32_t inter_channels;     /**< between nodes: one per network card that can be kept busy */
     double intra_bandwidth;     /**< of all rings of a node together [bytes/s] */
     double inter_bandwidth;     /**< of a node's network cards together, one direction [bytes/s] */
 };
@@ -79,10 +79,10 @@ struct nccl_choice {
     double seconds;   /**< latency + bytes / bandwidth */
 };
 
-/** The cheapest way to run @op on a vector of @bytes.  One rank takes no time. */
+/** The cheapest way to run @op on a vector of @bytes.  With one rank it takes no time. */
 struct nccl_choice nccl_choose(const struct nccl_world *world, enum collective_op op,
                                int64_t bytes);
 
-/** The cost of one way, or seconds = INFINITY when the version cannot do it. */
+/** The cost of one way; seconds = INFINITY when the version does not support it. */
 struct nccl_choice nccl_cost(const struct nccl_world *world, enum collective_op op, int64_t bytes,
                              enum nccl_algorithm algorithm, enum nccl_protocol protocol);

@@ -5,8 +5,8 @@
  *
  * Vertices are numbered devices first, then switches, CPUs and NICs, and are called "gpu0",
  * "switch1", "cpu0", "nic1".  Cable c is two directed links: 2 * c from its first end to its
- * second, 2 * c + 1 back.  A path takes the fewest cables; among equals, those that stand first.
- * Devices and NICs do not forward what others send.
+ * second, 2 * c + 1 back.  A path uses the fewest cables; among equals, those that come first.
+ * Devices and NICs do not forward messages of others.
  */
 
 #include <stdint.h>
@@ -46,7 +46,7 @@ void wiring_print_vertex(struct text *out, const struct wiring *wiring, int32_t 
 void wiring_add(struct wiring *wiring, int32_t a, int32_t b, int32_t kind);
 
 /** The directed links from vertex @from to @to into @path, which has room for wiring_vertices().
- * @return how many (0 when @from is @to), or -1: there is no way. */
+ * @return how many (0 when @from is @to), or -1: there is no path. */
 int32_t wiring_path(const struct wiring *wiring, int32_t from, int32_t to, int32_t *path);
 
 /** The NIC index of each device into @nic (devices): the fewest cables away, among equals the one

@@ -1,15 +1,15 @@
 #pragma once
 
 /** @file
- * What a device was seen to take: steps measured one by one, and how much of the roofline each
- * class of steps reaches.
+ * Measurements of a device: the times of single steps, and the efficiency of each class of steps on
+ * the roofline.
  *
  * Both parts of a device file are optional, and `foretrain calibrate device` writes them.  A step
- * whose shape was measured takes the measured time: between two amounts of work (images, or the
- * optimizer's parameters) on the straight line through both, below the smallest on the line to
- * what its kernels cost without work, above the largest on the line from there.  So it is monotone
- * in the amount, and exact where it was measured.  A step whose shape was not measured takes the
- * roofline at the efficiency of its class, or at the device's where its class was not measured.
+ * of a measured shape has the measured time.  Between two measured amounts of work (images, or the
+ * optimizer's parameters) the time is linear.  Below the smallest amount it is linear down to the
+ * cost of empty kernels, and that line continues above the largest amount.  So the time is monotone
+ * in the amount, and exact where it was measured.  A step of another shape has the roofline's time
+ * at the efficiency of its class, or at the device's if the class was not measured.
  */
 
 #include "core/platform/platform.h"
@@ -33,21 +33,21 @@ struct device_row {
     int32_t dtype;  /**< enum dtype */
     int64_t amount; /**< as step.compute.amount */
     double time;    /**< [s] */
-    double spread;  /**< of the runs behind it: between their quartiles, relative */
+    double spread;  /**< distance between the quartiles of its runs, relative */
 };
 
 /** The class of @step on @device, or NULL; borrowed. */
 const struct device_class *device_find_class(const struct device *device, const struct step *step);
 
-/** Seconds that @device was seen to take for the shape of @step, or a negative number where that
- * was not measured. */
+/** Seconds measured on @device for the shape of @step, or a negative number if it was not
+ * measured. */
 double device_measured(const struct device *device, const struct step *step);
 
 /** Drop classes and measured steps. */
 void device_forget(struct device *device);
 
-/** Check what the rows of a device file cannot: no shape that takes less time for more work, no
- * amount or class twice.
+/** Check beyond single rows of a device file: no shape may take less time for more work, and no
+ * amount or class may occur twice.
  * @return 0, or -1: located messages below @root. */
 int device_check(const struct device *device, const struct node *root, struct err *err);
 

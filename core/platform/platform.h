@@ -33,7 +33,7 @@ struct device {
     struct field_list classes;         /**< struct device_class of core/platform/device_table.h */
     struct {
         char *source;            /**< who measured, when, and how; NULL: nobody did */
-        int64_t threads;         /**< that one rank computed with; 0: not said */
+        int64_t threads;         /**< of the measured rank; 0: not given */
         struct field_list steps; /**< struct device_row of core/platform/device_table.h */
     } measured;
 };
@@ -44,7 +44,7 @@ struct platform;
 /** Read a platform by name (searched in the platform directory) or by path, with its device file.
  * The directory is $FORETRAIN_DATADIR/platforms, else platforms/ found relative to the executable
  * (source tree or installed share/foretrain).
- * @return the platform, or NULL: not found (exit code 66, with the names there are), or located
+ * @return the platform, or NULL: not found (exit code 66, with the names that exist), or located
  * messages about its content. */
 struct platform *platform_read(const char *name, struct err *err);
 
@@ -60,20 +60,20 @@ const char *platform_name(const struct platform *platform);
 /** Devices in a full node; 1 for torus and ring. */
 int32_t platform_devices_per_node(const struct platform *platform);
 
-/** How much longer a device computes while @devices_per_node of its node do, as a part of what it
- * takes alone: in proportion to the others that compute, and 0 for one.  Where they are more than
- * the cores there are for them, they take turns besides. */
+/** How much longer a device computes while @devices_per_node of its node compute, as a fraction of
+ * its time alone: proportional to the number of others, 0 for one.  If there are more of them than
+ * cores, they also take turns. */
 double platform_contention(const struct platform *platform, int32_t devices_per_node);
 
-/** Devices of a node that compute at once, where @devices_per_node of them are more and take turns;
- * 0: they all do. */
+/** Devices of a node that compute at once, if @devices_per_node are more and take turns; 0: all
+ * compute at once. */
 int32_t platform_cores(const struct platform *platform, int32_t devices_per_node);
 
-/** The type in which gradients travelled while the links were measured (enum dtype), whose
- * conversion is therefore in the links' numbers; -1: the file does not say. */
+/** The type of gradients while the links were measured (enum dtype); the links' numbers include its
+ * conversion. -1: the file does not say. */
 int32_t platform_payload(const struct platform *platform);
 
-/** Nodes there are, or 0 when any number can be asked for. */
+/** Number of nodes, or 0 for any number. */
 int32_t platform_nodes(const struct platform *platform);
 
 /** The device; borrowed. */
@@ -83,7 +83,7 @@ const struct device *platform_device(const struct platform *platform);
  * @return 0, or -1: it has no such arithmetic. */
 int platform_check_dtype(const struct platform *platform, enum dtype dtype, struct err *err);
 
-/** Check that the platform says what algorithm `nccl` needs: the section `nccl`, and the device's
+/** Check that the platform has what algorithm `nccl` needs: the section `nccl`, and the device's
  * compute capability.
  * @return 0, or -1: located messages that name what is missing. */
 int platform_check_nccl(const struct platform *platform, struct err *err);
@@ -94,7 +94,7 @@ int platform_check_nccl(const struct platform *platform, struct err *err);
 int platform_check_extent(const struct platform *platform, int32_t nodes, int32_t devices_per_node,
                           struct grid grid, struct err *err);
 
-/** Lay out as many nodes and devices, which platform_check_extent() refuses likewise.
+/** Lay out this number of nodes and devices, with the checks of platform_check_extent().
  * @return the fabric, or NULL. */
 struct fabric *platform_fabric(const struct platform *platform, int32_t nodes,
                                int32_t devices_per_node, struct grid grid, struct err *err);
@@ -108,24 +108,24 @@ void platform_each_quantity(const struct platform *platform,
                             void (*visit)(void *context, const struct quantity *, enum unit),
                             void *context);
 
-/** A hash of every number of the platform and of its device as software made it, and of the steps
- * that were measured: predictions of one scenario that rest on other numbers have another one. */
+/** A hash of every number of the platform, of its device with its software, and of the measured
+ * steps: predictions from different numbers have different hashes. */
 uint64_t platform_hash(const struct platform *platform);
 
 /** The same device, to be changed by a software profile. */
 struct device *platform_change_device(struct platform *platform);
 
-/** Multiply every quantity of the platform and its device for which @factor says something other
- * than 1, to ask what would be if: fabrics laid out from then on follow. */
+/** Multiply each quantity of the platform and its device by @factor's result, to explore variants:
+ * later fabrics use the new values. */
 void platform_scale(struct platform *platform,
                     double (*factor)(void *context, const struct quantity *, enum unit),
                     void *context);
 
-/** What the device's software merges when it has @batch images. */
+/** The fusion of the device's software for @batch images. */
 enum fusion device_fusion(const struct device *device, int64_t batch);
 
 /** Read a device of platforms/devices by name, or by path, into zeroed @device.
- * @return 0, or -1: not found (exit code 66, with the names there are), or located messages. */
+ * @return 0, or -1: not found (exit code 66, with the names that exist), or located messages. */
 int device_read(struct device *device, const char *name, struct err *err);
 
 /** Release; accepts a zeroed struct. */
@@ -133,7 +133,7 @@ void device_release(struct device *device);
 
 /** The file of software profile @name (see core/platform/software.h); a path when it has a slash or
  * ends in .yaml.  The caller frees it.
- * @return the path, or NULL: none of that name (exit code 66, with the names there are). */
+ * @return the path, or NULL: no such name (exit code 66, with the names that exist). */
 char *platform_find_software(const char *name, struct err *err);
 
 /** The rows of platform and device files, for `schema`. */

@@ -1,8 +1,7 @@
 #pragma once
 
 /** @file
- * What a platform file says, as read: shared by the sources of core/platform/platform.h and by
- * nobody else.
+ * The content of a platform file, shared only by the sources of core/platform/platform.h.
  *
  * Rows of a shape other than the platform's own stay zero.
  */
@@ -77,22 +76,22 @@ struct platform {
     struct wiring wiring;
 };
 
-/** What NCCL would know of @nodes nodes with @devices_per_node devices each; version 0 when the
- * file has no section `nccl`. */
+/** NCCL's view of @nodes nodes with @devices_per_node devices each; version 0 when the file has no
+ * section `nccl`. */
 struct nccl_world platform_nccl(const struct platform *platform, int32_t nodes,
                                 int32_t devices_per_node);
 
-/** Check what the table cannot: keys the shape needs or has no use for, names, cables, tiers.
- * Builds platform->wiring, and completes transport.payload.  All faults are reported, each at its
- * place below @root.
+/** Check beyond single rows: missing or useless keys for the shape, names, cables, tiers.  Builds
+ * platform->wiring, and completes transport.payload.  All faults are reported, each at its place
+ * below @root.
  * @return 0, or -1. */
 int platform_check(struct platform *platform, const struct node *root, struct err *err);
 
 /** The file of platform @name; a path when it has a slash or ends in .yaml.  The caller frees it.
- * @return the path, or NULL: none of that name (exit code 66, with the names there are). */
+ * @return the path, or NULL: no such name (exit code 66, with the names that exist). */
 char *platform_find(const char *name, struct err *err);
 
-/** The file of device @name; likewise a path, seen from the platform's file.  The caller frees it.
+/** The file of device @name, or a path relative to the platform's file.  The caller frees it.
  * @origin is where the platform names it, or NULL when none does.
- * @return the path, or NULL with a message at @origin that lists the names there are. */
+ * @return the path, or NULL with a message at @origin that lists the names that exist. */
 char *platform_find_device(const char *name, const struct origin *origin, struct err *err);

@@ -1,12 +1,12 @@
 #pragma once
 
 /** @file
- * A software profile: what one generation of training software makes of each device.
+ * A software profile: the efficiency of one generation of training software on each device.
  *
- * The same device is faster under later libraries: they merge more operations, launch kernels for
- * less and choose better ones.  A profile says how much of its roofline each device reached and
- * what every kernel cost on top, as fitted by `foretrain calibrate device` to runs on one node.
- * platforms/software/ has one file per profile.
+ * The same device is faster under later libraries: they merge more operations, launch kernels at
+ * lower cost and choose better ones.  A profile gives the share of the roofline that each device
+ * reached and the extra cost of every kernel, as fitted by `foretrain calibrate device` to runs on
+ * one node.  platforms/software/ has one file per profile.
  */
 
 #include <stdbool.h>
@@ -16,9 +16,9 @@
 #include "core/config/field.h"
 #include "core/platform/platform.h"
 
-/** One device under one software, with how sure that is.  Deviations are relative. */
+/** One device under one software, with uncertainties.  Deviations are relative. */
 struct software_fit {
-    char *device;                    /**< a file of platforms/devices; NULL: of every other */
+    char *device;                    /**< a file of platforms/devices; NULL: all other devices */
     char *fusion;                    /**< a word of fusion_names; NULL: the device file's own */
     char *small_fusion;              /**< the same where a device has few images */
     int64_t small_batch;             /**< up to so many; 0: never */
@@ -28,7 +28,8 @@ struct software_fit {
     double overhead_sd;              /**< standard deviation of log kernel_overhead */
     double correlation;              /**< of the two, -1 ... 1 */
     double residual;                 /**< standard deviation of a run about the fit */
-    int64_t rows;                    /**< runs behind it; 0: taken over from elsewhere */
+    int64_t rows;                    /**< number of fitted runs; 0: the numbers come from another
+                                          fit */
 };
 
 /** A profile.  Read freely. */
@@ -47,8 +48,8 @@ struct software {
 };
 
 /** Read a profile by name (searched in platforms/software) or by path.
- * @return the profile, or NULL: not found (exit code 66, with the names there are), or located
- * messages about its content: as read by software_table, two fits for one device. */
+ * @return the profile, or NULL: not found (exit code 66, with the names that exist), or located
+ * messages about its content: as of software_table, or two fits for one device. */
 struct software *software_read(const char *name, struct err *err);
 
 /** Release; accepts NULL. */
@@ -57,8 +58,8 @@ void software_free(struct software *software);
 /** The fit of the device called @device, or the one for all others; borrowed. */
 const struct software_fit *software_find_fit(const struct software *software, const char *device);
 
-/** Make @device what it is under @software: both efficiencies, the overhead and the fusion of its
- * fit. */
+/** Give @device the values of its fit under @software: both efficiencies, the overhead and the
+ * fusion. */
 void software_apply(const struct software *software, struct device *device);
 
 /** The rows of a profile file. */

@@ -56,7 +56,7 @@ struct result {
     int32_t warning_count;
 };
 
-/** Append an assumption or warning (formatted text is taken over). */
+/** Append an assumption or warning; takes ownership of @text. */
 void result_add(char ***list, int32_t *count, char *text);
 
 /** The result as JSON, schema "foretrain/result/1". */

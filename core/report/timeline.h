@@ -24,9 +24,9 @@ int timeline_write_spans(FILE *file, const struct schedule *schedule, const stru
 
 /** Write Chrome Trace JSON in the dialect of PyTorch's Kineto, which Perfetto and HTA read: one
  * process per traced rank, one thread per lane, microseconds, a ProfilerStep#N mark from the end of
- * a rank's previous iteration to the end of this one.  Collectives are named "nccl:all_reduce" and
- * alike and input "Memcpy ...", which is how those tools tell communication and copies from
- * computation.  A collective counts bytes (dtype "Byte"), as the schedule does.
+ * a rank's previous iteration to the end of this one.  Collectives have names like
+ * "nccl:all_reduce" and input "Memcpy ...", by which those tools recognise communication and
+ * copies.  A collective has bytes as elements (dtype "Byte"), like the schedule.
  * @return 0, or -1: @trace is of another schedule (exit code 70), output error (exit code 74). */
 int timeline_write_kineto(FILE *file, const struct schedule *schedule, const struct trace *trace,
                           struct err *err);

@@ -3,7 +3,7 @@
 /** @file
  * From a network and a scenario to the schedule of one training iteration.
  *
- * FLOP are matrix arithmetic only, as everywhere.  What is counted besides the layers' own FLOP and
+ * FLOP are matrix arithmetic only, as everywhere.  These are added to the layers' own FLOP and
  * activations, per batch:
  *
  *   weights    read by forward and backward-data in the type of the arithmetic; their gradients are
@@ -42,7 +42,7 @@ struct iteration {
     struct grid grid;
     int32_t devices_per_node; /**< for hierarchical all-reduce and groups of batch norm */
     int64_t batch;            /**< images per rank; a multiple of micro_batch */
-    int64_t micro_batch;      /**< of them, how many pass through the network at once */
+    int64_t micro_batch;      /**< images that pass through the network at once */
     int64_t bucket;           /**< gradients in one all-reduce, at most [bytes] */
 };
 

@@ -3,13 +3,12 @@
 /** @file
  * The memory of a device that training takes, from shapes and types alone.
  *
- * Counted are the arrays that any implementation keeps: masters of the weights, their gradients and
- * momentum, a copy of the weights in the type of the arithmetic where that is another one, the
+ * The sum includes the arrays that any implementation keeps: masters of the weights, their
+ * gradients and momentum, a copy of the weights in the type of the arithmetic if that differs, the
  * value of every layer (kept for backward), the gradients of the largest two values, and the images
- * read ahead.  Where the source has pictures, which a GPU crops itself, it holds some before that;
- * they take more room where it decodes JPEG files.  A CPU holds none.  The workspace of libraries
- * follows from no shape: whoever knows it adds it.  Their code and buffers of communication are not
- * counted.
+ * read ahead.  A GPU that crops pictures itself also keeps some of them before that, which need
+ * more room if it decodes JPEG files; a CPU keeps none.  The workspace of libraries does not follow
+ * from shapes; callers add it.  The libraries' code and buffers of communication are not included.
  */
 
 #include "core/scenario/scenario.h"
@@ -25,9 +24,9 @@ struct memory_plan {
     int64_t gradients;   /**< of the weights, as they are exchanged */
     int64_t momentum;    /**< of the optimizer */
     int64_t activations; /**< values of all layers, and gradients of two, of one micro-batch */
-    int64_t applied;     /**< the part of them that a GPU need not write, in fp16 alone: values of a
-                              batch norm and ReLU that one convolution reads, which may apply
-                              both to what it reads, and does so where that is faster */
+    int64_t applied;     /**< the part of them that a GPU need not write, in fp16 only: values of a
+                              batch norm and ReLU that one convolution reads, if it applies both
+                              itself, which it does where that is faster */
     int64_t input;       /**< local batches read ahead, the one in use, and pictures before they are
                               cropped */
     int64_t workspace;   /**< of libraries; 0 until the caller sets it */

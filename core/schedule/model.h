@@ -3,7 +3,7 @@
 /** @file
  * A network as a list of layers with exact counts: parameters, FLOPs and bytes from shapes.
  *
- * Layers stand in forward order, one entry per kernel-sized operation; batch norm carries the ReLU
+ * Layers are in forward order, one entry per kernel-sized operation; batch norm carries the ReLU
  * and the residual add that follow it.  Counts are per image unless said otherwise and are exact
  * integers.  One multiply-add is two FLOP.  Shapes are (channels, height, width).
  */
@@ -55,16 +55,16 @@ struct shape {
 struct layer {
     enum layer_op op;
     char name[40];  /**< torchvision's name: "layer1.0.conv1" */
-    char block[16]; /**< "layer1.0", "stem", "body", "head" and alike */
+    char block[16]; /**< such as "layer1.0", "stem", "body", "head" */
     char role[8];   /**< "c1" "c2" "c3" "ds" "stem" "body" "head" */
     struct shape in, out;
     int32_t kernel, stride, padding; /**< 1 / 1 / 0 for linear layers, 0 / 1 / 0 for batch norm */
     bool bias;                       /**< convolutions and linear layers */
     bool relu;                       /**< a ReLU follows, fused here */
     bool residual;                   /**< a residual is added before the ReLU, fused here */
-    bool first;                      /**< no gradient with respect to its input is needed */
+    bool first;                      /**< needs no gradient with respect to its input */
     bool fork;          /**< its input also feeds the residual branch: two gradients are added */
-    bool projection;    /**< lies on the residual branch; follows the main branch in the list */
+    bool projection;    /**< is on the residual branch; follows the main branch in the list */
     int64_t parameters; /**< weights and biases together */
 };
 
@@ -113,10 +113,11 @@ int64_t model_flops(const struct model *model, enum pass pass);
 /** Memory traffic of layer @index in @pass, per image, for activations of @element_size bytes
  * [bytes].  Weights are not counted (once per batch, see layer_weight_bytes).
  *
- * Each kernel reads each of its inputs and writes each of its outputs once; caches help nobody.
+ * Each kernel reads each of its inputs and writes each of its outputs once; caches are ignored.
  * The backward of batch norm and pools is all PASS_BACKWARD_DATA; that of a ReLU after a
- * convolution or linear layer counts in PASS_BACKWARD_FILTER, which every such layer has.  What one
- * kernel does for two layers counts where core/schedule/model_bytes.c says. */
+ * convolution or linear layer is in PASS_BACKWARD_FILTER, which every such layer has.
+ * core/schedule/model_bytes.c says to which layer the traffic of a kernel for two layers is
+ * assigned. */
 int64_t model_bytes(const struct model *model, int32_t index, enum pass pass, enum fusion fusion,
                     int32_t element_size);
 
@@ -127,7 +128,7 @@ int64_t layer_weight_bytes(const struct layer *layer, int32_t element_size);
  * one for each pointwise operation, reduction or coefficient update that is not merged into it. */
 int32_t layer_kernels(const struct layer *layer, enum pass pass, enum fusion fusion);
 
-/** Write what decides how long one image takes in the layer to @text (@size bytes), such as
+/** Write the properties that decide the layer's time per image to @text (@size bytes), such as
  * "convolution 3x3/1+1 16x32x32-16x32x32 fork"; layers with equal texts cost the same. */
 void layer_describe(const struct layer *layer, char *text, size_t size);
 

@@ -52,7 +52,7 @@ extern const char *const compute_op_names[];
 /** What a step is to its iteration, for back ends that report on it. */
 enum step_role {
     ROLE_NONE,
-    ROLE_FIRST_FORWARD, /**< the iteration's work begins with it, once it has its input */
+    ROLE_FIRST_FORWARD, /**< the iteration's work begins with it, once its input is there */
     ROLE_LAST_BACKWARD, /**< what follows on the compute lane may wait for other ranks */
     ROLE_OPTIMIZER,     /**< the iteration's work ends with it */
     ROLE_COUNT
@@ -77,7 +77,7 @@ struct step {
             enum layer_op layer_op; /**< of the layer; meaningless for loss and optimizer */
             int32_t layer;          /**< index in the model, or -1 */
             enum dtype dtype;       /**< of the arithmetic's inputs */
-            int32_t micro;          /**< of which micro-batch of the local batch, from 0 */
+            int32_t micro;          /**< index of its micro-batch in the local batch */
             int32_t kernels;        /**< kernels launched */
             int32_t exchanges;      /**< of batch norm's sums with a device of the same node */
             int64_t flops;          /**< [FLOP] */
@@ -131,10 +131,10 @@ int32_t schedule_add_all_reduce(struct schedule *schedule, enum algorithm algori
 
 /** Check every invariant and forbid further change.
  * @return 0, or -1: unknown kind, lane, op, axis or algorithm; negative count; a dependency on
- * itself, on a later step at distance 0, on a missing step or at a negative distance; a role that
- * two steps have, or one that computes nothing; a collective
- * on the compute or input lane, anything else on the row or column lane; an algorithm that cannot
- * compute its op or (NCCL) its axis, a group that does not divide the ranks; no steps. */
+ * itself, on a later step at distance 0, on a missing step or at a negative distance; a role on two
+ * steps, or on one that computes nothing; a collective on the compute or input lane, or another
+ * step on the row or column lane; an algorithm that cannot compute its op or (NCCL) its axis, a
+ * group that does not divide the ranks; no steps. */
 int schedule_seal(struct schedule *schedule, struct err *err);
 
 /** The step that has @role (not ROLE_NONE), or -1. */
@@ -145,7 +145,7 @@ int32_t schedule_find(const struct schedule *schedule, enum step_role role);
  * Equal schedules have equal hashes on every machine. */
 uint64_t schedule_hash(const struct schedule *schedule);
 
-/** Append the sealed schedule as text: a heading, then one line a step with its id, lane, kind,
+/** Append the sealed schedule as text: a heading, then one line per step with its id, lane, kind,
  * name, size, and the steps it waits for ("<- 3, 7@-1": step 3, and step 7 one iteration ago). */
 void schedule_print(struct text *out, const struct schedule *schedule);
 
@@ -156,6 +156,6 @@ struct collective schedule_collective(const struct schedule *schedule, int32_t s
 int32_t schedule_send_peer(const struct schedule *schedule, int32_t step, int32_t rank,
                            int32_t pattern);
 
-/** The first STEP_COLLECTIVE that equals @step in all but name, bucket and dependencies (perhaps
- * @step itself): what costs the same need be timed once. */
+/** The first STEP_COLLECTIVE that equals @step except for name, bucket and dependencies (perhaps
+ * @step itself), so that equal costs are computed once. */
 int32_t schedule_first_like(const struct schedule *schedule, int32_t step);
