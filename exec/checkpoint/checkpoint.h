@@ -1,7 +1,7 @@
 #pragma once
 
 /** @file
- * Checkpoints: a directory that is whole or not there.
+ * Checkpoints: directories that are complete or absent.
  *
  *     DIR/ckpt-000123/model.safetensors   parameters and running statistics, torchvision's names
  *                                         and shapes; loads in PyTorch
@@ -14,11 +14,11 @@
  *
  * A checkpoint is written into a directory of another name (".tmp-..."), every file and the
  * directory are fsynced, and the directory is renamed; so a crash or a full disk never harms an
- * older one.  What a crash leaves behind is passed over by readers and removed by the next write.
- * One process writes into a directory of checkpoints at a time: exec/checkpoint/run_directory.h
- * sees to it.
+ * older one.  Readers skip the remains of a crash, and the next write removes them.
+ * exec/checkpoint/run_directory.h ensures that only one process at a time writes into a directory
+ * of checkpoints.
  *
- * Loss and alike that are not finite are null in state.json and NaN when read.
+ * The loss and other numbers that are not finite are null in state.json and NaN when read.
  */
 
 #include <stdbool.h>
@@ -43,7 +43,7 @@ struct progress {
     int64_t good_steps;       /**< since the loss scale last changed */
     int64_t skipped_steps;    /**< by overflow */
     int64_t seed;             /**< of weights and data */
-    int32_t ranks;            /**< that wrote it; any number may go on */
+    int32_t ranks;            /**< that wrote it; any number may continue */
     int32_t image, classes;   /**< of the network's input and output */
     double loss;              /**< of the last iteration */
     double top1, top5;        /**< of the last evaluation, fractions; negative: none yet */
@@ -54,26 +54,25 @@ struct progress {
 
 /** Write a checkpoint of @progress and @weights (without momentum there is no optim.safetensors,
  * without rank_statistics no ranks.safetensors) into directory @name ("ckpt-000123") of @directory,
- * which is made when missing; one of that name is replaced.  Then remove the ckpt-* of the
- * same run there beyond the @keep with the highest numbers (0: keep all), never @name itself, other
- * names ("snapshot-1"), one that cannot be read, or a directory that holds other files too; what
- * cannot be removed stays.  On one rank only.
+ * which is made if missing; an older one of that name is replaced.  Then remove the ckpt-* of the
+ * same run there, except the @keep with the highest numbers (0: keep all).  Never remove @name
+ * itself, other names ("snapshot-1"), an unreadable checkpoint, or a directory with other files;
+ * failures to remove are ignored.  On one rank only.
  * @return 0, or -1 (exit code 73 or 74): a file or directory that cannot be made or written, with
- * the system's reason; a directory that was given to another run meanwhile; nothing of the new
- * checkpoint is left then, and no older one is removed. */
+ * the system's reason; a directory that another run took over.  Then nothing of the new checkpoint
+ * is left, and no older one is removed. */
 int checkpoint_write(const char *directory, const char *name, int32_t keep,
                      const struct layout *layout, const struct progress *progress,
                      const struct weights *weights, struct err *err);
 
-/** Whether @name is one that a run gives to a checkpoint ("ckpt-000123", "snapshot-1"), or to what
- * is left of one. */
+/** Whether @name is that of a run's checkpoint ("ckpt-000123", "snapshot-1") or of its remains. */
 bool checkpoint_is_name(const char *name);
 
-/** Whether checkpoint @name of @directory is a directory that holds files of a checkpoint only. */
+/** Whether checkpoint @name of @directory is a directory with only files of a checkpoint. */
 bool checkpoint_is_removable(const char *directory, const char *name);
 
-/** Remove checkpoint @name of @directory, unless it is not removable; a crash on the way leaves
- * nothing that looks like a checkpoint. */
+/** Remove checkpoint @name of @directory, unless it is not removable; after a crash during this,
+ * nothing looks like a checkpoint. */
 void checkpoint_remove(const char *directory, const char *name);
 
 /** Read the checkpoint directory @path: check every checksum, then fill @progress and @weights
@@ -85,7 +84,7 @@ void checkpoint_remove(const char *directory, const char *name);
 int checkpoint_read(const char *path, const struct layout *layout, struct progress *progress,
                     const struct weights *weights, struct err *err);
 
-/** Fill @progress alone, so that the caller can build the network.  @return 0, or -1 as above. */
+/** Fill only @progress, so that the caller can build the network.  @return 0, or -1 as above. */
 int checkpoint_read_progress(const char *path, struct progress *progress, struct err *err);
 
 /** Read job.json of the checkpoint @path.  @return the values, which the caller frees, or NULL
@@ -98,20 +97,20 @@ int checkpoint_read_model(const char *path, const struct layout *layout,
                           const struct weights *weights, struct err *err);
 
 /** The path of the whole ckpt-* of @run (NULL: of any) in @directory with the highest number, or
- * NULL when there is none; whole means that MANIFEST is, and that every file has its checksum, as
- * far as this build can compute it.  Others are passed over with a line in @notes.  The caller
+ * NULL when there is none; whole means that MANIFEST is complete and that every file has its
+ * checksum, if this build can compute it.  Others are skipped with a line in @notes.  The caller
  * frees it. */
 char *checkpoint_latest(const char *directory, const char *run, struct text *notes);
 
-/** What a user means by @path: itself if it is a checkpoint or a file, else the latest in it, of
- * the run that its run.json names if there is one.
+/** The checkpoint that a user's @path means: itself if it is a checkpoint or a file, else the
+ * latest in it, of the run in its run.json if there is one.
  * @return the path, which the caller frees, or NULL (exit code 66): nothing there. */
 char *checkpoint_find(const char *path, struct text *notes, struct err *err);
 
-/** Append what is in @path (a checkpoint or a safetensors file) for people: progress, whether each
- * checksum is right, every tensor with type, shape, minimum, mean and maximum of its finite
+/** Append the content of @path (a checkpoint or a safetensors file) for people: progress, whether
+ * each checksum is right, every tensor with type, shape, minimum, mean and maximum of its finite
  * elements and the number of others; or, as one JSON object, the same and @notes.
- * @return 0, or -1 as checkpoint_read(), but for the network: what can be read is appended all the
- * same. */
+ * @return 0, or -1 as checkpoint_read(), except for the network; the readable content is appended
+ * anyway. */
 int checkpoint_inspect(const char *path, bool as_json, const char *notes, struct text *out,
                        struct err *err);

@@ -44,9 +44,9 @@ struct manifest {
 void manifest_print(struct text *out, const struct manifest *manifest);
 
 /** Read MANIFEST from the @length characters @text of the file @name, which end with NUL.
- * @return 0, or -1 with a message that starts with @name: a line that is none, a file that is
- * unknown, given twice or missing, no last line or one that does not cover what stands before it, a
- * checksum that this build cannot compute (exit code 69). */
+ * @return 0, or -1 with a message that starts with @name: a malformed line, a file that is unknown,
+ * given twice or missing, no last line or one that does not cover the lines before it, a checksum
+ * that this build cannot compute (exit code 69). */
 int manifest_read_text(struct manifest *manifest, const char *name, const char *text,
                        int64_t length, struct err *err);
 
@@ -54,7 +54,7 @@ int manifest_read_text(struct manifest *manifest, const char *name, const char *
  * file_read(). */
 int manifest_read(struct manifest *manifest, const char *path, struct err *err);
 
-/** Whether @content of @path is what @entry says.  @return 0, or -1 with a message. */
+/** Check @content of @path against @entry.  @return 0, or -1 with a message. */
 int manifest_check(const struct manifest_entry *entry, const char *path, const struct text *content,
                    struct err *err);
 
@@ -67,7 +67,7 @@ void state_print(struct text *out, const struct progress *progress);
 int state_read_text(struct progress *progress, const char *name, const char *text, int64_t length,
                     struct err *err);
 
-/** Which array a tensor of a checkpoint lies in. */
+/** The array that holds a tensor of a checkpoint. */
 enum stored_in {
     STORED_IN_PARAMETER,  /**< weights.parameter, or momentum for optim.safetensors */
     STORED_IN_STATISTICS, /**< weights.statistics */
@@ -93,7 +93,7 @@ struct stored_list {
 struct stored_list stored_tensors(const struct layout *layout, enum checkpoint_file file,
                                   int32_t ranks);
 
-/** Whether the file @name with @header has the tensors of @list and no others.
+/** Check that the file @name with @header has the tensors of @list and no others.
  * @return 0, or -1 with a message per tensor that is missing, unknown, of another shape or kind of
  * number; num_batches_tracked may be missing. */
 int stored_check(const struct stored_list *list, const char *name, const struct safetensors *header,

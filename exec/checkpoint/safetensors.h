@@ -55,15 +55,15 @@ struct safetensors {
     int64_t bytes; /**< of the data */
 };
 
-/** Append a tensor behind the others; @shape has @rank (at most SAFETENSORS_RANK_LIMIT)
+/** Append a tensor after the others; @shape has @rank (at most SAFETENSORS_RANK_LIMIT)
  * dimensions. */
 void safetensors_add(struct safetensors *file, const char *name, enum safetensors_type type,
                      int32_t rank, const int64_t *shape);
 
-/** Append what stands before the data: length and header. */
+/** Append length and header, which precede the data. */
 void safetensors_print_header(struct text *out, const struct safetensors *file);
 
-/** Read what stands before the data from @size bytes at @content, the whole file @name.
+/** Read length and header from @size bytes at @content, the whole file @name.
  * @return 0, or -1 with one message that names the file, and the tensor where there is one: too
  * short, a header that is no JSON or not of the form above, a type or number of dimensions that
  * foretrain does not read, holes, overlaps, missing or left-over bytes.  On success release with
@@ -80,6 +80,6 @@ const struct safetensors_tensor *safetensors_find(const struct safetensors *file
 /** Append the shape as "[64, 3, 7, 7]". */
 void safetensors_print_shape(struct text *out, const struct safetensors_tensor *tensor);
 
-/** Widen @count elements of @type from @data, which needs no alignment, to @out.  Exact but for I64
+/** Widen @count elements of @type from @data, which needs no alignment, to @out.  Exact, except I64
  * beyond 2^24, which is rounded. */
 void safetensors_widen(enum safetensors_type type, const void *data, int64_t count, float *out);

@@ -1,11 +1,11 @@
 #pragma once
 
 /** @file
- * Collectives over MPI: point-to-point messages, round by round as core/collective/collective says,
- * or the library's own for ALGORITHM_MPI (whose messages nobody counts).
+ * Collectives over MPI: point-to-point messages, round by round as in core/collective/collective.h,
+ * or the library's own for ALGORITHM_MPI (its messages are not counted).
  *
  * Works with the streams of exec/cpu/stream.h.  The lanes take turns calling MPI
- * (exec/world/world.h), and none of these calls blocks but open and close.
+ * (exec/world/world.h), and only open and close block.
  */
 
 #include "exec/step/comm.h"

@@ -1,7 +1,7 @@
 #pragma once
 
 /** @file
- * All-reduce as the MPI library does it; inside exec/cpu/comm_mpi*.c alone.
+ * All-reduce by the MPI library; only for exec/cpu/comm_mpi*.c.
  */
 
 #include <mpi.h>
@@ -9,7 +9,7 @@
 
 #include "core/base/dtype.h"
 
-/** Memory and operations that calls use one after the other.  Start from {0}. */
+/** Memory and operations that successive calls reuse.  Start from {0}. */
 struct library_memory {
     uint16_t *wire;
     int64_t capacity; /**< of wire */
@@ -23,7 +23,7 @@ void library_init(struct library_memory *memory);
 void library_release(struct library_memory *memory);
 
 /** Replace @count numbers of @data by their sums over the ranks of @comm, with MPI_Iallreduce();
- * blocks until this rank is done.  With a @payload of 16 bits the library sees such numbers, so
- * each of its partial sums is rounded. */
+ * blocks until this rank is done.  With a @payload of 16 bits the library adds such numbers, so it
+ * rounds each of its partial sums. */
 void library_all_reduce(struct library_memory *memory, MPI_Comm comm, int64_t count,
                         enum dtype payload, float *data);

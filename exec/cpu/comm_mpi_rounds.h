@@ -1,16 +1,16 @@
 #pragma once
 
 /** @file
- * The rounds of one collective on one communicator, in pieces; inside exec/cpu/comm_mpi*.c alone.
+ * The rounds of one collective on one communicator, in pieces; only for exec/cpu/comm_mpi*.c.
  *
- * A message travels in pieces of ROUNDS_PIECE bytes, so that one is added while the next is on its
+ * A message is sent in pieces of ROUNDS_PIECE bytes, so that one is added while the next is on its
  * way, and stays in the cache in between.  A rank need not finish a round to begin the next: a
- * piece is sent as soon as what it carries is there, and taken in as soon as nothing that is still
- * to be sent is overwritten.  What arrives is what it would be round by round, bit by bit.
+ * piece is sent as soon as its data is there, and received as soon as it overwrites no data that is
+ * still to be sent.  The results equal those of strict rounds, bit by bit.
  *
- * Nothing is sent to a rank that is not in the collective yet: it says so to those that will send
- * to it.  Where MPI takes long messages at once (the lab's does), they would share the wires with
- * what that rank is still busy with, and hold up all who wait for it.
+ * Nothing is sent to a rank that is not in the collective yet: each rank announces its entry to its
+ * senders.  Where MPI sends long messages at once (the lab's does), they would otherwise share the
+ * links with that rank's current messages, and delay all ranks that wait for it.
  */
 
 #include <mpi.h>
@@ -21,14 +21,15 @@
 #include "core/collective/collective.h"
 
 enum {
-    /** How much of a message travels at once [bytes].  Ours, as the windows, from
-     * tests/bench/all_reduce.py: what is on its way in should fit into a core's own cache. */
+    /** Size of a piece [bytes].  Our choice, like the windows, from tests/bench/all_reduce.py:
+     * incoming pieces should fit into a core's own cache. */
     ROUNDS_PIECE = 256 << 10,
     /** Pieces that are received at once. */
     ROUNDS_IN_WINDOW = 2,
-    /** Pieces that are sent at once, when they are converted first. */
+    /** Pieces sent at the same time, if they are converted first. */
     ROUNDS_LEAVING_WINDOW = 4,
-    /** Pieces that are sent at once from where they are, so that receivers find the next one. */
+    /** Pieces sent at the same time without conversion, so that the next one is always on its
+     * way. */
     ROUNDS_WINDOW = 16,
 };
 
@@ -36,10 +37,10 @@ enum {
 struct gate {
     int32_t peer;
     bool open;
-    MPI_Request request; /**< of its word, while it is closed */
+    MPI_Request request; /**< of its announcement, while it is closed */
 };
 
-/** Memory that collectives use one after the other.  Start from {0}. */
+/** Memory that successive collectives reuse.  Start from {0}. */
 struct rounds_memory {
     char *landing; /**< (ROUNDS_IN_WINDOW, ROUNDS_PIECE bytes) */
     char *leaving; /**< (ROUNDS_LEAVING_WINDOW, ROUNDS_PIECE bytes) */
@@ -49,8 +50,8 @@ struct rounds_memory {
     int64_t gate_capacity;
 };
 
-/** Let messages travel in pieces of @bytes, at most ROUNDS_PIECE, from now on; the same on all
- * ranks, while nothing is on its way.  For tests: short messages then have many pieces. */
+/** Send messages in pieces of @bytes, at most ROUNDS_PIECE, from now on; the same on all ranks,
+ * while no message is on its way.  For tests: short messages then have many pieces. */
 void rounds_set_piece(int32_t bytes);
 
 /** Release; the struct may be used again. */

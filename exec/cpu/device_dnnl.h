@@ -1,8 +1,8 @@
 #pragma once
 
 /** @file
- * The CPU device that is fast: convolutions, linear layers and max pools by oneDNN, what lies
- * between them by exec/cpu/kernels.h, on OpenMP threads, in fp32.
+ * The fast CPU device: convolutions, linear layers and max pools by oneDNN, the rest by
+ * exec/cpu/kernels.h, on OpenMP threads, in fp32.
  *
  * Runs every network of models/.  Results have the same bits in every run with the same number of
  * threads.

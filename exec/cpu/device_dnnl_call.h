@@ -1,23 +1,23 @@
 #pragma once
 
 /** @file
- * oneDNN's primitives for one layer each, made once with fixed operands and then only run; inside
- * exec/cpu/device_dnnl*.c alone.
+ * oneDNN's primitives for one layer each, made once with fixed operands and then only run; only for
+ * exec/cpu/device_dnnl*.c.
  *
- * Weights and their gradients have the layout that oneDNN likes best; "packing" copies the flat
+ * Weights and their gradients have the layout that oneDNN prefers; "packing" copies the flat
  * masters into it, "unpacking" the gradients out of it.
  *
- * With bf16, matrix arithmetic alone is in bf16: its operands are rounded on the way in
- * ("narrowed"), sums and results are fp32, as is everything else.
+ * With bf16, only matrix arithmetic is in bf16: its operands are rounded first ("narrowed"); sums,
+ * results and everything else are fp32.
  */
 
 #include "core/base/err.h"
 #include "core/schedule/model.h"
 #include "exec/cpu/device_dnnl_engine.h"
 
-/** Where the arrays of a layer lie. */
+/** The arrays of a layer. */
 struct call_arrays {
-    float *x, *y, *dy, *dx;     /**< x of the images changes from run to run; dx: NULL for them */
+    float *x, *y, *dy, *dx;     /**< for images, x changes from run to run and dx is NULL */
     float *parameter;           /**< flat: weights (out, in, kernel, kernel), then biases */
     float *gradient;            /**< as parameter */
     float *dw;                  /**< for the packed gradient, shared by all layers */
@@ -39,7 +39,8 @@ struct matrix {
     struct call forward, data, filter;
     struct call narrow_x, narrow_dy;     /**< to bf16, before those that read them */
     struct call pack_forward, pack_data; /**< of its weights */
-    struct call unpack, unpack_add; /**< of their gradient: in place of, or onto, the flat one */
+    struct call unpack, unpack_add; /**< of their gradient: overwriting the flat one, or adding to
+                                         it */
     int64_t packed_forward, packed_data; /**< which version of the weights */
 };
 

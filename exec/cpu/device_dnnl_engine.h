@@ -1,8 +1,8 @@
 #pragma once
 
 /** @file
- * oneDNN's engine with all memory that belongs to it, and primitives with their operands; inside
- * exec/cpu/device_dnnl*.c alone, the only files that include oneDNN's header.
+ * oneDNN's engine with all its memory, and primitives with their operands; only for
+ * exec/cpu/device_dnnl*.c, the only files that include oneDNN's header.
  */
 
 #include <oneapi/dnnl/dnnl.h>
@@ -22,7 +22,7 @@ struct engine {
     dnnl_memory_t *memory; /**< (memories) */
     void **block;          /**< (blocks) allocations */
     int64_t memories, memory_capacity, blocks, block_capacity;
-    dnnl_memory_t *scratch; /**< (scratches) working space of primitives, all at one place */
+    dnnl_memory_t *scratch; /**< (scratches) working space of primitives, all at one address */
     int64_t scratches, scratch_capacity;
     size_t scratch_size; /**< what the largest needs [bytes] */
     int64_t bytes;       /**< that engine_alloc() gave */
@@ -39,14 +39,14 @@ struct call {
     int32_t operands;
 };
 
-/** Start oneDNN.  With @describes everything is asked for and counted, but nothing can be run: no
- * primitive is made, and memory is given out as addresses alone.  Release with engine_release(). */
+/** Start oneDNN.  With @describes everything is requested and counted, but nothing can run: no
+ * primitive is made, and memory is only addresses.  Release with engine_release(). */
 void engine_init(struct engine *engine, bool describes);
 
 /** Release, and everything that engine_alloc() gave. */
 void engine_release(struct engine *engine);
 
-/** Zeroed floats, on large pages where that pays; released with the engine. */
+/** Zeroed floats, on large pages where that is faster; released with the engine. */
 float *engine_alloc(struct engine *engine, int64_t count);
 
 /** Give all primitives made so far their common working space; before the first is run.  oneDNN's

@@ -1,7 +1,7 @@
 #pragma once
 
 /** @file
- * A network in the memory of the oneDNN device; inside exec/cpu/device_dnnl*.c alone.
+ * A network in the memory of the oneDNN device; only for exec/cpu/device_dnnl*.c.
  */
 
 #include "exec/cpu/device_cpu.h"

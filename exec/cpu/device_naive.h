@@ -2,7 +2,7 @@
 
 /** @file
  * A CPU that trains with the reference kernels (exec/cpu/ops_naive.h), in fp32 on one thread: slow,
- * plain, and what every other device is checked against.
+ * plain, and the reference in tests of every other device.
  */
 
 #include "exec/step/device.h"

@@ -1,15 +1,15 @@
 #pragma once
 
 /** @file
- * Kernels for what lies between convolutions: batch norm with the add and the ReLU behind it, the
+ * Kernels for the layers between convolutions: batch norm with the add and the ReLU after it, the
  * average pool, the layout of images.
  *
  * Activations are fp32 in blocked layout: element (n, c, p) of image n, channel c and pixel p (of
  * height * width) stands at ((n * channels / block + c / block) * pixels + p) * block + c % block.
  * A block of 16 is oneDNN's nChw16c, a block of all channels is NHWC.
  *
- * All use the OpenMP threads of the caller.  Sums are cut into parts that depend on the shape
- * alone and are added in a fixed order, so results have the same bits on any number of threads.
+ * All use the OpenMP threads of the caller.  Sums are cut into parts that depend only on the shape
+ * and are added in a fixed order, so results have the same bits on any number of threads.
  */
 
 #include <stdbool.h>
@@ -30,16 +30,17 @@ struct norm {
     float *inverse;         /**< 1 / sqrt(variance + epsilon) */
     float *slope, *offset;  /**< the gradient is g * scale + x * slope + offset */
     double *sum, *product;  /**< of g, and of g * (x - mean), over images and pixels */
-    float *dx;              /**< (shape) where the gradient with respect to x goes */
+    float *dx;              /**< (shape) output: the gradient with respect to x */
 };
 
 /** The gradient that reaches one batch norm, or the two whose outputs are added. */
 struct norm_gradient {
-    const float *first, *second; /**< (shape) what two readers give; second may be NULL */
+    const float *first, *second; /**< (shape) from two readers; second may be NULL */
     bool relu;                   /**< a ReLU stood behind */
     const float *value;          /**< (shape) its output, or NULL: recompute it from norm[0] */
-    float *gradient;             /**< (shape) where g, the masked sum, goes (may be first), or NULL:
-                                    nowhere; then there is no second gradient and no second norm */
+    float *gradient;             /**< (shape) output: g, the masked sum (may be first), or NULL:
+                                      not written; then there is no second gradient and no second
+                                      norm */
     struct norm *norm[2];        /**< the second may be NULL */
 };
 

@@ -1,10 +1,10 @@
 #pragma once
 
 /** @file
- * Vectors of 16 floats, and activations cut into strips for them; inside exec/cpu/kernels*.c alone.
+ * Vectors of 16 floats, and activations cut into strips for them; only for exec/cpu/kernels*.c.
  *
- * A strip is up to 16 neighbouring channels over some pixels: what one call of an innermost loop
- * works on.  Compiled for each width of vector registers; the machine chooses when it loads.
+ * A strip is up to 16 neighbouring channels over some pixels: the data of one call of an innermost
+ * loop.  Compiled for each width of vector registers; the machine chooses when it loads.
  */
 
 #include <string.h>
@@ -16,7 +16,7 @@ enum { LANES = 16 };
 
 /** As wide as the widest registers; narrower machines use several. */
 typedef float vector __attribute__((vector_size(64)));
-/** What comparing two gives: -1 or 0. */
+/** The result of comparing two: -1 or 0. */
 typedef int32_t vector_mask __attribute__((vector_size(64)));
 
 #if defined(__x86_64__) && !defined(__clang__)

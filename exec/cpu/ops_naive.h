@@ -1,7 +1,7 @@
 #pragma once
 
 /** @file
- * Reference kernels: plain loops that say what each operation is.
+ * Reference kernels: plain loops that define each operation.
  *
  * Arrays are fp32, images NCHW: x and y are a layer's input (batch, in) and output (batch, out),
  * and dx, dy, dw the gradients of the loss with respect to x, y and w.  Convolution weights are
@@ -21,7 +21,7 @@ void naive_forward(const struct layer *layer, int32_t batch, const float *x, con
 void naive_backward_data(const struct layer *layer, int32_t batch, const float *w, const float *dy,
                          float *dx);
 
-/** dw, with the bias's behind it, of a convolution or linear layer. */
+/** dw of a convolution or linear layer, followed by the bias's gradient. */
 void naive_backward_filter(const struct layer *layer, int32_t batch, const float *x,
                            const float *dy, float *dw);
 

@@ -3,8 +3,8 @@
 /** @file
  * Streams and events of the CPU: a stream is a thread with a queue of calls.
  *
- * The meaning of each function stands with its entry in exec/step/device.h.  A thread that cannot
- * be started ends the process with exit code 71.
+ * exec/step/device.h documents each function.  If a thread cannot be started, the process ends with
+ * exit code 71.
  */
 
 #include <stddef.h>
@@ -14,7 +14,7 @@
 /** A thread that waits for work. */
 struct stream *cpu_stream_new(void);
 
-/** Run what is queued, end the thread, release. */
+/** Run the queued calls, end the thread, release. */
 void cpu_stream_free(struct stream *stream);
 
 /** Queue the call of @run on a copy of @argument (@size bytes). */
@@ -39,11 +39,11 @@ void cpu_event_synchronize(struct event *event);
 /** Seconds between two events, by the monotonic clock. */
 double cpu_event_seconds(struct event *from, struct event *to);
 
-/** Seconds that the thread of the stream which recorded two events had a processor between them. */
+/** CPU time [s] between two events of the thread whose stream recorded them. */
 double cpu_event_busy(struct event *from, struct event *to);
 
-/** When the latest event happened that @stream waited for and another stream had recorded, by the
- * monotonic clock [s]; 0: there was none.  From a call that @stream runs. */
+/** Time of the latest event of another stream that @stream waited for, by the monotonic clock [s];
+ * 0: none.  For calls that @stream runs. */
 double cpu_stream_released(const struct stream *stream);
 
 /** All of them that every device has. */

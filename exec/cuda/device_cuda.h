@@ -1,16 +1,16 @@
 #pragma once
 
 /** @file
- * A GPU of NVIDIA that trains: convolutions by cuDNN (exec/cuda/conv/conv.h), everything else by
- * own kernels (exec/cuda/kernels/kernels.h), in fp32, fp16 or bf16 with fp32 master weights.
+ * Training on an NVIDIA GPU: convolutions by cuDNN (exec/cuda/conv/conv.h), everything else by own
+ * kernels (exec/cuda/kernels/kernels.h), in fp32, fp16 or bf16 with fp32 master weights.
  *
- * Activations are NHWC with channels padded to a multiple of 8, and the padding is 0.  Batch norm
- * is applied with the ReLU and the residual add in one pass, also those of a projection; bit masks
- * remember the ReLU.  Gradients lie in the order of exec/step/layout.h, tensor by tensor, but
- * inside a weight as (out, height, width, in); read() and write() turn them round.
+ * Activations are NHWC with channels padded to a multiple of 8, and the padding is 0.  Batch norm,
+ * ReLU and residual add are applied in one pass, including those of a projection; bit masks keep
+ * the ReLU. Gradients have the order of exec/step/layout.h, tensor by tensor, but inside a weight
+ * they are (out, height, width, in); read() and write() transpose them.
  *
- * Everything but pictures on their way (exec/cuda/pictures/feed.h) lies in one allocation, made by
- * open. What changes from iteration to iteration (its number, loss scale, images) lies in the
+ * Everything except incoming pictures (exec/cuda/pictures/feed.h) is in one allocation, made by
+ * open.  Values that change from iteration to iteration (its number, loss scale, images) are in the
  * memory of its slot, so an iteration that was captured once per slot can be launched again.  The
  * schedule of the learning rate (device_job.rate) is a table in the device's memory, where the
  * optimizer's kernels look up their iteration.
@@ -28,7 +28,7 @@ int64_t device_cuda_bytes(const struct device_job *job);
  * finished @iteration, one of the last `slots`. */
 struct rate device_cuda_rate(const struct device_state *state, int32_t iteration);
 
-/** How tensor @tensor of @model lies in the flat arrays of this device: as (@out, @taps, @in) where
- * torchvision has (@out, @in, @taps). */
+/** The order of tensor @tensor of @model in the flat arrays of this device: as (@out, @taps, @in)
+ * where torchvision has (@out, @in, @taps). */
 void device_cuda_order(const struct model *model, int32_t tensor, int32_t *out, int32_t *taps,
                        int32_t *in);

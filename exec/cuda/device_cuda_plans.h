@@ -1,15 +1,15 @@
 #pragma once
 
 /** @file
- * Which plan each convolution of a network runs; inside exec/cuda/device_cuda*.c alone.
+ * The plans of a network's convolutions; only for exec/cuda/device_cuda*.c.
  *
- * A value of batch norm and ReLU that one convolution alone reads need not be written: the
- * convolution, and backward the gradient of its weights, can apply both to what they read.  Whether
- * that is faster differs from layer to layer and from device to device, so all ways are timed, and
- * what was seen is kept beside the plans (exec/cuda/conv/conv.h): who shares a file does the same.
+ * A value of batch norm and ReLU that only one convolution reads need not be written: the
+ * convolution, and in backward the gradient of its weights, can apply both to their input.  Whether
+ * that is faster depends on layer and device, so all ways are timed, and the times are kept beside
+ * the plans (exec/cuda/conv/conv.h), so that processes with one file use the same plans.
  *
- * The gradient of such a value need not be read once more either: the convolution that forms it can
- * cut it by the ReLU and sum what batch norm's backward needs.  Then no mask is written.
+ * The gradient of such a value need not be read again either: the convolution that forms it can
+ * mask it by the ReLU and form the sums for batch norm's backward.  Then no mask is written.
  */
 
 #include "exec/cuda/device_cuda_state.h"

@@ -18,24 +18,25 @@ struct cuda_place {
     int64_t rows;        /**< of its value: micro-batch * height * width */
     void *y;             /**< (rows, channels) its value; NULL: not written while training */
     void *given[2], *dx; /**< as struct backward_plan says */
-    uint32_t *mask;      /**< of its ReLU; NULL: it has none, or nobody reads it */
+    uint32_t *mask;      /**< of its ReLU; NULL: none, or never read */
     uint8_t *winner;     /**< (rows, channels) of a max pool */
     float *statistics;   /**< (2, channels) of batch norm: mean, 1 / deviation of the batch */
-    float *factors;      /**< (2, channels) of batch norm: what the forward pass applies */
+    float *factors;      /**< (2, channels) of batch norm: scale and shift of the forward pass */
     void *halves;        /**< (2, channels) the factors as fp16, where its value is applied */
     float *running;      /**< (2, channels) of batch norm: mean, variance */
     float *vector;       /**< bias, or scale and shift (2, channels) */
-    float *derived;      /**< (5, channels) of batch norm, where its reader derives them: what
-                              conv_call.derived says */
-    bool copied;         /**< vector is a copy, padded or on 16 bytes, not a part of the masters */
-    bool applied;        /**< of batch norm: while training its reader applies it and its ReLU */
-    bool derives;   /**< of batch norm: backward its reader goes back through it and its ReLU */
-    int32_t tensor; /**< its first in the model; -1: it has none */
-    void *working;  /**< weights as convolutions read them */
+    float *derived;      /**< (5, channels) of batch norm, if its reader derives them: see
+                              conv_call.derived */
+    bool copied;         /**< vector is a copy, padded or aligned to 16 bytes, not a part of the
+                              masters */
+    bool applied;        /**< of batch norm: in training its reader applies it and its ReLU */
+    bool derives;        /**< of batch norm: its reader also computes its backward and its ReLU's */
+    int32_t tensor;      /**< its first in the model; -1: it has none */
+    void *working;       /**< weights as convolutions read them */
     const struct conv_plan *plan[CONV_OP_COUNT]; /**< of a convolution or linear layer */
 };
 
-/** What an iteration reads and writes beside images: one copy each way. */
+/** The data of an iteration besides images: one copy in, one copy out. */
 struct words {
     struct kernel_update update;
     struct kernel_outcome outcome;
@@ -47,11 +48,11 @@ struct cuda_slot {
     int32_t *label; /**< (batch) */
     struct words *words;
     struct words *prepared; /**< in the host's memory, pinned; its outcome is 0 */
-    struct words *result;   /**< alike: words as the iteration left them */
+    struct words *result;   /**< the same: words written by the iteration */
     cudaGraphExec_t graph;  /**< NULL: nothing was captured yet */
 };
 
-/** Gradients of vectors, partial sums and the like; used by one step at a time. */
+/** Gradients of vectors, partial sums and so on; used by one step at a time. */
 struct scratch {
     float *partial;  /**< (KERNEL_PARTIALS, 2, channels) */
     float *factors;  /**< (3, channels) of batch norm's backward */
@@ -79,7 +80,7 @@ struct device_state {
     struct cuda_slot *slot;       /**< (slots) */
     void *scored;                 /**< images of score() */
     struct feed *feed;            /**< pictures of the source; NULL: it has none */
-    float *raw;                   /**< images as the source, or score(), leaves them */
+    float *raw;                   /**< images as written by the source or score() */
     float *pinned;                /**< the source's in the host's memory */
     int32_t *pinned_label;        /**< (batch) */
     void *gradient;               /**< (layout.parameters, then padding) of gradient_type */
@@ -91,7 +92,7 @@ struct device_state {
     struct event *fork, *join[LANE_COUNT]; /**< of a capture */
 };
 
-/** In the type of the device, the same whether it comes with the schedule or is told step by step.
+/** Converted to the type of the device; the same for the uploaded table and for single steps.
  */
 struct kernel_rate cuda_state_rate(double learning_rate, double weight_decay);
 

@@ -1,8 +1,8 @@
 #pragma once
 
 /** @file
- * Weights of the GPU device: how tensors lie, and their way to and from the host; inside
- * exec/cuda/device_cuda*.c alone.
+ * Weights of the GPU device: the order of tensors, and copies to and from the host; only for
+ * exec/cuda/device_cuda*.c.
  */
 
 #include "exec/cuda/device_cuda_state.h"
@@ -25,8 +25,8 @@ void cuda_state_upload(const struct device_state *state, const void *to, const v
 /** Upload what kernel_optimizer() walks over. */
 void cuda_state_upload_tensors(struct device_state *state);
 
-/** Issue the refreshing of what is derived from the masters: padded copies of biases and of batch
- * norm's parameters and, with @working, of weights. */
+/** Issue the update of the copies of the masters: padded copies of biases and of batch norm's
+ * parameters and, with @working, of weights. */
 void cuda_state_refresh(struct device_state *state, cudaStream_t stream, bool working);
 
 /** See device_ops. */

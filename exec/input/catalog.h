@@ -1,10 +1,10 @@
 #pragma once
 
 /** @file
- * Labelled JPEG files by index, wherever they lie.
+ * Labelled JPEG files by index, from any kind of storage.
  *
  * Invariants: labels are less than classes; the order is that of the names and the same on every
- * machine.  Anything malformed is found when the catalog is opened; the files themselves are not.
+ * machine.  Opening the catalog finds all faults, except those inside files.
  */
 
 #include <stdint.h>
@@ -12,7 +12,7 @@
 #include "core/base/err.h"
 #include "exec/input/scratch.h"
 
-/** What a kind of catalog keeps; each defines its own. */
+/** The data of a kind of catalog; each defines its own. */
 struct listing;
 
 /** An open catalog.  Start from {0}; release with catalog_close(). */
@@ -30,7 +30,7 @@ struct catalog_ops {
                      struct err *err);
     /** The class of file @index. */
     int32_t (*label)(const struct listing *listing, int64_t index);
-    /** What messages call file @index; the caller frees it. */
+    /** The name of file @index in messages; the caller frees it. */
     char *(*name)(const struct listing *listing, int64_t index);
     /** Release. */
     void (*close)(struct listing *listing);
@@ -42,8 +42,8 @@ struct catalog_ops {
  * @return 0, or -1: not readable (exit code 66), no class, a class without images (65). */
 int catalog_open_folder(struct catalog *catalog, const char *path, struct err *err);
 
-/** Whether the folder @path has the same class folders as @catalog, which was opened from a folder:
- * a class that only one of them has would shift the numbers of all behind it.
+/** Check that the folder @path has the same class folders as @catalog, which was opened from a
+ * folder: a class in only one of them would shift the numbers of all later ones.
  * @return 0, also when there is no folder @path, or -1: other classes (exit code 65). */
 int catalog_compare_classes(const struct catalog *catalog, const char *path, struct err *err);
 

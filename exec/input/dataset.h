@@ -3,12 +3,12 @@
 /** @file
  * Images with labels, by index, from any source.
  *
- * Invariants: what dataset_read() gives is a function of (spec, split, index, epoch, augment) and
- * of nothing else, so neither threads nor ranks nor a restart change a batch.  A dataset is read by
- * any number of threads at once; only open and close are alone.
+ * Invariants: the result of dataset_read() is a function of only (spec, split, index, epoch,
+ * augment), so threads, ranks and restarts do not change a batch.  Any number of threads may read a
+ * dataset at once; open and close need exclusive access.
  *
- * Images are (image, image, 3) floats, rows of pixels of red, green, blue, from which the mean of
- * the channel was taken and which were divided by its standard deviation:
+ * Images are (image, image, 3) floats, rows of pixels of red, green, blue, minus the mean of the
+ * channel, divided by its standard deviation:
  * - imagefolder, webdataset, pack: mean 0.485 0.456 0.406, deviation 0.229 0.224 0.225 of values in
  *   [0, 1].  Source: torchvision's image-classification recipe (references/classification).
  * - cifar10: mean 125.3 123.0 113.9, deviation 63.0 62.1 66.7 of values in [0, 255], over all
@@ -39,13 +39,13 @@ struct dataset_spec {
      * of the training classes.  webdataset: tar files, with * ? [] and {000..146}.  cifar10: the
      * folder of data_batch_1.bin.  pack: the file.  Else NULL. */
     const char *path;
-    const char *validation_path; /**< as path; NULL with synthetic, procedural and cifar10 */
+    const char *validation_path; /**< like path; NULL with synthetic, procedural and cifar10 */
     int32_t image;               /**< height and width [pixels]; 32 with cifar10 */
     int32_t classes;             /**< 0: as many as there are */
     uint64_t seed;               /**< of augmentation, and of images that are made */
-    int64_t train_images;        /**< what there must be; 0: as many as there are */
+    int64_t train_images;        /**< required number; 0: any number */
     int64_t validation_images;   /**< the same of the other split */
-    bool augment;                /**< for the caller: what it passes on to input_new() */
+    bool augment;                /**< for the caller, who passes it to input_new() */
     bool strict;                 /**< a corrupt image ends the process */
 };
 
@@ -54,8 +54,8 @@ struct dataset;
 
 /** Open @split of @spec: lists files or reads an index, but no image.
  * @return the dataset, released with dataset_close(), or NULL: no path, or one too many (exit code
- * 64); a file or folder that cannot be read (66); counts or classes other than the spec's, an
- * empty class, a malformed file (65); a source this build was made without (69). */
+ * 64); a file or folder that cannot be read (66); counts or classes other than the spec's, an empty
+ * class, a malformed file (65); a source that this build lacks (69). */
 struct dataset *dataset_open(const struct dataset_spec *spec, enum split split, struct err *err);
 
 /** Release; accepts NULL.  Nothing may be reading. */
@@ -67,34 +67,34 @@ int64_t dataset_count(const struct dataset *dataset);
 /** Classes; labels are less. */
 int32_t dataset_classes(const struct dataset *dataset);
 
-/** Height and width of what dataset_read() gives [pixels]. */
+/** Height and width of the images of dataset_read() [pixels]. */
 int32_t dataset_image(const struct dataset *dataset);
 
-/** Read image @index (less than the count) into @image (image, image, 3) and @label; @epoch counts
- * for augmentation only.  @image may be written even on failure.
- * @return 0, or -1 for a corrupt or unreadable image: the first time it is named on stderr, at most
- * DATASET_WARNING_LIMIT in all.  With `strict` the process ends instead, with exit code 65. */
+/** Read image @index (less than the count) into @image (image, image, 3) and @label; @epoch matters
+ * only for augmentation.  @image may be written even on failure.  @return 0, or -1 for a corrupt or
+ * unreadable image, which is named on stderr the first time, with at most DATASET_WARNING_LIMIT in
+ * all.  With `strict` the process ends instead, with exit code 65. */
 int dataset_read(const struct dataset *dataset, int64_t index, uint64_t epoch, bool augment,
                  float *image, int32_t *label);
 
-/** Whether dataset_read_picture() is there: JPEG sources and pack. */
+/** Whether dataset_read_picture() works: for JPEG sources and pack. */
 bool dataset_has_pictures(const struct dataset *dataset);
 
-/** What normalises the pictures of all such sources. */
+/** The normalisation of pictures, the same for all such sources. */
 struct tint dataset_tint(void);
 
 /** As dataset_read(), before the image is cropped, resized and normalised: fill @pixels
  * (crop_place()), @crop and @label.  A picture whose crop does not fit its place was resized to the
  * image and rounded to bytes.  Only with dataset_has_pictures().
  *
- * With @file a JPEG file of grey or YCbCr whose bytes fit @pixels and whose pixels crop_decoded()
- * is copied as it is: its header is read and nothing else, so damage behind it, other than a
- * missing end, is for whoever decodes it to find. */
+ * With @file a JPEG file of grey or YCbCr whose bytes fit @pixels and whose pixels
+ * crop_decoded() is copied unchanged: only its header and end are checked, so the decoder must
+ * find other damage. */
 int dataset_read_picture(const struct dataset *dataset, int64_t index, uint64_t epoch, bool augment,
                          bool file, uint8_t *pixels, struct crop *crop, int32_t *label);
 
 enum { DATASET_WARNING_LIMIT = 20 /**< corrupt images that are named */ };
 
-/** Corrupt images met so far, each counted once.  What was said of those that were named is
- * appended to @messages, a line each; NULL if it is not wanted. */
+/** Number of corrupt images so far, each counted once.  The messages about the named ones are
+ * appended to @messages, a line each, unless it is NULL. */
 int64_t dataset_corrupt(const struct dataset *dataset, struct text *messages);

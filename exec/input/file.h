@@ -3,8 +3,8 @@
 /** @file
  * Reading parts of files, with messages that name them.
  *
- * Files are read and not mapped: a disk that fails, or a file that someone cuts short, is then a
- * message and not a signal.
+ * Files are read, not mapped: so a failing disk or a truncated file gives a message and not a
+ * signal.
  */
 
 #include <stdint.h>

@@ -1,7 +1,7 @@
 #pragma once
 
 /** @file
- * XXH3, 64 bit, seed 0: does a record hold what was written?
+ * XXH3, 64 bit, seed 0: detects damaged records.
  */
 
 #include <stdbool.h>

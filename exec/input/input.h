@@ -3,10 +3,10 @@
 /** @file
  * The batches of one rank, read ahead by threads.
  *
- * Invariants: the n-th batch is a function of (dataset, seed, position, rank, ranks, local, n) and
- * of nothing else.  At most `prefetch` batches are held.  A corrupt image is replaced by the next
- * one of its epoch's permutation that can be read; when 1000 in a row, or all, cannot be read, the
- * process ends with exit code 65.
+ * Invariants: the n-th batch is a function of only (dataset, seed, position, rank, ranks, local,
+ * n).  At most `prefetch` batches are held.  A corrupt image is replaced by the next one of its
+ * epoch's permutation that can be read; when 1000 in a row, or all, cannot be read, the process
+ * ends with exit code 65.
  */
 
 #include <stdbool.h>
@@ -15,14 +15,14 @@
 #include "exec/input/crop.h"
 #include "exec/input/dataset.h"
 
-/** What batches hold.  All but INPUT_IMAGES need dataset_has_pictures(). */
+/** The content of batches.  All except INPUT_IMAGES need dataset_has_pictures(). */
 enum input_form {
     INPUT_IMAGES,   /**< images: input_next() */
-    INPUT_PICTURES, /**< decoded pixels that somebody else crops: input_next_pictures() */
-    INPUT_FILES     /**< the same; JPEG files that fit their place are left as they are */
+    INPUT_PICTURES, /**< decoded pixels that the caller crops: input_next_pictures() */
+    INPUT_FILES     /**< the same, but JPEG files that fit their place are not decoded */
 };
 
-/** Whose batches, and how they are made. */
+/** The batches to make. */
 struct input_job {
     int32_t rank, ranks;
     int32_t local;    /**< images per rank and batch */
@@ -37,7 +37,7 @@ struct input_job {
 /** What it took. */
 struct input_report {
     int64_t batches;  /**< given out */
-    int64_t replaced; /**< images of them that stand in for a corrupt one; of input_decode() too */
+    int64_t replaced; /**< images that replace a corrupt one, including those of input_decode() */
     double wait_s;    /**< that they were waited for [s] */
 };
 
@@ -52,17 +52,17 @@ struct input *input_new(const struct dataset *dataset, const struct input_job *j
 void input_next(struct input *input, float *images, int32_t *label);
 
 /** The same of a job whose form is not INPUT_IMAGES: @pixels (local, crop_place()), @crop (local)
- * and @label (local), each as dataset_read_picture() fills them.  Of each place no more is written
- * than it takes. */
+ * and @label (local), each as dataset_read_picture() fills them.  Only the used part of each place
+ * is written. */
 void input_next_pictures(struct input *input, uint8_t *pixels, struct crop *crop, int32_t *label);
 
-/** Decode here what stands at @place (less than local) of the batch given out last, whose file
- * somebody else could not: @pixels (crop_place()), @crop and @label, of it or, when it is corrupt
- * (named and counted as ever), of the image that stands in for it.  By whoever takes batches. */
+/** Decode the file at @place (less than local) of the last returned batch, after the device failed
+ * to: @pixels (crop_place()), @crop and @label, of it or, if it is corrupt (named and counted as
+ * usual), of the image that replaces it.  Only by the thread that takes batches. */
 void input_decode(struct input *input, int32_t place, uint8_t *pixels, struct crop *crop,
                   int32_t *label);
 
-/** Where the stream's next global batch begins: what a restart passes as `position`. */
+/** The position of the stream's next global batch, which a restart passes as `position`. */
 int64_t input_position(const struct input *input);
 
 /** What it took so far. */

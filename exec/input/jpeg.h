@@ -5,8 +5,8 @@
  *
  * Grey, YCbCr, RGB, CMYK and YCCK files, baseline or progressive, become RGB; CMYK is taken to be
  * stored inverted, as Adobe's programs and Pillow do.  A file that ends early or is damaged inside
- * the decoded part is refused, not filled with grey.  A part decodes to the very pixels that the
- * whole has there.
+ * the decoded part is refused, not filled with grey.  A part decodes to the same pixels as in the
+ * whole.
  */
 
 #include <stdbool.h>
@@ -35,8 +35,8 @@ void decoder_free(struct decoder *decoder);
 int decoder_open(struct decoder *decoder, const char *name, const uint8_t *data, int64_t size,
                  int32_t *width, int32_t *height, struct err *err);
 
-/** Whether any decoder makes the same of the opened file: 8 bits of grey or YCbCr, and an end of
- * image at its end, so that it was not cut short. */
+/** Whether all decoders agree on the opened file: 8 bits of grey or YCbCr, with an end-of-image
+ * marker, so that it is not truncated. */
 bool decoder_plain(const struct decoder *decoder);
 
 /** Decode the part of the opened file that covers @box into @pixels and describe it in @picture,

@@ -9,7 +9,7 @@
 
 #include "exec/input/dataset.h"
 
-/** Whether this build can: it needs xxHash for packs at all, and libjpeg to write them. */
+/** Whether this build supports packs: xxHash is needed for all, and libjpeg to write them. */
 bool pack_present(void);
 
 /** What to pack. */
@@ -17,7 +17,7 @@ struct pack_job {
     const char *from; /**< a folder of class folders, or tar files as for webdataset */
     const char *to;   /**< the file; replaced if it exists */
     enum split split; /**< what the images are for */
-    int32_t shorter;  /**< shorter sides are made smaller to this [pixels] */
+    int32_t shorter;  /**< larger pictures are scaled down to this shorter side [pixels] */
     int32_t threads;  /**< that decode, at least 1 */
     bool strict;      /**< a corrupt image is an error */
     void (*progress)(int64_t done, int64_t count); /**< called now and then; or NULL */
@@ -26,18 +26,18 @@ struct pack_job {
 /** What is in a pack. */
 struct pack_summary {
     enum split split;
-    int64_t images, left_out; /**< left_out: corrupt ones that were named on stderr */
+    int64_t images, left_out; /**< left_out: corrupt ones, named on stderr */
     int32_t classes, shorter;
     int64_t bytes;       /**< of the file */
     int64_t least, most; /**< images of the smallest and of the largest class */
 };
 
-/** Write a pack: every image whole, its shorter side resized to job->shorter pixels where it is
- * longer.  The file appears under its name when it is complete and on the disk, and not before; a
- * failure leaves nothing behind.  The bytes do not depend on the number of threads.
- * @return 0, or -1: what catalog_open_folder() and catalog_open_shards() refuse, a corrupt image
- * with `strict`, no readable image (exit code 65), cannot be created (73), the disk is full or
- * fails (74), a build without libjpeg or xxHash (69). */
+/** Write a pack of whole images, with shorter sides longer than job->shorter pixels resized to
+ * that.  The file appears under its name only when it is complete and on the disk; a failure leaves
+ * nothing behind.  The bytes do not depend on the number of threads.
+ * @return 0, or -1: as catalog_open_folder() and catalog_open_shards(), a corrupt image with
+ * `strict`, no readable image (exit code 65), cannot be created (73), the disk is full or fails
+ * (74), a build without libjpeg or xxHash (69). */
 int pack_write(const struct pack_job *job, struct pack_summary *summary, struct err *err);
 
 /** Read all of the pack @path and compare the hashes.  Each damaged image is a message.

@@ -23,11 +23,11 @@ struct pack_file {
 int pack_file_open(struct pack_file *pack, const char *path, struct err *err);
 
 /** Read the pixels of image @number into @pixels.
- * @return 0, or -1: not readable, or not what was written. */
+ * @return 0, or -1: not readable, or changed since it was written. */
 int pack_file_read(const struct pack_file *pack, int64_t number, struct buffer *pixels,
                    struct err *err);
 
-/** What is in a pack of @header and @entry, of @bytes in all; nothing was left out. */
+/** The summary of a pack of @header and @entry with @bytes in all, left_out 0. */
 struct pack_summary pack_summarise(const struct pack_header *header, const struct pack_entry *entry,
                                    int64_t bytes);
 

@@ -1,7 +1,7 @@
 #pragma once
 
 /** @file
- * What stands in a pack (.ftp): decoded images in one file.
+ * The content of a pack (.ftp): decoded images in one file.
  *
  * A header, then the records, then the index at a multiple of 4096 bytes, up to the end of the
  * file. A record is width x height pixels of red, green and blue bytes, row by row.  All numbers
@@ -42,13 +42,12 @@ struct pack_entry {
 /** Write magic and version into @header. */
 void pack_header_init(struct pack_header *header);
 
-/** Check all of @header but its hash, for a file @name of @size bytes.
- * @return 0, or -1: not a pack, one of another version, cut short, a number out of range. */
+/** Check all of @header except its hash, for a file @name of @size bytes.  @return 0, or -1: not a
+ * pack, another version, truncated, a number out of range. */
 int pack_header_check(const struct pack_header *header, const char *name, int64_t size,
                       struct err *err);
 
-/** Check entry @number of a pack whose header was checked: its record lies between header and
- * index.
+/** Check entry @number of a pack whose header was checked: its record is between header and index.
  * @return 0, or -1: a place, size or label out of range. */
 int pack_entry_check(const struct pack_header *header, const struct pack_entry *entry,
                      const char *name, int64_t number, struct err *err);

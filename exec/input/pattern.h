@@ -15,11 +15,11 @@ struct pattern {
 };
 
 enum {
-    PATTERN_LIMIT = 100000 /**< names that one pattern may stand for */
+    PATTERN_LIMIT = 100000 /**< maximum number of names of one pattern */
 };
 
-/** Append what @pattern stands for: braces first, in the order they give, then * ? [] in the order
- * of the names; a folder stands for the files in it that end in @suffix.
+/** Append the names that @pattern matches: braces first, in their order, then * ? [] in the order
+ * of the names; a folder means its files that end in @suffix.
  * @return 0, or -1: nothing matches (exit code 66), a brace that is not closed or a pattern with
  * too many names (65). */
 int pattern_expand(struct pattern *list, const char *pattern, const char *suffix, struct err *err);

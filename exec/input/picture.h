@@ -1,7 +1,7 @@
 #pragma once
 
 /** @file
- * Decoded pixels, and their resizing to what a network reads.
+ * Decoded pixels, and their resizing to a network's input.
  *
  * The filter is a triangle ("bilinear") that is widened by the scale where the picture gets smaller
  * (antialiased): the weights of Pillow's BILINEAR and of torchvision's Resize with antialias=True.
@@ -17,7 +17,7 @@
 #include "exec/input/view.h"
 
 enum {
-    PICTURE_PIXEL_LIMIT = 1 << 27, /**< of a file; what claims more is taken for damaged */
+    PICTURE_PIXEL_LIMIT = 1 << 27, /**< of a file; larger ones are treated as damaged */
 };
 
 /** A part of a picture [pixels]. */
@@ -38,18 +38,18 @@ extern const struct tint tint_imagenet;
 /** As they are. */
 extern const struct tint tint_none;
 
-/** What @view needs of a picture that is decoded at 1/@shrink of its size, and then has @width x
+/** The part that @view needs of a picture that is decoded at 1/@shrink of its size, to @width x
  * @height pixels. */
 struct box picture_need(const struct view *view, int32_t shrink, int32_t width, int32_t height);
 
-/** @view of the same picture, of which the pixels of @box are stored, as a crop of what is stored.
+/** @view of the same picture as a crop of its stored pixels, those of @box.
  */
 struct crop picture_crop(const struct view *view, int32_t shrink, int32_t width, int32_t height,
                          const struct box *box);
 
 /** The weights of one direction; private to picture.c. */
 struct direction {
-    int32_t count, taps; /**< results, and pixels that each is a sum of */
+    int32_t count, taps; /**< number of results, and of pixels in the sum of each */
     int32_t *first;      /**< (count) [pixels of the picture] */
     float *weight;       /**< (count, taps) */
 };
@@ -61,8 +61,8 @@ struct resize {
     bool flip;
 };
 
-/** Work out the weights for @view of a picture that is decoded at 1/@shrink of its size, and then
- * has @width x @height pixels. */
+/** Compute the weights for @view of a picture that is decoded at 1/@shrink of its size, to @width x
+ * @height pixels. */
 struct resize resize_new(const struct view *view, int32_t shrink, int32_t width, int32_t height);
 
 /** Resize @picture, whose box covers resize->need, to @image (rows, columns, 3) of the view; @row

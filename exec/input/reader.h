@@ -1,10 +1,10 @@
 #pragma once
 
 /** @file
- * What a source of images is to dataset.c: the inner interface of exec/input.
+ * The inner interface of exec/input: a source of images, as dataset.c uses it.
  *
- * A reader is opened once and then only read, by many threads at a time.  What a thread needs while
- * it reads stands in a scratch that no other thread has.
+ * A reader is opened once and then only read, by many threads at a time.  Each thread has its own
+ * scratch memory.
  */
 
 #include <stdbool.h>
@@ -18,9 +18,9 @@
 struct reader {
     int64_t count;       /**< images, at least 1 */
     int32_t classes;     /**< labels are less; at least 1 */
-    int32_t image;       /**< height and width of what is read [pixels] */
+    int32_t image;       /**< height and width of the images [pixels] */
     uint64_t seed;       /**< of this split: no other split draws the same numbers */
-    struct store *store; /**< what the source keeps; each defines its own */
+    struct store *store; /**< the source's data; each defines its own */
 };
 
 /** One kind of source. */

@@ -1,8 +1,8 @@
 #pragma once
 
 /** @file
- * One image on its way from a source to whoever asked for it: cropped, resized and normalised here,
- * or as a picture with a crop (exec/input/crop.h) that others do this with.
+ * One image on its way from a source to its reader: cropped, resized and normalised here, or as a
+ * picture with a crop (exec/input/crop.h) for others to do so.
  */
 
 #include <stdbool.h>
@@ -21,22 +21,22 @@ struct reading {
     float *image;      /**< (image, image, 3); NULL: a picture is wanted */
     uint8_t *pixels;   /**< (crop_place()) of a picture */
     struct crop *crop; /**< set on success when a picture is wanted */
-    bool file;         /**< a JPEG file may be left as it is */
+    bool file;         /**< a JPEG file may stay undecoded */
     int32_t *label;    /**< set on success */
 };
 
-/** Which part of a picture of @width x @height an image of @image x @image shows, by the recipe of
- * the split with @seed. */
+/** The part of a picture of @width x @height in an image of @image x @image, by the recipe of the
+ * split with @seed. */
 struct view reading_view(const struct reading *reading, int32_t image, uint64_t seed, int32_t width,
                          int32_t height);
 
-/** Give what was decoded at 1/@shrink of its size, then @width x @height pixels: @picture, whose
- * box covers picture_need() of @view.  A picture that does not fit its place is resized to @image x
+/** Give @picture, decoded at 1/@shrink of its size to @width x @height pixels, with a box that
+ * covers picture_need() of @view.  A picture that does not fit its place is resized to @image x
  * @image and rounded to bytes. */
 void reading_give(const struct reading *reading, int32_t image, const struct view *view,
                   int32_t shrink, int32_t width, int32_t height, const struct picture *picture);
 
-/** Give a JPEG file of @size bytes, which become @width x @height pixels, as it is.
+/** Give a JPEG file of @size bytes undecoded, which has @width x @height pixels.
  * @return whether it fits; nothing is written otherwise. */
 bool reading_give_file(const struct reading *reading, int32_t image, const struct view *view,
                        const void *data, int64_t size, int32_t width, int32_t height);

@@ -1,18 +1,18 @@
 #pragma once
 
 /** @file
- * Memory that a reading thread uses again and again.
+ * Memory that a reading thread reuses.
  */
 
 #include <stdint.h>
 
-/** Bytes without a content of their own.  Start from {0}; release with buffer_release(). */
+/** Bytes for any use.  Start from {0}; release with buffer_release(). */
 struct buffer {
     void *data;       /**< owned */
     int64_t capacity; /**< [bytes] */
 };
 
-/** Room for @size bytes and at least 64 more; what was in it is lost.  @return buffer->data. */
+/** Room for @size bytes and at least 64 more; the old content is lost.  @return buffer->data. */
 void *buffer_reserve(struct buffer *buffer, int64_t size);
 
 /** Release; the struct may be used again. */
@@ -21,7 +21,7 @@ void buffer_release(struct buffer *buffer);
 /** A JPEG decoder, exec/input/jpeg.h. */
 struct decoder;
 
-/** All that one thread needs.  Start from {0}; release with scratch_release(). */
+/** The memory of one thread.  Start from {0}; release with scratch_release(). */
 struct scratch {
     struct buffer bytes;     /**< a file */
     struct buffer pixels;    /**< what was decoded of it */

@@ -19,7 +19,7 @@ struct tar {
     int64_t size;     /**< [bytes] */
 };
 
-/** Go on to the next regular file.
+/** Advance to the next regular file.
  * @return 1, 0 at the end, or -1: not a tar file, a header with a wrong checksum, a member that
  * reaches beyond the end of the file. */
 int tar_next(struct tar *tar, struct err *err);

@@ -1,14 +1,14 @@
 #pragma once
 
 /** @file
- * Which part of a picture becomes an image.
+ * The part of a picture that becomes an image.
  */
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/** A rectangle of a picture is resized to target_width x target_height, and of that a window is
- * taken, perhaps turned left to right. */
+/** A rectangle of a picture is resized to target_width x target_height, and a window of that is
+ * used, perhaps flipped left to right. */
 struct view {
     double x, y, width, height;          /**< the rectangle [pixels of the picture] */
     int32_t target_width, target_height; /**< [pixels] */
@@ -27,10 +27,10 @@ struct view view_random(int32_t width, int32_t height, int32_t image, uint64_t s
  * Source: torchvision.transforms.Resize and CenterCrop, with their rounding. */
 struct view view_middle(int32_t width, int32_t height, int32_t image);
 
-/** The whole picture with its shorter side resized to @shorter pixels, or as it is when that is
- * not smaller. */
+/** The whole picture with its shorter side resized to @shorter pixels, or unchanged if that is not
+ * smaller. */
 struct view view_whole(int32_t width, int32_t height, int32_t shorter);
 
-/** The greatest of 1, 2, 4 and 8 by which a picture can be made smaller before the rectangle is
- * resized, without having to enlarge it then. */
+/** The greatest of 1, 2, 4 and 8 by which a picture can be scaled down first so that resizing the
+ * rectangle does not enlarge it. */
 int32_t view_shrink(const struct view *view);

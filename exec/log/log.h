@@ -1,22 +1,21 @@
 #pragma once
 
 /** @file
- * What a training run tells while it runs: a line for people, files for programs.  Rank 0 only.
+ * Reports of a training run: a line for people, files for programs.  Rank 0 only.
  *
  *     steps.csv             one line a step
  *     evaluations.csv       one line an evaluation
  *     steps.jsonl           both and checkpoints as JSON, one object a line, "event" says which
  *     mllog.txt             MLPerf's ":::MLLOG" lines (exec/log/mllog.h)
  *
- * Each says which run it is of: a column, a key, foretrain_run.
+ * Each names its run: in a column, in a key, as foretrain_run.
  *
- * A resumed run appends.  Steps that the run before did after the checkpoint are lost, and so are
- * their lines: they are cut from steps.csv, evaluations.csv and steps.jsonl, so that every step
- * stands once.  mllog.txt tells what happened when: there they stay, followed by
- * "foretrain_resumed".
+ * A resumed run appends.  Steps after the checkpoint are lost, and their lines are removed from
+ * steps.csv, evaluations.csv and steps.jsonl, so that every step occurs once. mllog.txt is a
+ * history: there they stay, followed by "foretrain_resumed".
  *
  * Lines reach the system within a second, unless a single step takes longer, and at every
- * evaluation and checkpoint.  A file that cannot be written does not stop training: that is said
+ * evaluation and checkpoint.  A file that cannot be written does not stop training: it is reported
  * once on stderr, and again by log_close().
  */
 
@@ -35,7 +34,7 @@ struct log_step {
     double loss, learning_rate, weight_decay, loss_scale, gradient_norm;
     double seconds;        /**< of this step, by the wall clock */
     double input_wait_s;   /**< of that, waiting for data */
-    double exposed_comm_s; /**< of that, the compute lane waiting for all-reduces */
+    double exposed_comm_s; /**< of that, the time the compute lane waited for all-reduces */
     bool skipped;          /**< by overflow */
 };
 
@@ -54,17 +53,17 @@ struct log;
 bool log_is_name(const char *name);
 
 /** Open the files of run @run in @directory (made when missing; NULL: no files), and the progress
- * line on stderr when @progress.  @total_steps is where the run ends, counted from its first step.
+ * line on stderr when @progress.  @total_steps is the number of steps at the end of the run.
  * Borrows @run, @scenario and @plan.
  * @return 0, or -1 (exit code 73): a file that cannot be made. */
 int log_open(struct log **log, const char *directory, const char *run, bool progress,
              const struct scenario *scenario, const struct plan *plan, int64_t total_steps,
              int32_t ranks, struct err *err);
 
-/** Tell that training starts or goes on at @step (from 0). */
+/** Report that training starts or continues at @step (from 0). */
 void log_start(struct log *log, int64_t step);
 
-/** Tell a step: files, and the line for people (images/s and mean loss since the last such line,
+/** Report a step: files, and the line for people (images/s and mean loss since the last such line,
  * top-1 of the last evaluation, time left at that pace; once a second on a terminal, every 10 s
  * elsewhere). */
 void log_step(struct log *log, const struct log_step *step);
@@ -72,9 +71,9 @@ void log_step(struct log *log, const struct log_step *step);
 /** Tell an evaluation. */
 void log_evaluation(struct log *log, const struct log_evaluation *evaluation);
 
-/** Tell that a checkpoint stands in @path. */
+/** Report a checkpoint in @path. */
 void log_checkpoint(struct log *log, int64_t step, const char *path);
 
-/** Write what is buffered and close; @status is MLPerf's word: "success" or "aborted".
- * @return 0, or -1 (exit code 74): what could not be written. */
+/** Write the buffers and close; @status is MLPerf's word: "success" or "aborted".  @return 0, or -1
+ * (exit code 74) with the file that could not be written. */
 int log_close(struct log *log, const char *status, struct err *err);

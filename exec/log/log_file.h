@@ -3,8 +3,8 @@
 /** @file
  * Inner side of log.h: a file that grows while a run goes on.
  *
- * A fault does not stop the run: the first one is said on stderr at once, what follows is dropped,
- * and closing reports it.
+ * A fault does not stop the run: the first one is reported on stderr at once and again on closing,
+ * and later lines are dropped.
  */
 
 #include <stdbool.h>
@@ -28,8 +28,8 @@ int log_file_open(struct log_file *file, const char *directory, const char *name
 /** Whether nothing stands in it. */
 bool log_file_is_empty(const struct log_file *file);
 
-/** Cut the file before its first line that is not whole or that @is_lost (with @step) says was
- * lost. */
+/** Truncate the file before its first line that is incomplete or lost according to @is_lost (with
+ * @step). */
 void log_file_cut(struct log_file *file, bool (*is_lost)(const char *line, int64_t step),
                   int64_t step);
 
@@ -39,9 +39,9 @@ void log_file_put(struct log_file *file, const void *data, int64_t size);
 /** Append @text and empty it. */
 void log_file_take(struct log_file *file, struct text *text);
 
-/** Hand what is buffered to the system. */
+/** Pass the buffer to the system. */
 void log_file_flush(struct log_file *file);
 
-/** Flush, close and release; accepts a zeroed struct.  @return 0, or -1 (exit code 74): what could
- * not be written since it was opened. */
+/** Flush, close and release; accepts a zeroed struct.  @return 0, or -1 (exit code 74): a write
+ * failed since it was opened. */
 int log_file_close(struct log_file *file, struct err *err);

@@ -12,7 +12,7 @@
 enum log_kind {
     LOG_INTEGER, /**< int64_t */
     LOG_REAL,    /**< double */
-    LOG_TIME,    /**< double, seconds since 1970: told in whole milliseconds */
+    LOG_TIME,    /**< double, seconds since 1970: written in whole milliseconds */
     LOG_BOOLEAN, /**< bool */
     LOG_WORD     /**< const char *, without quotes, commas and blanks */
 };

@@ -3,14 +3,13 @@
 /** @file
  * MLPerf's log of a training run: lines of ":::MLLOG " and a JSON object.
  *
- * The keys are those of ResNet in the open division, and of the optimizer, as far as they are true
- * of the run; submission_org says that it is no submission.  A block is what is trained between
- * two evaluations; evaluations stand inside the block they end.  cache_clear is false: foretrain
- * clears no caches.  Keys of the learning rate are told for polynomial decay only, which is what
- * they describe.
- * Source: github.com/mlcommons/logging, mlperf_logging/compliance_checker/training_4.0.0
- * (common, open_common, open_resnet, closed_resnet_lars, closed_resnet_sgd), the last rules with
- * ResNet, and mlperf_logging/mllog/mllog.py for the form of a line.
+ * The keys are those of ResNet in the open division, and of the optimizer, as far as they apply to
+ * the run; submission_org says that it is no submission.  A block is the training between two
+ * evaluations; an evaluation is inside the block it ends.  cache_clear is false: foretrain clears
+ * no caches.  Keys of the learning rate are written only for polynomial decay, which they describe.
+ * Source: github.com/mlcommons/logging, mlperf_logging/compliance_checker/training_4.0.0 (common,
+ * open_common, open_resnet, closed_resnet_lars, closed_resnet_sgd), the last rules with ResNet, and
+ * mlperf_logging/mllog/mllog.py for the form of a line.
  */
 
 #include "core/scenario/phase.h"
@@ -18,10 +17,11 @@
 #include "exec/log/log_file.h"
 
 enum {
-    MLLOG_BATCH_TOLD = -1, /**< as global_batch: that of the next step was told by the run before */
+    MLLOG_BATCH_TOLD = -1, /**< as global_batch: the previous run has already logged that of the
+                                next step */
 };
 
-/** A log being written; members are the inner side's. */
+/** A log being written; members are private. */
 struct mllog {
     struct log_file file;
     const char *run;                 /**< borrowed */
@@ -42,16 +42,16 @@ int mllog_open(struct mllog *log, const char *directory, const char *run,
                const struct scenario *scenario, const struct plan *plan, int32_t ranks,
                struct err *err);
 
-/** Tell what is trained, and that it starts at @epoch.  A run that goes on with @step done in a
- * file that has lines takes its last run_stop back and tells "foretrain_resumed" instead. */
+/** Log the job and its start at @epoch.  A run that continues after @step in a file with lines
+ * removes its last run_stop and logs "foretrain_resumed" instead. */
 void mllog_start(struct mllog *log, int64_t step, double epoch);
 
-/** Tell the global batch of a step, if it is another one. */
+/** Log the global batch of a step, if it has changed. */
 void mllog_batch(struct mllog *log, int64_t global_batch);
 
-/** Tell an evaluation of @seconds that ends now; another block begins if there is @more to train.
+/** Log an evaluation of @seconds that ends now; another block begins if there is @more to train.
  */
 void mllog_evaluation(struct mllog *log, double epoch, double accuracy, double seconds, bool more);
 
-/** Tell the end, with "success" or "aborted", and close.  @return 0, or -1 (exit code 74). */
+/** Log the end, with "success" or "aborted", and close.  @return 0, or -1 (exit code 74). */
 int mllog_close(struct mllog *log, double epoch, const char *status, struct err *err);

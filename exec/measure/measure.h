@@ -1,15 +1,14 @@
 #pragma once
 
 /** @file
- * How long each step of a real training iteration takes a device, alone or while other ranks
- * compute; and copies of its memory.
+ * The time of each step of a real training iteration on a device, alone or while other ranks
+ * compute, and of copies of its memory.
  *
- * The iteration is walked as in training (exec/step/walk.h), on images of noise, without any
- * exchange. A step counts from the end of the one before it, so that the steps add up to the
- * iteration.  A figure is the median over the quicker half of the iterations.  Where the device can
- * tell (device_ops.busy), what counts is how long the computing thread had a processor: a process
- * that takes the processor away adds nothing.  What it does to caches and memory does add, and
- * shows in the spread.
+ * The iteration runs as in training (exec/step/walk.h), on images of noise, without any exchange.
+ * A step begins at the end of the previous one, so that the steps add up to the iteration.  A
+ * result is the median over the faster half of the iterations.  If the device supports it
+ * (device_ops.busy), it is the CPU time of the computing thread: a process that takes the processor
+ * away adds nothing.  Its effect on caches and memory does add, and increases the spread.
  *
  * All ranks of the job call these functions together, after world_start(), and each measures its
  * own device; the ranks begin together.
@@ -26,12 +25,12 @@ struct measure_job {
     const struct device_ops *device_ops;
     int32_t batch;      /**< images of it */
     int32_t threads;    /**< to compute with */
-    int32_t iterations; /**< that count, at least 4; two more warm up */
+    int32_t iterations; /**< to measure, at least 4; two more warm up */
 };
 
 /** One step. */
 struct measure_step {
-    double time_s; /**< median over the quicker half of the iterations */
+    double time_s; /**< median over the faster half of the iterations */
     double spread; /**< between the quartiles of all, relative to the median */
 };
 
@@ -40,22 +39,23 @@ struct measure_result {
     struct measure_step *step; /**< (schedule->step_count) zero for steps of other lanes; owned */
     double time_s;             /**< of the whole iteration: the sum, mean over the ranks */
     double wall_s;             /**< the same by the clock, median of all iterations */
-    double spread;             /**< of whole iterations, as of a step; the largest of the ranks */
-    double waited;             /**< part of the clock's time without a processor; likewise */
+    double spread;             /**< as of a step, but of whole iterations; the largest of the
+                                    ranks */
+    double waited;             /**< fraction of wall time without a processor; the largest too */
     double input_s;            /**< of the input step, by the clock; 0: there is none */
 };
 
 /** One copy from memory to memory, which reads and writes its bytes. */
 struct measure_copy {
     int64_t bytes;
-    double time_s; /**< the quickest of several, mean over the ranks */
+    double time_s; /**< the fastest of several, mean over the ranks */
 };
 
 enum { MEASURE_COPIES = 4 /**< 16 KiB, 256 KiB, 4 MiB and 64 MiB: of caches and beyond them */ };
 
 /** Time copies by the computing thread of a device of @ops, on all ranks at once, into @copy
  * (MEASURE_COPIES).
- * @return how many there are: 0 where the device cannot tell. */
+ * @return how many there are: 0 if the device does not support it. */
 int32_t measure_copies(const struct device_ops *ops, struct measure_copy *copy);
 
 /** Measure into zeroed @result.

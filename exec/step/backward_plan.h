@@ -1,11 +1,11 @@
 #pragma once
 
 /** @file
- * Where the gradients of values lie during the backward pass: buffers that are used again as soon
- * as their last reader is done, so that they stay in the caches and few are needed.
+ * Buffers for the gradients of values in the backward pass.  A buffer is reused as soon as its last
+ * reader is done, so that few are needed and they stay in the caches.
  *
- * The plan walks the layers from last to first, as the steps of a schedule do.  A gradient that
- * nobody needs any more in its place is overwritten by the one computed from it.
+ * The plan walks the layers from last to first, as the steps of a schedule do.  A gradient that is
+ * no longer needed is overwritten by the one computed from it.
  */
 
 #include <stdint.h>
@@ -15,8 +15,8 @@
 
 /** Buffers of one layer; -1: none. */
 struct plan_place {
-    int32_t given[2]; /**< what the readers of its value give, in the order they are written */
-    int32_t dx;       /**< where the gradient with respect to its input goes */
+    int32_t given[2]; /**< gradients from the readers of its value, in the order they are written */
+    int32_t dx;       /**< the gradient with respect to its input */
 };
 
 /** The whole plan.  Read freely. */

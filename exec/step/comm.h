@@ -1,7 +1,7 @@
 #pragma once
 
 /** @file
- * What communicates: the second of the two inner interfaces of the executor.
+ * Communication: the second of the two inner interfaces of the executor.
  *
  * Streams are those of the device it is paired with (exec/step/device.h).
  */
@@ -25,37 +25,37 @@ struct comm_state;
 struct comm_ops {
     const char *name; /**< "mpi" */
     bool averages;    /**< messages add up to the mean over the ranks, not to the sum */
-    /** The data of every collective begin a multiple of so many elements behind gradients(), and
-     * those along a row have a multiple of them for each of its ranks (exec/step/packing.h).  0:
-     * they begin anywhere and have any number. */
+    /** The data of every collective begins at a multiple of this number of elements from
+     * gradients(), and along a row each rank has a multiple of it (exec/step/packing.h). 0: no
+     * alignment. */
     int64_t alignment;
 
     /** Whether this process can run the collectives of @schedule, and prepare for them; on all
      * ranks of the job, before open.  May be NULL: it can.
      * @return 0, or -1 with the reason (exit code 69). */
     int (*check)(const struct schedule *schedule, struct err *err);
-    /** Connect the ranks of @grid; all ranks of the job call this together, and those beyond the
-     * grid then issue nothing. */
+    /** Connect the ranks of @grid; all ranks of the job call this together; ranks beyond the grid
+     * then issue nothing. */
     struct comm_state *(*open)(struct grid grid);
     /** Disconnect, together; accepts NULL. */
     void (*close)(struct comm_state *state);
-    /** From now on the @data of all collectives lie in these @bytes of the device's memory, on all
-     * ranks together; NULL: no longer.  May be NULL. */
+    /** From now on the @data of all collectives is within these @bytes of the device's memory; all
+     * ranks call this together.  NULL: no longer.  May be NULL. */
     void (*attach)(struct comm_state *state, void *data, int64_t bytes);
     /** Issue @collective among the ranks along @axis on @data (collective.elements).  Along one
      * axis all ranks issue the same collectives in the same order, always on the same stream.
      *
      * Unless device_ops.exchanges_payload, @data stays fp32; messages carry numbers of type
-     * @payload.  What is received is added in fp32, so a partial sum is rounded once per message,
-     * and a finished one is rounded by the rank that holds it before it is passed on: after an
-     * all-reduce all ranks hold the same bits. Blocks that a reduce-scatter leaves are not rounded.
+     * @payload.  Received numbers are added in fp32, so a partial sum is rounded once per message.
+     * The rank that holds a finished sum rounds it before passing it on, so after an all-reduce all
+     * ranks hold the same bits.  The result blocks of a reduce-scatter are not rounded.
      */
     void (*issue)(struct comm_state *state, struct stream *stream, enum axis axis,
                   const struct collective *collective, enum dtype payload, void *data);
-    /** Issue a note on @stream: what follows belongs to @bucket of @step (world_at()); a bucket of
-     * -1: a step begins whose collectives were captured.  May be NULL. */
+    /** Issue a note on @stream: the following work belongs to @bucket of @step (world_at()); bucket
+     * -1: the launch of a step with captured collectives.  May be NULL. */
     void (*note)(struct stream *stream, int64_t step, int32_t bucket);
-    /** Messages this rank has sent so far, as core/collective/collective.h counts them: a long one
-     * may travel in pieces. */
+    /** Messages this rank has sent so far, as core/collective/collective.h counts them; a long one
+     * may be sent in pieces. */
     int64_t (*messages)(struct comm_state *state);
 };

@@ -1,21 +1,21 @@
 #pragma once
 
 /** @file
- * What computes: the first of the two inner interfaces of the executor (the other is
+ * Computation: the first of the two inner interfaces of the executor (the other is
  * exec/step/comm.h).
  *
  * Both share two notions.  A stream runs what is issued on it one at a time, in order of issue,
  * while the issuing thread goes on.  An event is a point on a stream: recorded on one, waited for
- * on another.  The semantics are CUDA's: a wait means the latest record issued before the wait was
- * issued, and an event never recorded does not hold anything up.
+ * on another.  The semantics are CUDA's: a wait refers to the latest record issued before it, and
+ * waiting for an event that was never recorded does nothing.
  *
- * Running statistics of batch norm move once per iteration, towards the mean of its micro-batches'
- * statistics (with BN_STATISTICS_LAST: they become it); variances are unbiased.  So k micro-batches
- * on one rank and one on each of k ranks whose statistics are then averaged come to the same.
+ * Running statistics of batch norm are updated once per iteration, towards the mean of its
+ * micro-batches' statistics (with BN_STATISTICS_LAST: set to it); variances are unbiased.  So k
+ * micro-batches on one rank give the same as one on each of k ranks with averaged statistics.
  *
  * Where a source has no next(), a device that makes_noise trains on one batch of noise for ever.
  *
- * A failure of the machine ends the process; nothing here returns an error but open.
+ * A failure of the machine ends the process; only open returns errors.
  */
 
 #include <stdbool.h>
@@ -37,7 +37,7 @@ struct stream;
 /** A point on a stream; each device defines its own. */
 struct event;
 
-/** A device with the weights, activations and gradients of one rank; each device defines its own.
+/** The weights, activations and gradients of one rank on a device; each device defines its own.
  */
 struct device_state;
 
@@ -50,20 +50,20 @@ struct device_source {
     void *context;
     /** The same local batch before it is cropped, resized, flipped and normalised by `tint`: fill
      * @pixels (batch, crop_place()), @crop (batch) and @label (batch).  Used instead of next() by
-     * devices that crop, from open() to close(), on any one thread and ahead of the iterations as
-     * they like.  NULL: the source has no pictures. */
+     * devices that crop, from open() to close(), on any one thread and any number of iterations
+     * ahead.  NULL: the source has no pictures. */
     void (*next_pictures)(void *context, uint8_t *pixels, struct crop *crop, int32_t *label);
-    /** Whether next_pictures() may leave files to be decoded. */
+    /** Whether next_pictures() may return files that are not decoded. */
     bool files;
-    /** The file at @place of the batch that next_pictures() gave last cannot be decoded by the
-     * device: fill @pixels (crop_place()), @crop and @label with its pixels, or with those of the
-     * image that stands in for it.  Called on the thread of next_pictures(). */
+    /** For a file at @place of the last batch of next_pictures() that the device cannot decode:
+     * fill @pixels (crop_place()), @crop and @label with its pixels, or with those of the image
+     * that replaces it.  Called on the thread of next_pictures(). */
     void (*decode)(void *context, int32_t place, uint8_t *pixels, struct crop *crop,
                    int32_t *label);
     struct tint tint;
 };
 
-/** What a device is opened for.  Pointers are borrowed until close, but `rate`. */
+/** The job of a device.  Pointers are borrowed until close, except `rate`. */
 struct device_job {
     const struct model *model;
     const struct scenario *scenario; /**< types, label smoothing, batch norm, optimizer */
@@ -71,18 +71,18 @@ struct device_job {
     int32_t batch; /**< images of one iteration: micro_batches passes of batch / micro_batches */
     int32_t micro_batches;
     int32_t slots;   /**< iterations in flight: iteration i uses slot i % slots */
-    int32_t ranks;   /**< that gradients are summed over; 1: they are averaged on the way */
+    int32_t ranks;   /**< over which gradients are summed; 1: the transport averages them */
     int32_t rank;    /**< this one of them */
-    int64_t padded;  /**< elements of gradients(), for devices that pad; 0: the parameters alone */
+    int64_t padded;  /**< elements of gradients(), for devices that pad; 0: only the parameters */
     int32_t threads; /**< to compute with */
-    /** Learning rate and weight decay of the iterations 0 ... rate_count - 1, the numbers that
-     * prepare() will say; borrowed until open() returns.  A device may keep them and look there;
-     * beyond them, or where there are none (NULL, 0), it takes prepare()'s.  Devices on CPUs and
-     * those that rehearse do not look here. */
+    /** Learning rate and weight decay of the iterations 0 ... rate_count - 1, the same as prepare()
+     * will give; borrowed until open() returns.  A device may copy and use them; beyond them, or if
+     * there are none (NULL, 0), it uses prepare()'s.  Devices on CPUs and those that rehearse
+     * ignore them. */
     const struct rate *rate;
     int32_t rate_count;
-    /** For a device that rehearses: whose predicted seconds its steps take; its fabric is not
-     * looked at. */
+    /** For a device that rehearses: the source of its steps' predicted seconds; its fabric is not
+     * used. */
     const struct run *run;
     double time_scale; /**< factor on them */
 };
@@ -133,27 +133,27 @@ struct capture_ops {
 /** One kind of device. */
 struct device_ops {
     const char *name; /**< "cpu-naive" */
-    /** Steps take the time of job.run, and nothing is computed: there are no weights, source is not
-     * asked for images, and losses and scores are 0. */
+    /** Steps take the time of job.run, and nothing is computed: there are no weights, no images are
+     * read, and losses and scores are 0. */
     bool rehearses;
     /** gradients() are numbers of the type in which they travel (scenario model.gradients); else
      * fp32. */
     bool exchanges_payload;
-    /** gradients() has job.padded elements and begins on 256 bytes.  What lies behind the
-     * parameters' is 0, and stays 0 when collectives take means of it. */
+    /** gradients() has job.padded elements and begins on 256 bytes.  The elements after the
+     * parameters' are 0, and stay 0 when collectives average them. */
     bool pads;
-    /** Makes batches of noise itself when its source has no next(); so for synthetic data nothing
-     * is read. */
+    /** Makes batches of noise itself if its source has no next(), so that synthetic data is not
+     * read. */
     bool makes_noise;
-    /** Takes pictures where the source has them, and decodes their files. */
+    /** Uses pictures if the source has them, and decodes their files. */
     bool crops;
 
     /** Allocate; the weights are those of the last write().
      * @return 0, or -1 (exit code 69): a network or type the device cannot run. */
     int (*open)(struct device_state **state, const struct device_job *job, struct err *err);
-    /** What open() would allocate for libraries and for work within a step [bytes], beside what
-     * core/schedule/memory.h counts; nothing is allocated.  Of @job, source, slots and run do not
-     * matter. NULL: the device cannot tell.
+    /** Bytes that open() would allocate for libraries and for work within a step, beyond those of
+     * core/schedule/memory.h; nothing is allocated.  Source, slots and run of @job are ignored.
+     * NULL: not known.
      * @return 0, or -1 as open(). */
     int (*workspace)(const struct device_job *job, int64_t *bytes, struct err *err);
     /** Release; accepts NULL.  Nothing may be running. */
@@ -164,8 +164,8 @@ struct device_ops {
     const struct measure_ops
         *measure; /**< NULL: nobody else can have the device, or it cannot tell */
 
-    /** Say what the optimizer of @iteration does; before its steps are issued.  Learning rate and
-     * weight decay are job.rate[@iteration] where there is one. */
+    /** Set the optimizer's numbers for @iteration, before its steps are issued.  Learning rate and
+     * weight decay equal job.rate[@iteration] if there is one. */
     void (*prepare)(struct device_state *state, int32_t iteration, const struct update *update);
     /** Issue a compute or input step of @iteration. */
     void (*issue)(struct device_state *state, struct stream *stream, const struct step *step,
@@ -182,10 +182,9 @@ struct device_ops {
      * done.  Nothing else may be in flight. */
     void (*score)(struct device_state *state, struct stream *stream, const float *images,
                   int32_t count, float *scores);
-    /** Copy what training has changed out of the device, into arrays of the caller; members that
-     * are NULL, and rank_statistics, are left out.  Nothing may be running. */
+    /** Copy the trained state from the device into arrays of the caller; members that are NULL, and
+     * rank_statistics, are left out.  Nothing may be running. */
     void (*read)(const struct device_state *state, const struct weights *weights);
-    /** Copy it into the device; members that are NULL are left as they are.  Nothing may be
-     * running. */
+    /** Copy it into the device; members that are NULL do not change.  Nothing may be running. */
     void (*write)(struct device_state *state, const struct weights *weights);
 };

@@ -1,15 +1,16 @@
 #pragma once
 
 /** @file
- * Who feeds whom in a network: the list of layers (core/schedule/model.h) as a graph.
+ * The graph of a network: which layer reads the output of which, from the list of layers
+ * (core/schedule/model.h).
  *
  * A layer's value is its output after the residual add and the ReLU that it carries.  In a residual
- * block with a projection, the projection's layers stand behind the main branch in the list, so the
- * add and the ReLU of the main branch's last batch norm can only happen in the projection's last
- * step: that step finishes the value (graph_node.finish), forward; backward, which walks the list
- * the other way round, it starts it.
+ * block with a projection, the projection's layers follow the main branch in the list.  So the add
+ * and the ReLU of the main branch's last batch norm are done in the projection's last step: in
+ * forward this step finishes the value (graph_node.finish); in backward, in reverse order, it
+ * starts it.
  *
- * Backward, each value's gradient is the sum of what its readers give it.  At most two readers
+ * In backward, each value's gradient is the sum of its readers' gradients.  At most two readers
  * exist: the first layer of a block and its residual branch.
  */
 

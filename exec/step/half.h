@@ -1,13 +1,13 @@
 #pragma once
 
 /** @file
- * Numbers of 16 bits, as messages and checkpoints carry them: fp16 (IEEE 754 binary16) and bf16
- * (the upper half of an fp32).
+ * Numbers of 16 bits in messages and checkpoints: fp16 (IEEE 754 binary16) and bf16 (the upper half
+ * of an fp32).
  *
- * Rounding is to the nearest, ties to even; what is too large becomes infinity, subnormals are kept
- * and a NaN stays a NaN (made quiet, sign and upper bits of its payload kept).  Every set of
- * instructions gives the same bits.  @dtype is DTYPE_FP16 or DTYPE_BF16 throughout; arrays of one
- * call do not overlap.
+ * Rounding is to the nearest, ties to even; numbers that are too large become infinity, subnormals
+ * are kept and a NaN stays a NaN (made quiet, sign and upper bits of its payload kept).  Every set
+ * of instructions gives the same bits.  @dtype is DTYPE_FP16 or DTYPE_BF16 throughout; arrays of
+ * one call do not overlap.
  */
 
 #include <stdbool.h>
@@ -15,7 +15,7 @@
 
 #include "core/base/dtype.h"
 
-/** Sets of instructions that there are kernels for; a later one is faster. */
+/** Sets of instructions with kernels; a later one is faster. */
 enum half_isa { HALF_PORTABLE, HALF_AVX2, HALF_ISA_COUNT };
 
 /** "portable", "avx2", in the order of enum half_isa. */
@@ -37,7 +37,7 @@ void half_to_float(enum dtype dtype, int64_t count, const uint16_t *from, float 
 /** Add @count numbers of @from to @accumulator; the sums are in fp32. */
 void half_add(enum dtype dtype, int64_t count, const uint16_t *from, float *accumulator);
 
-/** Round @count numbers of @values to what @dtype can hold, in place. */
+/** Round @count numbers of @values to @dtype, in place. */
 void half_round(enum dtype dtype, int64_t count, float *values);
 
 /** Add @count fp32 numbers of @from to @accumulator. */

@@ -1,14 +1,14 @@
 #pragma once
 
 /** @file
- * One table of kernels for each set of instructions; inside exec/half*.c alone.
+ * One table of kernels for each set of instructions; only for exec/step/half*.c.
  *
  * Every table gives the same bits.
  */
 
 #include <stdint.h>
 
-/** What there is for fp16 and for bf16, on arrays of @count numbers. */
+/** The kernels for fp16 or bf16, on arrays of @count numbers. */
 struct half_conversions {
     void (*from)(int64_t count, const float *from, uint16_t *to); /**< half_from_float() */
     void (*to)(int64_t count, const uint16_t *from, float *to);   /**< half_to_float() */

@@ -1,13 +1,13 @@
 #pragma once
 
 /** @file
- * Where each parameter of a network lies in the flat fp32 arrays of the executor.
+ * The place of each parameter of a network in the flat fp32 arrays of the executor.
  *
  * Parameters, gradients and momentum share one packing, that of the gradient buckets
  * (core/schedule/bucket.h): layers from last to first, in each layer its tensors in order.  Every
  * tensor has torchvision's shape and order of elements: convolutions (out, in, height, width),
- * linear layers (out, in).  Running statistics of batch norm lie in an array of their own: layers
- * from first to last, in each the means (channels), then the variances (channels).
+ * linear layers (out, in).  Running statistics of batch norm have their own array: layers from
+ * first to last, in each the means (channels), then the variances (channels).
  */
 
 #include <stdbool.h>
@@ -41,8 +41,7 @@ struct layout {
     int64_t statistic_count; /**< elements of the array of running statistics */
 };
 
-/** What training has changed, in the host's memory, packed as exec/step/layout.h says.  Owned by
- * whoever made it. */
+/** The trained state in the host's memory, packed as described above.  Owned by its creator. */
 struct weights {
     float *parameter;       /**< (layout.parameters) fp32 masters */
     float *momentum;        /**< (layout.parameters) */

@@ -1,12 +1,12 @@
 #pragma once
 
 /** @file
- * Loss scaling: what the loss is multiplied by so that small gradients survive 16 bits.
+ * Loss scaling: the factor of the loss that keeps small gradients from vanishing in 16 bits.
  *
- * A step whose gradients overflow is skipped.  A dynamic scale is halved then, and doubled after
- * training.loss_scale.interval steps without; a static one stays as it is.  In fp32 all the way
- * nothing overflows that another batch or scale would mend: such a run has diverged.
- * Source: Micikevicius et al. 2018, "Mixed precision training", section 3.2.
+ * A step whose gradients overflow is skipped.  A dynamic scale is then halved, and doubled after
+ * training.loss_scale.interval steps without overflow; a static one does not change.  If everything
+ * is fp32, no other batch or scale would prevent an overflow: such a run has diverged.  Source:
+ * Micikevicius et al. 2018, "Mixed precision training", section 3.2.
  */
 
 #include <stdbool.h>
@@ -18,11 +18,10 @@ enum {
     LOSS_SCALE_SKIP_LIMIT = 100, /**< skipped steps in a row that end a run in any case */
 };
 
-/** The scale, and how it came about.  On resuming, value, good_steps and skipped are set to what
- * they were. */
+/** The scale and its history.  A resumed run restores value, good_steps and skipped. */
 struct loss_scale {
     double value;
-    int64_t good_steps; /**< since it last changed, or a step was last skipped */
+    int64_t good_steps; /**< since the last change or skipped step */
     int64_t skipped;    /**< steps of the whole run */
     int64_t in_a_row;   /**< of them the last ones */
 };
@@ -30,9 +29,9 @@ struct loss_scale {
 /** As the run starts. */
 struct loss_scale loss_scale_init(const struct scenario *scenario);
 
-/** Take note of a finished step and whether its gradients overflowed: @loss_scale is for the next.
- * The value stays within what training.loss_scale.initial may be: 1e-9 to 2^40.
+/** Update @loss_scale for the next step, after a finished step with or without @overflow.  The
+ * value stays in the range of training.loss_scale.initial: 1e-9 to 2^40.
  * @return 0, or -1 when the network itself has diverged: an overflow in fp32 with a static scale,
- * or LOSS_SCALE_SKIP_LIMIT steps or more in a row that were skipped. */
+ * or LOSS_SCALE_SKIP_LIMIT or more skipped steps in a row. */
 int loss_scale_update(struct loss_scale *loss_scale, bool overflow,
                       const struct scenario *scenario);

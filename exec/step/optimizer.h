@@ -9,11 +9,11 @@
  *   LARS  the same on trust * |w| / (|g| + decay * |w|) * (g + decay * w), per tensor, for weights;
  *         biases and batch norm as in SGD, without decay
  *
- * Weight decay is left out for biases and batch norm.  A tensor that is 0, or whose gradient is,
- * steps as in SGD.  Norms are summed in fp64 in a fixed order, so neither the number of threads nor
- * the width of the machine's vectors changes a bit of the result.
- * Source: You, Gitman and Ginsburg 2017, "Large batch training of convolutional networks";
- * v holds no learning rate, as in torch.optim.SGD.
+ * Biases and batch norm have no weight decay.  A tensor that is 0, or has a gradient of 0, is
+ * updated as in SGD.  Norms are summed in fp64 in a fixed order, so the result has the same bits
+ * for any number of threads and width of vectors.  Source: You, Gitman and Ginsburg 2017, "Large
+ * batch training of convolutional networks"; v does not include the learning rate, as in
+ * torch.optim.SGD.
  */
 
 #include <stdbool.h>
@@ -22,19 +22,19 @@
 #include "core/scenario/scenario.h"
 #include "exec/step/layout.h"
 
-/** What one iteration's optimizer step is to do. */
+/** The numbers of one iteration's optimizer step. */
 struct update {
     double learning_rate;
     double weight_decay;
-    double loss_scale; /**< the loss is multiplied by it before backward, the gradients divided */
+    double loss_scale; /**< factor of the loss before backward; gradients are divided by it */
 };
 
-/** What came of one iteration on this rank. */
+/** The result of one iteration on this rank. */
 struct outcome {
     double loss;     /**< mean over the local batch, without loss scale */
     double norm;     /**< of the gradient averaged over all ranks, without loss scale; with an
                         overflow infinite or NaN */
-    bool overflow;   /**< a gradient was infinite or NaN: the weights were left alone */
+    bool overflow;   /**< a gradient was infinite or NaN: the weights did not change */
     double late_s;   /**< of a device that rehearses: how late compute steps ended, mean [s] */
     double latest_s; /**< the same of the one that ended latest [s] */
 };
@@ -42,7 +42,8 @@ struct outcome {
 /** One optimizer. */
 struct optimizer;
 
-/** An optimizer for @layout as @scenario says (kind, momentum, nesterov, trust); both borrowed. */
+/** An optimizer for @layout with the settings of @scenario (kind, momentum, nesterov, trust); both
+ * borrowed. */
 struct optimizer *optimizer_new(const struct layout *layout, const struct scenario *scenario);
 
 /** Release; accepts NULL. */
@@ -50,7 +51,7 @@ void optimizer_free(struct optimizer *optimizer);
 
 /** Update @parameter and @momentum (layout.parameters) from @gradient, which is first multiplied
  * by @scale (1 / (ranks * micro-batches * loss scale)); uses OpenMP threads of the caller.
- * @return what came of it, its loss 0; with overflow set, nothing was changed. */
+ * @return the result, with loss 0; with overflow set, nothing changed. */
 struct outcome optimizer_step(struct optimizer *optimizer, const struct update *update,
                               double scale, const float *gradient, float *momentum,
                               float *parameter);

@@ -7,10 +7,10 @@
  *
  *     base * (global batch / base batch, when given) * warm-up * decay
  *
- * where warm-up rises linearly from 0 to 1 over the first epochs and decay runs over what remains
- * of the cycle.  A run of several cycles starts decay (and warm-up) anew in each.  With a collapse,
- * each cycle ends in a short second decay with a rate and a weight decay of its own.
- * Source: Goyal et al. 2017 (linear scaling, warm-up); Codreanu et al. 2017 (collapse).
+ * where warm-up rises linearly from 0 to 1 over the first epochs and decay covers the rest of the
+ * cycle.  Each of several cycles restarts decay (and warm-up).  With a collapse, each cycle ends in
+ * a short second decay with its own rate and weight decay.  Source: Goyal et al. 2017 (linear
+ * scaling, warm-up); Codreanu et al. 2017 (collapse).
  */
 
 #include <stdbool.h>
@@ -29,5 +29,6 @@ struct rate {
 struct rate rate_at(const struct scenario *scenario, const struct plan *plan, double epoch,
                     int64_t global_batch);
 
-/** How many cycles have ended by @epoch: a snapshot for an ensemble is kept at each end. */
+/** The number of cycles that have ended by @epoch; at each end a snapshot for an ensemble is
+ * kept. */
 int32_t rate_cycles_ended(const struct scenario *scenario, const struct plan *plan, double epoch);

@@ -1,13 +1,13 @@
 #pragma once
 
 /** @file
- * The training loop: phases of a schedule walked for real, with batch-size control, evaluations and
+ * The training loop: runs phases of a schedule for real, with batch-size control, evaluations and
  * checkpoints between steps.
  *
  * Every rank of the job calls these functions together, after world_start().  The loop goes from
  * boundary to boundary (end of a phase, evaluation, checkpoint); at each the running statistics of
  * batch norm are averaged over the ranks, so that all ranks hold the same weights and statistics
- * and a resumed run goes on with the same bits.
+ * and a resumed run continues with the same bits.
  */
 
 #include <stdbool.h>
@@ -20,7 +20,7 @@
 #include "exec/step/comm.h"
 #include "exec/step/device.h"
 
-/** What to train.  All pointers are borrowed. */
+/** The training job.  All pointers are borrowed. */
 struct train_job {
     const struct scenario *scenario;
     const struct model *model;
@@ -32,18 +32,18 @@ struct train_job {
     const char *run_id;    /**< for checkpoints and log files of rank 0; NULL: none */
     const char *values;    /**< of the job, for checkpoints; NULL: none */
     const char *resume;    /**< a checkpoint; NULL: start anew */
-    int32_t threads;       /**< to compute with, per rank; at least 1 */
-    int64_t steps;         /**< at most so many in this call; 0: to the end */
+    int32_t threads;       /**< for computing, per rank; at least 1 */
+    int64_t steps;         /**< maximum in this call; 0: to the end */
     int32_t traced;        /**< steps of the first phase that are traced, after the first two of
                                 the run; 0: none */
     double timeout_s;      /**< of the watchdog; 0: none */
     bool progress;         /**< a line for people on rank 0 */
-    const struct run *run; /**< whose predicted seconds a device that rehearses takes; it then reads
-                                no images, evaluates nothing and writes no checkpoints */
+    const struct run *run; /**< predicted seconds for a device that rehearses, which reads no
+                                images, evaluates nothing and writes no checkpoints */
     double time_scale;     /**< factor on them */
 };
 
-/** What came of it, the same on all ranks but where said otherwise.  Start from {0}. */
+/** The result, the same on all ranks unless noted otherwise.  Start from {0}. */
 struct train_result {
     struct progress progress;
     bool finished;    /**< the plan is done */
@@ -57,22 +57,21 @@ struct train_result {
     double late_s;   /**< how late a device that rehearses ended steps: mean, on the worst rank */
     double latest_s; /**< the same of the step that ended latest */
     double evaluation_loss; /**< of the last evaluation; negative: none */
-    int64_t skipped_images; /**< that could not be read, on all ranks; of batches that a device read
-                                 ahead too */
+    int64_t skipped_images; /**< unreadable images on all ranks, including those in batches read
+                                 ahead by a device */
     int32_t ranks;
     double *loss;         /**< (steps) of each step; owned */
     double *step_s;       /**< (steps) rank 0's time of each step; owned */
-    struct trace trace;   /**< of the traced steps, on rank 0, by rank 0's clock */
+    struct trace trace;   /**< of the traced steps, on rank 0, by the clock of rank 0 */
     int32_t traced_phase; /**< whose schedule it is of */
-    double trace_error_s; /**< how far the clocks of two ranks may be apart in it */
-    double trace_cost_s;  /**< what recording it took on the slowest rank */
+    double trace_error_s; /**< maximum difference of two ranks' clocks in it */
+    double trace_cost_s;  /**< time to record it on the slowest rank */
     char checkpoint[512]; /**< path of the last one, or "" */
 };
 
-/** Train.
- * @return 0, or -1 on all ranks alike, with a message on at least one: the number of ranks is not
- * that of the schedules' grid (exit code 64); a network or type the device cannot run, files it
- * should decode and cannot, an algorithm that the transport cannot (69); data or a checkpoint that
+/** Train.  @return 0, or -1 on all ranks, with a message on at least one: another number of ranks
+ * than in the schedules' grid (exit code 64); a network or type that the device cannot run, files
+ * that it cannot decode, an algorithm that the transport cannot run (69); data or a checkpoint that
  * cannot be read (65, 66); a checkpoint or log file that cannot be written (73, 74); training that
  * diverged, a run whose last steps were all skipped, replicas that differ (70). */
 int train_run(const struct train_job *job, struct train_result *result, struct err *err);
@@ -82,14 +81,14 @@ void train_result_release(struct train_result *result);
 
 /** What an evaluation says. */
 struct evaluation {
-    int64_t images; /**< that could be read: each counted once */
+    int64_t images; /**< readable images, each counted once */
     int64_t top1, top5;
     double loss; /**< mean cross-entropy, without label smoothing */
 };
 
 /** Average the class probabilities of the checkpoints @path (count) over the validation images, on
- * all ranks together, any number of them.  Of @job only scenario, model, device and threads are
- * used.
+ * all ranks together, with any number of ranks.  Of @job only scenario, model, device and threads
+ * are used.
  * @return 0, or -1 as train_run(). */
 int train_evaluate(const struct train_job *job, const char *const *path, int32_t count,
                    struct evaluation *evaluation, struct err *err);

@@ -1,7 +1,7 @@
 #pragma once
 
 /** @file
- * Inner side of train.h: a run in progress, and what may be done to it between and during steps.
+ * Inner side of train.h: a run in progress, and the operations between and during steps.
  */
 
 #include "exec/input/input.h"
@@ -16,12 +16,12 @@
 
 enum {
     LOOP_IN_FLIGHT = 16,  /**< iterations issued ahead, at most */
-    LOOP_SYNC_STEPS = 64, /**< and those over that were not told yet */
+    LOOP_SYNC_STEPS = 64, /**< finished steps that are not reported yet */
     LOOP_RATES = 1 << 20, /**< iterations whose rates a device gets when it is opened, at most: 8 MB
                              of its memory */
 };
 
-/** A step that is over, until it is told. */
+/** A finished step, until it is reported. */
 struct loop_step {
     struct update update;
     struct outcome outcome;
@@ -36,7 +36,7 @@ struct loop {
     struct exec_world world;
     struct layout layout;
     struct weights weights; /**< owned; as of the last loop_average(), statistics averaged */
-    float *own_statistics;  /**< owned; this rank alone, as of then */
+    float *own_statistics;  /**< owned; of this rank alone, as of that call */
     struct dataset *train, *validation; /**< validation may be NULL */
     struct comm_state *comm;            /**< NULL on one rank */
     struct log *log;                    /**< rank 0 only */
@@ -49,55 +49,53 @@ struct loop {
     int32_t in_flight;      /**< iterations issued ahead, at most */
     struct device_state *device;
     struct walker *walker;
-    /** Of the thread on which the device asks for batches, while it is open. */
+    /** Only for the thread on which the device requests batches, while it is open. */
     struct {
         struct input *input;
         bool augment;     /**< as the input does */
-        int64_t position; /**< of the batch asked for next: perhaps ahead of the iterations */
+        int64_t position; /**< of the next requested batch: perhaps ahead of the iterations */
         int64_t replaced; /**< images, by inputs that were closed */
     } source;
     int32_t issued, over; /**< iterations of this walker */
 
-    struct loop_step step[LOOP_SYNC_STEPS]; /**< over, not yet told: a ring by iteration */
-    int32_t told;                           /**< iterations of this walker that were told */
+    struct loop_step step[LOOP_SYNC_STEPS]; /**< finished, not yet reported: a ring by iteration */
+    int32_t told;                           /**< reported iterations of this walker */
     double previous_end;                    /**< of the last iteration */
-    int32_t sync_steps;                     /**< between two rounds of telling, same on all ranks */
+    int32_t sync_steps;                     /**< between two reports, the same on all ranks */
     double shift;                           /**< from the walker's clock to the trace's */
     bool stop;                              /**< agreed: a rank was asked to */
-    int64_t diverged;                       /**< the step that showed it; 0: none */
+    int64_t diverged;                       /**< the step that showed divergence; 0: none */
 };
 
-/** Open device, walker and input for phase @index at the loop's position; the phase ends where the
- * stream stands at @end or beyond.
- * @return 0, or -1: what the device cannot run. */
+/** Open device, walker and input for phase @index at the loop's position; the phase ends when the
+ * stream has reached @end.  @return 0, or -1: a network or type that the device cannot run. */
 int loop_open_phase(struct loop *loop, int32_t index, int64_t end, struct err *err);
 
-/** Close them; the weights were copied out before by loop_average(). */
+/** Close them; loop_average() must have copied the weights before. */
 void loop_close_phase(struct loop *loop);
 
 /** Train @steps steps, or fewer when all ranks agree to stop. */
 void loop_run(struct loop *loop, int64_t steps);
 
 /** With nothing in flight: copy the device's state into loop->weights, statistics averaged over all
- * ranks.  The device's own stay as they are.
+ * ranks.  The device's own do not change.
  * @return 0, or -1 (exit code 70) on all ranks: the weights of two ranks differ. */
 int loop_average(struct loop *loop, struct err *err);
 
 /** Give the device the averaged statistics, for evaluation, or its own again. */
 void loop_use_statistics(struct loop *loop, bool averaged);
 
-/** Whether the steps so far can be gone on from.
- * @return 0, or -1 (exit code 70) on all ranks, with a message on rank 0: a step overflowed and
- * nothing can mend that, or too many in a row did. */
+/** Check that training can continue.  @return 0, or -1 (exit code 70) on all ranks, with a message
+ * on rank 0: a step overflowed without remedy, or too many in a row did. */
 int loop_check_divergence(const struct loop *loop, struct err *err);
 
-/** Whether loop->weights are numbers, after loop_average().
- * @return 0, or -1 (exit code 70) on all ranks: infinite or NaN; no checkpoint may be written. */
+/** Check that loop->weights are finite, after loop_average().  @return 0, or -1 (exit code 70) on
+ * all ranks: infinite or NaN; no checkpoint may be written. */
 int loop_check_finite(const struct loop *loop, struct err *err);
 
-/** Whether the run ends with steps that trained something, after the last checkpoint.
+/** Check, after the last checkpoint, that the run ends with steps that were not skipped.
  * @return 0, or -1 (exit code 70) on all ranks, with a message on rank 0: the last steps, more than
- * one, were all skipped, and no signal cut them short. */
+ * one, were all skipped, and no signal ended the run. */
 int loop_check_end(const struct loop *loop, struct err *err);
 
 /** Score the images of @dataset that are this rank's on @device and count on all ranks together;
@@ -110,5 +108,5 @@ struct evaluation evaluate_images(const struct train_job *job, struct device_sta
 /** What @scenario says of its data. */
 struct dataset_spec train_dataset_spec(const struct scenario *scenario);
 
-/** Ask the loop to stop at the next step all ranks agree on; from signal handlers. */
+/** Request a stop at the next step that all ranks agree on; for signal handlers. */
 void loop_ask_to_stop(void);

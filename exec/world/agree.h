@@ -1,11 +1,11 @@
 #pragma once
 
 /** @file
- * What fails on one rank fails on all.
+ * A failure on one rank becomes a failure on all.
  */
 
 #include "core/base/err.h"
 
-/** All ranks together: whether it @failed on any of them.  @err gets the largest exit code; the
- * message stays with the ranks that have one.  @return 0, or -1. */
+/** All ranks together.  @err gets the largest exit code; messages stay on their ranks.  @return 0,
+ * or -1 if @failed is set on any rank. */
 int world_agree(int failed, struct err *err);

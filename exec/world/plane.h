@@ -1,13 +1,13 @@
 #pragma once
 
 /** @file
- * What moves the messages of the control plane: the inner interface of exec/world/world.h, for its
- * own files alone.  exec/world/world_mpi.c implements it, and the calls of exec/world/world.h that
+ * Transport of the control plane's messages: the inner interface of exec/world/world.h, only for
+ * its own files.  exec/world/world_mpi.c implements it, and the calls of exec/world/world.h that
  * all ranks make together; a build without MPI has exec/world/world_alone.c, for one rank.
  *
- * Messages go between rank 0 and the others.  Those of one channel between two ranks arrive in the
- * order in which they were sent, and have the size that the receiver expects; of each channel and
- * rank one receive is under way at a time.
+ * Messages go between rank 0 and the others.  Messages of one channel between two ranks arrive in
+ * the order of sending, with the size that the receiver expects; each channel and rank has at most
+ * one receive in progress.
  */
 
 #include <stdbool.h>
@@ -15,23 +15,23 @@
 
 #include "exec/world/world.h"
 
-/** How long a thread has been polling in vain.  Start from {0}. */
+/** State of a thread that polls without success.  Start from {0}. */
 struct patience {
     int64_t polls, nap; /**< nap: how long to sleep next [ns]; 0: not yet */
     double since;       /**< the first poll, by the monotonic clock [seconds] */
 };
 
-/** The polls of @patience were in vain once more: let others have the core, and sleep when it has
- * been a while.  Not under the lock. */
+/** After another unsuccessful poll: yield the core, and sleep after some time.  Not under the
+ * lock. */
 void world_pause(struct patience *patience);
 
-/** Note that a thread waits for other ranks (@change is 1) or does so no longer (-1). */
+/** Note that a thread waits for other ranks (@change is 1) or stops waiting (-1). */
 void world_waiting(int change);
 
 /** world_lock(), but no longer than @seconds.  @return whether the lock was taken. */
 bool world_try_lock(double seconds);
 
-/** Which of the conversations between two ranks a message belongs to. */
+/** The kinds of messages between two ranks. */
 enum plane_channel {
     PLANE_CALLS, /**< what all ranks do together */
     PLANE_CLOCK,
@@ -63,5 +63,5 @@ struct parcel *plane_receive(enum plane_channel channel, int32_t rank, void *dat
 /** Whether *@parcel is done: then it is freed and NULL.  NULL is done. */
 bool plane_done(struct parcel **parcel);
 
-/** Wait until *@parcel is done, and tell so (world_progress(@what)).  Not under world_lock(). */
+/** Wait until *@parcel is done, and report it (world_progress(@what)).  Not under world_lock(). */
 void plane_wait(struct parcel **parcel, const char *what);

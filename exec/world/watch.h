@@ -1,12 +1,12 @@
 #pragma once
 
 /** @file
- * Who does not answer, and who does not go on: the rules behind world_heartbeat_start(), without
- * threads, messages or a clock.
+ * The rules behind world_heartbeat_start(), without threads, messages or a clock: which ranks do
+ * not answer, and which do not progress.
  *
- * Ranks above 0 watch rank 0; rank 0 watches all others.  Times are in seconds by any clock that
- * does not run backwards.  Time in which the watcher itself did not run is not held against the
- * others: their messages had nobody to receive them.
+ * Ranks above 0 watch rank 0; rank 0 watches all others.  Times are in seconds by any monotonic
+ * clock.  Time in which the watcher itself did not run is not charged to the others, since it could
+ * not receive their messages.
  */
 
 #include <stdbool.h>
@@ -37,7 +37,7 @@ struct watched {
     bool gone;         /**< it has said that it stops */
 };
 
-/** What one rank knows of the others. */
+/** The state of the other ranks, as one rank knows it. */
 struct watch {
     int32_t rank, ranks;        /**< of the watcher; in the job */
     double timeout_s, period_s; /**< between two calls of watch_check(), as planned */
@@ -47,7 +47,7 @@ struct watch {
     double checked;             /**< when watch_check() ran last */
 };
 
-/** Start watching at @now: everybody has just been heard.  @who (ranks) is borrowed. */
+/** Start watching at @now, as if every rank had just been heard.  @who (ranks) is borrowed. */
 void watch_init(struct watch *watch, int32_t rank, int32_t ranks, double timeout_s, double period_s,
                 const struct identity *who, double now);
 
@@ -57,9 +57,9 @@ void watch_release(struct watch *watch);
 /** @peer has sent @beat, received at @now. */
 void watch_hear(struct watched *peer, const struct beat *beat, double now);
 
-/** Append to @out a line for each rank that does not answer, or, on rank 0, for each that holds the
- * job up while nobody goes on (see world_heartbeat_start()); @own is the watcher's beat.
- * @return whether there was one: then the job ends. */
+/** Append to @out a line for each rank that does not answer, or, on rank 0, for each that blocks
+ * the job while no rank progresses (see world_heartbeat_start()); @own is the watcher's beat.
+ * @return whether there was one: then the job must end. */
 bool watch_check(struct watch *watch, const struct beat *own, double now, struct text *out);
 
 /** Append "foretrain-exec: rank 2 of 4 (host a, pid 17)". */

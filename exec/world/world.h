@@ -1,15 +1,15 @@
 #pragma once
 
 /** @file
- * The control plane of a job: who its processes are, what they tell each other beside gradients,
- * and how they notice that one of them does not answer.
+ * The control plane of a job: its processes, their messages besides gradients, and the detection of
+ * processes that do not answer.
  *
  * MPI runs with MPI_THREAD_SERIALIZED: every call of MPI in the process is made under the one lock
  * of world_lock(), which is never held while waiting for another process.  The calls below that
- * wait poll with the lock released and sleep between polls, so they neither burn a core nor keep
- * the collectives of exec/step/comm.h from moving.  They work on a communicator of their own; every
- * rank makes them in the same order, from one thread: the one that trains.  A failure of MPI ends
- * the job with MPI's own message.  In a build without MPI a job has one rank.
+ * wait release the lock and sleep between polls, so they neither occupy a core nor delay the
+ * collectives of exec/step/comm.h.  They use their own communicator; every rank makes them in the
+ * same order, from the thread that trains.  A failure of MPI ends the job with MPI's own message.
+ * In a build without MPI a job has one rank.
  */
 
 #include <stdbool.h>
@@ -23,11 +23,11 @@ struct exec_world {
 
 /** Start MPI, on all ranks together.  @return who this process is.  Ends the job with exit code 69
  * when MPI was built without support for threads, and with 64 when the environment (Open MPI's,
- * Slurm's or torchrun's variables) says that there are more ranks than have met: each of them would
- * take itself for the only one. */
+ * Slurm's or torchrun's variables) gives more ranks than MPI connects: each of them would believe
+ * to be the only one. */
 struct exec_world world_start(int *argc, char ***argv);
 
-/** Stop MPI, on all ranks together; no heartbeats are running. */
+/** Stop MPI, on all ranks together, after world_heartbeat_stop(). */
 void world_stop(void);
 
 /** Who this process is; valid after world_start(). */
@@ -37,7 +37,7 @@ struct exec_world world_self(void);
  * not.  Does not return. */
 _Noreturn void world_abort(int code);
 
-/** Take the lock that every call of MPI is made under. */
+/** Take the lock for calls of MPI. */
 void world_lock(void);
 
 /** Give the lock back. */
@@ -57,7 +57,7 @@ void world_broadcast(void *data, int64_t bytes, int32_t root);
  * the other ranks. */
 int64_t world_gather(const void *mine, int64_t bytes, void **all);
 
-/** Wait until all ranks have come here. */
+/** Wait until all ranks have called it. */
 void world_barrier(void);
 
 /** Seconds by the monotonic clock. */
@@ -73,26 +73,26 @@ struct liveness {
     bool waiting;     /**< a thread waits for other ranks */
 };
 
-/** Tell that something went on; @what is a literal.  Cheap, from any thread. */
+/** Report progress; @what is a literal.  Cheap, from any thread. */
 void world_progress(const char *what);
 
-/** Tell which step of training, and which of its buckets, this process works on; a @bucket of -1
- * is none.  Counts as progress.  From any thread. */
+/** Report the current step of training and bucket of this process; @bucket -1: none.  It is also a
+ * report of progress.  From any thread. */
 void world_at(int64_t step, int32_t bucket);
 
 /** What this process did last. */
 struct liveness world_last_progress(void);
 
-/** Watch over each other from now on, on all ranks together.  A thread of each rank tells rank 0
- * once a second (4 times in @timeout_s if that is shorter) how far it is, and rank 0 answers.  The
- * job ends with exit code 71 and a message that names each missing rank, its machine, its process
- * and where it was when
+/** Start to watch each other, on all ranks together.  A thread of each rank reports its progress to
+ * rank 0 once a second (4 times in @timeout_s if that is shorter), and rank 0 answers.  The job
+ * ends with exit code 71 and a message that names each missing rank with machine, process and last
+ * position when
  *
  *   - rank 0 has not heard from a rank for @timeout_s, or a rank not from rank 0;
- *   - nothing has gone on anywhere for @timeout_s (no collective, no world_progress()), and at
- * least one rank waits: those that do not wait are named, else those that are furthest behind.
+ *   - no rank has progressed for @timeout_s (no collective, no world_progress()), and at least one
+ * rank waits: those that do not wait are named, else those that are furthest behind.
  *
- * So @timeout_s must be longer than any time in which no rank tells progress.  @advice ends the
+ * So @timeout_s must be longer than any time in which no rank reports progress.  @advice ends the
  * message ("the last checkpoint is intact"); it is borrowed, may be NULL and may be changed with
  * world_heartbeat_advise().  A @timeout_s of 0 or less starts nothing. */
 void world_heartbeat_start(double timeout_s, const char *advice);
@@ -100,5 +100,5 @@ void world_heartbeat_start(double timeout_s, const char *advice);
 /** Change the end of the message; borrowed until the next change. */
 void world_heartbeat_advise(const char *advice);
 
-/** Stop watching, on all ranks together; nothing where nothing was started. */
+/** Stop watching, on all ranks together; does nothing if nothing was started. */
 void world_heartbeat_stop(void);

@@ -1,7 +1,7 @@
 #pragma once
 
 /** @file
- * What the files of exec/ that call MPI share: waiting for requests.
+ * Waiting for requests, shared by the files of exec/ that call MPI.
  */
 
 #include <mpi.h>

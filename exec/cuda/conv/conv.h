@@ -1,19 +1,19 @@
 #pragma once
 
 /** @file
- * Convolutions on the GPU: one plan per operation and shape, the fastest engine that is right.
+ * Convolutions on the GPU: one plan per operation and shape, from the fastest correct engine.
  *
- * x (batch, in height, in width, in channels), y alike with `out`: NHWC; w and dw (out channels,
+ * x (batch, in height, in width, in channels), y the same with `out`: NHWC; w and dw (out channels,
  * height, width, in channels): KRSC.  Linear layers are convolutions of one pixel.  x, w, y of
- * `type`, dw too: cuDNN 9.19 has no engine that leaves it in fp32 where x is of 16 bits. Arithmetic
- * and sums are fp32.  Pointers are to device memory, on 16 bytes.
+ * `type`, dw too: cuDNN 9.19 has no engine that leaves it in fp32 where x is of 16 bits.
+ * Arithmetic and sums are fp32.  Pointers are to device memory, on 16 bytes.
  *
- * Plans are found by trying the engines that the library offers, on the device, with its own clock:
- * an engine must give what the host computes, and the same bits twice; the fastest is taken.  It is
- * kept in a cache file (exec/cuda/conv/conv_cache.h), whose key is library version, device name, op
- * and shape, so another machine never runs a plan it has not tried.  Which engine is the fastest
- * can differ from one search to the next, and with it the last bits of results: runs, and ranks,
- * are equal bit for bit when they share a file, where whoever is first counts.
+ * Plans are found by trying the library's engines on the device, timed by its clock.  An engine
+ * must agree with the host's results and give the same bits twice; the fastest is used.  It is kept
+ * in a cache file (exec/cuda/conv/conv_cache.h), with library version, device name, op and shape as
+ * key, so another kind of device never runs a plan it has not tried.  Searches may find different
+ * engines, which changes the last bits of results: runs, and ranks, are equal bit for bit when they
+ * share a file, where the first entry is used.
  *
  * Calls of one library come from one thread at a time.
  */
@@ -28,13 +28,13 @@
 #include "core/base/err.h"
 
 /** What to compute.  Where batch norm and ReLU are applied, the convolution's input is not x but
- * max(x * scale + shift, 0), per channel, which is never written; its padding is 0 all the same.
+ * max(x * scale + shift, 0), per channel, which is never written; its padding is still 0.
  *
- * Going back through both, dx is 0 where the ReLU, formed again from x, was 0; and what batch
- * norm's own backward needs of dx is summed on the way.  Here x is what batch norm read.
+ * In backward through both, dx is 0 where the ReLU, recomputed from x, was 0, and the sums of dx
+ * that batch norm's backward needs are formed too.  Here x is the input of batch norm.
  *
- * These ops come in fp16 alone: cuDNN 9.19 has them for no other type, nor applies without sums on
- * every device. */
+ * These ops exist only in fp16: cuDNN 9.19 has them for no other type, and not on every device the
+ * application without sums. */
 enum conv_op {
     CONV_FORWARD,                 /**< x, w -> y */
     CONV_FORWARD_SUMS,            /**< x, w -> y, and per channel sums of y and of y * y */
@@ -50,16 +50,16 @@ enum conv_op {
  * "backward-filter", "backward-filter-applied". */
 extern const char *const conv_op_names[];
 
-/** Whether @op leaves sums of what it writes. */
+/** Whether @op sums its output. */
 bool conv_sums(enum conv_op op);
 
 /** Whether @op applies factors to x. */
 bool conv_applies(enum conv_op op);
 
-/** Whether @op goes back through batch norm and ReLU. */
+/** Whether @op includes the backward of batch norm and ReLU. */
 bool conv_norms(enum conv_op op);
 
-/** Whether there may be no engine for @op, since other ops do the same. */
+/** Whether an engine for @op may be missing, because other ops can replace it. */
 bool conv_optional(enum conv_op op);
 
 /** One shape; channels with padding. */
@@ -78,8 +78,8 @@ struct conv_library;
 struct conv_plan;
 
 /** Start the library on the current device.  @cache is a file that is read now, and written
- * whenever a plan was found (its directory is made); NULL: none is kept.  A line of it that is
- * damaged is told on stderr and left out; so is a file that is something else, or cannot be read or
+ * whenever a plan was found (its directory is made); NULL: none is kept.  Damaged lines are
+ * reported on stderr and left out; so is a file of another kind, or one that cannot be read or
  * written.
  * @return 0, or -1 (exit code 69): there is no GPU, or the library does not start, with the reason.
  */
@@ -88,10 +88,10 @@ int conv_open(struct conv_library **library, const char *cache, struct err *err)
 /** Release the library and its plans; accepts NULL. */
 void conv_close(struct conv_library *library);
 
-/** The plan for @op on @shape: from memory, the cache file, or found now, which takes up to seconds
- * and needs memory of the device for the operands and a workspace of up to MEMORY_WORKSPACE_LIMIT
- * (core/schedule/memory.h); all of it is free again afterwards.  The plan has run once, so it may
- * be captured at once.
+/** The plan for @op on @shape: from memory, from the cache file, or by a search.  A search takes up
+ * to seconds and needs device memory for the operands and a workspace of up to
+ * MEMORY_WORKSPACE_LIMIT (core/schedule/memory.h), all released afterwards.  The plan has already
+ * run once, so it may be captured.
  * @return NULL and nothing in @err: the library has no engine for it, use another op; NULL and an
  * entry (exit code 69): it failed. */
 const struct conv_plan *conv_plan(struct conv_library *library, enum conv_op op,
@@ -100,10 +100,10 @@ const struct conv_plan *conv_plan(struct conv_library *library, enum conv_op op,
 /** Memory that the plan needs while it runs [bytes]. */
 size_t conv_workspace(const struct conv_plan *plan);
 
-/** What one run took when the plan was found [s]. */
+/** Time of one run when the plan was found [s]. */
 double conv_seconds(const struct conv_plan *plan);
 
-/** A pass of the caller's own over an array, which another op of the convolution beside would save.
+/** A pass of the caller over an array, which another op of its neighbour convolution would save.
  */
 enum conv_pass {
     CONV_PASS_SUMS,  /**< over y, to form its sums */
@@ -115,9 +115,9 @@ enum conv_pass {
 /** "pass-sums", "pass-apply", "pass-norm". */
 extern const char *const conv_pass_names[];
 
-/** What @pass beside a convolution of @shape takes [s]: as the cache file has it, or as @measure
- * says of @context, which is then kept like a plan.  @measure returns 0 where it cannot; so does
- * this function, and nothing is kept. */
+/** Time of @pass beside a convolution of @shape [s]: from the cache file, or from @measure, whose
+ * result is then kept like a plan.  @measure returns 0 if it fails; so does this function, and
+ * nothing is kept. */
 double conv_pass_seconds(struct conv_library *library, enum conv_pass pass,
                          const struct conv_shape *shape, double (*measure)(void *context),
                          void *context);
@@ -128,11 +128,11 @@ const char *conv_engine(const struct conv_plan *plan);
 /** Operands of one run: those of its op. */
 struct conv_call {
     const void *x, *w, *dy;
-    const void *factors; /**< (2, in channels) of `type`, where they are applied: scale, shift */
+    const void *factors; /**< (2, in channels) of `type`, if the op applies them: scale, shift */
     const float *statistics; /**< (2, in channels) of the norm: mean, 1 / deviation of x */
     const float *parameter;  /**< (2, in channels) of the norm: scale, shift */
     void *y, *dx, *dw;
-    float *sums;    /**< (2, out channels) where the op leaves them: of y, then of y * y */
+    float *sums;    /**< (2, out channels) if the op has sums: of y, then of y * y */
     float *derived; /**< (5, in channels) of the norm: gradient of its scale, of its shift; then
                        f so that the gradient of x is f[0] * dx + f[1] * x + f[2] */
     void *workspace;

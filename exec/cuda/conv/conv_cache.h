@@ -6,16 +6,16 @@
  *     foretrain-convolutions 1
  *     91900 "NVIDIA H200" forward fp16 256 64x56x56 256x56x56 k1 s1 p0 = 47 2:3 13:1 = ...
  *
- * A line is: version of the library, device, op, type, batch, what goes in, what comes out, window,
- * stride, padding; the engine and its knobs; seconds, workspace [bytes] and notes; a checksum of
- * the line.  Engine -1 says that the library has none, so that nobody searches again.  A pass of
- * ours (enum conv_pass) stands there like an op, with engine 0.
+ * A line is: version of the library, device, op, type, batch, input, output, window, stride,
+ * padding; the engine and its knobs; seconds, workspace [bytes] and notes; a checksum of the line.
+ * Engine -1 means that the library has none, so the search is not repeated.  A pass of ours (enum
+ * conv_pass) is stored like an op, with engine 0.
  *
- * Several processes may use one file, also on different machines with different devices: whoever
- * adds a line reads the file again under a lock (PATH.lock), and puts a whole new file in place.
- * What the file says of a shape stays, so that all do the same, now and later; only what proved
- * unusable is replaced.  A line that is damaged is told on stderr and left out; a file that is
- * something else is never written to.
+ * Several processes may use one file, also on different machines with different devices: to add a
+ * line, a process reads the file again under a lock (PATH.lock) and replaces it by a complete new
+ * file.  Entries stay, so that all processes use the same plans, now and later; only unusable ones
+ * are replaced.  Damaged lines are reported on stderr and left out; a file of another kind is never
+ * written to.
  */
 
 #include <stdbool.h>
@@ -33,7 +33,7 @@ struct conv_knob {
     int64_t type, value;
 };
 
-/** An engine with its settings, and what was seen of it. */
+/** An engine with its settings and measurements. */
 struct conv_choice {
     int32_t engine; /**< the library's number; -1: it has none for this */
     int32_t knobs;
@@ -46,31 +46,30 @@ struct conv_choice {
 /** The plans of one device and library version. */
 struct conv_cache;
 
-/** Read the file @path; NULL: nothing is kept.  What is wrong with it is told on stderr.  @device:
- * letters that cannot stand between quotes are replaced. */
+/** Read the file @path; NULL: nothing is kept.  Its faults are reported on stderr.  @device:
+ * letters that cannot be quoted are replaced. */
 struct conv_cache *conv_cache_open(const char *path, int64_t version, const char *device);
 
 /** Release; accepts NULL. */
 void conv_cache_close(struct conv_cache *cache);
 
-/** What the cache knows of @op on @shape, or NULL.  Valid until the next conv_cache_add(). */
+/** The entry of @op on @shape, or NULL.  Valid until the next conv_cache_add(). */
 const struct conv_choice *conv_cache_find(const struct conv_cache *cache, enum conv_op op,
                                           const struct conv_shape *shape);
 
 /** Add @choice and write the file.  If another process has added the same plan meanwhile, that one
- * counts, unless @replace: processes that search at the same time go on with the same plan.  A
- * failure is told on stderr, once.
- * @return the plan that counts from now on; valid until the next call. */
+ * is used, unless @replace: so processes that search at the same time use the same plan.  A failure
+ * is reported on stderr, once.  @return the plan to use from now on; valid until the next call. */
 const struct conv_choice *conv_cache_add(struct conv_cache *cache, enum conv_op op,
                                          const struct conv_shape *shape,
                                          const struct conv_choice *choice, bool replace);
 
-/** What the cache knows of @pass on @shape [s]; negative: nothing. */
+/** The time of @pass on @shape [s]; negative: not known. */
 double conv_cache_seconds(const struct conv_cache *cache, enum conv_pass pass,
                           const struct conv_shape *shape);
 
-/** Add that @pass on @shape takes @seconds, as conv_cache_add() does a plan.  @return what counts
- * from now on [s]. */
+/** Add the time @seconds of @pass on @shape, as conv_cache_add() adds a plan.  @return the time to
+ * use from now on [s]. */
 double conv_cache_add_seconds(struct conv_cache *cache, enum conv_pass pass,
                               const struct conv_shape *shape, double seconds);
 

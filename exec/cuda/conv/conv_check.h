@@ -1,7 +1,7 @@
 #pragma once
 
 /** @file
- * What a convolution must answer: a few elements of its result, computed here in another way.
+ * Expected results of a convolution: a few elements, computed here in another way.
  *
  * Operands repeat a short pattern, so every element of them is known without reading it back, and
  * any element of the result can be computed on the host in double precision.
@@ -23,7 +23,7 @@ enum conv_array {
     CONV_ARRAY_W,          /**< w or dw */
     CONV_ARRAY_Y,          /**< y or dy */
     CONV_ARRAY_FACTORS,    /**< those applied to x */
-    CONV_ARRAY_SEEN,       /**< x beside dx: what batch norm read */
+    CONV_ARRAY_SEEN,       /**< x beside dx: the input of batch norm */
     CONV_ARRAY_STATISTICS, /**< fp32, whatever the shape's type; so is the next */
     CONV_ARRAY_PARAMETER,
     CONV_ARRAY_COUNT
@@ -35,7 +35,7 @@ int64_t conv_elements(enum conv_op op, const struct conv_shape *shape, enum conv
 /** Their type, where that of the shape is @type. */
 enum dtype conv_array_type(enum dtype type, enum conv_array array);
 
-/** The operands of a run of @op among the device's, or host's, @array; those that it has none of
+/** The operands of a run of @op among @array, on the device or host; arrays that @op does not use
  * may be NULL. */
 struct conv_call conv_call_of(enum conv_op op, void *const array[CONV_ARRAY_COUNT], float *sums,
                               float *derived, void *workspace);
@@ -51,25 +51,27 @@ float *conv_pattern(enum dtype type, enum conv_array array);
 struct conv_sample {
     int64_t index; /**< in the array that is written */
     double want;   /**< the exact value, before rounding */
-    double size;   /**< sum of the products' magnitudes: what rounding errors grow with */
-    double slack;  /**< what rounding of applied values on their way may change; 0 without them */
+    double size;   /**< sum of the products' magnitudes, to which rounding errors are
+                        proportional */
+    double slack;  /**< possible change by the rounding of applied values; 0 without them */
 };
 
-/** Choose CONV_SAMPLES elements of the result of @op on @shape (the first and last among them,
- * unless it is not sure whether a ReLU cuts those) and compute them from the patterns. */
+/** Choose CONV_SAMPLES elements of the result of @op on @shape (including the first and last,
+ * unless rounding could decide their ReLU) and compute them from the patterns. */
 void conv_samples(enum conv_op op, const struct conv_shape *shape, struct conv_sample *sample);
 
-/** Whether @got is @sample rounded to @type, up to its slack and what sums in fp32 lose of `size`:
- * 2^-20, and 2^-17 for types of 16 bits, since tensor cores cut off where others round.  (Assumed:
- * no GPU says so.)  Engines that add in 16 bits, or leave something out, are far off. */
+/** Whether @got is @sample rounded to @type, up to its slack and the error of sums in fp32
+ * relative to `size`: 2^-20, and 2^-17 for types of 16 bits, since tensor cores truncate where
+ * others round. (Assumed, not tested on a GPU.) Engines that add in 16 bits, or leave something
+ * out, are far off. */
 bool conv_is_right(enum dtype type, const struct conv_sample *sample, double got);
 
 /** Whether @sum is the sum of @rows values of a channel, whose exact sum is @want and sum of
  * magnitudes @size, for engines that may add them before they are rounded to fp16. */
 bool conv_sum_is_right(int64_t rows, double want, double size, double sum);
 
-/** What batch norm's backward derives from @dx (rows), the gradient of one of its channels as it
- * was written, and @x (rows), what it read. */
+/** The values that batch norm's backward derives from @dx (rows), the written gradient of one
+ * channel, and @x (rows), its input. */
 struct conv_derived {
     double value[5], size[5]; /**< as conv_call.derived; sums of magnitudes on the way to them */
 };

@@ -9,7 +9,7 @@
 #include "exec/cuda/conv/conv_cache.h"
 #include "exec/cuda/conv/conv_cudnn_graph.h"
 
-/** Most engines of one of the library's lists. */
+/** Maximum number of engines in one of the library's lists. */
 enum { CONV_CANDIDATES = 64 };
 
 /** An engine with its settings, ready to become a plan. */
@@ -18,15 +18,16 @@ struct conv_candidate {
     struct conv_choice choice;       /**< seconds and workspace not yet known */
 };
 
-/** Keep CUDA's run-time compiler loaded until the process ends.  cuDNN loads and drops it for every
- * plan, which is most of what making one costs the host.  Where it is not found nothing changes. */
+/** Keep CUDA's run-time compiler loaded until the process ends.  cuDNN loads and drops it for
+ * every plan, which is most of a plan's cost on the host.  If the compiler is not found, nothing
+ * changes. */
 void conv_keep_compiler(void);
 
-/** Engines for @graph that may be used for @type, in the library's order: what its heuristics think
- * is fast (mode A, then B), then what it falls back to; none twice.
+/** Engines for @graph that may be used for @type, in the library's order: those that its heuristics
+ * expect to be fast (mode A, then B), then its fallbacks; none twice.
  *
- * Left out are engines whose sums are not always formed in the same order, those that round sums to
- * 16 bits on the way, and for fp32 those that round inputs (TF32).
+ * Engines are left out if the order of their sums varies, if they round intermediate sums to 16
+ * bits, and, for fp32, if they round inputs (TF32).
  * @return how many; the caller frees *@list.  0 also when none is offered. */
 int32_t conv_candidates(struct conv_builder *builder, const struct conv_target *target,
                         cudnnBackendDescriptor_t graph, enum dtype type,
@@ -37,8 +38,8 @@ cudnnBackendDescriptor_t conv_config(struct conv_builder *builder, const struct 
                                      cudnnBackendDescriptor_t graph,
                                      const struct conv_choice *choice);
 
-/** A plan of @config; *@workspace: what it needs [bytes].  The library may compile, which takes up
- * to seconds.
+/** A plan of @config; *@workspace: the memory it needs [bytes].  The library may compile, which
+ * takes up to seconds.
  * @return NULL with @builder failed: it does not support the graph on this device. */
 cudnnBackendDescriptor_t conv_make_plan(struct conv_builder *builder,
                                         const struct conv_target *target,

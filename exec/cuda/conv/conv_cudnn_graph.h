@@ -3,8 +3,9 @@
 /** @file
  * Operation graphs of cuDNN's backend API, for the ops of exec/cuda/conv/conv.h.
  *
- * Nothing here computes: a graph says which operation on which tensors; an engine, and then a plan,
- * is chosen for it elsewhere (exec/cuda/conv/conv_cudnn_engine.h).  Every status is looked at.
+ * Nothing here computes: a graph describes operations on tensors;
+ * exec/cuda/conv/conv_cudnn_engine.h chooses an engine, and then a plan, for it.  Every status is
+ * checked.
  */
 
 #include <stdbool.h>
@@ -15,13 +16,13 @@
 #include "core/base/err.h"
 #include "exec/cuda/conv/conv.h"
 
-/** What graphs and engines are for: a device that is here, or the description of one. */
+/** The device of graphs and engines: a present one, or the description of one. */
 struct conv_target {
-    cudnnHandle_t handle;              /**< NULL: no device is here, plans cannot run */
+    cudnnHandle_t handle;              /**< NULL: no device is present, plans cannot run */
     cudnnBackendDescriptor_t property; /**< used without a handle; finalized */
 };
 
-/** Which tensor of a graph an address belongs to.  The values are cuDNN's unique ids. */
+/** The tensor of a graph that an address belongs to.  The values are cuDNN's unique ids. */
 enum conv_operand {
     CONV_X = 'x', /**< x, or dx */
     CONV_W = 'w', /**< w, or dw */
@@ -30,7 +31,7 @@ enum conv_operand {
     CONV_SHIFT = 'b',
     CONV_SUM = 's',
     CONV_SQUARES = 'q',
-    CONV_SEEN = 'v', /**< what batch norm read, where dx is x */
+    CONV_SEEN = 'v', /**< the input of batch norm, where dx is x */
     CONV_MEAN = 'm',
     CONV_DEVIATION = 'd', /**< 1 / it */
     CONV_GAMMA = 'g',
@@ -40,7 +41,7 @@ enum conv_operand {
     CONV_SCALED = '1',  /**< x times scale */
     CONV_SHIFTED = '2', /**< plus shift */
     CONV_APPLIED = '3', /**< cut at 0 */
-    CONV_UNCUT = '4',   /**< what the convolution gives, before the ReLU */
+    CONV_UNCUT = '4',   /**< the convolution's output, before the ReLU */
     CONV_CENTRED = '5', /**< x less mean */
     CONV_NORMAL = '6'   /**< times 1 / deviation */
 };
@@ -82,10 +83,9 @@ void conv_builder_release(struct conv_builder *builder);
  * NULL. */
 void conv_status(cudnnStatus_t status, const char *what, struct err *err);
 
-/** The graph of @op on @shape: multiplication, addition and ReLU where factors are applied; the
- * convolution; its statistics where it leaves sums.  Where it goes back through batch norm, after
- * the convolution batch norm's result is formed again, then come the ReLU's backward and the sums
- * of batch norm's.
+/** The graph of @op on @shape: multiplication, addition and ReLU if factors are applied; the
+ * convolution; its statistics if it has sums.  With batch norm's backward, the convolution is
+ * followed by batch norm's recomputed result, the ReLU's backward and the sums for batch norm's.
  * @return a finalized descriptor that @builder owns, or NULL with @builder failed. */
 cudnnBackendDescriptor_t conv_graph(struct conv_builder *builder, const struct conv_target *target,
                                     enum conv_op op, const struct conv_shape *shape);

@@ -3,7 +3,7 @@
 /** @file
  * A place to try plans on the device: operands with known contents, a stream and a clock.
  *
- * Operands are as large as those of training, so what a plan takes here it takes there.
+ * Operands have the size of those in training, so times are the same.
  */
 
 #include <stdint.h>
@@ -23,27 +23,28 @@ int conv_trial_open(struct conv_trial **trial, cudnnHandle_t handle, enum conv_o
 /** Release; accepts NULL. */
 void conv_trial_close(struct conv_trial *trial);
 
-/** Make room for a plan that needs @workspace.  @return 0, or -1: there is none, which is no fault.
+/** Make room for a plan that needs @workspace.  @return 0, or -1: there is no room, which is not an
+ * error.
  */
 int conv_trial_reserve(struct conv_trial *trial, int64_t workspace);
 
 /** What came of a run. */
 enum conv_verdict {
     CONV_RIGHT,
-    CONV_WRONG,  /**< the result is off, or differs from run to run */
+    CONV_WRONG,  /**< the result is wrong, or differs from run to run */
     CONV_REFUSED /**< the library did not run it, or cannot while a stream is captured */
 };
 
-/** Run @plan once on operands whose contents do not matter. */
+/** Run @plan once on operands with any contents. */
 enum conv_verdict conv_trial_run(struct conv_trial *trial, cudnnBackendDescriptor_t plan,
                                  struct err *err);
 
-/** Run @plan twice over a result of NaN, and look at its samples.  The trial was opened to be
- * checked.  An entry in @err: the device failed, and nothing further will work. */
+/** Run @plan twice over a result of NaN, and compare its samples.  The trial must have been opened
+ * with @checked.  An entry in @err: the device failed, and nothing further will work. */
 enum conv_verdict conv_trial_check(struct conv_trial *trial, cudnnBackendDescriptor_t plan,
                                    struct err *err);
 
-/** The median of @runs (at most 31) runs of @plan in a row [s], after one that does not count; the
+/** The median of @runs (at most 31) runs of @plan in a row [s], after one that is not timed; the
  * device's caches start without the operands.  Infinite: it failed, with an entry in @err. */
 double conv_trial_time(struct conv_trial *trial, cudnnBackendDescriptor_t plan, int32_t runs,
                        struct err *err);

@@ -1,7 +1,7 @@
 #pragma once
 
 /** @file
- * Our own CUDA kernels, as C calls: what no library does well.
+ * Our own CUDA kernels, as C calls, for operations that no library does well.
  *
  * Activations are NHWC, seen as @rows (batch * height * width) of @channels; @channels is always a
  * multiple of KERNEL_CHANNELS (the device pads), so rows start on 16 bytes in every type.  All
@@ -12,7 +12,7 @@
  * Bit masks hold one bit per element, in the elements' order: bit i % 32 of word i / 32 is 1 where
  * the ReLU let element i pass.
  *
- * Calls only launch; an invalid launch shows in cudaGetLastError().
+ * Calls only launch; cudaGetLastError() reports an invalid launch.
  */
 
 #include <stdint.h>
@@ -28,7 +28,8 @@ extern "C" {
 
 enum {
     KERNEL_CHANNELS = 8,  /**< channel counts are multiples of it */
-    KERNEL_PARTIALS = 512 /**< most partial sums per channel of kernel_sums() and alike */
+    KERNEL_PARTIALS = 512 /**< maximum number of partial sums per channel, of kernel_sums() and
+                               others */
 };
 
 /* ---- images ---- */
@@ -46,7 +47,7 @@ void kernel_augment(cudaStream_t stream, enum dtype type, int32_t batch, int32_t
 
 /* ---- batch norm ---- */
 
-/** What batch norm keeps of its running statistics, and how it moves them. */
+/** Running statistics of batch norm and their update. */
 struct kernel_running {
     float *mean, *variance; /**< (channels) NULL: not kept */
     float keep, take;       /**< new = keep * old + take * batch's; variance unbiased */
@@ -58,8 +59,8 @@ struct kernel_running {
 int32_t kernel_sums(cudaStream_t stream, enum dtype type, int64_t rows, int32_t channels,
                     const void *x, float *partial);
 
-/** Finish batch norm's statistics of @rows rows from @partial (@count, 2, channels): what
- * kernel_sums() leaves, or, with @count 1, a convolution's epilogue.
+/** Finish batch norm's statistics of @rows rows from @partial (@count, 2, channels): from
+ * kernel_sums(), or, with @count 1, from a convolution's epilogue.
  * @param parameter scale (channels), then shift (channels).
  * @param statistics written: mean (channels), then 1 / deviation (channels).
  * @param factors written: so that y = x * factors[c] + factors[channels + c].
@@ -75,14 +76,14 @@ void kernel_inference(cudaStream_t stream, int32_t channels, double epsilon, con
                       const float *mean, const float *variance, float *factors);
 
 /** y = x * factors + shift; then, with @residual, add it (first multiplied and shifted by
- * @residual_factors where not NULL: a projection whose batch norm has no pass of its own); then,
+ * @residual_factors if not NULL: for a projection whose batch norm has no pass of its own); then,
  * with @mask, ReLU, and write the mask.  With @mask NULL and @relu 1: ReLU without a mask.
  * @y may be @x. */
 void kernel_apply(cudaStream_t stream, enum dtype type, int64_t rows, int32_t channels,
                   const void *x, const float *factors, const void *residual,
                   const float *residual_factors, int32_t relu, uint32_t *mask, void *y);
 
-/** What a ReLU behind batch norm let pass: at most one is not NULL. */
+/** The mask of a ReLU after batch norm: at most one is not NULL. */
 struct kernel_cut {
     const uint32_t *mask; /**< of kernel_apply() */
     const float *factors; /**< (2, channels) where x * factors[c] + factors[channels + c] > 0, of a
@@ -139,8 +140,8 @@ void kernel_pool_backward(cudaStream_t stream, enum dtype type, const struct lay
 
 /** Mean cross-entropy of softmax of the first @classes of @channels channels of @x (batch,
  * channels), smoothed; *@loss += it * @share.  @dx (batch, channels) = its gradient * *@scale,
- * padded channels 0.  @scale and @loss in device memory; @losses (batch) is written: that of each
- * image alone. */
+ * padded channels 0.  @scale and @loss in device memory; @losses (batch) is written: the loss of
+ * each image. */
 void kernel_loss(cudaStream_t stream, enum dtype type, int32_t batch, int32_t classes,
                  int32_t channels, const void *x, const int32_t *label, double smoothing,
                  const float *scale, float share, float *losses, float *loss, void *dx);
@@ -151,7 +152,7 @@ void kernel_scores(cudaStream_t stream, enum dtype type, int32_t batch, int32_t 
 
 /* ---- gradients and weights ---- */
 
-/** How one weight tensor lies in a padded buffer (out, taps, in) and in the flat one. */
+/** The layout of one weight tensor in a padded buffer (out, taps, in) and in the flat one. */
 struct kernel_tensor {
     int64_t offset;        /**< in the flat arrays, in elements */
     int64_t padded;        /**< offset of its working copy, in elements of the working buffer; a
@@ -173,16 +174,16 @@ struct kernel_rate {
     float learning_rate, weight_decay;
 };
 
-/** What an optimizer step reads, in device memory, so that a captured graph can be launched for
+/** Input of an optimizer step, in device memory, so that a captured graph can be launched for
  * another iteration. */
 struct kernel_update {
-    int32_t iteration;       /**< whose rate is looked up in kernel_parameters.rate */
-    struct kernel_rate rate; /**< of an iteration that is not there */
+    int32_t iteration;       /**< index of its rate in kernel_parameters.rate */
+    struct kernel_rate rate; /**< for an iteration beyond that table */
     float loss_scale;
     float scale; /**< of gradients: 1 / (ranks * micro-batches * loss_scale) */
 };
 
-/** What came of it, in device memory. */
+/** Its result, in device memory. */
 struct kernel_outcome {
     float loss;       /**< as kernel_loss() left it */
     float norm;       /**< of the scaled gradient; infinite or NaN: an overflow, nothing changed */
@@ -206,7 +207,7 @@ struct kernel_chunk {
     int64_t offset;           /**< in the flat arrays */
 };
 
-/** Everything the optimizer's kernels walk over; arrays in device memory. */
+/** All data of the optimizer's kernels; arrays in device memory. */
 struct kernel_parameters {
     const struct kernel_tensor *tensor; /**< (tensors) */
     const struct kernel_chunk *chunk;   /**< (chunks) tensor by tensor */
@@ -222,9 +223,9 @@ struct kernel_parameters {
     int32_t rate_count;             /**< 0: there is none */
 };
 
-/** The whole step in three launches: squared norms per chunk; the rate of the iteration, per tensor
- * the trust ratio, and whether anything overflowed (@outcome); update of masters, momentum and
- * working copies.  As exec/step/optimizer.h says. */
+/** The whole step in three launches: squared norms per chunk; the rate of the iteration, the trust
+ * ratio per tensor, and any overflow (@outcome); update of masters, momentum and working copies.
+ * As exec/step/optimizer.h says. */
 void kernel_optimizer(cudaStream_t stream, const struct kernel_parameters *parameters,
                       struct kernel_rule rule, const struct kernel_update *update,
                       struct kernel_outcome *outcome);

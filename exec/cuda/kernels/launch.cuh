@@ -1,8 +1,8 @@
 #pragma once
 
 /** @file
- * What every file of kernels needs: launches, element types, and loads and stores of several
- * elements at once.
+ * Shared by all files of kernels: launches, element types, and loads and stores of several elements
+ * at once.
  *
  * Compiled by nvcc for devices, and by a plain C++ compiler behind tests/cuda/fake/emulate.hpp,
  * which then has defined kernel_launch(), the built-in variables and what else CUDA adds to C++.
@@ -28,7 +28,7 @@ void kernel_launch(cudaStream_t stream, dim3 grid, dim3 block, void (*kernel)(Pa
 }
 #endif
 
-/** Call @function with a 0 of the C++ type that @type is. */
+/** Call @function with a 0 of @type's C++ type. */
 template <typename Function> void with_type(enum dtype type, Function &&function)
 {
     if (type == DTYPE_FP16)
@@ -45,8 +45,8 @@ static inline __host__ __device__ int64_t divide_up(int64_t count, int64_t by)
     return (count + by - 1) / by;
 }
 
-/** N elements that lie together, on an address that lets them be moved with as few accesses of at
- * most 16 bytes as there can be. */
+/** N neighbouring elements, aligned so that they are moved with as few accesses of at most 16 bytes
+ * as possible. */
 template <typename T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) some {
     T at[N];
 };
@@ -65,7 +65,7 @@ template <int N, typename T> __device__ inline void store(T *to, const some<T, N
     *reinterpret_cast<some<T, N> *>(to) = value;
 }
 
-/** The fp32 that an element stands for. */
+/** The value of an element as fp32. */
 __device__ inline float widen(float x)
 {
     return x;
@@ -104,7 +104,7 @@ template <> __device__ inline __nv_bfloat16 narrow<__nv_bfloat16>(float x)
     return __float2bfloat16_rn(x);
 }
 
-/** @x, a number per thread of a warp, added up over it; every thread gets the same bits. */
+/** The sum of @x over the threads of a warp; every thread gets the same bits. */
 template <typename T> __device__ inline T warp_sum(T x)
 {
     for (int distance = 16; distance > 0; distance /= 2)
@@ -112,7 +112,7 @@ template <typename T> __device__ inline T warp_sum(T x)
     return x;
 }
 
-/** @x, a number per thread of a block of WARPS warps, added up over it: right in thread 0. */
+/** The sum of @x over the threads of a block of WARPS warps; valid in thread 0. */
 template <int WARPS> __device__ inline double block_sum(double x)
 {
     __shared__ double pile[WARPS];

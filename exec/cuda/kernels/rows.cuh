@@ -3,9 +3,9 @@
 /** @file
  * Activations as rows of channels, shared among threads.
  *
- * A thread owns WIDTH channels, which are 16 bytes in 16 bits, and goes through rows; its
- * neighbours in x own the channels beside, so a warp moves 512 bytes that lie together.  Several
- * rows are fetched before the first is used, which is what keeps the memory busy.
+ * A thread owns WIDTH channels, 16 bytes of 16-bit elements, and loops over rows; its neighbours in
+ * x own the next channels, so a warp moves 512 contiguous bytes.  Several rows are fetched before
+ * the first is used, which keeps the memory busy.
  */
 
 #include <stdint.h>
@@ -56,7 +56,7 @@ __device__ inline struct line fetch(const float *from, float otherwise)
     return line;
 }
 
-/** Bit i: a ReLU lets element i of @x pass, times @scale and plus @shift. */
+/** Bit i: a ReLU passes element i of @x * @scale + @shift. */
 template <typename T>
 __device__ inline uint32_t let_pass(const octet<T> &x, const struct line &scale,
                                     const struct line &shift)

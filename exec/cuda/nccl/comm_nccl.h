@@ -5,27 +5,26 @@
  *
  * One communicator for the job; where the grid has several rows and several columns also one for
  * this rank's row and one for its column, split from it.  A row is made of consecutive ranks
- * (core/collective/grid.h), and those who start ranks fill one machine after the other: so a row
- * lies within a machine, on NVLink, where the ranks of a machine are a multiple of the columns.
- * Where they are not, rank 0 says so on stderr.
+ * (core/collective/grid.h), and launchers fill one machine after the other: so a row is within a
+ * machine, on NVLink, if the ranks of a machine are a multiple of the columns.  If they are not,
+ * rank 0 reports it on stderr.
  *
- * Everything happens in place in the flat gradients.  A reduce-scatter leaves rank i of a row the
- * mean of block i, of elements / columns numbers, which begin on 128 bytes: buckets are packed that
- * way (exec/step/packing.h), and one that the columns do not divide is our mistake.  Means are
- * NCCL's (ncclAvg): each number is divided by the ranks of its communicator before it is added, in
- * the type in which it travels, so that sums of fp16 do not overflow.
+ * Everything happens in place in the flat gradients.  A reduce-scatter leaves rank i of a row with
+ * the mean of block i, of elements / columns numbers, which begin on 128 bytes: buckets are packed
+ * that way (exec/step/packing.h), and a bucket that the columns do not divide is our mistake.
+ * Means are NCCL's (ncclAvg): each number is divided by the ranks of its communicator before it is
+ * added, in the type in which it travels, so that sums of fp16 do not overflow.
  *
- * NCCL chooses how an all-reduce of all ranks is done when the scenario says algorithm nccl; it is
- * told to use rings or double binary trees (NCCL_ALGO) for ring and double-tree, and torus2d is our
- * three steps.  Other algorithms are refused.  Rows and columns may be busy at once, so their
- * order on the GPU is that of issue (NCCL_LAUNCH_ORDER_IMPLICIT, NCCL 2.26).  Variables that the
- * user has set are left alone.
+ * With algorithm nccl, NCCL chooses how to run an all-reduce of all ranks; for ring and double-tree
+ * NCCL_ALGO demands rings or double binary trees, and torus2d is our three steps.  Other algorithms
+ * are refused.  Rows and columns may be busy at once, so their order on the GPU is that of issue
+ * (NCCL_LAUNCH_ORDER_IMPLICIT, NCCL 2.26).  Variables that the user has set are not changed.
  *
  * Communicators do not block: a thread watches them, and a failure of NCCL ends the job with exit
  * code 71 and a message that names rank, step and bucket.  All of it may be captured in a graph.
  *
  * Where a machine has more ranks than GPUs, several ranks share one, for tests: NCCL up to 2.29
- * refuses two ranks of one host on one GPU, so each gets a NCCL_HOSTID of its own, and they talk
+ * refuses two ranks of one host on one GPU, so each gets its own NCCL_HOSTID, and they communicate
  * over sockets.
  */
 

@@ -1,12 +1,12 @@
 #pragma once
 
 /** @file
- * Communicators of NCCL that do not block, who watches them, and what is said when one fails;
- * inside exec/cuda/comm_nccl*.c alone.
+ * Non-blocking communicators of NCCL, the thread that watches them, and messages when one fails;
+ * only for exec/cuda/nccl/comm_nccl*.c.
  *
- * A process has one set of communicators.  NCCL's answer to a call may be that it goes on in the
- * background: nccl_settle() waits for that.  A thread asks each communicator ten times a second
- * whether it has failed since, and passes on where the GPU has come to (world_at()).
+ * A process has one set of communicators.  A call of NCCL may continue in the background:
+ * nccl_settle() waits for its end.  A thread checks each communicator for failures ten times a
+ * second, and reports the GPU's current bucket (world_at()).
  */
 
 #include <stdbool.h>
@@ -18,29 +18,28 @@
 enum {
     NCCL_WATCHED = 4,
     NCCL_PATIENCE_S = 300, /**< for ranks to connect [s]; our choice */
-    NCCL_BUCKETS = 4096    /**< the first buckets are told apart in messages */
+    NCCL_BUCKETS = 4096    /**< messages distinguish this many buckets */
 };
 
-/** Begin a call of NCCL; every one is made between these two, so that the thread does not ask at
- * the same time. */
+/** Begin a call of NCCL. Every call is between nccl_enter() and nccl_settle(), so that the watching
+ * thread does not call NCCL at the same time. */
 void nccl_enter(void);
 
-/** End it, @result came of @call ("ncclAllReduce") on @comm (or NULL), and wait until what goes on
- * in the background is done.  Ends the job when it has failed; or, while nothing is watched, when
- * that takes more than NCCL_PATIENCE_S: heartbeats do not run yet. */
+/** End the call @call ("ncclAllReduce") with @result on @comm (or NULL), and wait until its work in
+ * the background is done.  Ends the job if it failed, or if it takes more than NCCL_PATIENCE_S
+ * while nothing is watched, since heartbeats do not run yet. */
 void nccl_settle(ncclResult_t result, ncclComm_t comm, const char *call);
 
 /** Watch @comm (@count, at most NCCL_WATCHED) from now on. */
 void nccl_watch_start(const ncclComm_t *comm, int32_t count);
 
-/** Stop watching; nothing where nothing was started. */
+/** Stop watching; does nothing if nothing was started. */
 void nccl_watch_stop(void);
 
-/** What is issued from now on belongs to @bucket of @step; with a bucket of -1 @step begins that
- * was captured before.  In messages the step is the last one issued, whose bucket may not have
- * begun. */
+/** The next calls belong to @bucket of @step; bucket -1: the launch of @step, which was captured
+ * before.  Messages name the last issued step, whose bucket may not have begun. */
 void nccl_note(int64_t step, int32_t bucket);
 
-/** Issue on @stream what tells that the GPU has come to the bucket of nccl_note(), where it is not
- * the one told last. */
+/** Issue a report on @stream that the GPU has reached the bucket of nccl_note(), if it differs from
+ * the last reported one. */
 void nccl_note_place(cudaStream_t stream);

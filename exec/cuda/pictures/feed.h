@@ -3,15 +3,15 @@
 /** @file
  * Pictures in the device's memory, ahead of the iterations that train on them.
  *
- * A thread asks the source for one batch after the other, into pinned memory, copies it on a stream
- * of its own, and decodes what is left as JPEG files (exec/cuda/pictures/jpeg.h).  FEED_AHEAD
- * batches are held; a batch that an iteration has cropped is free again.  Everything is in order:
- * the n-th feed_crop() crops the source's n-th batch.
+ * A thread requests one batch after the other from the source, into pinned memory, copies it on its
+ * own stream, and decodes remaining JPEG files (exec/cuda/pictures/jpeg.h).  It holds FEED_AHEAD
+ * batches; a batch that an iteration has cropped is free again.  Everything is in order: the n-th
+ * feed_crop() crops the source's n-th batch.
  *
- * Who issues an iteration waits for its batch in feed_crop(), on the CPU.  A host function on the
- * stream must not wait for it instead: the thread's copies may stand behind that stream in one of
- * the GPU's queues, and neither would go on (CUDA: a host function may not wait for work that is
- * not mandated to run earlier).
+ * The thread that issues an iteration waits for its batch in feed_crop(), on the CPU. A host
+ * function on the stream must not wait for it instead: the copies may be queued behind that stream
+ * in one of the GPU's queues, which would be a deadlock (CUDA: a host function may not wait for
+ * work that is not mandated to run earlier).
  */
 
 #include <stddef.h>
@@ -29,22 +29,21 @@ enum { FEED_AHEAD = PICTURE_AHEAD };
 struct feed;
 
 /** Start the thread, on the current device, for batches of @batch images of @size x @size from
- * @source, whose next_pictures() is not NULL; it asks from now on.
- * @return 0, or -1 (exit code 69): too little memory, a thread that does not start.  Where the
- * source has files and nvJPEG is missing, one line on stderr says so and the CPU decodes, on that
- * one thread. */
+ * @source, whose next_pictures() is not NULL; requests begin now.  @return 0, or -1 (exit code 69):
+ * too little memory, a thread that does not start.  If the source has files and nvJPEG is missing,
+ * one line on stderr reports it, and this one thread decodes on the CPU. */
 int feed_open(struct feed **feed, const struct device_source *source, int32_t batch, int32_t size,
               struct err *err);
 
-/** Memory that feed_open() takes of the device, without what nvJPEG takes itself [bytes]. */
+/** Device memory of feed_open(), without nvJPEG's own [bytes]. */
 size_t feed_memory(const struct device_source *source, int32_t batch, int32_t size);
 
 /** Wait for the next batch; then issue on @stream: copy its labels to @label (batch, device
- * memory), crop it into @images (batch, size, size, @to) of @type, and let the thread have its
- * place again.  One thread at a time. */
+ * memory), crop it into @images (batch, size, size, @to) of @type, and return its place to the
+ * thread.  One thread at a time. */
 void feed_crop(struct feed *feed, cudaStream_t stream, enum dtype type, int32_t to, void *images,
                int32_t *label);
 
-/** Stop the thread, once the source has given what it was asked for, and release; accepts NULL.
- * Nothing of it may be running. */
+/** Stop the thread after its current request to the source, and release; accepts NULL. No crop may
+ * be running. */
 void feed_close(struct feed *feed);

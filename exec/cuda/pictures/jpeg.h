@@ -1,17 +1,16 @@
 #pragma once
 
 /** @file
- * JPEG files decoded on the GPU by nvJPEG: in its hardware where the GPU has some, else by its
- * kernels with the CPU's help.
+ * JPEG files decoded on the GPU by nvJPEG: in hardware if the GPU supports it, else by its kernels
+ * with the CPU's help.
  *
- * The library is loaded when it is asked for (libnvjpeg.so.13, or .12): a build needs neither the
- * library nor its header.  Its declarations, as far as they are used, stand in
- * exec/cuda/pictures/nvjpeg.h.
+ * The library is loaded on demand (libnvjpeg.so.13, or .12): a build needs neither the library nor
+ * its header.  The declarations in use are in exec/cuda/pictures/nvjpeg.h.
  *
- * Files go in one batch.  One that the batch cannot take (hardware takes baseline files alone), and
- * all of a batch that failed, are decoded one by one.  A batch may succeed as a whole although a
- * picture of it was never written: so each gets a mark before, and where the mark still stands
- * after, the picture was not decoded.
+ * Files are decoded in one batch.  Files that a batch cannot include (hardware decodes only
+ * baseline files), and all files of a failed batch, are decoded one by one.  A batch may succeed
+ * although a picture of it was never written: so each picture gets a mark before, and a mark that
+ * is still there afterwards means that the picture was not decoded.
  */
 
 #include <stdint.h>
@@ -24,7 +23,7 @@
 struct jpeg_gpu;
 
 /** Load the library and start it on the current device, for batches of up to @batch files.
- * @return the decoder, or NULL (exit code 69): the library is not there, or does not start. */
+ * @return the decoder, or NULL (exit code 69): the library is missing, or does not start. */
 struct jpeg_gpu *jpeg_gpu_open(int32_t batch, struct err *err);
 
 /** Release; accepts NULL. */
@@ -40,11 +39,11 @@ struct jpeg_file {
 };
 
 /** Decode @count files (at most the batch of jpeg_gpu_open()) on @stream, and wait until it is
- * done.  One that the library refuses, whose size is not what was said, or that is neither grey nor
- * of three components, does not hold up the others; its pixels are undefined.  Colour that is
- * stored at half the size is not interpolated, as libjpeg does. */
+ * done.  A file that the library refuses, that has another size than given, or that is neither grey
+ * nor of three components does not affect the others; its pixels are undefined.  Unlike in libjpeg,
+ * colour stored at half the size is not interpolated. */
 void jpeg_gpu_decode(struct jpeg_gpu *jpeg, cudaStream_t stream, struct jpeg_file *file,
                      int32_t count);
 
-/** What decodes, for people: "nvJPEG 13.0, hardware". */
+/** The decoder's name, for people: "nvJPEG 13.0, hardware". */
 const char *jpeg_gpu_name(const struct jpeg_gpu *jpeg);

@@ -4,10 +4,10 @@
  * The part of nvJPEG's C interface that exec/cuda/pictures/jpeg.c calls, under the library's own
  * names.
  *
- * The same in the libraries of CUDA 12 and 13.  The library's enums are passed as int.
- * Source: NVIDIA, nvJPEG documentation (docs.nvidia.com/cuda/nvjpeg): signatures, backends, what is
- * asynchronous, grey files; signatures and values compared with the bindings of the crate
- * nvjpeg-sys 0.1.0.
+ * The same in the libraries of CUDA 12 and 13.  The library's enums are passed as int.  Source:
+ * NVIDIA, nvJPEG documentation (docs.nvidia.com/cuda/nvjpeg): signatures, backends, asynchronous
+ * calls, grey files; signatures and values compared with the bindings of the crate nvjpeg-sys
+ * 0.1.0.
  */
 
 #include <stddef.h>
@@ -23,22 +23,22 @@ enum {
     NVJPEG_MINOR = 1,
 
     NVJPEG_DEFAULT = 0,  /**< backends: the library chooses */
-    NVJPEG_HARDWARE = 3, /**< the decoder of A100, Hopper and later; baseline files alone */
+    NVJPEG_HARDWARE = 3, /**< the decoder of A100, Hopper and later; only baseline files */
 
     /** Output: rows of red, green, blue in the first plane; of a grey file, its luminance. */
     NVJPEG_RGBI = 5
 };
 
-/** The library, on the device that was current. */
+/** The library, on the device current at its start. */
 struct nvjpegHandle;
 
-/** What it remembers between calls; one thread at a time. */
+/** Its state between calls; one thread at a time. */
 struct nvjpegJpegState;
 
 /** The header of a file. */
 struct nvjpegJpegStream;
 
-/** Where an image goes: device memory, and bytes from row to row. */
+/** Output of an image: device memory, and bytes from row to row. */
 struct nvjpeg_image {
     unsigned char *channel[NVJPEG_COMPONENTS];
     size_t pitch[NVJPEG_COMPONENTS];
@@ -74,7 +74,7 @@ int nvjpegJpegStreamParseHeader(struct nvjpegHandle *handle, const unsigned char
 int nvjpegDecodeBatchedSupported(struct nvjpegHandle *handle, struct nvjpegJpegStream *header,
                                  int *refused);
 
-/** What a file holds: @widths and @heights (NVJPEG_COMPONENTS). */
+/** The size of a file's components: @widths and @heights (NVJPEG_COMPONENTS). */
 int nvjpegGetImageInfo(struct nvjpegHandle *handle, const unsigned char *data, size_t length,
                        int *components, int *subsampling, int *widths, int *heights);
 

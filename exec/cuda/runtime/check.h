@@ -6,12 +6,11 @@
 
 #include <cuda_runtime_api.h>
 
-/** Make @call; where it fails, say so with its place and end the job with exit code 70. */
+/** Make @call; if it fails, report it with its place and end the job with exit code 70. */
 #define CUDA_CHECK(call) cuda_check((call), #call, __FILE__, __LINE__)
 
 /** See CUDA_CHECK(). */
 void cuda_check(cudaError_t error, const char *call, const char *file, int line);
 
-/** End as CUDA_CHECK() does if a kernel could not be launched since the last call; @what was
- * launched. */
+/** Like CUDA_CHECK(), if a kernel launch failed since the last call; @what names the launches. */
 void cuda_check_launches(const char *what);

@@ -6,7 +6,7 @@
 
 #include "core/base/err.h"
 
-/** Let the calling thread work on the GPU of this rank: of those that are visible
- * (CUDA_VISIBLE_DEVICES) the one with its number among the ranks of the machine, counted round.
+/** Set the GPU of the calling thread to that of this rank: the visible one (CUDA_VISIBLE_DEVICES)
+ * with the rank's number on the machine, modulo their number.
  * @return 0, or -1 (exit code 69): there is none, or its driver is missing or too old. */
 int cuda_choose_device(struct err *err);

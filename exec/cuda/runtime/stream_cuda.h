@@ -1,10 +1,10 @@
 #pragma once
 
 /** @file
- * Streams and events of a GPU: those of CUDA, which exec/step/device.h took its meaning from.
+ * Streams and events of a GPU: those of CUDA, which exec/step/device.h follows.
  *
- * The calling thread has chosen the GPU (exec/cuda/runtime/gpu.h).  Streams do not wait for stream
- * 0.
+ * The calling thread must have chosen the GPU (exec/cuda/runtime/gpu.h).  Streams do not wait for
+ * stream 0.
  */
 
 #include <cuda_runtime_api.h>
@@ -35,8 +35,9 @@ void cuda_stream_wait(struct stream *stream, struct event *event);
 /** Block until the latest record has happened; the thread sleeps. */
 void cuda_event_synchronize(struct event *event);
 
-/** Seconds between two events, to a few microseconds; also after hours where @from is asked for now
- * and then, although CUDA answers in fp32 milliseconds.  Not while the thread captures. */
+/** Seconds between two events, to a few microseconds.  This holds even over hours, if called now
+ * and then with the same @from, although CUDA answers in fp32 milliseconds.  Not while the thread
+ * captures. */
 double cuda_event_seconds(struct event *from, struct event *to);
 
 /** All of them that every device has. */
