@@ -1,7 +1,7 @@
 #pragma once
 
 /** @file
- * What the builders of networks share.  Private to models/.
+ * Shared by the builders of networks.  Private to models/.
  */
 
 #include "core/schedule/model.h"
@@ -11,7 +11,7 @@ struct shape build_layer(struct model *model, const char *block, const char *rol
                          struct layer layer, const char *name, ...)
     __attribute__((format(printf, 5, 6)));
 
-/** Append the global average pool and the linear classifier "fc" behind shape @in. */
+/** Append the global average pool and the linear classifier "fc" after shape @in. */
 void build_head(struct model *model, struct shape in);
 
 /** The layers of a residual network of @depth 18, 34, 50, 101 or 152, or in the form for CIFAR-10

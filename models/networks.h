@@ -1,7 +1,7 @@
 #pragma once
 
 /** @file
- * The networks foretrain knows, built layer by layer from their papers.
+ * The networks of foretrain, built layer by layer from their papers.
  *
  * resnet18, 34, 50, 101, 152: v1.5 (the stride of a bottleneck on its 3x3 convolution, as in
  * torchvision); with suffix _v1 on its first 1x1 (He et al. 2015).

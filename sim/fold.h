@@ -1,16 +1,17 @@
 #pragma once
 
 /** @file
- * Symmetry: which ranks and links a platform and a traffic cannot tell apart.
+ * Symmetry: the ranks and links that a platform and a traffic cannot distinguish.
  *
  * Ranks of one class send at the same moments, to ranks of one class, over links of the same
  * classes; links of one class carry the same flows.  Such a partition is found by colour
- * refinement: start from one colour of ranks and a colour per bandwidth, split whatever differs in
- * the colours around it, until nothing splits.  With fair sharing, ranks that start alike then stay
- * alike, so one member tells the story of its class: simulating the members alone is exact.
+ * refinement: start from one colour of ranks and a colour per bandwidth, split colours whose
+ * members have different neighbours, until nothing splits.  With fair sharing, equal ranks then
+ * stay equal, so simulating one member of each class is exact.
  *
- * What makes it exact is checked without trusting hashes: every link of a class is crossed equally
- * often by each class of flows, that is size of the rank class / size of the link class times.
+ * The condition for exactness is checked without trusting hashes: every link of a class is crossed
+ * equally often by each class of flows, that is size of the rank class / size of the link class
+ * times.
  */
 
 #include "sim/traffic.h"
@@ -19,7 +20,7 @@
 struct fold {
     int32_t count;        /**< classes of ranks */
     int32_t *class_of;    /**< (ranks) class of each rank */
-    int32_t *member;      /**< (count) the lowest rank of each class, which stands for it */
+    int32_t *member;      /**< (count) the lowest rank of each class, which represents it */
     int32_t *size;        /**< (count) ranks in each class */
     int32_t link_count;   /**< classes of links */
     int32_t *link_class;  /**< (links) class of each link */

@@ -3,18 +3,18 @@
 /** @file
  * The platform SimGrid sees: one host per class and relation, and the routes that are used.
  *
- * A host stands for a class of ranks in one relation, so the route between two hosts is unique even
- * when one class sends to itself, or to another in two ways.  The hosts of a relation that really
- * talk form chains or cycles; a zone has one that is long, or several that are short, which keeps
- * both SimGrid's tables of routes (quadratic in the hosts of a zone) and its searches (quadratic in
- * the zones) small.
+ * A host represents a class of ranks in one relation, so the route between two hosts is unique even
+ * when one class sends to itself, or to another in two ways.  The communicating hosts of a relation
+ * form chains or cycles; a zone has one long one, or several short ones, which keeps both SimGrid's
+ * tables of routes (quadratic in the hosts of a zone) and its searches (quadratic in the zones)
+ * small.
  *
- * Relations whose messages all go the way of messages of another, as the first rounds of a tree go
- * that of later ones, use the hosts of that one.
+ * A relation whose messages all have routes of another relation, such as the first rounds of a
+ * tree, uses the hosts of that one.
  *
- * A link that k flows of one class cross stands k times in the class's route: the one flow of the
- * folded platform then weighs as much as the k flows it stands for.  Links have no latency: the
- * actors pay it (see lane.h).
+ * A link that k flows of one class cross occurs k times in the class's route: so the one flow of
+ * the folded platform weighs as much as the k flows.  Links have no latency: the actors add it (see
+ * lane.h).
  */
 
 #include "core/base/base.h"
@@ -30,8 +30,8 @@
 /** Append the SimGrid platform of @traffic folded by @fold. */
 void platform_xml_print(struct text *out, const struct traffic *traffic, const struct fold *fold);
 
-/** The relation (relations) whose hosts each relation uses, itself where there is no larger one.
- * The caller frees it. */
+/** The relation (relations) whose hosts each relation uses: itself if there is no larger one.  The
+ * caller frees it. */
 int32_t *platform_hosts(const struct traffic *traffic, const struct fold *fold);
 
 /** The name of a class's host in a @relation that uses its own.  The caller frees it. */

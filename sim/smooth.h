@@ -1,9 +1,9 @@
 #pragma once
 
 /** @file
- * Traffic made smooth: close to what was given, and alike in far more places.
+ * Smoothed traffic: close to the original, with far more symmetry.
  *
- * Two changes are made, neither of which touches a link that can be a bottleneck:
+ * Two changes are made, neither of which affects a link that can be a bottleneck:
  *
  *   1. A link is left out of the routes when the flows of no lane can fill it, because each of them
  *      comes through a narrower link and those links together carry no more than it does.  That is
@@ -11,7 +11,7 @@
  *   2. All routes of a relation take as long as the slowest of them.  A ring or a torus goes at the
  *      pace of its slowest message anyway, so this is a little pessimistic.
  *
- * Racks that do not tile the grid then stop telling ranks apart.
+ * Racks that do not tile the grid then no longer distinguish ranks.
  */
 
 #include "sim/traffic.h"

@@ -1,13 +1,12 @@
 #pragma once
 
 /** @file
- * Who sends to whom, over which links, while a schedule runs: its collectives as rounds of
- * messages.
+ * The messages of a running schedule: its collectives as rounds, with senders, receivers and links.
  *
  * Rounds whose messages go between the same ranks share one relation, so the routes of all ranks
  * are looked up once per relation and not once per round.  Relations belong to a lane: the messages
- * of one relation are sent and received in the same order, which is what makes a queue per relation
- * and rank enough to match them.
+ * of one relation are sent and received in the same order, so a queue per relation and rank is
+ * enough to match them.
  */
 
 #include "core/network/fabric.h"
@@ -17,8 +16,8 @@
  * All arrays are owned by the traffic. */
 struct relation {
     enum lane lane;
-    int32_t *to;     /**< (ranks) whom each rank sends to, or -1; to[from[r]] = r */
-    int32_t *from;   /**< (ranks) whom each rank receives from, or -1 */
+    int32_t *to;     /**< (ranks) the receiver of each rank's message, or -1; to[from[r]] = r */
+    int32_t *from;   /**< (ranks) the sender to each rank, or -1 */
     double *latency; /**< (ranks) of the route to `to` [s] */
     int32_t *path;   /**< (ranks + 1) rank r's route is link[path[r]] ... link[path[r + 1] - 1] */
     int32_t *link;
@@ -27,11 +26,11 @@ struct relation {
 /** One message from every rank that has a peer in the relation. */
 struct round {
     int32_t relation;
-    int32_t merged; /**< how many rounds this one stands for: 1 unless coarse */
+    int32_t merged; /**< number of rounds merged into this one: 1 unless coarse */
     double share;   /**< size of a message as a fraction of the collective's bytes */
 };
 
-/** The rounds of all collectives that differ in nothing but bytes. */
+/** The rounds of all collectives that differ only in bytes. */
 struct program {
     int32_t step;       /**< the first of them */
     int32_t begin, end; /**< half-open range in traffic.round */

@@ -16,36 +16,36 @@ struct device_fit_class {
     int32_t rows;
 };
 
-/** What the steps of a machine say of its device.  Start from {0}; release with
+/** The device of a machine, as fitted to its steps.  Start from {0}; release with
  * device_fit_release(). */
 struct device_fit {
     struct machine_step *row;       /**< (rows) by shape, op, type and amount; texts borrowed */
     struct device_fit_class *class; /**< (classes) owned */
     int32_t rows, classes;
-    double peak[DTYPE_COUNT]; /**< the fastest any step computed [FLOP/s]; 0: none did */
-    double moved;             /**< the fastest any step moved its bytes [bytes/s] */
-    double copied;            /**< the same of the largest copy, likewise; 0: there is none */
-    int64_t copied_bytes;     /**< that it copied, read once and written once */
+    double peak[DTYPE_COUNT]; /**< the highest speed of any step [FLOP/s]; 0: no such step */
+    double moved;             /**< the highest memory traffic of any step [bytes/s] */
+    double copied;            /**< memory traffic of the largest copy [bytes/s]; 0: there is none */
+    int64_t copied_bytes;     /**< size of that copy, read once and written once */
     double bandwidth;         /**< the larger of the two */
     double math, memory;      /**< medians of the classes with arithmetic, and without */
     double overhead;          /**< [s] per kernel */
     double overhead_sd;       /**< of its logarithm */
 };
 
-/** What a copy reads and writes [bytes/s]. */
+/** Memory traffic of a copy, reads and writes [bytes/s]. */
 double device_copy_speed(const struct machine_copy *copy);
 
 /** Fit the steps of @machine, whose texts are borrowed, into zeroed @fit.
  * @return 0, or -1: no convergence. */
 int device_fit_make(struct device_fit *fit, const struct machine *machine, struct err *err);
 
-/** Seconds of @row by the fit alone, as a step of a shape that was not measured would take. */
+/** Seconds of @row by the fit alone, as for a step of a shape that was not measured. */
 double device_fit_predict(const struct device_fit *fit, const struct machine_step *row);
 
 /** Seconds of all steps of @trial by the fit alone. */
 double device_fit_trial(const struct device_fit *fit, const struct machine_trial *trial);
 
-/** What a device file says besides numbers. */
+/** The texts of a device file. */
 struct device_text {
     const char *name;        /**< of the file */
     const char *description; /**< one line for people */

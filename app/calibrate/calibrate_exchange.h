@@ -1,7 +1,7 @@
 #pragma once
 
 /** @file
- * What exchanges between ranks take, measured by size, and the line through it.
+ * Times of exchanges between ranks by size, and the line fitted to them.
  *
  * Measured are messages of one pair of ranks, of all pairs at once (near: ranks side by side; far:
  * ranks half the job apart, which share uplinks where there are any), and the rounds of a ring
@@ -40,15 +40,16 @@ struct exchanges {
     struct sizes sizes;                  /**< of one message [bytes] */
     double *time_s[EXCHANGE_KIND_COUNT]; /**< (sizes.count) or NULL: not measured; owned */
     struct exchange_line line[EXCHANGE_KIND_COUNT]; /**< of those */
-    int32_t ranks, sweeps;                          /**< sweeps of the kind that took most */
-    double
-        apart[EXCHANGE_KIND_COUNT]; /**< the largest part that two halves of the sweeps are apart */
-    double added; /**< what a rank adds up while it exchanges [bytes/s]; 0: no difference seen */
+    int32_t ranks, sweeps;                          /**< sweeps of the kind that needed most */
+    double apart[EXCHANGE_KIND_COUNT]; /**< the largest relative difference between two halves of
+                                          the sweeps */
+    double added; /**< speed of additions during an exchange [bytes/s]; 0: no measurable cost */
 };
 
-/** Two halves of the sweeps agree when their lower quartiles of every size are no further apart. */
+/** Maximum relative difference of lower quartiles, at every size, for two halves of the sweeps to
+ * agree. */
 #define EXCHANGE_AGREE 0.10
-/** After EXCHANGE_SWEEPS_MOST sweeps, further apart is called disturbed.  Our choices. */
+/** Beyond this difference, EXCHANGE_SWEEPS_MOST sweeps are called disturbed.  Our choices. */
 #define EXCHANGE_DISTURBED 0.30
 enum { EXCHANGE_SWEEPS_LEAST = 4, EXCHANGE_SWEEPS_MOST = 16 };
 

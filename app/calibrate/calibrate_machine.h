@@ -39,6 +39,6 @@ char *calibrate_source(const char *what);
 /** What was done as a command line of a device; the caller frees it. */
 char *calibrate_command(const char *kind, const struct calibrate_request *request);
 
-/** The base name of @path without .yaml; the caller frees it.  NULL (exit code 64) when it does not
- * end so. */
+/** The base name of @path without .yaml; the caller frees it.  NULL (exit code 64) if @path does
+ * not end in .yaml. */
 char *calibrate_name(const char *path, struct err *err);

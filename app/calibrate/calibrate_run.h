@@ -3,8 +3,8 @@
 /** @file
  * Steps of training measured on this machine by `foretrain-exec measure`, round after round.
  *
- * What disturbs can only lengthen a step, so of the rounds the quickest counts, for each network
- * and batch.  Rounds go on until the two quickest of every network and batch agree, within a bound.
+ * Disturbances can only lengthen a step, so the result for each network and batch is its fastest
+ * round.  Rounds continue until the two fastest of every network and batch agree, within a limit.
  */
 
 #include <stdbool.h>
@@ -19,12 +19,13 @@ enum {
     MACHINE_ROUNDS_MOST = 8   /**< and at most */
 };
 
-/** The two quickest rounds agree when they are no further apart. */
+/** Maximum relative difference of the two fastest rounds for them to agree. */
 #define MACHINE_AGREE 0.03
-/** After the last round, further apart is called disturbed.  Our choice, as the next. */
+/** Beyond this difference after the last round, the result is disturbed.  Our choice, like the
+ * next. */
 #define MACHINE_DISTURBED 0.10
 
-/** One step that was measured; steps of one iteration that are alike are one, with their mean. */
+/** One measured step; equal steps of one iteration are one, with their mean. */
 struct machine_step {
     int32_t op, layer, dtype; /**< as in struct device_class */
     char *shape;              /**< owned */
@@ -42,9 +43,9 @@ struct machine_trial {
     int64_t batch;
     struct machine_step *step; /**< (steps) of the quickest round; owned */
     int32_t steps;
-    double time_s;   /**< of the iteration, in the quickest round */
-    double second_s; /**< in the round that was next; INFINITY: there was none */
-    double wall_s;   /**< by the clock, in the quickest round */
+    double time_s;   /**< of the iteration, in the fastest round */
+    double second_s; /**< in the second-fastest round; INFINITY: there was none */
+    double wall_s;   /**< by the clock, in the fastest round */
     double input_s;  /**< of the input step, likewise */
 };
 
@@ -54,15 +55,16 @@ struct machine_copy {
     double time_s; /**< in the round that was quickest */
 };
 
-/** All of them.  Start from {0}; release with machine_release(). */
+/** All measurements.  Start from {0}; release with machine_release(). */
 struct machine {
     struct machine_trial *trial; /**< (trials) owned */
     int32_t trials, ranks, threads, rounds;
-    struct machine_copy *copy; /**< (copies) by size; none where the device cannot tell; owned */
+    struct machine_copy *copy; /**< (copies) by size; none if the device cannot time them; owned */
     int32_t copies;
     char *fusion; /**< a word of fusion_names: how the device merges operations; owned */
     double apart; /**< the largest of second_s / time_s - 1 */
-    struct processors_share share; /**< what others had of the processors, mean over the rounds */
+    struct processors_share share; /**< other processes' share of the processors, mean over the
+                                        rounds */
 };
 
 /** Measure the networks, batches, threads, device, precision and repeats of @options on @ranks

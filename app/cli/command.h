@@ -1,10 +1,10 @@
 #pragma once
 
 /** @file
- * A command: what it is called, which options it takes, and the function that answers.
+ * A command: its name, its options, and the function that answers.
  *
  * A command appends its result to a text and its faults to a struct err; it never prints.  So
- * stdout holds a whole result or nothing.
+ * stdout gets a complete result or nothing.
  */
 
 #include "app/cli/request.h"
@@ -25,7 +25,7 @@ struct command {
     /** Answer @record into @out.  @return 0, or -1 with a message. */
     int (*run)(const void *record, struct text *out, struct err *err);
 
-    const struct command *const *sub; /**< instead of all but name and help: commands of its own */
+    const struct command *const *sub; /**< subcommands; then only name and help are set */
 };
 
 /** Three members of a command: its table, the type of its record, and the record's defaults. */

@@ -1,7 +1,7 @@
 #pragma once
 
 /** @file
- * What is measured: networks and batches, as `calibrate device` and foretrain-exec take them.
+ * Networks and batches to measure, for `calibrate device` and foretrain-exec.
  */
 
 #include <stdint.h>
@@ -12,7 +12,7 @@
 struct measure_network {
     char *name;      /**< owned */
     int32_t image;   /**< [pixels] */
-    int32_t classes; /**< that a classifier at this size usually has */
+    int32_t classes; /**< usual number for a classifier of this size */
 };
 
 /** Several.  Start from {0}; release with measure_list_release(). */
@@ -22,9 +22,9 @@ struct measure_list {
     int32_t networks, batches;
 };
 
-/** Read "resnet20,resnet50@64" and "8,32": a network is taken at its usual size where no pixels are
- * given.  Either text may be NULL.
- * @return 0, or -1 with exit code 64: no network, a network that there is not, no batch. */
+/** Read "resnet20,resnet50@64" and "8,32": without pixels a network has its usual size.  Either
+ * text may be NULL. @return 0, or -1 with exit code 64: no network, an unknown network, no
+ * batch. */
 int measure_list_read(struct measure_list *list, const char *networks, const char *batches,
                       struct err *err);
 

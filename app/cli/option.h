@@ -17,7 +17,7 @@
 /** Type of an option's member in the record. */
 enum option_kind {
     OPTION_FLAG,    /**< bool */
-    OPTION_TEXT,    /**< const char *; the last one given counts */
+    OPTION_TEXT,    /**< const char *; the last one given is used */
     OPTION_TEXTS,   /**< struct option_list; each use appends */
     OPTION_INTEGER, /**< int32_t, at least 0 */
     OPTION_WORD,    /**< int32_t: the index in `words` */
@@ -68,5 +68,5 @@ void option_release(const struct option *table, void *record);
 void option_help(struct text *out, const struct option *table);
 
 /** Add a message with exit code 64 that @given is not among the NULL-terminated @words: "unknown
- * command 'predcit'; did you mean 'predict'?".  @what says what it is.  @return -1. */
+ * command 'predcit'; did you mean 'predict'?".  @what is the noun ("command").  @return -1. */
 int option_unknown(struct err *err, const char *what, const char *given, const char *const *words);

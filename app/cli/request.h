@@ -22,7 +22,7 @@ extern const char *const backend_words[];
 /** Words of --device: the index in device_words. */
 enum device_choice { DEVICE_CPU, DEVICE_CPU_NAIVE, DEVICE_CUDA, DEVICE_REPLAY };
 
-/** What `train` computes on, NULL-terminated, in the order of enum device_choice. */
+/** The devices of `train`, NULL-terminated, in the order of enum device_choice. */
 extern const char *const device_words[];
 
 enum { REQUEST_CHOOSE = INT32_MIN /**< the program is to choose */ };

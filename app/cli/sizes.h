@@ -1,7 +1,7 @@
 #pragma once
 
 /** @file
- * The sizes that --bytes asks for: "100MB", "1MB,10MB", "1MB..64MB:x2".
+ * The sizes of --bytes: "100MB", "1MB,10MB", "1MB..64MB:x2".
  */
 
 #include <stdint.h>
@@ -15,7 +15,7 @@ struct sizes {
     int64_t capacity;
 };
 
-/** Append what @text asks for.
+/** Append the sizes of @text.
  * @return 0, or -1 with exit code 64: no size, less than 1 B or 9 EB and more, a range without a
  * factor above 1, more than 1000 sizes. */
 int sizes_read(struct sizes *sizes, const char *text, struct err *err);

@@ -1,12 +1,12 @@
 #pragma once
 
 /** @file
- * What foreign files tell of a cluster: the draft of a platform, and a list of what was understood
- * and what had to be assumed.
+ * A cluster from foreign files: the draft of a platform, and lists of the data found and the
+ * assumptions made.
  *
- * A reader takes one kind of file and fills the draft; import_finish() fills what no file says with
- * assumptions, each listed, and writes the platform (core/platform/platform.h's form).  So every
- * reader's platform is complete, and nothing in it is without a source.
+ * A reader reads one kind of file and fills the draft; import_finish() fills the gaps with listed
+ * assumptions and writes the platform (in the form of core/platform/platform.h).  So every reader's
+ * platform is complete, and every number in it has a source.
  */
 
 #include "app/cli/request.h"
@@ -14,7 +14,7 @@
 #include "core/config/field.h"
 #include "core/network/wiring.h"
 
-/** A kind of cable, a tier's uplink, or the card: what a platform says of a link. */
+/** A link of a platform: a kind of cable, a tier's uplink, or the card. */
 struct import_link {
     char *name; /**< owned */
     struct quantity bandwidth, efficiency, latency;
@@ -31,8 +31,8 @@ enum {
     IMPORT_TIER_LIMIT = 4,
 };
 
-/** What is known so far.  A quantity without a source is not known.  Start from {0} with `file`
- * set; release with import_release(). */
+/** The draft so far.  A quantity without a source is unknown.  Start from {0} with `file` set;
+ * release with import_release(). */
 struct import {
     const char *file; /**< as the user gave it; borrowed */
     char *base_name;  /**< of the file, for sources; owned */
@@ -46,7 +46,7 @@ struct import {
     struct import_tier tier[IMPORT_TIER_LIMIT]; /**< smallest first */
     int32_t tier_count;
     struct quantity inside, between; /**< the transport's [s per message] */
-    bool no_platform;                /**< nor of anything else a platform says */
+    bool no_platform;                /**< nor anything else of a platform */
     struct text understood, assumed; /**< a line each */
     struct json *result;             /**< more for --json: fits and tables */
 };
@@ -55,21 +55,21 @@ struct import {
  * @return 0, or -1: it cannot be read (exit code 66), is empty, larger than 1 GiB, or has a NUL. */
 int import_load(const char *path, struct text *out, struct err *err);
 
-/** Take the next line off @rest, which is cut there: the line without its end, or NULL. */
+/** Remove the next line from @rest.  @return the line without its end, or NULL. */
 char *import_next_line(char **rest);
 
-/** Cut @line at blanks into at most @limit words; what is beyond is left out.
+/** Split @line at blanks into at most @limit words; the rest is left out.
  * @return how many. */
 int32_t import_split(char *line, char **word, int32_t limit);
 
-/** Set @value to the number that is the whole of @word.  @return whether it is one, and finite. */
+/** Set @value to the number @word.  @return whether all of @word is a finite number. */
 bool import_number(const char *word, double *value);
 
-/** Add a line to what was understood. */
+/** Add a line to the list of data found. */
 void import_note(struct import *import, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/** Add a line to what was assumed. */
+/** Add a line to the list of assumptions. */
 void import_assume(struct import *import, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -81,14 +81,14 @@ void import_set(struct quantity *quantity, double value, enum provenance provena
  * @return its index. */
 int32_t import_add_link(struct import *import, const char *name);
 
-/** Join two vertices by a cable of kind @link, unless they are joined already or the same. */
+/** Connect two vertices by a cable of kind @link, unless they are already connected or the same. */
 void import_connect(struct import *import, int32_t a, int32_t b, int32_t link);
 
-/** Take the device that a driver calls @model ("NVIDIA A100-SXM4-80GB"), or note that none of ours
- * is that. */
+/** Set the device that a driver calls @model ("NVIDIA A100-SXM4-80GB"), or note that we have no
+ * such device. */
 void import_set_device(struct import *import, const char *model);
 
-/** Take @bytes_per_second for the card's bandwidth, read from a file.  @what says what it is. */
+/** Set the card's bandwidth to @bytes_per_second, read from a file; @what describes it. */
 void import_set_nic(struct import *import, double bytes_per_second, const char *what);
 
 /** What the user asked for. */
@@ -106,12 +106,12 @@ struct import_request {
 int import_finish(struct import *import, const struct import_request *request, struct text *out,
                   struct err *err);
 
-/** Append the platform called @name as a file, on top of platform @base (a path) where that is not
- * NULL; what is assumed is listed in import->assumed. */
+/** Append the platform called @name as a file, extending platform @base (a path) unless that is
+ * NULL; assumptions are listed in import->assumed. */
 void import_print_platform(struct import *import, const char *name, const char *base,
                            struct text *out);
 
-/** Fill what the inside of a node, its card and its transport lack with assumptions. */
+/** Fill gaps in the inside of a node, its card and its transport with assumptions. */
 void import_complete(struct import *import);
 
 /** Release; the struct may be used again. */

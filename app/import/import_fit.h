@@ -3,9 +3,9 @@
 /** @file
  * Lines through times by size: seconds = latency + per_byte * bytes, in up to three pieces.
  *
- * Libraries change their protocol with the size of a message, and each protocol has a line of its
- * own.  Weights are 1 / seconds^2, as errors of timing are relative.  The number of pieces is that
- * of the least Bayesian information criterion (Schwarz 1978).  Deterministic.
+ * Libraries change their protocol with the size of a message, and each protocol has its own line.
+ * Weights are 1 / seconds^2, as errors of timing are relative.  The number of pieces minimises the
+ * Bayesian information criterion (Schwarz 1978).  Deterministic.
  */
 
 #include <stdbool.h>
@@ -16,7 +16,7 @@
 enum {
     CURVE_PIECES = 3,    /**< lines, at most */
     CURVE_ROWS = 256,    /**< sizes, at most */
-    CURVE_PIECE_ROWS = 4 /**< sizes that a line needs when it is not the only one */
+    CURVE_PIECE_ROWS = 4 /**< minimum number of sizes per line, with several lines */
 };
 
 /** Times by size.  Start from {0}. */
@@ -47,7 +47,7 @@ struct curve_fit {
 /** Add a time.  @return whether there was room and both are above 0. */
 bool curve_add(struct curve *curve, double size, double seconds);
 
-/** Fit @curve, which is sorted by size on the way.
+/** Fit @curve, and sort it by size.
  * @return 0, or -1: fewer than two sizes, times that do not grow, or a build without GSL (exit code
  * 69). */
 int curve_fit_lines(struct curve_fit *fit, struct curve *curve, struct err *err);

@@ -1,11 +1,11 @@
 #pragma once
 
 /** @file
- * A tree of switches with hosts below, and the racks and tiers of a platform that it makes.
+ * A tree of switches with hosts below, and its racks and tiers as a platform.
  *
  * Above the highest group of a platform everything is one switch without limits, so the top of a
- * tree with one root is no tier.  A platform's groups are equal: unequal ones are taken as the
- * largest, and that is said.
+ * tree with one root is no tier.  A platform's groups are equal: unequal ones are all set to the
+ * largest, with a note.
  */
 
 #include "app/import/import.h"
@@ -20,7 +20,7 @@ struct tree_vertex {
     char *name;
     int32_t kind;    /**< enum tree_kind */
     int32_t above;   /**< the switch above, or -1 */
-    int32_t uplinks; /**< cables to what is above; 0: not known */
+    int32_t uplinks; /**< cables to the switches above; 0: not known */
     double speed;    /**< of one of them [bytes/s]; 0: not known */
 };
 
@@ -33,9 +33,9 @@ struct tree {
     void *names;   /**< private: a search tree over names */
 };
 
-/** The vertex called @name, added when it is new; @above (or -1: not known yet) is set when it is
- * given.  With a name beyond the limit tree_understand() fails.
- * @return its index, or -1: beyond the limit. */
+/** The vertex called @name, added when it is new; @above (or -1: not known yet) is set when it
+ * is given.  With too many names, tree_understand() fails later.  @return its index, or -1: too
+ * many. */
 int32_t tree_add(struct tree *tree, const char *name, enum tree_kind kind, int32_t above);
 
 /** Fill nodes and tiers of @import from @tree.

@@ -1,7 +1,7 @@
 #pragma once
 
 /** @file
- * XML files as a tree that remembers lines.  The only file that includes expat is import_xml.c.
+ * XML files as a tree that keeps line numbers.  The only file that includes expat is import_xml.c.
  */
 
 #include <stdint.h>
@@ -19,9 +19,9 @@ struct xml {
     int32_t line; /**< where it begins, from 1 */
 };
 
-/** Read @text (@length), which stands in @file.
+/** Read @text (@length), the content of @file.
  * @return the root, to be released with xml_free(), or NULL with a message "file:line: ...": not
- * well-formed, entities of its own, more than 64 levels or 100000 elements. */
+ * well-formed, custom entities, more than 64 levels or 100000 elements. */
 struct xml *xml_read(const char *file, const char *text, int64_t length, struct err *err);
 
 /** The value of an attribute, or "" when there is none; borrowed. */

@@ -1,8 +1,8 @@
 #pragma once
 
 /** @file
- * The network of a cluster as its file describes it, before anything is multiplied: for those who
- * build it instead of computing with it.
+ * The network of a cluster as its file describes it, before efficiencies and counts are multiplied:
+ * for building it instead of computing with it.
  */
 
 #include <stdint.h>
@@ -15,7 +15,7 @@ enum { CABLING_DEVICE_LIMIT = 64 /**< devices of a node, at most */ };
 /** One cable, in one direction. */
 struct lab_cable {
     double bandwidth;  /**< [bytes/s] */
-    double efficiency; /**< fraction of the bandwidth that is left for payload */
+    double efficiency; /**< fraction of the bandwidth available to payload */
     double latency;    /**< [s] */
 };
 
@@ -37,7 +37,7 @@ struct cabling {
     int32_t tier_count;
     double inside;         /**< the narrowest cable inside a node, payload only [bytes/s] */
     double inside_latency; /**< the largest of one cable inside a node [s] */
-    double between;        /**< what software adds to a message between nodes [s] */
+    double between;        /**< time that software adds to a message between nodes [s] */
 };
 
 /** Fill @cabling from @platform.

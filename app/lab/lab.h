@@ -1,20 +1,20 @@
 #pragma once
 
 /** @file
- * The lab: the network of a cluster platform, built for real out of network namespaces of this
- * machine, with a command that runs in it.
+ * The lab: the network of a cluster platform, built from network namespaces of this machine, and a
+ * command that runs in it.
  *
  * Each network card of each node is a host of its own (h0, h1, ...; h0n0, h0n1, ... where nodes
  * have several cards), since a device uses one card: a network namespace with a veth pair to the
- * switch of its group, a bridge.  Groups hang on the switches above by one veth pair that carries
- * what all their uplinks together do.  A token bucket (tbf) at both ends of every such pair makes
- * its rate; the hosts of one node reach each other over a bridge without limits.  MPI's own
- * messages (start-up, control) take a second network without limits, so that the shaped one carries
- * data alone.
+ * switch of its group, a bridge.  One veth pair with the total rate of all its uplinks connects a
+ * group to the switch above.  A token bucket (tbf) at both ends of every such pair limits its rate;
+ * the hosts of one node reach each other over a bridge without limits.  MPI's own messages
+ * (start-up, control) use a second network without limits, so that the shaped one carries only
+ * data.
  *
  * Everything lives in user, network, mount, process and host-name namespaces of one child, which
- * dies with its parent: when that is gone, however it went, so are all interfaces, processes and
- * files.  No privilege is needed where user namespaces are allowed.
+ * dies with its parent: when the child has ended, in any way, all interfaces, processes and files
+ * are gone.  No privilege is needed where user namespaces are allowed.
  */
 
 #include <stdint.h>
@@ -29,9 +29,9 @@
 enum { LAB_MTU = 9000, LAB_PAYLOAD = LAB_MTU - 20 - 20 - 12, LAB_FRAME = LAB_MTU + 14 };
 
 enum {
-    LAB_HOST_LIMIT = 64,     /**< hosts of one lab, at most: what two cores can serve */
-    LAB_BURST = 20000,       /**< of a token bucket [bytes]: two frames and a bit, or it could not
-                                  keep its rate between two timer ticks */
+    LAB_HOST_LIMIT = 64,     /**< maximum number of hosts, as many as two cores can serve */
+    LAB_BURST = 20000,       /**< of a token bucket [bytes]: a little more than two frames, to keep
+                                  the rate between two timer ticks */
     LAB_NAME_LIMIT = 32,     /**< characters of a host's name, with the NUL */
     LAB_MESSAGE_LIMIT = 2048 /**< characters of a fault, with the NUL */
 };
@@ -39,10 +39,10 @@ enum {
 /** What came of a command. */
 struct lab_result {
     int32_t exit_code;   /**< the command's; 128 + N when signal N ended it */
-    int64_t drops;       /**< packets thrown away by the shaped links */
+    int64_t drops;       /**< packets dropped by the shaped links */
     int64_t overlimits;  /**< packets that had to wait for a token */
-    int64_t retransmits; /**< TCP segments sent again by the hosts */
-    double ceiling;      /**< what this machine carries between two hosts unshaped [bytes/s] */
+    int64_t retransmits; /**< TCP segments retransmitted by the hosts */
+    double ceiling;      /**< rate of this machine between two unshaped hosts [bytes/s] */
 };
 
 /** How many hosts there are: cards of all nodes. */

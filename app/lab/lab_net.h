@@ -1,7 +1,7 @@
 #pragma once
 
 /** @file
- * The inside of a lab: what its first process does, in namespaces of its own (app/lab/lab.h).
+ * The inside of a lab: the work of its first process, in its own namespaces (app/lab/lab.h).
  *
  * A function returns 0, or -1 with a message, unless it says otherwise.
  */

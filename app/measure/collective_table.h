@@ -1,18 +1,17 @@
 #pragma once
 
 /** @file
- * The answer of `collective`: a row per size and back end, with the columns of nccl-tests, and what
- * predictions are off by where the same was measured.
+ * The answer of `collective`: a row per size and back end, with the columns of nccl-tests, and the
+ * errors of predictions where the same was measured.
  */
 
 #include <stdbool.h>
 
 #include "app/measure/measure.h"
 
-/** What is to be said of a prediction beside a measurement. */
+/** The verdict on a prediction that is compared with a measurement. */
 enum verdict {
-    VERDICT_NONE,      /**< nothing was measured, or not in a lab, or the size is below
-                            TABLE_JUDGED_BYTES */
+    VERDICT_NONE,      /**< no measurement, or not in a lab, or a size below TABLE_JUDGED_BYTES */
     VERDICT_PASS,      /**< within the tolerance */
     VERDICT_FAIL,      /**< not */
     VERDICT_DISTURBED, /**< the measurement is no judge */
@@ -22,11 +21,11 @@ enum verdict {
 /** "-", "pass", "fail", "disturbed". */
 const char *verdict_name(enum verdict verdict);
 
-/** Below, a lab measures how processes share the processors of this machine. */
+/** Below this size a lab measures how processes share this machine's processors. */
 #define TABLE_JUDGED_BYTES 1000000
 
-/** What a prediction for @bytes may be off by in a lab, as a fraction of the measurement: 5 % from
- * 8 MB, else 15 %, for messages so short that waking processes shows. */
+/** Tolerance of a prediction for @bytes in a lab, as a fraction of the measurement: 5 % from 8 MB,
+ * else 15 %, because the wake-up of processes affects short messages. */
 double table_tolerance(int64_t bytes);
 
 /** One row. */
@@ -36,21 +35,20 @@ struct table_row {
     int64_t bytes;
     int32_t steps; /**< rounds */
     double time_s;
-    bool compared; /**< a measurement of the same size stands beside it */
+    bool compared; /**< there is a measurement of the same size */
     double error;  /**< of a prediction relative to the measurement */
     enum verdict verdict;
     const struct measured *measured; /**< of a measurement; else NULL; borrowed */
 };
 
-/** The rows, with what they have in common. */
+/** The rows, and their common properties. */
 struct table {
     const char *platform;  /**< or NULL; borrowed */
     const char *algorithm; /**< borrowed */
     const char *backends;  /**< as in the row, or as the user listed them; borrowed */
-    const char
-        *gradients; /**< the type in which measured ones travelled; NULL: none was measured */
-    bool converts;  /**< it has 16 bits, and back ends that predict know only its bytes */
-    bool judged;    /**< measured in a lab: verdicts count */
+    const char *gradients; /**< type of exchanged numbers in measurements; NULL: no measurement */
+    bool converts;         /**< the type has 16 bits, while predictions know only the bytes */
+    bool judged;           /**< measured in a lab: verdicts count */
     struct grid grid;
     enum rank_order order;
     struct table_row *row; /**< (count) owned; one size after another */

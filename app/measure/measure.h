@@ -14,28 +14,28 @@
 
 /** One size, measured. */
 struct measured {
-    double time_s; /**< the lower quartile: what disturbs can only lengthen */
+    double time_s; /**< the lower quartile, since disturbances can only lengthen it */
     double minimum_s, median_s, maximum_s;
-    double spread; /**< from lower to upper quartile, as a part of the median */
+    double spread; /**< from lower to upper quartile, relative to the median */
     double steal,
-        foreign; /**< part of the processors' time, mean of all runs: exec/measure/timing.h */
-    int64_t retransmits; /**< TCP segments sent again, in all runs */
-    int64_t drops;       /**< packets that a lab's links threw away, in all its runs */
-    int32_t runs, clean; /**< of all runs, those that were not disturbed; only these count unless
-                              there are fewer than wanted */
-    bool disturbed;      /**< the figure is not to be judged by */
+        foreign; /**< fractions of the processors' time, mean of all runs: exec/measure/timing.h */
+    int64_t retransmits; /**< retransmitted TCP segments, in all runs */
+    int64_t drops;       /**< packets dropped by a lab's links, in all runs */
+    int32_t runs, clean; /**< clean: undisturbed runs; only these are used unless there are too
+                              few */
+    bool disturbed;      /**< the result is too uncertain for a verdict */
     char reason[128];    /**< why it is disturbed, or "" */
 };
 
-/** A figure whose quartiles are further apart counts as disturbed. */
+/** A result with quartiles further apart than this is disturbed. */
 #define MEASURE_SPREAD_LIMIT 0.15
 
 /** The @share quantile (0.25: lower quartile) of sorted @value (@count), linear between ranks. */
 double measure_quantile(const double *value, int32_t count, double share);
 
-/** Run @launch, whose words say how the ranks of a point in @lab (launch.hosts), or with NULL on
- * this machine, are started.  mpirun warns of its own races while it starts ranks in a lab: there
- * only a failure is worth its talk.
+/** Run @launch, which starts the ranks of a point in @lab (launch.hosts), or with NULL on this
+ * machine. mpirun warns of its own races while it starts ranks in a lab, so there its messages are
+ * shown only after a failure.
  * @return the exit code, with the lab's counts in @result, or -1: the messages of launch_run() and
  * lab_run(). */
 int measure_launch(struct launch *launch, const struct cabling *lab, struct lab_result *result,

@@ -3,12 +3,12 @@
 /** @file
  * Why a run scales as it does: the lost efficiency, split into causes that add up.
  *
- * Efficiency compares the device-time an image takes in the baseline with what it takes in the run,
- * so 1 - efficiency is the share of the run's step that the baseline would not have spent on the
- * same images.  Each cause is the part of that share the run spends on one thing, less what the
- * baseline spends on it; the causes add up to 1 - efficiency by construction.
+ * Efficiency is the device time per image in the baseline divided by that in the run, so 1 -
+ * efficiency is the share of the run's step that the baseline would not have spent on the same
+ * images.  Each cause is the time that the run spends on one thing minus the baseline's time for
+ * it; the causes add up to 1 - efficiency by construction.
  *
- * Causes are taken away in a fixed order, since they hide each other:
+ * Causes are removed in a fixed order, since they hide each other:
  *
  *   1. jitter and slow ranks: the step, less the step without noise on the same back end.  First,
  *      because every other wait is only defined once all ranks compute alike;
@@ -41,7 +41,7 @@ extern const char *const cause_names[CAUSE_COUNT];
 
 /** One cause of one run. */
 struct cause {
-    const char *link; /**< whose bandwidth limits it: "rack uplink"; NULL: none does; borrowed */
+    const char *link; /**< the limiting kind of link: "rack uplink"; NULL: none; borrowed */
     double seconds;   /**< per step of the run, more than the baseline for as many images */
     double points;    /**< percent of the step, which are points of efficiency */
 };
@@ -63,7 +63,7 @@ struct explanation {
 int explanation_make(struct explanation *explanation, const char *path,
                      const struct predict_options *options, int32_t phase, struct err *err);
 
-/** How much more @b loses than @a to @cause: seconds per step of @b, and points of efficiency.
+/** How much more @b loses to @cause than @a: seconds per step of @b, and points of efficiency.
  * Points add up to the difference of the efficiencies. */
 struct cause explanation_difference(const struct explanation *a, const struct explanation *b,
                                     enum cause_kind cause);

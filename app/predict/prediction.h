@@ -1,14 +1,14 @@
 #pragma once
 
 /** @file
- * A whole prediction: the phases and the baseline of a job run on a back end, put together into
- * one result.
+ * A whole prediction: the phases and the baseline of a job, run on a back end and combined into one
+ * result.
  */
 
 #include "app/predict/task.h"
 #include "core/report/report.h"
 
-/** A prediction and all it was made from.  Start from {0}; release with prediction_release(). */
+/** A prediction and all its inputs.  Start from {0}; release with prediction_release(). */
 struct prediction {
     struct job job;
     struct task *task; /**< (task_count) the phases in order, then the baseline; owned */
@@ -21,14 +21,14 @@ struct prediction {
 int prediction_make(struct prediction *prediction, const char *path,
                     const struct predict_options *options, struct err *err);
 
-/** The task of the last phase, which step time, images/s and the sentence are about. */
+/** The task of the last phase, to which step time, images/s and the sentence refer. */
 const struct task *prediction_last(const struct prediction *prediction);
 
 /** Release. */
 void prediction_release(struct prediction *prediction);
 
 enum {
-    /** A step is called bound by what it waits for from this share of its time on [%]; below, it is
-     * bound by compute. */
+    /** From this share of waiting on [%], a step is bound by what it waits for; below, by
+     * compute. */
     PREDICTION_BOUND_PERCENT = 10
 };

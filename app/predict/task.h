@@ -1,8 +1,8 @@
 #pragma once
 
 /** @file
- * Points and their traces: run a handful of points on a back end, equal ones once, and let no
- * result beat its physical floor.
+ * Points and their traces: run some points on a back end, equal ones once, and refuse results that
+ * beat their physical floor.
  */
 
 #include "app/cli/request.h"

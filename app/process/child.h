@@ -1,11 +1,11 @@
 #pragma once
 
 /** @file
- * foretrain-sim as a child process: it may abort, be killed or talk nonsense, and the parent still
- * says in one line what happened.
+ * foretrain-sim as a child process: it may abort, be killed or write nonsense, and the parent still
+ * reports that in one line.
  *
- * The child writes its trace on stdout and its talk on stderr, both into memory.  It dies with its
- * parent.
+ * The child writes its trace to stdout and its messages to stderr, both into memory.  It dies with
+ * its parent.
  */
 
 #include <stdint.h>
@@ -21,7 +21,7 @@ struct child {
     char *what;         /**< "phase 1 of job.yaml", for messages; owned */
     struct trace trace; /**< the answer; zeroed before */
 
-    int32_t pid;    /**< private to child.c, as the next lines; 0: has ended, -1: lost how */
+    int32_t pid;    /**< private to child.c, like the next members; 0: ended, -1: status lost */
     int32_t status; /**< as waitpid() has it */
     int answer, talk;
 };
@@ -36,9 +36,8 @@ void child_release(struct child *child);
  * this program or in ../libexec/foretrain.  The caller frees it.  NULL when there is none. */
 char *child_program(const char *name);
 
-/** Run all @child (@count), two at a time, and read their traces.  Says on a terminal's stderr that
- * it is waiting when that takes over two seconds.
- * @return 0, or -1 with the first fault: not startable (69), the child's own message and exit code
- * (64 to 69), or one line with exit code 70 when it was killed, aborted or answered with anything
- * but a trace. */
+/** Run all @child (@count), two at a time, and read their traces.  If stderr is a terminal, it
+ * reports a wait of more than two seconds there.  @return 0, or -1 with the first fault: not
+ * startable (69), the child's own message and exit code (64 to 69), or one line with exit code 70
+ * if the child was killed, aborted or wrote anything other than a trace. */
 int child_run(struct child *child, int32_t count, struct err *err);

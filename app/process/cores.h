@@ -1,11 +1,11 @@
 #pragma once
 
 /** @file
- * How many cores this process may use.
+ * The number of cores that this process may use.
  */
 
 #include <stdint.h>
 
-/** Cores that this process is allowed to run on, at least 1: two hardware threads of one core count
- * once where hwloc tells them apart; without hwloc, or where it fails, hardware threads. */
+/** Cores that this process is allowed to run on, at least 1: cores if hwloc works, else hardware
+ * threads. */
 int32_t cores_available(void);

@@ -1,25 +1,23 @@
 #pragma once
 
 /** @file
- * What each of the three programs needs of the system before it can rely on it, and the ends of
- * its children.
+ * Start-up of the three programs, and exit codes of their children.
  */
 
 #include <sys/types.h>
 
-/** Undo what a parent may have left behind, first of all in main(): SIGCHLD ignored or blocked,
- * which would take children's exit codes away; descriptors 0 to 2 closed, whose numbers other files
- * would get.  Those become /dev/null, only to be read: what is printed there fails, and is not lost
- * in silence.  A file that may not grow is an error to report from now on (SIGXFSZ).  Ends the
- * process (exit code 71) where a descriptor cannot be opened. */
+/** Repair inherited settings, first in main().  SIGCHLD must not be ignored or blocked, or exit
+ * codes of children are lost.  Closed descriptors 0 to 2, whose numbers other files would get,
+ * become /dev/null, read-only, so that printing there fails instead of being lost silently.  A file
+ * over its size limit becomes an error to report (SIGXFSZ).  Ends the process (exit code 71) if a
+ * descriptor cannot be opened. */
 void process_start(void);
 
-/** Wait for the child @pid, whatever signals come meanwhile.
- * @return its exit code, 128 + N when signal N ended it, or -1 with errno: somebody else took
- * it. */
+/** Wait for the child @pid, also through signals.  @return its exit code, 128 + N when signal N
+ * ended it, or -1 with errno: its status was already taken. */
 int process_wait(pid_t pid);
 
-/** The exit code of what waitpid() says: 128 + N when signal N ended it. */
+/** The exit code of a status of waitpid(): 128 + N when signal N ended it. */
 int process_code(int status);
 
 /** Seconds by the monotonic clock. */

@@ -1,7 +1,7 @@
 #pragma once
 
 /** @file
- * Who had this machine's processors while something was measured.
+ * Users of this machine's processors during a measurement.
  */
 
 /** Counters since the machine started [s of one processor]. */
@@ -9,17 +9,17 @@ struct processors {
     double all;   /**< of all processors together */
     double steal; /**< taken by the host of a virtual machine */
     double busy;  /**< of all processes, and of the kernel for them */
-    double own;   /**< of this process's children that were waited for, and theirs */
+    double own;   /**< of this process's children after their end, and of theirs */
 };
 
-/** Read them; all 0 where the system does not tell. */
+/** Read them; all 0 if the system does not have them. */
 struct processors processors_now(void);
 
-/** What others had between two readings, as parts of all. */
+/** Shares of others between two readings, as fractions of all. */
 struct processors_share {
     double steal;   /**< the host */
-    double foreign; /**< processes that are not this one's children, and what the kernel did on
-                         nobody's account, as for packets that arrived while all slept */
+    double foreign; /**< processes that are not this one's children, and unaccounted work of the
+                         kernel, such as for packets that arrive while all processes sleep */
     double idle;    /**< nobody */
 };
 

@@ -1,26 +1,25 @@
 #pragma once
 
 /** @file
- * A nonlinear least-squares fit of step times: how much of its roofline each group of runs reaches
- * and what each kernel costs.
+ * A nonlinear least-squares fit of step times: the efficiency of each group of runs on the roofline
+ * and the cost of each kernel.
  *
- * Model: seconds = slowest * (roof / efficiency[group] + kernels * overhead[kind]) + fixed.
- * Fitted are the logarithms of efficiency and overhead to the logarithm of the seconds, by
- * Levenberg and Marquardt with weights after Huber, so that a run which something else held up does
- * not pull the others.  Runs of one batch size cannot tell the two apart: an overhead is kept near
- * FIT_OVERHEAD_PRIOR unless the runs say otherwise.  Deterministic.
+ * Model: seconds = slowest * (roof / efficiency[group] + kernels * overhead[kind]) + fixed.  It
+ * fits logarithms of efficiency and overhead to the logarithm of the seconds, by Levenberg and
+ * Marquardt with weights after Huber, so that a disturbed run does not shift the others.  Runs of
+ * one batch size cannot separate the two: an overhead stays near FIT_OVERHEAD_PRIOR unless the runs
+ * determine it.  Deterministic.
  */
 
 #include <stdint.h>
 
 #include "core/base/err.h"
 
-/** What a kernel costs as far as is known without the runs [s].
- * Assumed: 2 to 5 us to launch a kernel or to start it from a graph, and about as much for its
- * ramp-up and tail. */
+/** Cost of a kernel, without knowledge from runs [s].  Assumed: 2 to 5 us to launch a kernel or to
+ * start it from a graph, and about as much for its ramp-up and tail. */
 #define FIT_OVERHEAD_PRIOR 8e-6
 
-/** How sure that is: standard deviation of its logarithm. */
+/** Its uncertainty: standard deviation of its logarithm. */
 #define FIT_OVERHEAD_PRIOR_SD 0.5
 
 /** One run. */
@@ -29,12 +28,12 @@ struct fit_row {
     int32_t kind;   /**< shares an overhead */
     double roof;    /**< time of all kernels at the full roofline [s] */
     double kernels; /**< how many */
-    double slowest; /**< the slowest device takes that many times the mean */
+    double slowest; /**< time of the slowest device as a multiple of the mean */
     double fixed;   /**< time that depends on neither [s] */
     double seconds; /**< measured */
 };
 
-/** What is to be fitted.  Every group and every kind has at least one row. */
+/** The data of a fit.  Every group and every kind has at least one row. */
 struct fit_problem {
     const struct fit_row *row; /**< (rows) borrowed */
     int32_t rows, groups, kinds;
@@ -49,7 +48,7 @@ struct fit {
 };
 
 /** Fit @problem into @fit.
- * @return 0, or -1: a run shorter than what is fixed in it, or no convergence. */
+ * @return 0, or -1: a run shorter than its fixed part, or no convergence. */
 int fit_solve(struct fit *fit, const struct fit_problem *problem, struct err *err);
 
 /** Release; accepts a zeroed struct. */

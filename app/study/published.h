@@ -1,12 +1,11 @@
 #pragma once
 
 /** @file
- * A table of published training runs, as text with commas: what foretrain predicts and what was
- * measured.
+ * A table of published training runs, as text with commas: jobs to predict, and their measurements.
  *
- * The first line names the columns, in any order; columns that are not known are left out with a
- * note, and cells may be empty.  Cells may be quoted as in RFC 4180 ("a ""b"", c").  Numbers are
- * those of the table, in the units of the column's name.
+ * The first line names the columns, in any order; unknown columns are left out with a note, and
+ * cells may be empty.  Cells may be quoted as in RFC 4180 ("a ""b"", c").  Numbers are in the units
+ * of the column's name.
  */
 
 #include <stdint.h>
@@ -57,10 +56,10 @@ struct published {
 
 /** Read @path into zeroed @table.
  * @return 0, or -1: not readable (66), or located messages: no such column, a column twice, a row
- * with too few or too many cells, an open quote, what is no number, a negative number, no rows. */
+ * with too few or too many cells, an open quote, not a number, a negative number, no rows. */
 int published_read(struct published *table, const char *path, struct err *err);
 
-/** The same from text that stands in a file called @name. */
+/** The same from the text of a file called @name. */
 int published_read_text(struct published *table, const char *name, const char *text,
                         struct err *err);
 

@@ -1,9 +1,9 @@
 #pragma once
 
 /** @file
- * What a row of published runs leaves out: how nodes of a kind are usually built.
+ * Facts missing in a row of published runs: how nodes of a kind are usually built.
  *
- * Used for empty cells only, and marked as assumed wherever it is used.
+ * They are used only for empty cells, and always marked as assumed.
  */
 
 #include <stdbool.h>
@@ -31,12 +31,12 @@ struct published_link {
     const char *source;
 };
 
-/** The node of @row: its cells, else what is usual.
- * @return 0, or -1 with a message that names the fact that is missing. */
+/** The node of @row: its cells, else usual values.  @return 0, or -1 with a message that names the
+ * missing fact. */
 int published_node(struct published_node *node, const struct published_row *row, struct err *err);
 
-/** The device file of @row, by family, form and the memory that the system's name states; the
- * caller frees it.  @return the name, or NULL with a message: no device is known by that family. */
+/** The device file of @row, by family, form and the memory in the system's name; the caller frees
+ * it.  @return the name, or NULL with a message: no device of that family. */
 char *published_device(const struct published_row *row, struct err *err);
 
 /** The software profile of @row's round, or of the nearest earlier one; static. */
@@ -45,25 +45,24 @@ const char *published_software(const struct published_row *row);
 /** The link called @name, or NULL. */
 const struct published_link *published_link(const char *name);
 
-/** The part of the NICs' bandwidth that messages of devices get, at most [bytes/s] of a node, or
- * INFINITY.
+/** Limit of a node's NIC bandwidth for messages of devices [bytes/s], or INFINITY.
  *
- * With fewer NICs than devices the NICs hang on the CPUs, not on the devices' switches, except in
- * DGX-1 and DGX-2 (rounds before v1.0).  NCCL uses GPUDirect RDMA within a PCIe switch only, so
- * messages are staged in host memory, and those of the other socket cross to this one.
- * Source: NCCL src/graph/paths.cc, ncclTopoCheckGdr(): netGdrLevel = PATH_PXB; src/graph/topo.h:
- * AMD_BW 16 GB/s between sockets. */
+ * With fewer NICs than devices, the NICs are connected to the CPUs, not to the devices' switches,
+ * except in DGX-1 and DGX-2 (rounds before v1.0).  NCCL uses GPUDirect RDMA only within a PCIe
+ * switch, so messages are staged in host memory, and messages of the other socket cross the link
+ * between the sockets.  Source: NCCL src/graph/paths.cc, ncclTopoCheckGdr(): netGdrLevel =
+ * PATH_PXB; src/graph/topo.h: AMD_BW 16 GB/s between sockets. */
 double published_staging(const struct published_row *row, const struct published_node *node);
 
 /** Channels NCCL opens on such a node. */
 int32_t published_channels(const struct published_row *row, const struct published_link *link);
 
-/** What all of NCCL's rings in such a node carry together [bytes/s].  A ring over PCIe crosses the
- * link between the sockets once each way. */
+/** Total bandwidth of NCCL's rings in such a node [bytes/s].  A ring over PCIe crosses the link
+ * between the sockets once in each direction. */
 double published_ring_bandwidth(const struct published_node *node,
                                 const struct published_link *link);
 
-/** Whether the switches of @nodes nodes were used to reduce (SHARP). */
+/** Whether the switches of @nodes nodes reduced (SHARP). */
 bool published_sharp(const struct published_row *row, int32_t nodes);
 
 /** The number after "v": 0.6 for "v0.6"; NAN when @round is not of that form. */

@@ -1,13 +1,13 @@
 #pragma once
 
 /** @file
- * From a row of published runs to a platform and a scenario, by rules that see nothing but the
- * row's own cells.
+ * From a row of published runs to a platform and a scenario, by rules that use only the row's own
+ * cells.
  *
- * A cell that is empty is filled from the table of defaults in published_facts.c where the kind of
- * node leaves little choice, marked as assumed in the platform's text; where it does not, the row
- * is refused with the name of the missing fact.  Platform and scenario are text, so what was
- * predicted can be printed, kept and run by hand.
+ * An empty cell gets a default from the table in published_facts.c if the kind of node leaves
+ * little choice, marked as assumed in the platform's text; otherwise the row is refused with the
+ * name of the missing fact.  Platform and scenario are text, so they can be printed, kept and
+ * predicted by hand.
  */
 
 #include <stdbool.h>
@@ -24,7 +24,7 @@ enum published_role {
 /** "calibration", "check". */
 extern const char *const published_role_names[];
 
-/** A row made ready.  Start from {0}; release with published_job_release(). */
+/** A mapped row.  Start from {0}; release with published_job_release(). */
 struct published_job {
     struct text platform; /**< YAML; empty when a file of the library is used */
     struct text scenario; /**< YAML */
@@ -32,11 +32,11 @@ struct published_job {
     const char *software; /**< name of the software profile; static */
     int32_t nodes, per_node, devices, batch;
     int32_t steps_per_epoch;
-    int32_t groups; /**< all-reduces that the gradients of a step are split into */
+    int32_t groups; /**< number of all-reduces for the gradients of a step */
     enum published_role role;
 };
 
-/** Map @row into zeroed @job.  The scenario finds the platform at the path @place, unless it is one
+/** Map @row into zeroed @job.  The scenario names the platform by the path @place, unless it is one
  * of the library.
  * @return 0, or -1 with one message that names the missing or unknown fact; then @job is
  * released. */

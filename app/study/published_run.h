@@ -1,7 +1,7 @@
 #pragma once
 
 /** @file
- * Predict published runs and say how far off the predictions are.
+ * Predict published runs and report the errors.
  */
 
 #include "app/cli/request.h"
@@ -26,13 +26,13 @@ struct published_answer {
 
 /** Predict @row into zeroed @answer with the back end of @options; the platform and scenario it is
  * mapped to are written to @directory.
- * @return 0 also for a row that is refused; -1: files cannot be written, or the back end failed on
- * what the rules made of the row (our mistake, exit code 70). */
+ * @return 0, also for a refused row; -1: files cannot be written, or the back end failed on the
+ * mapped row (our mistake, exit code 70). */
 int published_predict(struct published_answer *answer, const struct published_row *row,
                       const char *directory, const struct predict_options *options,
                       struct err *err);
 
-/** Predicted over measured, less 1; NAN without a measurement. */
+/** Predicted / measured - 1; NAN without a measurement. */
 double published_error(const struct published_answer *answer);
 
 /** Release; the struct may be used again. */

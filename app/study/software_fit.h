@@ -4,7 +4,7 @@
  * Fit software profiles to runs on one node.
  *
  * Each run on one node of the table belongs to a device (by published_device()) and to a software:
- * "mlperf-v1.0" for round v1.0, else what its column `round` says.  One efficiency is fitted per
+ * "mlperf-v1.0" for round v1.0, else the word in its column `round`.  One efficiency is fitted per
  * device and software, one overhead per kernel for software with CUDA graphs and one for software
  * without; see app/study/fit.h.  Runs on several nodes are never used.
  */
@@ -43,7 +43,7 @@ struct software_fit_excess {
 /** Kinds of software that share an overhead: see struct software_fit_pool. */
 enum launch { LAUNCH_SINGLE, LAUNCH_GRAPH, LAUNCH_COUNT };
 
-/** What devices without runs are taken to reach: the median of all devices under MLPerf's software,
+/** Assumed efficiency of devices without runs: the median of all devices under MLPerf's software,
  * and its spread. */
 struct software_fit_pool {
     double efficiency, efficiency_sd;
@@ -94,7 +94,7 @@ bool software_fit_startup(const struct software_fit *software_fit, const char *s
 void software_fit_profile(struct text *out, const struct software_fit *software_fit,
                           const char *software);
 
-/** Facts of a software that no run tells. */
+/** Facts of a software that runs do not show. */
 struct software_era {
     const char *name;        /**< "mlperf-v1.0"; NULL: any other */
     const char *description; /**< for people */
@@ -102,21 +102,21 @@ struct software_era {
     enum launch launch;
     int32_t groups;          /**< all-reduces per step within a node */
     int32_t groups_at_scale; /**< and between nodes */
-    bool overlap;            /**< they are started during the backward pass */
-    enum fusion volta;       /**< what it merges on compute capability 70 */
-    enum fusion fusion;      /**< the most it merges on others, where their libraries can */
-    int32_t small_batch; /**< images a device up to which it merges normalize, add and ReLU only,
+    bool overlap;            /**< they start during the backward pass */
+    enum fusion volta;       /**< fusion on compute capability 70 */
+    enum fusion fusion;      /**< highest fusion on others, if their libraries support it */
+    int32_t small_batch; /**< images per device up to which it merges only normalize, add and ReLU,
                               before compute capability 90 */
 };
 
-/** What @software merges on @device with @batch images. */
+/** The fusion of @software on @device with @batch images. */
 enum fusion software_fusion(const struct software_era *era, const struct device *device,
                             int64_t batch);
 
 /** The images up to which it merges less on @device; 0: never. */
 int32_t software_small_batch(const struct software_era *era, const struct device *device);
 
-/** What is known of @software; never NULL. */
+/** The facts of @software; never NULL. */
 const struct software_era *software_era(const char *software);
 
 /** Coefficient of variation of a device's step time.

@@ -1,7 +1,7 @@
 #pragma once
 
 /** @file
- * The commands of foretrain-exec.  All ranks run them together; rank 0 alone fills the result.
+ * The commands of foretrain-exec.  All ranks run them together; only rank 0 fills the result.
  */
 
 #include "app/cli/command.h"

@@ -1,7 +1,7 @@
 #pragma once
 
 /** @file
- * From a scenario file and options to what the executor runs, on every rank alike.
+ * From a scenario file and options to the executor's job, the same on every rank.
  */
 
 #include "app/job/job.h"
@@ -29,11 +29,11 @@ int exec_job_open(struct exec_job *job, const struct train_request *request, boo
 int32_t exec_job_threads(const struct compute_options *options);
 
 /** The device of an index of device_words.
- * @return NULL (exit code 69): this build has it not. */
+ * @return NULL (exit code 69): this build lacks it. */
 const struct device_ops *exec_job_device(int32_t device, struct err *err);
 
-/** Give all ranks the @text that rank 0 has, or NULL; on all ranks together.  @return it, to be
- * released with free(). */
+/** Give all ranks the @text of rank 0, or NULL; on all ranks together.  @return it, to be released
+ * with free(). */
 char *exec_job_share(char *text);
 
 /** Release; accepts a zeroed struct. */

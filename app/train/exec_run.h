@@ -1,8 +1,8 @@
 #pragma once
 
 /** @file
- * Which run a training command goes on with, and the directory it writes into: decided by rank 0,
- * told to all.
+ * The run that a training command continues, and its directory: rank 0 decides and sends the result
+ * to all.
  */
 
 #include "app/train/exec_job.h"
@@ -11,7 +11,7 @@
 /** Start from {0}. */
 struct exec_run {
     struct run_directory directory; /**< its lock is rank 0's */
-    char *resume;                   /**< the checkpoint to go on from, or NULL; owned */
+    char *resume;                   /**< the checkpoint to resume from, or NULL; owned */
     struct text values;             /**< of the job, for checkpoints; owned, rank 0's */
 };
 

@@ -1,10 +1,10 @@
 #pragma once
 
 /** @file
- * The memory that one rank of a job takes of its device, for `train --dry-run`.
+ * The device memory of one rank of a job, for `train --dry-run`.
  *
- * Arrays are those of core/schedule/memory.h.  Beside them stands a workspace: on a GPU the most
- * that a convolution may need, on a CPU what foretrain-exec says of oneDNN for this machine.
+ * Arrays are those of core/schedule/memory.h.  A workspace is added: on a GPU the maximum of a
+ * convolution, on a CPU the workspace of oneDNN that foretrain-exec reports for this machine.
  */
 
 #include "app/job/job.h"
@@ -15,23 +15,23 @@
 /** How far the workspace is known. */
 enum workspace_kind { WORKSPACE_EXACT, WORKSPACE_AT_MOST, WORKSPACE_NOT_COUNTED };
 
-/** The answer; borrows from the job.  Numbers are bytes unless said otherwise. */
+/** The answer; borrows from the job.  Numbers are bytes unless noted otherwise. */
 struct train_memory {
-    struct memory_plan plan;       /**< its `applied` is 0 where nothing can be */
+    struct memory_plan plan;       /**< its `applied` is 0 if no value can be left out */
     int64_t batch, micro;          /**< images of a rank in the largest phase, and at once */
     int32_t choice;                /**< enum device_choice */
-    int32_t threads;               /**< that the workspace is for; 0: it does not depend on them */
+    int32_t threads;               /**< of the workspace; 0: it does not depend on them */
     enum workspace_kind workspace; /**< of plan.workspace */
     const struct device *device;   /**< of the job's platform */
-    bool fits_kind;                /**< the ranks compute on such a device: a GPU, or none */
-    int64_t largest;               /**< images at once that fit into it; only where fits_kind */
+    bool fits_kind;                /**< the ranks compute on a device of this kind: a GPU, or
+                                        none */
+    int64_t largest;               /**< images at once that fit into it; only with fits_kind */
 };
 
-/** Fill @memory: what each of @ranks ranks on this machine takes with the device, threads and
- * assignments of @request.  Where oneDNN computes, foretrain-exec is asked; when it cannot be
- * started or does not answer, the workspace is not counted.
- * @return 0, or -1 with exit code 69: the device cannot run the job, and foretrain-exec has said
- * why on stderr. */
+/** Fill @memory for each of @ranks ranks on this machine with the device, threads and assignments
+ * of @request.  For oneDNN, foretrain-exec reports the workspace; if it cannot be started or does
+ * not answer, the workspace is left out.  @return 0, or -1 with exit code 69: the device cannot run
+ * the job, and foretrain-exec has reported the reason on stderr. */
 int train_memory_find(struct train_memory *memory, const struct job *job,
                       const struct train_request *request, int32_t ranks, struct err *err);
 

@@ -3,7 +3,7 @@
 /** @file
  * A prediction against a measurement: two traces of one schedule, joined step by step.
  *
- * Of the prediction the last iteration counts, of the measurement every one but the first.
+ * It uses the last iteration of the prediction, and all but the first of the measurement.
  */
 
 #include <stdbool.h>
@@ -20,32 +20,33 @@ enum validate_group {
     VALIDATE_KIND, /**< all steps of one kind, mean over the ranks */
     VALIDATE_LANE, /**< what one lane is busy, likewise */
     VALIDATE_PART, /**< a part of the step, on the rank that ends last: core/report/report.h */
-    VALIDATE_COLLECTIVE, /**< one collective: from the last rank's entering to the last one's
-                              leaving */
+    VALIDATE_COLLECTIVE, /**< one collective: from the entry of the last rank to the exit of the
+                              last rank */
     VALIDATE_GROUP_COUNT
 };
 
 /** "step", "kind", "lane", "part", "collective". */
 const char *validate_group_name(enum validate_group group);
 
-/** One thing that both took time for [s]. */
+/** One predicted and measured time [s]. */
 struct validate_row {
     enum validate_group group;
     const char *name;   /**< "forward", "bucket 0 row reduce-scatter"; borrowed */
     double predicted_s; /**< in the last iteration */
     double measured_s;  /**< median over the iterations */
-    double quartile_s;  /**< the lower one: what disturbs can only lengthen */
+    double quartile_s;  /**< the lower one, since disturbances can only lengthen */
     double error;       /**< of the prediction, relative to the median, in a lab to the lower
                              quartile; NAN where either is 0 */
 };
 
-/** What is to be said of the step time. */
+/** The verdict on the step time. */
 enum validate_verdict {
     VALIDATE_PASS,      /**< within the tolerance */
     VALIDATE_FAIL,      /**< not */
-    VALIDATE_DISTURBED, /**< measured longer, but the lower quartile is within it, or others had the
-                             processors; in a lab whenever they had, unless it is predicted longer
-                             by more than the tolerance: try again when less runs */
+    VALIDATE_DISTURBED, /**< measured longer, but the lower quartile is within the tolerance, or
+                             other processes had the processors.  In a lab: whenever they had,
+                             unless the prediction is longer by more than the tolerance.  Repeat on
+                             a quieter machine */
     VALIDATE_VERDICT_COUNT
 };
 
@@ -55,26 +56,27 @@ const char *validate_verdict_name(enum validate_verdict verdict);
 /** The comparison.  Release with validation_release(). */
 struct validation {
     double tolerance;         /**< on the step's error, as a fraction */
-    bool lab;                 /**< measured in a lab: what is not its network's only disturbs */
+    bool lab;                 /**< measured in a lab: all other influences than its network only
+                                   disturb */
     int32_t iterations;       /**< measured */
     double *time;             /**< (iterations) the step times in their order [s]; owned */
     struct validate_row *row; /**< (count) the first is the whole step; owned */
     int32_t count;
     double low, high; /**< the prediction's 90 % interval [s]; NAN where there is none */
     bool inside;      /**< the measured step lies in it */
-    bool busy;        /**< others had so much of the processors, or so many packets were lost, that
-                           steps may have been longer */
+    bool busy;        /**< other processes' share of the processors, or lost packets, may have
+                           lengthened steps */
     enum validate_verdict verdict;
 };
 
-/** Whether two traces can be compared: one schedule (@schedule's, unless that is NULL), at least
+/** Check that two traces can be compared: one schedule (@schedule's, unless that is NULL), at least
  * one predicted iteration and two measured ones, spans of that schedule's steps.
  * @return 0, or -1 (exit code 65). */
 int validate_check(const struct schedule *schedule, const struct trace *predicted,
                    const struct trace *measured, struct err *err);
 
 /** Compare two checked traces into @validation, whose tolerance, lab, low, high and busy are
- * filled. Without a @schedule there is a row for the whole step only.  Names are borrowed from
+ * filled.  Without a @schedule there is only the row of the whole step.  Names are borrowed from
  * @schedule.
  */
 void validate_compare(const struct schedule *schedule, const struct trace *predicted,

@@ -30,31 +30,31 @@ struct validate_run {
     int32_t steps;             /**< to be measured; VALIDATE_EXTRA_STEPS more are run */
 };
 
-/** What there is to say of it besides the spans; negative: nothing. */
+/** Facts of the measurement besides the spans; negative: unknown. */
 struct validate_notes {
     double late_s, latest_s; /**< how late steps of device "replay" ended: mean, and at most [s] */
-    double clock_s;          /**< how far the clocks of two ranks may be apart [s] */
-    double steal, foreign;   /**< parts of the processors' time that the host, and other processes
-                                  of this machine, had meanwhile */
+    double clock_s;          /**< maximum difference between the clocks of two ranks [s] */
+    double steal, foreign;   /**< fractions of the processors' time used by the host, and by other
+                                  processes of this machine */
     double idle;             /**< and that nobody had */
-    int64_t drops;           /**< packets that the lab's links threw away */
-    int64_t retransmits;     /**< TCP segments that its hosts sent again */
+    int64_t drops;           /**< packets dropped by the lab's links */
+    int64_t retransmits;     /**< TCP segments retransmitted by its hosts */
 };
 
-/** Steps before the first that is measured: two that nobody traces, one whose end is where the
- * first one begins. */
+/** Steps before the first measured one: two without a trace, and one whose end is the beginning of
+ * the first. */
 enum { VALIDATE_EXTRA_STEPS = 3 };
 
 /** Run and read the spans into zeroed @trace.
  * @return 0, or -1: mpirun or foretrain-exec is missing (exit code 69), the messages of lab_run(),
- * or the exit code of foretrain-exec, which has said why. */
+ * or the exit code of foretrain-exec, which has reported the reason. */
 int validate_measure(const struct validate_run *run, struct trace *trace,
                      struct validate_notes *notes, struct err *err);
 
-/** Whether others had more of the processors than exec/measure/timing.h allows, or a lab lost
+/** Whether others used more of the processors than exec/measure/timing.h allows, or a lab lost
  * packets. */
 bool validate_was_disturbed(const struct validate_notes *notes);
 
 /** Read spans that `predict --spans` or `train --spans` wrote into zeroed @trace.
- * @return 0, or -1: no such file (exit code 66), something else in it (65). */
+ * @return 0, or -1: no such file (exit code 66), a file without spans (65). */
 int validate_read_spans(const char *path, struct trace *trace, struct err *err);
