@@ -71,7 +71,7 @@ static int refuse_name(const char *name, struct err *err)
     struct text known = {0};
     for (int32_t i = 0; network_names[i]; i++)
         text_add(&known, "%s%s", i > 0 ? ", " : "", network_names[i]);
-    err_add(err, "unknown network '%s'; it is one of: %s", name, known.data);
+    err_add(err, "unknown network '%s'; it must be one of: %s", name, known.data);
     text_release(&known);
     return -1;
 }

@@ -56,12 +56,12 @@ static int check_machine(struct cluster *cluster, struct err *err)
     if (!cluster->ranks)
         cluster->ranks = cores / threads;
     if (cluster->ranks < 2)
-        return err_add_code(err, 64, "--ranks: at least 2 exchange anything, on as many cores");
+        return err_add_code(err, 64, "--ranks: must be at least 2, with a core for each");
     bool turns = cluster->ranks * threads > cores;
     if (turns && !cluster->request.oversubscribe)
         return err_add_code(err, 64,
-                            "%d ranks of %d threads would take turns on %d cores: at most %d ranks "
-                            "are measured, or --oversubscribe says that they shall",
+                            "%d ranks of %d threads would take turns on %d cores: use at most %d "
+                            "ranks, or --oversubscribe",
                             cluster->ranks, threads, cores, cores / threads);
     if (turns && cores < threads)
         return err_add_code(err, 64, "%d threads of one rank are more than %d cores", threads,

@@ -121,7 +121,7 @@ static int measure_kind(struct exchanges *exchange, enum exchange_kind kind,
     if (!failed && apart > EXCHANGE_DISTURBED && kind == EXCHANGE_ROUND)
         failed = err_add_code(err, 75,
                               "disturbed: %s: two halves of %d sweeps are %.0f %% apart; try again "
-                              "when less else runs",
+                              "when fewer other programs run",
                               exchange_kind_name(kind), sweeps, 100 * apart);
     return failed;
 }
@@ -159,7 +159,7 @@ static int fit_lines(struct exchanges *exchange, struct err *err)
         if (!(exchange->line[kind].bandwidth > 0))
             return err_add_code(err, 75,
                                 "disturbed: the times of %s do not grow with the size; try again "
-                                "when less else runs",
+                                "when fewer other programs run",
                                 exchange_kind_name(kind));
     }
     /* Half of the rounds add up what arrives. */

@@ -75,7 +75,7 @@ static int describe_gpu(struct words *words, struct err *err)
     if (err->count)
         return -1;
     if (found != 4 || !(mebibytes > 0))
-        return err_add_code(err, 69, "nvidia-smi does not say what GPU there is");
+        return err_add_code(err, 69, "nvidia-smi does not name the GPU");
     words->description = base_format("%s", name);
     words->memory = mebibytes * 1048576;
     words->memory_source = base_copy("nvidia-smi, memory.total");

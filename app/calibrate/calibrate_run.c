@@ -229,12 +229,12 @@ int machine_measure(struct machine *machine, const struct machine_options *optio
     machine->share = processors_between(&before, &after);
     if (machine->apart <= MACHINE_DISTURBED)
         return 0;
-    return err_add_code(err, 75,
-                        "disturbed: the two quickest of %d rounds are %.0f %% apart; other "
-                        "processes had %.0f %% of the processors, the host %.0f %%; try again when "
-                        "less else runs",
-                        machine->rounds, 100 * machine->apart, 100 * machine->share.foreign,
-                        100 * machine->share.steal);
+    return err_add_code(
+        err, 75,
+        "disturbed: the two fastest of %d rounds are %.0f %% apart; other processes had %.0f %% of "
+        "the processors, the host %.0f %%; try again when fewer other programs run",
+        machine->rounds, 100 * machine->apart, 100 * machine->share.foreign,
+        100 * machine->share.steal);
 }
 
 void machine_release(struct machine *machine)

@@ -206,7 +206,7 @@ static int check_options(const struct calibrate_request *request, bool cluster, 
                      request->bytes || request->exchange.gradients || request->oversubscribe))
         return err_add_code(err, 64,
                             "--ranks, --oversubscribe, --lab, --bytes, --gradients and "
-                            "--platform-device are of calibrate cluster");
+                            "--platform-device are options of calibrate cluster");
     if (request->lab && request->oversubscribe)
         return err_add_code(err, 64,
                             "--oversubscribe has no effect in a lab: its hosts' ranks "

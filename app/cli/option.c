@@ -29,7 +29,7 @@ int option_unknown(struct err *err, const char *what, const char *given, const c
     struct text list = {0};
     for (int32_t i = 0; words[i]; i++)
         text_add(&list, "%s%s", i ? ", " : "", words[i]);
-    err_add_code(err, EXIT_USAGE, "unknown %s '%s'; there are: %s", what, given, list.data);
+    err_add_code(err, EXIT_USAGE, "unknown %s '%s'; it must be one of: %s", what, given, list.data);
     text_release(&list);
     return -1;
 }

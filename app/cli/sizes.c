@@ -11,9 +11,9 @@ enum { SIZE_LIMIT = 1000 /**< of one command: a mistyped factor must not run for
 static int add_size(struct sizes *sizes, double bytes, struct err *err)
 {
     if (bytes < 1.0 || bytes >= 9e18)
-        return err_add_code(err, 64, "--bytes: at least 1 B and less than 9 EB");
+        return err_add_code(err, 64, "--bytes: must be at least 1 B and less than 9 EB");
     if (sizes->count == SIZE_LIMIT)
-        return err_add_code(err, 64, "--bytes: more than %d sizes", SIZE_LIMIT);
+        return err_add_code(err, 64, "--bytes: must have at most %d sizes", SIZE_LIMIT);
     sizes->item = base_grow(sizes->item, sizes->count + 1, &sizes->capacity, sizeof(*sizes->item));
     sizes->item[sizes->count++] = llround(bytes);
     return 0;

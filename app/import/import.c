@@ -14,7 +14,7 @@ static int read_stream(FILE *file, const char *path, struct text *out, struct er
     char block[1 << 14];
     for (size_t count; (count = fread(block, 1, sizeof(block), file)) > 0;) {
         if (out->length + (int64_t)count > FILE_LIMIT)
-            return err_add(err, "%s: larger than 1 GiB; cut it down to a few steps", path);
+            return err_add(err, "%s: larger than 1 GiB; keep only a few steps", path);
         text_append(out, block, (int64_t)count);
     }
     if (ferror(file))

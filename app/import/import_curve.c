@@ -89,7 +89,7 @@ int import_fit_ring(struct import *import, struct curve *curve, int32_t ranks, i
     struct curve_line line;
     if (ranks < 2 || nodes < 1 || ranks % nodes || ranks / nodes > 60)
         return err_add(err,
-                       "%s: %d ranks on %d nodes: expected at least 2 ranks, and equally many "
+                       "%s: %d ranks on %d nodes: expected at least 2 ranks, and the same number "
                        "on every node, at most 60",
                        import->file, ranks, nodes);
     if (import_fit_line(import, curve, &line, err))

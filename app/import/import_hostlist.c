@@ -134,7 +134,7 @@ static int64_t count_item(const char *list, const char **at, uint64_t limit,
         return refuse(fault, list, item, "a name of more than 255 characters");
     if (bracket && (*at)[-1] != ']')
         return refuse(fault, list, strchr(bracket, ']') + 1,
-                      "a name goes on after its last bracket, which Slurm does not take");
+                      "a name continues after its last bracket, which Slurm refuses");
     return (int64_t)names;
 }
 

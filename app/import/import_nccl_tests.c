@@ -93,8 +93,8 @@ static int read_row(struct report *report, const char *file, int32_t number, cha
     if (count < at + 3 || !import_number(word[0], &size) || !import_number(word[at], &time) ||
         !import_number(word[at + 1], &algorithm) || !import_number(word[at + 2], &bus))
         return err_add(err,
-                       "%s:%d: expected a row of nccl-tests: size ... time algbw busbw; take "
-                       "out what other programs printed between",
+                       "%s:%d: expected a row of nccl-tests: size ... time algbw busbw; remove "
+                       "lines of other programs",
                        file, number);
     if (size > 0 && (time <= 0 || report->curve.count == CURVE_ROWS))
         return err_add(err, "%s:%d: a time above 0 was expected in column %d, and at most %d sizes",
@@ -218,8 +218,8 @@ static int count_ranks(struct report *report, const struct import_request *reque
     report->nodes = request->nodes ? request->nodes : report->hosts > 1 ? report->hosts : 1;
     if (report->ranks < 1)
         return err_add(err,
-                       "%s: no line '#  Rank  0 ... on HOST device 0 [...]' says who took "
-                       "part; say it: --ranks N --nodes N",
+                       "%s: no line '#  Rank  0 ... on HOST device 0 [...]' gives the ranks; use "
+                       "--ranks N --nodes N",
                        file);
     return 0;
 }

@@ -37,10 +37,9 @@ static int read_row(struct tables *tables, const char *file, int32_t number, cha
         return 0;
     if (import_split(line, word, 8) < 2 || !import_number(word[0], &size) ||
         !import_number(word[1], &value) || size < 0 || value <= 0)
-        return err_add(err,
-                       "%s:%d: expected a size and a number above 0; take out what other "
-                       "programs printed between",
-                       file, number);
+        return err_add(
+            err, "%s:%d: expected a size and a number above 0; remove lines of other programs",
+            file, number);
     struct curve *curve = tables->now == TABLE_LATENCY      ? &tables->latency
                           : tables->now == TABLE_ALL_REDUCE ? &tables->all_reduce
                                                             : NULL;
@@ -73,8 +72,8 @@ static int read_lines(struct tables *tables, const char *file, char *rest, struc
     if (tables->latency.count || tables->all_reduce.count || tables->bandwidth > 0)
         return 0;
     return err_add(err,
-                   "%s:%d: nothing of osu_latency, osu_bw or osu_allreduce up to here: give "
-                   "what one of them prints",
+                   "%s:%d: no table of osu_latency, osu_bw or osu_allreduce up to here: give the "
+                   "output of one of them",
                    file, number);
 }
 
@@ -125,7 +124,8 @@ static int understand(struct import *import, const struct import_request *reques
     if (tables->device)
         import_note(import, "buffers lay on devices");
     if (pair && nodes > 2)
-        return err_add_code(err, 64, "--nodes %d: osu_latency and osu_bw run on 1 or 2", nodes);
+        return err_add_code(err, 64, "--nodes %d: must be 1 or 2 for osu_latency and osu_bw",
+                            nodes);
     if (pair && !nodes)
         import_assume(import, "the two ranks were on 2 nodes; --nodes 1 says otherwise");
     if (pair)

@@ -132,12 +132,12 @@ int tree_understand(const struct tree *tree, struct import *import, struct err *
     int failed = 0;
     for (int32_t i = 0; i < tree->count && !failed; i++)
         if (tree->vertex[i].kind == TREE_HOST && climb(tree, &heights, i))
-            failed = err_add(err, "%s: more than %d switches above '%s': they go round in a circle",
+            failed = err_add(err, "%s: more than %d switches above '%s': they form a circle",
                              import->file, DEPTH_LIMIT, tree->vertex[i].name);
     if (!failed && tree->overflow)
         failed = err_add(err, "%s: more than %d hosts and switches", import->file, TREE_HOSTS);
     if (!failed && (!tree->hosts || !heights.top))
-        failed = err_add(err, "%s: no host is below a switch: nothing to take", import->file);
+        failed = err_add(err, "%s: no host is below a switch: nothing to import", import->file);
     if (!failed) {
         import->nodes = tree->hosts;
         import_note(import, "%d nodes below %d switches", tree->hosts, tree->count - tree->hosts);

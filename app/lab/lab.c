@@ -244,7 +244,7 @@ static int finish(const struct lab *lab, int code, struct lab_result *result, st
         return err_add_code(err, lab->shared->fault, "%.*s",
                             (int)strcspn(lab->shared->message, "\n"), lab->shared->message);
     if (code < 0)
-        return err_add_code(err, 70, "how the lab's first process ended is lost");
+        return err_add_code(err, 70, "the exit code of the lab's first process is lost");
     if (code)
         return err_add_code(err, 70, "the lab's first process ended with exit code %d", code);
     *result = lab->shared->result;

@@ -50,7 +50,7 @@ static int add_way(struct order *order, const char *word, struct err *err)
             continue;
         for (int32_t k = 0; k < order->count; k++)
             if ((int32_t)order->backend[k] == i)
-                return err_add_code(err, 64, "--backend: %s is there twice", word);
+                return err_add_code(err, 64, "--backend: %s is given twice", word);
         order->backend[order->count++] = (enum backend_choice)i;
         order->measures |= i == MEASURE;
         return 0;
@@ -273,8 +273,8 @@ static int report(const struct table *table, const struct collective_request *re
         return err_add_code(err, 1, "a prediction is off by more than its tolerance");
     case VERDICT_DISTURBED:
         return err_add_code(err, 75,
-                            "disturbed: a measurement cannot judge its prediction; try "
-                            "again when less else runs");
+                            "disturbed: a measurement cannot judge its prediction; try again when "
+                            "fewer other programs run");
     default:
         return 0;
     }

@@ -239,7 +239,7 @@ int child_run(struct child *child, int32_t count, struct err *err)
 {
     char *program = child_program("foretrain-sim");
     if (!program)
-        return err_add_code(err, 69, "foretrain-sim was not found; 'foretrain env' says why");
+        return err_add_code(err, 69, "foretrain-sim was not found; 'foretrain env' shows why");
     int failed = 0;
     int32_t started = 0, ended = 0;
     double begin = process_now();

@@ -103,11 +103,11 @@ static int ask_descriptors(int32_t ranks, struct err *err)
     limit.rlim_cur = limit.rlim_max < need ? limit.rlim_max : need;
     if (limit.rlim_cur >= need && setrlimit(RLIMIT_NOFILE, &limit) == 0)
         return 0;
-    return err_add_code(err, 71,
-                        "%d rank%s need%s %llu open files, and this process may have %llu: ulimit "
-                        "-n says how many",
-                        ranks, ranks == 1 ? "" : "s", ranks == 1 ? "s" : "",
-                        (unsigned long long)need, (unsigned long long)limit.rlim_max);
+    return err_add_code(
+        err, 71,
+        "%d rank%s need%s %llu open files, but this process may have only %llu (ulimit -n)", ranks,
+        ranks == 1 ? "" : "s", ranks == 1 ? "s" : "", (unsigned long long)need,
+        (unsigned long long)limit.rlim_max);
 }
 
 int launch_begin(struct launch *launch, int32_t ranks, struct err *err)
@@ -116,7 +116,7 @@ int launch_begin(struct launch *launch, int32_t ranks, struct err *err)
         return -1;
     char *program = child_program("foretrain-exec");
     if (!program)
-        return err_add_code(err, 69, "foretrain-exec was not found; 'foretrain env' says why");
+        return err_add_code(err, 69, "foretrain-exec was not found; 'foretrain env' shows why");
     int failed = (ranks > 1 || launch->hosts) && add_mpirun(launch, ranks, err);
     if (!failed)
         launch_add(launch, "%s", program);

@@ -34,7 +34,7 @@ static int check(const void *record, struct text *out, struct err *err)
     if (request->head.argument.count)
         return check_job(request, out, err);
     if (!request->platform)
-        return err_add_code(err, 64, "what is to be checked? give JOB or --platform NAME");
+        return err_add_code(err, 64, "nothing to check: give JOB or --platform NAME");
     struct platform *platform = platform_read(request->platform, err);
     if (!platform)
         return -1;

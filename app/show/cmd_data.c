@@ -93,9 +93,9 @@ static int pack(const void *record, struct text *out, struct err *err)
     if (!job.to)
         return err_add_code(err, 64, "--to is needed: the file to write, as in --to train.ftp");
     if (job.shorter < 1 || job.shorter > SIDE_MOST)
-        return err_add_code(err, 64, "--image: expected 1 to %d pixels", SIDE_MOST);
+        return err_add_code(err, 64, "--image: must be 1 to %d pixels", SIDE_MOST);
     if (job.threads > THREADS_MOST)
-        return err_add_code(err, 64, "--threads: expected at most %d", THREADS_MOST);
+        return err_add_code(err, 64, "--threads: must be at most %d", THREADS_MOST);
     if (pack_write(&job, &summary, err))
         return -1;
     print_summary(job.to, &summary, request->head.json, out);

@@ -105,15 +105,15 @@ static int show_collective(const void *record, struct text *out, struct err *err
     const struct show_collective_request *request = record;
     enum { RANK_LIMIT = 64 };
     if (request->ranks < 1 || request->ranks > RANK_LIMIT)
-        return err_add_code(err, 64, "--ranks: from 1 to %d", RANK_LIMIT);
+        return err_add_code(err, 64, "--ranks: must be 1 to %d", RANK_LIMIT);
     if (request->algorithm == ALGORITHM_MPI)
-        return err_add_code(err, 64,
-                            "--algorithm: mpi has no rounds to show: what the MPI library does is "
-                            "known only to it");
+        return err_add_code(
+            err, 64,
+            "--algorithm: mpi has no rounds to show: they are known only to the MPI library");
     if (request->algorithm == ALGORITHM_NCCL)
         return err_add_code(err, 64,
-                            "--algorithm: nccl has no rounds to show; 'foretrain "
-                            "collective --json' says what it would choose");
+                            "--algorithm: nccl has no rounds to show; 'foretrain collective "
+                            "--json' shows its choice");
     struct grid grid = grid_nearest_square(request->ranks);
     struct collective c = {
         .op = COLLECTIVE_ALL_REDUCE,

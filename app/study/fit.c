@@ -161,8 +161,8 @@ static int check(const struct fit_problem *p, struct err *err)
 {
     for (int32_t i = 0; i < p->rows; i++)
         if (!(p->row[i].seconds > p->row[i].fixed))
-            return err_add(err, "run %d takes %g s, of which the all-reduce alone takes %g s",
-                           i + 1, p->row[i].seconds, p->row[i].fixed);
+            return err_add(err, "run %d lasts %g s, but its all-reduce alone lasts %g s", i + 1,
+                           p->row[i].seconds, p->row[i].fixed);
     return 0;
 }
 

@@ -82,7 +82,8 @@ static const struct usual *find_usual(const struct published_row *row)
 static int missing(const struct published_row *row, const char *what, const char *column,
                    struct err *err)
 {
-    return err_add(err, "%s: the row does not say %s (%s), and nothing is usual for %g %s %s",
+    return err_add(err,
+                   "%s: the row does not give %s (%s), and there is no usual value for %g %s %s",
                    row->system, what, column, row->per_node, row->family, row->form);
 }
 
@@ -213,7 +214,7 @@ char *published_device(const struct published_row *row, struct err *err)
             strcasestr(row->system, rules[i].contains) &&
             (rules[i].before == 0 || round < rules[i].before))
             return base_copy(rules[i].device);
-    err_add(err, "%s: no device is known by acc_family '%s', form '%s'", row->system, row->family,
+    err_add(err, "%s: there is no device of acc_family '%s', form '%s'", row->system, row->family,
             row->form);
     return NULL;
 }

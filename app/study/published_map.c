@@ -40,9 +40,9 @@ static int check_count(const struct published_row *row, const char *columns, dou
                        double limit, struct err *err)
 {
     if (isnan(value))
-        return err_add(err, "%s: the row does not say %s", row->system, columns);
+        return err_add(err, "%s: the row does not give %s", row->system, columns);
     if (value < 1 || value > limit || value != floor(value))
-        return err_add(err, "%s: %s is %g; a whole number from 1 to %g is needed", row->system,
+        return err_add(err, "%s: %s is %g; it must be a whole number from 1 to %g", row->system,
                        columns, value, limit);
     return 0;
 }
@@ -68,7 +68,7 @@ static int complete(struct published_row *row, struct err *err)
                        row->system, row->global_batch, row->devices, row->batch,
                        row->batch * row->devices);
     if (isnan(published_round(row->round)))
-        return err_add(err, "%s: round '%s' is none of MLPerf Training (v0.5 ... v4.0)",
+        return err_add(err, "%s: round '%s' must be one of MLPerf Training (v0.5 ... v4.0)",
                        row->system, row->round);
     return 0;
 }

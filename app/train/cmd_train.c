@@ -94,8 +94,8 @@ static int check(const struct train_request *request, int32_t *ranks, struct tex
     *ranks = grid_ranks(job.resolved.cluster.grid);
     if (!failed && !request->compute.started && *ranks > 64)
         failed = err_add_code(err, 64,
-                              "%s is for %d devices: say how many ranks to start here with -n N, "
-                              "or start foretrain-exec with your cluster's mpirun or srun",
+                              "%s is for %d devices: give the number of ranks to start here with "
+                              "-n N, or start foretrain-exec with your cluster's mpirun or srun",
                               job.scenario.path, *ranks);
     if (!failed && strcmp(device_words[request->compute.device], "cuda") != 0)
         failed = job_check_mpi(&job, err);
@@ -123,8 +123,8 @@ static void advise(const struct train_request *request, int code)
         text_add(&line, " --resume ");
         text_add_word(&line, request->directory);
         fprintf(stderr,
-                "training ended with exit code %d; go on from the last checkpoint with: %s\n", code,
-                line.data);
+                "training ended with exit code %d; continue from the last checkpoint with: %s\n",
+                code, line.data);
     }
     free(last);
     text_release(&notes);

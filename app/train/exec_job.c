@@ -54,7 +54,7 @@ static int check_rehearsal(struct exec_job *job, const struct train_request *req
                 job->train.time_scale >= 0;
     err_release(&found);
     return good ? 0
-                : err_add_code(err, 64, "--time-scale: expected a number, at least 0, got '%s'",
+                : err_add_code(err, 64, "--time-scale: must be a number, at least 0, not '%s'",
                                request->time_scale);
 }
 
@@ -67,7 +67,8 @@ static int lay_out_ranks(struct exec_job *job, struct err *err)
     struct wish wish = wish_for_ranks(world.ranks, even ? world.local_ranks : 1);
     wish.real = true;
     if (!even && job->job.scenario.allreduce.algorithm == ALGORITHM_HIERARCHICAL)
-        return err_add_code(err, 64, "%s: hierarchical needs as many ranks on each machine",
+        return err_add_code(err, 64,
+                            "%s: hierarchical needs the same number of ranks on each machine",
                             job->job.scenario.path);
     if (job_resolve(&job->job, &wish, err))
         return -1;

@@ -154,7 +154,7 @@ static int run_all(const struct machine_options *options, const struct measure_l
     if (!ops)
         return -1;
     if (ops->rehearses)
-        return err_add_code(err, 64, "--device replay computes nothing that could be measured");
+        return err_add_code(err, 64, "--device replay computes nothing to measure");
     for (int32_t n = 0; n < list->networks; n++)
         for (int32_t b = 0; b < list->batches; b++) {
             struct trial trial = {.network = &list->network[n], .batch = (int32_t)list->batch[b]};

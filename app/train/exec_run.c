@@ -24,8 +24,8 @@ static int find_resumed(struct exec_run *run, const char *path, struct progress 
         return -1;
     if (strcmp(run->resume, path) != 0 && !run_directory_run(path, of))
         return err_add_code(err, 66,
-                            "%s: without run.json it is not the directory of a run: say which "
-                            "checkpoint to go on from, such as %s",
+                            "%s: without run.json it is not the directory of a run: name the "
+                            "checkpoint to resume, such as %s",
                             path, run->resume);
     return 0;
 }
@@ -80,8 +80,8 @@ static int check_job(const struct run_directory *directory, const struct text *j
     if (!*directory->run && file_read(path, &found, &missing) == 0 &&
         (found.length != job->length || memcmp(found.data, job->data, (size_t)job->length) != 0))
         failed = err_add_code(err, 73,
-                              "%s: it is another job, and would be replaced: move it away, or "
-                              "choose another directory with --out",
+                              "%s: this other job would be replaced: move it away, or choose "
+                              "another directory with --out",
                               path);
     err_release(&missing);
     text_release(&found);

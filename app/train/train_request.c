@@ -9,8 +9,8 @@ int train_request_check(const struct train_request *request, struct err *err)
     if (request->overwrite && !request->directory)
         return err_add_code(err, 64, "--overwrite has no effect without --out");
     if (request->overwrite && request->resume)
-        return err_add_code(err, 64,
-                            "--overwrite starts anew and --resume goes on: leave out one of them");
+        return err_add_code(
+            err, 64, "--overwrite replaces a run and --resume continues it: leave out one of them");
     if (request->allow_change.count > 0 && !request->resume)
         return err_add_code(err, 64, "--allow-change has no effect without --resume");
     for (int32_t i = 0; i < request->allow_change.count; i++)

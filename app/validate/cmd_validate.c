@@ -115,9 +115,9 @@ static int read_job(struct trial *trial, struct err *err)
         return -1;
     trial->ranks = grid_ranks(trial->job.resolved.cluster.grid);
     if (!request->measured && !request->compute.started && trial->ranks > 64)
-        return err_add_code(err, 64,
-                            "%s is for %d devices: say how many ranks to start here with -n N",
-                            path, trial->ranks);
+        return err_add_code(
+            err, 64, "%s is for %d devices: give the number of ranks to start here with -n N", path,
+            trial->ranks);
     if (request->predict.traced_ranks > 0 && trial->ranks <= TRACED_RANKS_ALL)
         trial->request.predict.traced_ranks = 0;
     return 0;
@@ -188,13 +188,12 @@ static int check_schedule(const struct trial *trial, struct err *err)
     resolved_release(&real.resolved);
     if (failed)
         return -1;
-    return same
-               ? 0
-               : err_add_code(err, 65,
-                              "%d ranks on this one machine run another schedule than is predicted "
-                              "for %d nodes: predict for 1 node (--set cluster.nodes=1), or use "
-                              "--lab",
-                              trial->ranks, trial->task.point.nodes);
+    return same ? 0
+                : err_add_code(
+                      err, 65,
+                      "%d ranks on this one machine run another schedule than the one predicted "
+                      "for %d nodes: predict for 1 node (--set cluster.nodes=1), or use --lab",
+                      trial->ranks, trial->task.point.nodes);
 }
 
 static int count_steps(const struct trial *trial, int32_t *steps, struct err *err)
@@ -353,12 +352,12 @@ static int report(struct trial *trial, struct text *out, struct err *err)
                             100 * fabs(step->error), step->error > 0 ? "longer" : "shorter",
                             100 * trial->validation.tolerance);
     case VALIDATE_DISTURBED:
-        return err_add_code(
-            err, 75,
-            "disturbed: %s, so that steps may have taken longer than by themselves; try again "
-            "when less else runs",
-            trial->validation.busy ? "others had the processors or packets were lost"
-                                   : "half of the steps are slow and a quarter is not");
+        return err_add_code(err, 75,
+                            "disturbed: %s, which may have lengthened steps; try again when fewer "
+                            "other programs run",
+                            trial->validation.busy
+                                ? "other programs used the processors or packets were lost"
+                                : "half of the steps are slow and a quarter is not");
     default:
         return 0;
     }

@@ -38,19 +38,19 @@ int validate_check(const struct schedule *schedule, const struct trace *predicte
 {
     uint64_t hash = schedule ? schedule_hash(schedule) : predicted->schedule_hash;
     if (predicted->schedule_hash != measured->schedule_hash)
-        return err_add_code(err, 65,
-                            "the traces are of different schedules, %016" PRIx64
-                            " predicted and %016" PRIx64 " measured: only runs of the same job on "
-                            "as many ranks can be compared",
-                            predicted->schedule_hash, measured->schedule_hash);
+        return err_add_code(
+            err, 65,
+            "the traces are of different schedules, %016" PRIx64 " predicted and %016" PRIx64
+            " measured: only runs of the same job on the same number of ranks can be compared",
+            predicted->schedule_hash, measured->schedule_hash);
     if (hash != predicted->schedule_hash)
         return err_add_code(
             err, 65, "the traces are of schedule %016" PRIx64 ", but the job's is %016" PRIx64,
             predicted->schedule_hash, hash);
     if (predicted->iterations < 1 || measured->iterations < 2)
         return err_add_code(err, 65,
-                            "%d iterations are predicted and %d measured: at least 1 and 2 are "
-                            "needed (--traced-steps of train)",
+                            "%d iterations are predicted and %d measured: there must be at least 1 "
+                            "and 2 (--traced-steps of train)",
                             predicted->iterations, measured->iterations);
     return check_steps(schedule, predicted, "predicted", err) ||
                    check_steps(schedule, measured, "measured", err)

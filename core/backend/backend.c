@@ -28,10 +28,9 @@ int backend_check(const struct schedule *schedule, struct err *err)
         if (step->kind == STEP_COLLECTIVE && step->collective.algorithm == ALGORITHM_MPI)
             return err_add_code(
                 err, 69,
-                "algorithm mpi cannot be predicted: how the MPI library sums is "
-                "known only to it, and differs from version to version; the "
-                "nearest that can is ring, which Open MPI takes for large messages: "
-                "allreduce.algorithm=ring (or --algorithm=ring)");
+                "algorithm mpi cannot be predicted: only the MPI library knows its messages, which "
+                "depend on its version; the nearest algorithm is ring, which Open MPI uses for "
+                "large messages: allreduce.algorithm=ring (or --algorithm=ring)");
     }
     return 0;
 }

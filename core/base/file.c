@@ -198,7 +198,7 @@ int file_sync_directory(const char *path, struct err *err)
     if (fd >= 0)
         close(fd);
     if (failed)
-        return err_add_code(err, 74, "%s: cannot be brought to the disk: %s", path,
+        return err_add_code(err, 74, "%s: cannot be flushed to the disk: %s", path,
                             strerror(reason));
     return 0;
 }

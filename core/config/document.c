@@ -277,7 +277,7 @@ static struct node *read_path(struct document *document, const char *path, struc
         if (strcmp(outer->real, chain->real))
             continue;
         text_release(&text);
-        origin_error(chain->asked, err, "extends goes in a circle: '%s' is being read", path);
+        origin_error(chain->asked, err, "extends forms a circle: '%s' is being read", path);
         return NULL;
     }
     root = parse_root(document, path, text.data, text.length, err);
@@ -312,7 +312,7 @@ static struct node *sequence_item(const struct node *sequence, const char *name,
     long index = strtol(name, &end, 10);
     if (!*end && *name != '-' && *name != '+' && index < sequence->child_count)
         return sequence->child[index];
-    origin_error(origin, err, "'%s' is no place in this list of %d, counted from 0", name,
+    origin_error(origin, err, "'%s' is not an index of this list of %d, counted from 0", name,
                  sequence->child_count);
     return NULL;
 }
@@ -420,7 +420,7 @@ struct document *yaml_read_text(const char *name, const char *text, struct err *
     struct node *root = parse_root(document, name, text, (int64_t)strlen(text), err);
     struct node *extends = root ? node_get(root, "extends") : NULL;
     if (extends)
-        origin_error(&extends->key_origin, err, "extends works in files only");
+        origin_error(&extends->key_origin, err, "extends works only in files");
     document->root = extends ? NULL : root;
     return finish(document);
 }

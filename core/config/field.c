@@ -50,7 +50,7 @@ static int unknown_word(const char *text, const char *const *words, struct err *
     struct text list = {0};
     for (; *words; words++)
         text_add(&list, "%s%s", *words, words[1] ? ", " : "");
-    err_add(err, "unknown word '%s'; it is one of: %s", text, list.data);
+    err_add(err, "unknown word '%s'; it must be one of: %s", text, list.data);
     text_release(&list);
     return -1;
 }
@@ -76,7 +76,7 @@ static int check_range(const struct field *field, const char *text, double value
     if (field->minimum == field->maximum)
         err_add(err, "'%s' is not allowed: only %s is", text, low.data);
     else
-        err_add(err, "'%s' is out of range: %s to %s is allowed", text, low.data, high.data);
+        err_add(err, "'%s' is out of range: it must be %s to %s", text, low.data, high.data);
     text_release(&low);
     text_release(&high);
     return -1;
@@ -210,7 +210,7 @@ static int check_length(const struct reading *reading, const struct field *field
     double count = node->child_count;
     if (!field_has_range(field) || (count >= field->minimum && count <= field->maximum))
         return 0;
-    return origin_error(&node->origin, reading->err, "%s has %d items: %.0f to %.0f are allowed",
+    return origin_error(&node->origin, reading->err, "%s has %d items; it must have %.0f to %.0f",
                         field->path, node->child_count, field->minimum, field->maximum);
 }
 

@@ -70,7 +70,7 @@ static int tab_error(const struct reader *reader)
         int32_t spaces = (int32_t)strspn(start, " ");
         if (start[spaces] == '\t') {
             struct origin origin = origin_at(reader->source, line, spaces);
-            return origin_error(&origin, reader->err, "a tab indents this line; YAML wants spaces");
+            return origin_error(&origin, reader->err, "a tab indents this line; YAML needs spaces");
         }
         start = strchr(start, '\n');
         start = start ? start + 1 : NULL;
@@ -188,7 +188,7 @@ static struct node *expand_alias(struct reader *reader, const char *name, int32_
     for (int64_t i = reader->anchor_count; i-- > 0;)
         if (strcmp(reader->anchor[i].name, name) == 0)
             return copy_node(reader, reader->anchor[i].node, depth);
-    origin_error(&reader->last, reader->err, "no anchor '&%s' stands before this alias", name);
+    origin_error(&reader->last, reader->err, "there is no anchor '&%s' before this alias", name);
     return NULL;
 }
 
@@ -352,7 +352,7 @@ static struct node *read_stream(struct reader *reader)
         }
         if (type == FYET_STREAM_END) {
             if (!root)
-                origin_error(&reader->last, reader->err, "nothing is written here");
+                origin_error(&reader->last, reader->err, "there is no value here");
             return root;
         }
     }

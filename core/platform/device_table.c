@@ -165,10 +165,10 @@ static int check_steps(const struct device *device, const struct node *root, str
             continue;
         if (a->amount == b->amount)
             result |= fault(root, "measured.steps", (int32_t)(b - row), err,
-                            "the same op, shape, dtype and amount stand here twice");
+                            "the same op, shape, dtype and amount are given twice");
         else if (a->time > b->time)
             result |= fault(root, "measured.steps", (int32_t)(b - row), err,
-                            "more of the same work takes less time than another row says");
+                            "more of the same work takes less time than in another row");
     }
     free(sorted);
     return result;
@@ -183,6 +183,6 @@ int device_check(const struct device *device, const struct node *root, struct er
             if (class[a].op == class[b].op && class[a].layer == class[b].layer &&
                 class[a].dtype == class[b].dtype)
                 result |=
-                    fault(root, "classes", b, err, "the same op, layer and dtype stand here twice");
+                    fault(root, "classes", b, err, "the same op, layer and dtype are given twice");
     return result;
 }

@@ -310,12 +310,12 @@ static int check_cluster(const struct platform *platform, int32_t nodes, int32_t
                          struct err *err)
 {
     if (nodes > platform->nodes)
-        return err_add(err, "platform %s has %lld nodes; %d are asked for", platform->name,
+        return err_add(err, "platform %s has only %lld nodes, not %d", platform->name,
                        (long long)platform->nodes, nodes);
     int32_t devices = platform_devices_per_node(platform);
     if (devices_per_node > devices)
-        return err_add(err, "a node of platform %s has %d devices; %d are asked for",
-                       platform->name, devices, devices_per_node);
+        return err_add(err, "a node of platform %s has only %d devices, not %d", platform->name,
+                       devices, devices_per_node);
     const struct wiring *wiring = &platform->wiring;
     int64_t links = (int64_t)nodes * 2 * (wiring->cable_count + wiring->count[VERTEX_NIC]);
     if (links > LINK_LIMIT)
@@ -343,8 +343,8 @@ static int check_torus(const struct platform *platform, int32_t nodes, int32_t d
 {
     const char *shape = platform_kind_names[platform->kind];
     if (devices_per_node != 1)
-        return err_add(err, "platform %s is a %s with one device a node; %d are asked for",
-                       platform->name, shape, devices_per_node);
+        return err_add(err, "platform %s is a %s with one device per node, not %d", platform->name,
+                       shape, devices_per_node);
     if ((int64_t)grid.columns * grid.rows != nodes)
         return err_add(err, "a grid of %d x %d does not lay out the %d nodes of platform %s",
                        grid.columns, grid.rows, nodes, platform->name);

@@ -298,7 +298,8 @@ static int unreachable(const struct check *check, int32_t from, int32_t to)
     wiring_print_vertex(&a, &check->platform->wiring, from);
     wiring_print_vertex(&b, &check->platform->wiring, to);
     origin_error(origin_of(check, "node.edges"), check->err,
-                 "no way leads from %s to %s (devices and NICs do not forward)", a.data, b.data);
+                 "there is no path from %s to %s (devices and NICs do not forward)", a.data,
+                 b.data);
     text_release(&a);
     text_release(&b);
     return -1;

@@ -145,12 +145,11 @@ char *checkpoint_find(const char *path, struct text *notes, struct err *err)
     if (latest && passed.length > 0)
         text_append(notes, passed.data, passed.length);
     else if (!latest) /* why none was good enough is the answer then */
-        err_add_code(err, 66,
-                     "%s: no checkpoint: neither has it a MANIFEST, nor does a whole ckpt-* lie in "
-                     "it%s%.*s",
-                     path, passed.length > 0 ? "\n" : "",
-                     passed.length > 0 ? (int)passed.length - 1 : 0,
-                     passed.data ? passed.data : "");
+        err_add_code(
+            err, 66,
+            "%s: not a checkpoint: it contains neither a MANIFEST nor a complete ckpt-*%s%.*s",
+            path, passed.length > 0 ? "\n" : "", passed.length > 0 ? (int)passed.length - 1 : 0,
+            passed.data ? passed.data : "");
     text_release(&passed);
     return latest;
 }

@@ -86,7 +86,7 @@ static int check_last_line(const struct line *line, const char *name, const char
 {
     char digits[CHECKSUM_DIGITS + 1];
     if (strchr(text + at, '\n') + 1 != text + length)
-        return err_add(err, "%s: something stands behind its last line", name);
+        return err_add(err, "%s: there is text after its last line", name);
     if (!checksum_available(line->entry.kind))
         return err_add_code(err, 69,
                             "%s: this foretrain was built without xxHash and cannot check %s "
@@ -94,7 +94,7 @@ static int check_last_line(const struct line *line, const char *name, const char
                             name, checksum_names[line->entry.kind]);
     checksum_of(line->entry.kind, text, (size_t)at, digits);
     if (line->entry.bytes != at || strcmp(digits, line->entry.digits) != 0)
-        return err_add(err, "%s: damaged: its last line does not fit the lines before", name);
+        return err_add(err, "%s: damaged: its last line does not match the lines before", name);
     return 0;
 }
 
@@ -113,13 +113,13 @@ int manifest_read_text(struct manifest *manifest, const char *name, const char *
         if (line.file == CHECKPOINT_FILE_COUNT)
             break;
         if (found.entry[line.file].present)
-            return err_add(err, "%s:%d: damaged: %s stands here a second time", name, number,
+            return err_add(err, "%s:%d: damaged: %s is listed twice", name, number,
                            checkpoint_file_names[line.file]);
         found.entry[line.file] = line.entry;
         at = strchr(text + at, '\n') + 1 - text;
     }
     if (at >= length)
-        return err_add(err, "%s: cut: its last line, about %s itself, is missing", name,
+        return err_add(err, "%s: truncated: its last line, about %s itself, is missing", name,
                        checkpoint_file_names[CHECKPOINT_FILE_COUNT]);
     if (check_last_line(&line, name, text, at, length, err))
         return -1;

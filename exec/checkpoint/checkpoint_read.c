@@ -90,7 +90,7 @@ static int check_network(const char *path, const struct progress *progress,
 {
     if (strcmp(progress->network, layout->model->name) == 0)
         return 0;
-    return err_add(err, "%s: a checkpoint of network '%s', but '%s' is to be trained", path,
+    return err_add(err, "%s: a checkpoint of network '%s', but the job trains '%s'", path,
                    progress->network, layout->model->name);
 }
 
@@ -136,7 +136,7 @@ struct json *checkpoint_read_job(const char *path, struct err *err)
     struct json *job = NULL;
     char *file = NULL;
     if (!manifest_read(&manifest, path, err) && !manifest.entry[CHECKPOINT_JOB].present)
-        err_add_code(err, 66, "%s: it does not say which job it was written by", path);
+        err_add_code(err, 66, "%s: it does not name its job", path);
     else if (!err->count && !read_checked(path, &manifest, CHECKPOINT_JOB, &file, &content, err))
         job = json_read(file, content.data, content.length, err);
     if (job && json_count_members(job) < 0) {

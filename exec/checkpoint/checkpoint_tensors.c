@@ -148,7 +148,7 @@ static int check_unknown(const struct stored_list *list, const char *name,
         snprintf(key.name, sizeof(key.name), "%s", found);
         if (strlen(found) >= sizeof(key.name) ||
             !bsearch(&wanted, sorted, (size_t)list->count, sizeof(*sorted), compare_names))
-            failed = err_add(err, "%s: tensor '%s' is none of the network's", name, found);
+            failed = err_add(err, "%s: the network has no tensor '%s'", name, found);
     }
     free(sorted);
     return failed;

@@ -238,8 +238,7 @@ int checkpoint_write(const char *directory, const char *name, int32_t keep,
     if (file_make_directory(directory, err))
         return -1;
     if (run_directory_run(directory, owner) && strcmp(owner, progress->run) != 0)
-        return err_add_code(err, 73,
-                            "%s: belongs to run %s by now, not to run %s: nothing is written",
+        return err_add_code(err, 73, "%s: now belongs to run %s, not to run %s: nothing is written",
                             directory, owner, progress->run);
     remove_leftovers(directory);
     struct writing writing = {.path = base_format("%s/" TEMPORARY "%s", directory, name),

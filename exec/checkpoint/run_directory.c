@@ -93,10 +93,10 @@ static int refuse_held(const char *path, struct err *err)
     char *owner = known ? base_format("process %" PRId64 " on %s, since %s", record.process,
                                       record.host, record.since)
                         : base_copy("a process that has just begun");
-    err_add_code(err, 73,
-                 "%s: a run is writing here: %s; wait for its end, or choose another directory "
-                 "with --out",
-                 path, owner);
+    err_add_code(
+        err, 73,
+        "%s: a run is writing here: %s; wait for its end, or choose another directory with --out",
+        path, owner);
     free(owner);
     return -1;
 }
@@ -108,7 +108,7 @@ static int take_lock(const struct run_directory *directory, struct err *err)
     if (errno == EWOULDBLOCK)
         return refuse_held(directory->path, err);
     fprintf(stderr,
-            "warning: %s: this file system has no locks (%s): nothing keeps a second run out\n",
+            "warning: %s: this file system has no locks (%s), so a second run is not prevented\n",
             directory->path, strerror(errno));
     return 0;
 }
@@ -166,7 +166,7 @@ static int refuse_full(const struct run_directory *directory, const char *found,
     bool may_go_on = *directory->run && has_checkpoint(directory->path);
     if (resumed)
         return err_add_code(err, 73,
-                            "%s: it holds a run (%s, with %s), and --resume goes on with another "
+                            "%s: it holds a run (%s, with %s), but --resume continues another "
                             "(%s): choose another directory with --out",
                             directory->path, run, found, *resumed ? resumed : "unknown");
     struct text way = {0};
@@ -196,8 +196,8 @@ int run_directory_check(const struct run_directory *directory, const char *resum
     for (int64_t i = 0; i < count && overwrite; i++)
         if (checkpoint_is_name(name[i]) && !checkpoint_is_removable(directory->path, name[i]))
             failed = err_add_code(err, 73,
-                                  "%s/%s: --overwrite would remove it, but it holds what no run "
-                                  "wrote: move that away",
+                                  "%s/%s: --overwrite would remove it, but it holds files that no "
+                                  "run wrote: move them away",
                                   directory->path, name[i]);
     file_list_free(name, count);
     return failed;

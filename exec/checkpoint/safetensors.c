@@ -175,7 +175,7 @@ static int check_metadata(const char *file, const struct json *metadata, struct 
         return err_add(err, "%s: \"__metadata__\" must be an object of texts", file);
     for (const char *key = NULL; (key = json_next_key(metadata, key));)
         if (!json_as_text(json_get(metadata, key)))
-            return err_add(err, "%s: \"__metadata__\" holds something that is not a text", file);
+            return err_add(err, "%s: \"__metadata__\" must hold only texts", file);
     return 0;
 }
 
@@ -207,7 +207,7 @@ static int check_places(struct safetensors *file, const char *name, struct err *
     if (end != file->bytes)
         return err_add(err,
                        "%s: its tensors have %" PRId64 " bytes, but %" PRId64
-                       " stand behind the header: the file was cut or added to",
+                       " follow the header: the file was truncated or extended",
                        name, end, file->bytes);
     return 0;
 }
@@ -242,8 +242,8 @@ int safetensors_read_header(struct safetensors *file, const char *name, const vo
     memcpy(&length, content, PREFIX);
     if (length > HEADER_LIMIT || (int64_t)length > size - PREFIX)
         return err_add(err,
-                       "%s: not a safetensors file, or cut: its first 8 bytes announce a header of "
-                       "%" PRIu64 " bytes, %" PRId64 " follow and %d are allowed",
+                       "%s: not a safetensors file, or truncated: its first 8 bytes announce a "
+                       "header of %" PRIu64 " bytes, %" PRId64 " follow and %d are allowed",
                        name, length, size - PREFIX, HEADER_LIMIT);
     if (length == 0 || ((const char *)content)[PREFIX] != '{')
         return err_add(err, "%s: not a safetensors file: its header does not start with '{'", name);

@@ -85,8 +85,7 @@ static int expand_braces(struct pattern *list, const char *pattern, struct err *
                                        : add(list, base_copy(pattern), err);
     const char *close = strchr(open, '}');
     if (!close)
-        return err_add(err, "%s: a brace that is not closed; expected {000..146} or {a,b}",
-                       pattern);
+        return err_add(err, "%s: a brace is not closed; expected {000..146} or {a,b}", pattern);
     int64_t length = close - open - 1;
     int failed = expand_range(list, pattern, open, length, err);
     return failed == 1 ? expand_list(list, pattern, open, length, err) : failed;

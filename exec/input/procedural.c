@@ -101,13 +101,14 @@ static int procedural_open(struct reader *reader, const struct dataset_spec *spe
     reader->count = split == SPLIT_TRAIN ? spec->train_images : spec->validation_images;
     reader->classes = spec->classes;
     if (reader->count < 1)
-        return err_add_code(err, 64, "procedural images are made, so their number must be given");
-    if (spec->classes < 2 || spec->classes > CLASS_LIMIT || spec->classes % 2)
         return err_add_code(err, 64,
-                            "procedural images have an even number of classes from 2 to %d, not %d",
-                            CLASS_LIMIT, spec->classes);
+                            "procedural images are generated, so their number must be given");
+    if (spec->classes < 2 || spec->classes > CLASS_LIMIT || spec->classes % 2)
+        return err_add_code(
+            err, 64, "procedural images must have an even number of classes from 2 to %d, not %d",
+            CLASS_LIMIT, spec->classes);
     if (spec->image < SIDE_LEAST || spec->image > SIDE_MOST)
-        return err_add_code(err, 64, "procedural images have %d to %d pixels a side, not %d",
+        return err_add_code(err, 64, "procedural images must have %d to %d pixels per side, not %d",
                             SIDE_LEAST, SIDE_MOST, spec->image);
     return 0;
 }

@@ -18,8 +18,8 @@ static int synthetic_open(struct reader *reader, const struct dataset_spec *spec
     reader->classes = spec->classes;
     if (reader->count < 1 || reader->classes < 1)
         return err_add_code(err, 64,
-                            "synthetic images are made, so their number and that of the classes "
-                            "must be given");
+                            "synthetic images are generated, so their number and that of the "
+                            "classes must be given");
     struct store *store = reader->store = base_alloc(1, sizeof(*store));
     store->distinct = reader->count < DISTINCT ? reader->count : DISTINCT;
     int64_t floats = store->distinct * 3 * reader->image * reader->image;

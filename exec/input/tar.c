@@ -127,7 +127,7 @@ static int read_header(struct tar *tar, struct header *header, struct err *err)
     if (tar->next == tar->file->size && tar->next > 0)
         return 0; /* without the two empty blocks, as when files are written one by one */
     if (tar->file->size - tar->next < BLOCK)
-        return err_add(err, "%s: not a tar file, or cut short, at %" PRId64, tar->file->path,
+        return err_add(err, "%s: not a tar file, or truncated, at %" PRId64, tar->file->path,
                        tar->next);
     if (file_load(tar->file, tar->next, BLOCK, header, err))
         return -1;
@@ -146,7 +146,7 @@ static int place(struct tar *tar, int64_t size, struct err *err)
     tar->offset = tar->next + BLOCK;
     tar->size = size;
     if (size < 0 || size > tar->file->size - tar->offset)
-        return err_add(err, "%s: cut short: the member at %" PRId64 " reaches beyond the end",
+        return err_add(err, "%s: truncated: the member at %" PRId64 " reaches beyond the end",
                        tar->file->path, tar->next);
     int64_t end = tar->offset + (size + BLOCK - 1) / BLOCK * BLOCK;
     tar->next = end < tar->file->size ? end : tar->file->size;

@@ -11,8 +11,8 @@ static void note_fault(struct log_file *file)
     if (file->error)
         return;
     file->error = errno ? errno : EIO;
-    fprintf(stderr, "warning: %s cannot be written: %s; training goes on without it\n", file->path,
-            strerror(file->error));
+    fprintf(stderr, "warning: %s cannot be written: %s; training continues without it\n",
+            file->path, strerror(file->error));
 }
 
 int log_file_open(struct log_file *file, const char *directory, const char *name, struct err *err)

@@ -218,7 +218,7 @@ int32_t timing_run(const struct schedule *schedule, enum dtype payload, int32_t 
     if (ranks != found)
         return err_add_code(err, 64, "a grid of %d ranks, but the job has %d", ranks, found);
     if (bytes % size)
-        return err_add_code(err, 64, "%lld B are no %s numbers: give a multiple of %lld",
+        return err_add_code(err, 64, "%lld B are not whole %s numbers: give a multiple of %lld",
                             (long long)bytes, dtype_names[payload], (long long)size);
     if (ops->check && ops->check(schedule, err))
         return -1;

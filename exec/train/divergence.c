@@ -3,7 +3,7 @@
 
 #include "exec/train/train_loop.h"
 
-/* All ranks find the same; one tells. */
+/* All ranks find the same; one reports it. */
 static bool tells(const struct loop *loop, struct err *err)
 {
     err->exit_code = 70;
@@ -17,8 +17,9 @@ int loop_check_divergence(const struct loop *loop, struct err *err)
         return 0;
     if (!tells(loop, err))
         return -1;
-    const char *advice = "training has diverged, and no checkpoint is written of it; go on from an "
-                         "older one, or anew, with a smaller training.learning_rate.base";
+    const char *advice =
+        "training has diverged, and no checkpoint is written; resume an older one, "
+        "or start again, with a smaller training.learning_rate.base";
     if (scale->in_a_row < LOSS_SCALE_SKIP_LIMIT)
         return err_add_code(err, 70,
                             "step %" PRId64 ": the gradients were infinite or NaN, in fp32 and "
@@ -50,8 +51,8 @@ int loop_check_finite(const struct loop *loop, struct err *err)
         return -1;
     return err_add_code(err, 70,
                         "step %" PRId64 ": weights, momentum or statistics of batch norm are "
-                        "infinite or NaN: training has diverged, and no checkpoint is written of "
-                        "it; go on from an older one, or anew, with a smaller "
+                        "infinite or NaN: training has diverged, and no checkpoint is written; "
+                        "resume an older one, or start again, with a smaller "
                         "training.learning_rate.base",
                         loop->progress.step);
 }

@@ -163,7 +163,7 @@ class Machine(support.Case):
         for driver in ("echo nonsense", "echo hm >&2; exit 9", "kill -9 $$"):
             done = self.calibrate("--device=cuda", "-o", file, driver=driver)
             self.assertEqual((done.returncode, done.stdout), (69, ""))
-            self.assertEqual(done.stderr, "error: nvidia-smi does not say what GPU there is\n")
+            self.assertEqual(done.stderr, "error: nvidia-smi does not name the GPU\n")
 
     def test_of_the_rounds_the_quickest_copy_counts(self):
         result = self.answer(factors=(1.5, 1.0, 1.2, 1.01), copied=10e9)

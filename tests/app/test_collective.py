@@ -118,7 +118,7 @@ class Collective(support.Case):
                                                    LEAFSPINE, "--backend=sim"))
         self.assertIn("is the platform", self.refused(64, *cluster, "--lab=other.yaml"))
         self.assertIn("did you mean 'exec'", self.refused(64, *cluster, "--backend=sim,exac"))
-        self.assertIn("is there twice", self.refused(64, *cluster, "--backend=sim,sim"))
+        self.assertIn("is given twice", self.refused(64, *cluster, "--backend=sim,sim"))
         self.assertIn("cannot be measured", self.refused(64, "collective", "--lab", LEAFSPINE,
                                                          "--grid=4x4", "--algorithm=nccl"))
 
@@ -156,7 +156,7 @@ class Collective(support.Case):
             measured = run(*words, "--backend=exec", "--gradients", dtype)
             if rest:
                 self.assertEqual(measured.returncode, 64)
-                self.assertIn("6 B are no " + rest, measured.stderr)
+                self.assertIn("6 B are not whole " + rest, measured.stderr)
                 continue
             self.assertEqual(measured.returncode, 0, measured.stderr)
             self.assertEqual(measured.stdout.splitlines()[2], f"# gradients travel in {dtype}")

@@ -318,7 +318,7 @@ class Slurm(Case):
     def test_a_list_that_is_none_says_where_and_why(self):
         head = "SwitchName=s0 Nodes="
         for text, column, why in (
-                ("n[0-1]x", 7, "goes on after its last bracket"), ("a[3-1]", 3, "backwards"),
+                ("n[0-1]x", 7, "continues after its last bracket"), ("a[3-1]", 3, "backwards"),
                 ("n[0x3]", 4, "expected ',' or ']'"), ("n[]", 3, "expected a number"),
                 ("n[1,]", 5, "expected a number"), ("n[[0-1]]", 3, "expected a number"),
                 ("n[-3]", 3, "expected a number"), ("n[+1]", 3, "expected a number"),

@@ -106,7 +106,7 @@ class Inspect(unittest.TestCase):
 
     def test_says_what_is_not_there(self):
         for path, message in ((self.runs / "none", "no such file or directory"),
-                              (self.runs, "no checkpoint")):
+                              (self.runs, "not a checkpoint")):
             code, out, err = self.run_on(path)
             self.assertEqual((code, out), (66, ""))
             self.assertIn(message, err)

@@ -163,7 +163,7 @@ class Train(unittest.TestCase):
         done = subprocess.run([program, "workspace", TOY, *NAIVE],
                               capture_output=True, encoding="utf-8", check=False)
         self.assertEqual((done.returncode, done.stdout), (64, ""))
-        self.assertIn("cannot tell", done.stderr)
+        self.assertIn("does not know its workspace", done.stderr)
 
     def test_a_dry_run_fails_where_the_run_would(self):
         done = train(GPU, "--dry-run")

@@ -178,11 +178,11 @@ class Validate(support.Case):
 
     def test_what_cannot_run_here_as_predicted_is_refused_before_it_runs(self):
         words = ("validate", self.job, *self.options, ANALYTIC, "-n8")
-        self.assertIn("another schedule than is predicted for 2 nodes", self.refused(
+        self.assertIn("another schedule than the one predicted for 2 nodes", self.refused(
             65, *words, "--set=allreduce={algorithm: hierarchical}"))
         self.assertIn("algorithm nccl is a model", self.refused(
             69, *words, "--set=allreduce={algorithm: nccl}"))
-        self.assertIn("say how many ranks to start", self.refused(
+        self.assertIn("give the number of ranks to start", self.refused(
             64, *words[:-1], "--set=cluster.nodes=68", "--set=allreduce={algorithm: ring}"))
 
     def test_the_phase_that_was_measured_is_found(self):

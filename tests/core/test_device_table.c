@@ -143,9 +143,9 @@ static void a_file_that_contradicts_itself_is_refused(void **state)
     static const struct {
         const char *text, *message;
     } wrong[] = {
-        {HEAD MEASURED ROW("8", "1 ms") ROW("8", "1 ms"), "stand here twice"},
+        {HEAD MEASURED ROW("8", "1 ms") ROW("8", "1 ms"), "are given twice"},
         {HEAD MEASURED ROW("8", "2 ms") ROW("16", "1 ms"), "takes less time"},
-        {HEAD "classes:\n" CLASS CLASS, "stand here twice"},
+        {HEAD "classes:\n" CLASS CLASS, "are given twice"},
         {HEAD MEASURED ROW("0", "1 ms"), "out of range"},
         {HEAD "measured: {thread: 1}\n", "did you mean 'threads'"},
     };

@@ -139,7 +139,7 @@ static void a_shorthand_is_one_value_or_a_mapping(void **state)
     assert_null(trip.food);
     assert_int_equal(trip.bread, 3);
     field_release(&trip_table, &trip);
-    refused("{group: {people: 1}, food: dinner}", 1, "it is one of: lunch", NULL);
+    refused("{group: {people: 1}, food: dinner}", 1, "it must be one of: lunch", NULL);
     refused("{group: {people: 1}, food: {water: 3}}", 1, "missing key 'food.bread'", NULL);
     refused("{group: {people: 1}, food: [1]}", 1, "t.yaml:1:28: error: food takes", NULL);
 }
@@ -185,15 +185,15 @@ static void wrong_values_are_located_and_explained(void **state)
     refused("group: {people: 1.5}", 1, "'1.5' is not a whole number", NULL);
     refused("group: {people: 1e3}", 1, "'1e3' is not a whole number", NULL);
     refused("group: {people: 99999999999999999999}", 1, "too large", NULL);
-    refused("group: {people: 0}", 1, "'0' is out of range: 1 to 50 is allowed", NULL);
+    refused("group: {people: 0}", 1, "'0' is out of range: it must be 1 to 50", NULL);
     refused("group: {people: }", 1, "a value is missing here", NULL);
     refused("group: 5", 1,
             "t.yaml:1:8: error: group takes keys such as 'people', not a single value", NULL);
     refused("{group: {people: 1}, speed: 25}", 1, "a bandwidth needs a unit, for example 25 GB/s",
             NULL);
-    refused("{group: {people: 1}, share: 130 %}", 1, "out of range: 0 % to 100 %", NULL);
+    refused("{group: {people: 1}, share: 130 %}", 1, "out of range: it must be 0 % to 100 %", NULL);
     refused("{group: {people: 1}, night: no}", 1, "'no' is neither true nor false", NULL);
-    refused("{group: {people: 1}, stops: []}", 1, "stops has 0 items: 1 to 3 are allowed", NULL);
+    refused("{group: {people: 1}, stops: []}", 1, "stops has 0 items; it must have 1 to 3", NULL);
     refused("{group: {people: 1}, stops: [x]}", 1, "stops takes mappings, not a single value",
             NULL);
     refused("{group: {people: 1}, tags: x}", 1, "tags takes a list", NULL);

@@ -222,7 +222,7 @@ static void refuses_unknown_names(void **state)
     (void)state;
     check_refused("resnet5", 224, "did you mean 'resnet50'");
     check_refused("vgg6", 224, "did you mean 'vgg16'");
-    check_refused("transformer", 224, "it is one of: resnet18");
+    check_refused("transformer", 224, "it must be one of: resnet18");
     check_refused("", 224, "unknown network ''");
     check_refused("resnet", 224, "unknown network 'resnet'");
     check_refused("resnet50_v1_v1.5", 224, "unknown network");

@@ -241,10 +241,10 @@ static void expect_no_fabric(const char *name, int32_t nodes, int32_t devices, s
 static void refuses_what_a_platform_cannot_lay_out(void **state)
 {
     (void)state;
-    expect_no_fabric("abci", 1089, 4, (struct grid){4356, 1}, "has 1088 nodes; 1089 are asked for");
-    expect_no_fabric("abci", 2, 5, (struct grid){5, 2}, "has 4 devices; 5 are asked for");
+    expect_no_fabric("abci", 1089, 4, (struct grid){4356, 1}, "has only 1088 nodes, not 1089");
+    expect_no_fabric("abci", 2, 5, (struct grid){5, 2}, "has only 4 devices, not 5");
     expect_no_fabric("t1-torus", 12, 1, (struct grid){4, 4}, "4 x 4 does not lay out the 12 nodes");
-    expect_no_fabric("t1-torus", 2, 2, (struct grid){2, 2}, "one device a node; 2 are asked for");
+    expect_no_fabric("t1-torus", 2, 2, (struct grid){2, 2}, "one device per node, not 2");
     expect_no_fabric("t1-ring", 4098, 1, (struct grid){4098, 1}, "routes of 2049 links");
 }
 

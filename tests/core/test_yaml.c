@@ -134,14 +134,14 @@ static void aliases_are_copies(void **state)
 static void refuses_what_is_not_one_mapping(void **state)
 {
     (void)state;
-    refused("", "t.yaml:1:1: error: nothing is written here");
+    refused("", "t.yaml:1:1: error: there is no value here");
     refused("- a", "keys and values are expected");
     refused("a: 1\n---\nb: 2\n", "t.yaml:2:1: error: a second document");
     refused("a: 1\nb: 2\na: 3\n", "t.yaml:3:1: error: duplicate key 'a'\n  a: 3\n  ^\n");
     refused("a: {b: 1, c: 2, b: 3}\n", "t.yaml:1:17: error: duplicate key 'b'");
     refused("a: *x", "no anchor '&x'");
     refused("a:\n\tb: 1\n", "t.yaml:2:1: error: a tab indents this line");
-    refused("extends: x.yaml\n", "extends works in files only");
+    refused("extends: x.yaml\n", "extends works only in files");
     refused("a: \"\\xff\x01\"", "byte 0x01 is not UTF-8 text");
     refused("%YAML 7.0\n---\na: 1\n", "t.yaml:1:1: error: ");
 }
@@ -237,12 +237,12 @@ static void assignments_that_lead_nowhere_are_refused(void **state)
         {"=1", "a part of the key is empty"},
         {"a..b=1", "a part of the key is empty"},
         {"a.=1", "a part of the key is empty"},
-        {"a.b=", "nothing is written here"},
+        {"a.b=", "there is no value here"},
         {"a.b.c=1", "inside the single value"},
-        {"list.2=1", "'2' is no place"},
-        {"list.-1=1", "'-1' is no place"},
-        {"list.x=1", "'x' is no place"},
-        {"list.99999999999999999999=1", "is no place"},
+        {"list.2=1", "'2' is not an index"},
+        {"list.-1=1", "'-1' is not an index"},
+        {"list.x=1", "'x' is not an index"},
+        {"list.99999999999999999999=1", "is not an index"},
         {"a.b=[1", "--set: error: "},
         {"a.b=1\nc: 2", "key=value is expected"},
         {"a.b=\xff", "byte 0xff"},
@@ -345,7 +345,7 @@ static void a_circle_of_files_is_refused(void **state)
     write_file("loop2.yaml", "extends: ./loop1.yaml\n");
     struct err err = {0};
     assert_null(read_file("loop1.yaml", &err));
-    assert_non_null(strstr(err.text, "loop2.yaml:1:10: error: extends goes in a circle"));
+    assert_non_null(strstr(err.text, "loop2.yaml:1:10: error: extends forms a circle"));
     assert_int_equal(err.exit_code, 65);
     err_release(&err);
 }

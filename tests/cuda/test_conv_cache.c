@@ -284,7 +284,7 @@ static void leaves_other_files_alone(void **state)
     const struct cache_place *place = *state;
     static const struct {
         const char *text, *says;
-    } row[] = {{"network: resnet50\n", "is no file of convolution plans"},
+    } row[] = {{"network: resnet50\n", "is not a file of convolution plans"},
                {"foretrain-convolutions 2\nwhatever\n", "another version of foretrain"}};
     put(place->path, 91900, "NVIDIA H200", CONV_FORWARD, 65); /* makes the folder */
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {

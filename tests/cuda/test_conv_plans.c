@@ -279,7 +279,7 @@ static void engines_that_are_all_wrong_are_a_fault(void **state)
     for (int32_t i = 0; i < FAKE_ENGINES; i++)
         fake_cudnn.hidden[i] = i != FAKE_WRONG;
     struct conv_library *library = open_library(cache);
-    assert_refused(library, CONV_BACKWARD_DATA, &shapes[0], "do not compute what they should");
+    assert_refused(library, CONV_BACKWARD_DATA, &shapes[0], "give wrong results");
     for (int32_t op = 0; op < CONV_OP_COUNT; op++)
         if (conv_optional((enum conv_op)op)) /* use another op */
             assert_null(plan_of(library, (enum conv_op)op, &shapes[2]));

@@ -231,7 +231,7 @@ static void refuses_the_weights_of_another_network(void **state)
     struct model *deep = network_build("resnet18", 32, 3, &err);
     struct layout layout = layout_build(deep);
     assert_int_equal(checkpoint_read(path, &layout, &progress, &(struct weights){0}, &err), -1);
-    assert_non_null(strstr(err.text, "of network 'toy', but 'resnet18'"));
+    assert_non_null(strstr(err.text, "of network 'toy', but the job trains 'resnet18'"));
     err_release(&err);
     layout_release(&layout);
     model_free(deep);
@@ -300,7 +300,7 @@ static void names_the_tensor_that_is_missing_or_unknown(void **state)
     assert_int_equal(checkpoint_read_model(path, &f->layout, &f->weights, &err), -1);
     assert_int_equal(err.count, 2);
     assert_non_null(strstr(err.text, "tensor 'fc.bias' is missing"));
-    assert_non_null(strstr(err.text, "tensor 'head.scale' is none of the network's"));
+    assert_non_null(strstr(err.text, "the network has no tensor 'head.scale'"));
     err_release(&err);
     free(path);
 }
@@ -361,7 +361,7 @@ static void the_job_is_kept_and_may_be_anybodys(void **state)
     int64_t number;
     char *path = base_format("%s/ckpt-000001", f->directory);
     assert_int_equal(write_named(f, "ckpt-000001", 0, &err), 0);
-    refuses_job(f, 66, "which job");
+    refuses_job(f, 66, "name its job");
     f->progress.job = "[1]";
     assert_int_equal(write_named(f, "ckpt-000001", 0, &err), 0);
     refuses_job(f, 65, "must be a JSON object");

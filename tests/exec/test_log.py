@@ -224,7 +224,7 @@ class Log(unittest.TestCase):
                               preexec_fn=limit)
         self.assertEqual(done.returncode, 74)
         self.assertEqual(done.stderr.count("steps.csv cannot be written: File too large; training "
-                                           "goes on"), 1)
+                                           "continues"), 1)
         self.assertIn("steps.csv: cannot be written: File too large; it ends too early",
                       done.stderr)
 

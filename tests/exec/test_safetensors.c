@@ -93,7 +93,7 @@ static void refuses_a_file_cut_anywhere(void **state)
     }
     assert_int_equal(safetensors_read_header(&again, "a", text.data, text.length, &err), 0);
     text_append(&text, "m", 1);
-    refuses(&text, "cut or added to");
+    refuses(&text, "truncated or extended");
     text_release(&text);
     safetensors_release(&file);
     safetensors_release(&again);
@@ -114,7 +114,7 @@ static void refuses_holes_overlaps_and_left_over_bytes(void **state)
     refuses_header("{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [4, 8]}}", 8,
                    "starts at byte 4");
     refuses_header("{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 4]}}", 5,
-                   "its tensors have 4 bytes, but 5 stand behind the header");
+                   "its tensors have 4 bytes, but 5 follow the header");
 }
 
 static void refuses_tensors_that_contradict_themselves(void **state)

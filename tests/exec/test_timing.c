@@ -143,9 +143,9 @@ static void refuses_bytes_that_are_no_numbers(void **state)
         enum dtype payload;
         int64_t bytes;
         const char *message;
-    } wrong[] = {{DTYPE_FP32, 4002, "4002 B are no fp32 numbers: give a multiple of 4"},
-                 {DTYPE_FP16, 4001, "4001 B are no fp16 numbers: give a multiple of 2"},
-                 {DTYPE_BF16, 4003, "4003 B are no bf16 numbers: give a multiple of 2"}};
+    } wrong[] = {{DTYPE_FP32, 4002, "4002 B are not whole fp32 numbers: give a multiple of 4"},
+                 {DTYPE_FP16, 4001, "4001 B are not whole fp16 numbers: give a multiple of 2"},
+                 {DTYPE_BF16, 4003, "4003 B are not whole bf16 numbers: give a multiple of 2"}};
     for (int32_t i = 0; i < 3; i++) {
         struct err err = {0};
         assert_int_equal(time_one(wrong[i].bytes, wrong[i].payload, whole, &err), -1);

@@ -181,8 +181,9 @@ static int64_t read_file(const char *path, FILE *talk, struct kept_plans *plans)
     size_t head = strlen(title);
     if (line && (strncmp(line, title, head) || strcmp(line + head, version_1))) {
         bool newer = strncmp(line, title, head) == 0;
-        fprintf(stderr, "foretrain-exec: %s %s; it is left alone, and plans are not kept\n", path,
-                newer ? "is of another version of foretrain" : "is no file of convolution plans");
+        fprintf(stderr, "foretrain-exec: %s %s; it is not changed, and plans are not kept\n", path,
+                newer ? "is of another version of foretrain"
+                      : "is not a file of convolution plans");
         damaged = -1;
     }
     while (damaged >= 0 && (line = strsep(&rest, "\n"))) {

@@ -180,7 +180,7 @@ static int compete(const struct conv_target *target, struct conv_plan *plan,
     else if (wrong && !conv_optional(plan->op) && !err->count)
         err_add_code(err, 69,
                      "cuDNN's engines for a convolution (%s, %s, %d x %d x %d to %d x %d x %d, "
-                     "window %d) do not compute what they should; another version of cuDNN may",
+                     "window %d) give wrong results; another version of cuDNN may not",
                      conv_op_names[plan->op], dtype_names[plan->shape.type],
                      plan->shape.in_channels, plan->shape.in_height, plan->shape.in_width,
                      plan->shape.out_channels, plan->shape.out_height, plan->shape.out_width,
@@ -296,8 +296,8 @@ const struct conv_plan *conv_plan(struct conv_library *library, enum conv_op op,
     if (make(library, plan, &fault)) {
         if (!fault.count)
             err_add_code(&fault, 69,
-                         "cuDNN's engine %d for a convolution worked and does not any more: free "
-                         "memory of the GPU that other programs use",
+                         "cuDNN's engine %d for a convolution worked before and now fails: free "
+                         "GPU memory used by other programs",
                          plan->choice.engine);
         err_add_code(err, fault.exit_code, "%.*s", (int)strcspn(fault.text, "\n"), fault.text);
         err_release(&fault);

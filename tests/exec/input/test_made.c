@@ -168,7 +168,7 @@ static void what_cannot_be_made_is_refused(void **state)
     assert_refused(&spec, SPLIT_TRAIN, 64, "not 34");
     spec.classes = 10;
     spec.image = 4;
-    assert_refused(&spec, SPLIT_TRAIN, 64, "have 8 to 1024 pixels a side, not 4");
+    assert_refused(&spec, SPLIT_TRAIN, 64, "must have 8 to 1024 pixels per side, not 4");
     spec.image = 0;
     assert_refused(&spec, SPLIT_TRAIN, 64, "a size of at least 1 pixel");
     spec.source = SOURCE_SYNTHETIC;

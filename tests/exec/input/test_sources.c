@@ -352,10 +352,10 @@ static void shards_that_are_not_whole_are_refused(void **state)
     fixture_tar(&tar, "a.jpg", '0', "1", 1);
     fixture_tar(&tar, "a.cls", '0', "1", 1);
     tar.length -= 512;
-    check_tar(state, &tar, "cut short: the member at 1024");
+    check_tar(state, &tar, "truncated: the member at 1024");
     fixture_tar(&tar, "a.jpg", '0', "1", 1);
     tar.length -= 700;
-    check_tar(state, &tar, "not a tar file, or cut short");
+    check_tar(state, &tar, "not a tar file, or truncated");
     check_tar(state, &tar, "not a tar file");
     fixture_tar(&tar, "pax", 'x', "99 path=a\n", 10);
     check_tar(state, &tar, "malformed tar: the pax header at 0");
@@ -366,7 +366,7 @@ static void patterns_that_name_nothing_are_refused(void **state)
     struct dataset_spec spec = spec_of(SOURCE_WEBDATASET, fixture_path(state, "no-*.tar"), NULL);
     assert_refused(&spec, SPLIT_TRAIN, 66, "no-*.tar: no file matches");
     spec.path = fixture_path(state, "no-{1..3.tar");
-    assert_refused(&spec, SPLIT_TRAIN, 65, "a brace that is not closed");
+    assert_refused(&spec, SPLIT_TRAIN, 65, "a brace is not closed");
     spec.path = fixture_path(state, "no-{0..999999999}.tar");
     assert_refused(&spec, SPLIT_TRAIN, 65, "more than 100000 files");
 }
