@@ -48,7 +48,7 @@ static const struct variant *find_plan(int32_t depth)
 struct block {
     struct model *model;
     char name[32];
-    struct shape in, at; /* of the block, and of what was added last */
+    struct shape in, at; /* of the block, and of the last added layer */
     int32_t stride;
 };
 

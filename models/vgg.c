@@ -1,7 +1,7 @@
-/* VGG with 16 weight layers.
- * Source: Simonyan and Zisserman, "Very deep convolutional networks for large-scale image
- * recognition", 2014, configuration D; names, and the adaptive pool to 7x7 that lets any image size
- * in: torchvision.  Dropout is left out: it moves and computes next to nothing. */
+/* VGG with 16 weight layers.  Source: Simonyan and Zisserman, "Very deep convolutional networks
+ * for large-scale image recognition", 2014, configuration D; names, and the adaptive pool to
+ * 7x7, which allows any image size: torchvision.  Dropout is left out: it moves and computes
+ * almost nothing. */
 
 #include "models/build.h"
 
@@ -14,7 +14,7 @@ static struct shape add_features(struct model *model)
     static const int32_t plan[] = {64,   64,  POOL, 128, 128,  POOL, 256, 256, 256,
                                    POOL, 512, 512,  512, POOL, 512,  512, 512, POOL};
     struct shape at = {3, model->image, model->image};
-    int32_t position = 0; /* in torchvision's list, where a ReLU stands behind each convolution */
+    int32_t position = 0; /* in torchvision's list, where a ReLU follows each convolution */
     for (size_t i = 0; i < sizeof(plan) / sizeof(*plan); i++) {
         struct layer layer = {.op = LAYER_MAX_POOL, .in = at, .kernel = 2, .stride = 2};
         if (plan[i] != POOL)

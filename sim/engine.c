@@ -27,9 +27,9 @@
 #endif
 
 /* Bandwidth is the platform's and latency the actors' (lane.h); SimGrid adds no factors of its own.
- * Its log is off: what goes wrong is told by our own messages.  Stacks are small because there may
- * be tens of thousands, and unguarded because each guard would take two of the 65530 mappings a
- * process may have; the actors need less than half. */
+ * Its log is off, since we report failures ourselves.  Stacks are small because there may be tens
+ * of thousands, and unguarded because each guard would need two of the 65530 mappings of a process;
+ * the actors need less than half of a stack. */
 static char settings[][40] = {
     "foretrain-sim",
     "--cfg=network/model:CM02",
@@ -43,7 +43,7 @@ static char settings[][40] = {
     "--log=root.app:file:/dev/null",
 };
 
-/* SimGrid reads a platform by path only; this one needs no name on any disk. */
+/* SimGrid reads a platform only by path; this one is not on any disk. */
 static int load_platform(const struct text *xml, struct err *err)
 {
     int file = memfd_create("platform", 0);

@@ -22,7 +22,7 @@ static uint64_t bits(double value)
     return bits;
 }
 
-/* Number equal signatures alike, from 0 in order of first appearance.  Returns how many. */
+/* Give equal signatures the same number, from 0 in order of first appearance.  Returns how many. */
 static int32_t classify(const uint64_t *signature, int32_t count, int32_t *class)
 {
     uint64_t mask = 1;
@@ -47,8 +47,8 @@ static uint64_t colour(const int32_t *class, int32_t rank)
     return rank < 0 ? UINT64_MAX : (uint64_t) class[rank];
 }
 
-/* A rank is told by its colour, its peers' and its routes'; a link by its own and, in no order,
- * by the flows that cross it. */
+/* The signature of a rank is its colour, its peers' and its routes'; that of a link is its own
+ * colour and the unordered flows that cross it. */
 static void sign(const struct fold *fold, const struct traffic *traffic, uint64_t *rank,
                  uint64_t *link)
 {

@@ -34,7 +34,7 @@ struct walker {
     bool finished;
 };
 
-/* What one class does: its lanes and how often each awaited step has finished. */
+/* The state of one class: its lanes and how often each awaited step has finished. */
 struct entity {
     struct stage *stage;
     int32_t class;
@@ -104,8 +104,8 @@ static void announce(struct walker *walker, int32_t step)
     }
 }
 
-/* Both ends of a message wait for its latency before they meet, so that the bytes flow from the
- * latency after the later of the two on.  SimGrid's own latency would also weigh the flow: it gives
+/* Both ends of a message wait for its latency before they meet, so that the bytes start to flow one
+ * latency after the later of the two.  SimGrid's own latency would also weigh the flow: it gives
  * flows bandwidth in proportion to 1 / latency, as TCP does, and these are to share equally. */
 static void pay_latency(struct walker *walker, double begin, double latency)
 {
@@ -121,7 +121,7 @@ static void wait_until_left(struct walker *walker)
     walker->leaving = NULL;
 }
 
-/* Unless it @leaves, the rank stays until what it sends has arrived. */
+/* Unless it @leaves, the rank stays until its message has arrived. */
 static void exchange(struct walker *walker, const struct round *round, double bytes, bool leaves)
 {
     const struct stage *stage = walker->entity->stage;
@@ -287,8 +287,8 @@ static void start_entity(struct stage *stage, int32_t class)
     }
 }
 
-/* All hosts by name.  sg_host_by_name() looks into one zone after the other, and there may be as
- * many zones as hosts. */
+/* All hosts by name. sg_host_by_name() searches one zone after the other, and there may be as many
+ * zones as hosts. */
 struct directory {
     sg_host_t *host; /* (count) in the order of their names; owned */
     size_t count;
@@ -363,7 +363,7 @@ static void read_schedule(struct stage *stage)
     }
 }
 
-/* SimGrid ends a run in which nobody can move any more; then some walker has not finished. */
+/* SimGrid ends a run in which no actor can continue; then some actor has not finished. */
 static int check_finished(const struct stage *stage, struct err *err)
 {
     const struct simulation *simulation = stage->simulation;

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Short chains share a zone up to so many hosts: for each new host SimGrid looks into every zone,
- * and for each zone at every host. */
+/* Short chains share a zone up to this number of hosts: for each new host SimGrid searches every
+ * zone, and for each zone every host. */
 enum { ZONE_HOSTS = 64 };
 
 char *platform_host_name(const struct fold *fold, int32_t relation, int32_t class)
@@ -29,7 +29,7 @@ static bool same_route(const struct relation *a, const struct relation *b, int32
                    (size_t)links * sizeof(*a->link));
 }
 
-/* Whether whoever sends in @part sends to the same class over the same links in @whole. */
+/* Whether every sender in @part sends to the same class over the same links in @whole. */
 static bool contains(const struct fold *fold, const struct relation *whole,
                      const struct relation *part)
 {
@@ -119,7 +119,7 @@ static int32_t chain_start(const struct fold *fold, const struct relation *relat
     return first;
 }
 
-/* A zone while it is written: SimGrid wants all hosts of one before its routes. */
+/* A zone while it is written: SimGrid requires all hosts of a zone before its routes. */
 struct zone {
     struct text host, route;
     int32_t hosts;
@@ -135,7 +135,7 @@ static void close_zone(struct text *out, struct zone *zone, int32_t p, int32_t f
     *zone = (struct zone){0};
 }
 
-/* Add the classes that @first reaches by sending on and on.  Marks them as @done. */
+/* Add the classes in the chain of messages from @first.  Marks them as @done. */
 static void add_chain(struct zone *zone, const struct traffic *traffic, const struct fold *fold,
                       int32_t p, int32_t first, bool *done)
 {

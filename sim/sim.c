@@ -32,7 +32,8 @@ static struct fold *refold(struct fold *fold, const struct traffic *traffic)
     return fold_build(traffic);
 }
 
-/* Merge as many rounds as the grain allows and the messages ask for.  Returns how many. */
+/* Merge as many rounds as the grain allows and the number of messages requires.  Returns how
+ * many. */
 static int32_t merge(const struct run *run, struct traffic *traffic, int64_t messages)
 {
     int32_t limit = 1;
@@ -45,7 +46,7 @@ static int32_t merge(const struct run *run, struct traffic *traffic, int64_t mes
     return limit;
 }
 
-/* Find the classes to simulate and how many rounds to merge, and name what was taken in @name. */
+/* Find the classes to simulate and the number of rounds to merge, and write the grain to @name. */
 static struct fold *choose(const struct run *run, const struct schedule *schedule,
                            struct traffic *traffic, char name[static 16])
 {

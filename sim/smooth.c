@@ -54,9 +54,9 @@ static int32_t feeder(const struct sieve *sieve, struct crossing flow, int32_t l
     return best;
 }
 
-/* Add up what the flows of one relation come through, each link counted once: they cannot push more
- * into @link.  A link that vouches for another is the narrowest of its route, so it stays itself.
- * Crossings are in order of relation. */
+/* Sum the narrowest other links of one relation's flows, each link once: the flows cannot put more
+ * into @link.  A link that limits another is the narrowest of its route, so it is never left out
+ * itself.  Crossings are in order of relation. */
 static bool can_be_filled(struct sieve *sieve, int32_t link)
 {
     const struct link *links = sieve->traffic->fabric->link;

@@ -97,7 +97,7 @@ static struct program add_rounds(struct traffic *traffic, const struct schedule 
     return (struct program){.step = step, .begin = begin, .end = begin + rounds};
 }
 
-/* Whether two collectives go through the same rounds on the same lane, whatever their bytes. */
+/* Whether two collectives have the same rounds on the same lane, with any bytes. */
 static bool walk_alike(const struct step *a, const struct step *b)
 {
     return a->lane == b->lane && a->collective.op == b->collective.op &&

@@ -17,7 +17,7 @@ struct cluster {
     struct platform *base; /* of a lab; NULL: this machine */
     struct cabling lab;
     int32_t ranks;
-    int32_t cores; /* ranks that compute at once, where others wait for their turn; else 0 */
+    int32_t cores; /* ranks that compute at once, while others wait for their turn; else 0 */
     struct exchanges exchange;
     struct machine alone, together; /* without a lab */
     double contention;
@@ -98,7 +98,7 @@ static int measure_contention(struct cluster *cluster, struct err *err)
     return 0;
 }
 
-/* Another file beside the platform's, unless the user has one. */
+/* A second file beside the platform's, unless the user gives one. */
 static int make_device(struct cluster *cluster, const char *name, struct err *err)
 {
     struct calibrate_request request = cluster->request;
@@ -127,7 +127,7 @@ static void add_quantity(struct text *out, const char *indent, const char *key, 
              kind);
 }
 
-/* The line of the all-reduce's rounds: what training exchanges by. */
+/* The line of the all-reduce's rounds, as in training. */
 static void add_link(struct text *out, const struct cluster *cluster, const char *indent,
                      const char *source)
 {
@@ -259,7 +259,7 @@ static void print_people(struct text *out, const struct cluster *cluster)
                      1e6 * line->latency_sd, 1e-9 * line->bandwidth, 100 * line->bandwidth_sd,
                      100 * line->residual, 100 * exchange->apart[kind]);
     }
-    if (exchange->added > 0 && !cluster->base) /* beside wires it is lost in the noise */
+    if (exchange->added > 0 && !cluster->base) /* with real links it is lost in the noise */
         text_add(out, "a rank adds up %.3g GB/s of what arrives\n", 1e-9 * exchange->added);
     if (!cluster->base)
         text_add(out, "%d ranks that compute at once take %.1f %% longer than one\n",

@@ -27,7 +27,7 @@ static bool same_shape(const struct machine_step *a, const struct machine_step *
     return a->op == b->op && a->dtype == b->dtype && !strcmp(a->shape, b->shape);
 }
 
-/* Steps that stand in several trials are one row; more work never takes less time. */
+/* Steps of several trials share one row; more work never takes less time. */
 static void collect(struct device_fit *fit, const struct machine *machine)
 {
     int32_t all = 0;
@@ -157,7 +157,7 @@ static double typical(const struct device_fit *fit, bool arithmetic)
     return middle;
 }
 
-/* The standard deviation that the middle half of a class's rows has. */
+/* The standard deviation from the middle half of a class's rows. */
 static double scatter(const struct device_fit *fit, int32_t class)
 {
     const double normal = 1.4826;

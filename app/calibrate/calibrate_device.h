@@ -49,7 +49,7 @@ double device_fit_trial(const struct device_fit *fit, const struct machine_trial
 struct device_text {
     const char *name;        /**< of the file */
     const char *description; /**< one line for people */
-    const char *source;      /**< who measured, when, and how */
+    const char *source;      /**< origin, date and command of the measurement */
     double memory;           /**< [bytes] */
     const char *memory_source;
     int32_t compute_capability; /**< of CUDA: 10 * major + minor; 0: none */

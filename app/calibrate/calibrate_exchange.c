@@ -83,8 +83,8 @@ static double lower_quartile(const double *time, int32_t sweeps, int32_t first, 
     return measure_quantile(sorted, count, 0.25);
 }
 
-/* The lower quartile of each size over @sweeps; @return how far those of every other sweep and of
- * the rest are apart, at most. */
+/* The lower quartile of each size over @sweeps; @return the largest difference between the
+ * quartiles of even and of odd sweeps. */
 static double conclude(double *figure, const double *time, int32_t count, int32_t sweeps)
 {
     double most = 0;
@@ -117,7 +117,7 @@ static int measure_kind(struct exchanges *exchange, enum exchange_kind kind,
     exchange->apart[kind] = failed ? 0 : apart;
     free(time);
     sizes_release(&plan.sizes);
-    /* Of the others the answer says how far apart they are; this one goes into a file. */
+    /* For the other kinds the answer shows this difference; only this kind goes into a file. */
     if (!failed && apart > EXCHANGE_DISTURBED && kind == EXCHANGE_ROUND)
         failed = err_add_code(err, 75,
                               "disturbed: %s: two halves of %d sweeps are %.0f %% apart; try again "

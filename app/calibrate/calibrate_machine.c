@@ -11,7 +11,7 @@
 #include "core/base/file.h"
 #include "core/base/json.h"
 
-/* "AMD EPYC", as the processor calls itself; the caller frees it. */
+/* "AMD EPYC", the processor's own name; the caller frees it. */
 static char *processor_name(void)
 {
     char line[256], *name = NULL;
@@ -28,7 +28,7 @@ static char *processor_name(void)
     return name ? name : base_copy("a processor");
 }
 
-/* What stands in the file beside its numbers.  Texts are owned. */
+/* The texts of the file.  Owned. */
 struct words {
     char *name, *description, *source, *memory_source;
     double memory;
@@ -43,7 +43,7 @@ static void release_words(struct words *words)
     free(words->memory_source);
 }
 
-/* What nvidia-smi prints of the first GPU; "" where it fails, and says so to nobody. */
+/* The output of nvidia-smi for the first GPU; "" if it fails, without a message. */
 static struct text ask_driver(struct err *err)
 {
     struct launch launch = {.output = launch_file(err)};

@@ -106,7 +106,7 @@ static bool read_trial(const struct json *json, struct machine_trial *trial)
 
 /* --- rounds --- */
 
-/* Of two rounds the quicker stays; takes @trial over. */
+/* Keep the faster of two rounds; takes ownership of @trial. */
 static void merge_trial(struct machine_trial *known, struct machine_trial trial)
 {
     bool quicker = trial.time_s < known->time_s;

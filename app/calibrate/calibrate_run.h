@@ -31,7 +31,7 @@ struct machine_step {
     char *shape;              /**< owned */
     int64_t amount, flops, bytes;
     int32_t kernels;
-    int32_t alike; /**< how many are behind it */
+    int32_t alike; /**< number of equal steps */
     double time_s;
     double spread; /**< the largest of them */
 };

@@ -13,7 +13,7 @@ static bool is_marked(const char *text)
 
 int command_finish(struct text *out, struct err *err)
 {
-    int32_t code = err->exit_code; /* set without a message when a child has said all */
+    int32_t code = err->exit_code; /* set without a message if a child has reported the fault */
     if (err->text)
         fprintf(stderr, "%s%s", is_marked(err->text) ? "" : "error: ", err->text);
     if (out->length && (fwrite(out->data, 1, (size_t)out->length, stdout) != (size_t)out->length ||

@@ -120,7 +120,7 @@ static int set(const struct option *option, const char *value, void *record, str
     return -1;
 }
 
-/* The value that stands with the option (after "=" or the letter), or the next argument. */
+/* The value attached to the option (after "=" or the letter), or the next argument. */
 static int set_from(const struct option *option, const char *attached, char **argv, int argc,
                     int *next, void *record, struct err *err)
 {

@@ -3,7 +3,7 @@
 /** @file
  * Command-line options described by rows: one row drives parsing, --help and completion.
  *
- * Options may stand anywhere, as `--name value`, `--name=value`, `-n value` or `-nvalue`; `--` ends
+ * Options may be anywhere, as `--name value`, `--name=value`, `-n value` or `-nvalue`; `--` ends
  * them.  Values are borrowed from argv.
  */
 

@@ -130,8 +130,8 @@ void import_connect(struct import *import, int32_t a, int32_t b, int32_t link)
         wiring_add(&import->wiring, a, b, link);
 }
 
-/* What drivers call the devices of platforms/devices.  All words must be in the model's name; the
- * first row that fits counts. */
+/* Drivers' names of the devices of platforms/devices.  All words must be in the model's name; the
+ * first row that fits is used. */
 static const struct {
     const char *word[3];
     const char *device;

@@ -13,7 +13,7 @@ bool curve_add(struct curve *curve, double size, double seconds)
     return true;
 }
 
-/* The lines for people and for --json; @bytes is how many a message's byte stands for. */
+/* The lines for people and for --json; @bytes: bytes of the vector per byte of a message. */
 static void tell(struct import *import, const struct curve_fit *fit)
 {
     struct json *array = json_new_array();
@@ -69,7 +69,7 @@ int import_fit_line(struct import *import, struct curve *curve, struct curve_lin
     return 0;
 }
 
-/* Devices of a node that all go through one switch, and a card when there are several nodes. */
+/* Devices of a node, connected by one switch, and a card if there are several nodes. */
 static void lay_node(struct import *import, int32_t devices, bool card)
 {
     struct wiring *wiring = &import->wiring;

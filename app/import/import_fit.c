@@ -7,7 +7,7 @@
 
 #include "core/base/base.h"
 
-/* What printed times are exact to: a smaller scatter says nothing. */
+/* Precision of printed times: a smaller scatter has no meaning. */
 static const double finest_residual = 0.005;
 
 /* Sort by size; few rows. */
@@ -23,8 +23,8 @@ static void sort(struct curve *curve)
         }
 }
 
-/* One line through rows @first to @last.  Neither parameter is let below 0: then the other alone is
- * fitted.  @return the sum of squares of relative residuals. */
+/* One line through rows @first to @last.  Parameters stay at 0 or above: if one would not, only the
+ * other is fitted.  @return the sum of squares of relative residuals. */
 static double fit_piece(struct curve_piece *piece, const struct curve *curve, int32_t first,
                         int32_t last)
 {

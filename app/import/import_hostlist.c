@@ -39,7 +39,7 @@ static const char *number_fault(const char *at)
     return isdigit((unsigned char)*at) ? "a number beyond 64 bits" : "expected a number";
 }
 
-/* Take "5", "00-63", or "5-", which Slurm takes as 5.  @return what is behind it, or NULL with
+/* Read "5", "00-63", or "5-", which Slurm reads as 5.  @return the text after it, or NULL with
  * @what at @where. */
 static const char *read_range(const char *at, struct range *range, const char **what,
                               const char **where)
@@ -75,7 +75,8 @@ static int digits_of(const struct range *range)
     return digits > range->width ? digits : range->width;
 }
 
-/* Add up a bracket, after its '['.  @return what is behind its ']', or NULL with @fault. */
+/* Count the numbers of a bracket, after its '['. @return the text after its ']', or NULL with
+ * @fault. */
 static const char *count_bracket(const char *list, const char *at, uint64_t limit, uint64_t *count,
                                  int64_t *widest, struct hostlist_fault *fault)
 {

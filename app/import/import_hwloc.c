@@ -5,7 +5,7 @@
 #include "app/import/import.h"
 #include "app/import/import_xml.h"
 
-enum { VERTEX_LIMIT = 64 }; /* of each kind: what a platform can say */
+enum { VERTEX_LIMIT = 64 }; /* of each kind: limit of platforms */
 
 /* A node as hwloc sees it. */
 struct machine {
@@ -35,7 +35,7 @@ static bool is_gpu(const struct xml *element)
            (!strncmp(type, "0300", 4) && (strstr(type, "[10de:") || strstr(type, "[1002:")));
 }
 
-/* How many branches of @element hold a GPU or a card. */
+/* The number of branches of @element with a GPU or a card. */
 static int32_t count_branches(const struct xml *element)
 {
     int32_t branches = 0;
@@ -118,7 +118,7 @@ static void connect_pci(struct machine *machine)
         }
 }
 
-/* Without GPUs every core is a device: its way to the others is its package's memory. */
+/* Without GPUs every core is a device, connected to the others by its package's memory. */
 static void connect_cores(struct machine *machine)
 {
     struct wiring *wiring = &machine->import->wiring;
@@ -146,7 +146,7 @@ static void connect_cpus(struct machine *machine)
             import_connect(machine->import, first + a, first + b, link);
 }
 
-/* What hwloc's list of PCI names calls the first GPU. */
+/* The name of the first GPU in hwloc's list of PCI names. */
 static void name_device(struct machine *machine)
 {
     const struct xml *gpu = machine->vertex[VERTEX_DEVICE][0];

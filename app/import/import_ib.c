@@ -44,8 +44,8 @@ struct fabric_report {
     int32_t unknown;  /* cards without a speed that is known */
 };
 
-/* The text between the quotes of the first pair at or after *@at, which moves behind it; cut out of
- * the line.  NULL when there is none. */
+/* The text between the first pair of quotes at or after *@at, which moves past it; NULL if there is
+ * none.  Changes the line. */
 static char *next_quoted(char **at)
 {
     char *begin = strchr(*at, '"'), *end = begin ? strchr(begin + 1, '"') : NULL;

@@ -7,7 +7,7 @@
 #include "app/import/import_curve.h"
 #include "core/config/yaml.h"
 
-/* What a report of nccl-tests has told so far. */
+/* The data of a report of nccl-tests so far. */
 struct report {
     struct curve curve;
     char **host; /* (hosts) distinct; owned */

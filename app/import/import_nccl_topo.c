@@ -17,7 +17,7 @@ struct topo {
     double fastest;  /* net [Mb/s] */
     int32_t sm;      /* compute capability of the first GPU */
     int32_t nvlinks; /* of all GPUs */
-    bool plane;      /* there are NVSwitches: switch 0 stands for all */
+    bool plane;      /* there are NVSwitches: switch 0 represents all */
 };
 
 static double number(const struct xml *element, const char *key)
@@ -44,7 +44,7 @@ static bool is_nvswitch(const struct xml *nvlink)
     return !strcmp(xml_get(nvlink, "tclass"), "0x068000");
 }
 
-/* First: what there is. */
+/* First pass: collect the vertices. */
 static void look(void *context, const struct xml *element)
 {
     struct topo *topo = context;

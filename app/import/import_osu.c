@@ -77,7 +77,7 @@ static int read_lines(struct tables *tables, const char *file, char *rest, struc
                    file, number);
 }
 
-/* Two ranks, on two nodes unless --nodes 1 says otherwise. */
+/* Two ranks, on two nodes unless --nodes 1 is given. */
 static int understand_pair(struct import *import, struct tables *tables, int32_t nodes,
                            struct err *err)
 {

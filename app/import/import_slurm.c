@@ -34,8 +34,8 @@ static int32_t characters(const char *text, int64_t bytes)
     return count;
 }
 
-/* Put the switch @above over the names of @list, which is part of the line at @origin and begins
- * at its column. */
+/* Set the switch @above for the names of @list, which is part of the line at @origin and begins at
+ * its column. */
 static int add_list(struct reading *reading, const char *above, bool hosts, const char *list,
                     const struct origin *origin, struct err *err)
 {
@@ -201,8 +201,8 @@ static int read_topologies(struct reading *reading, const struct node *list, str
                         "as in Slurm's topology.yaml");
 }
 
-/* The project's files are mappings, Slurm's is a list: a key goes on a line before it, which
- * origin_of() takes off again. */
+/* The project's files are mappings, Slurm's is a list: a key is put on a line before it, and
+ * origin_of() subtracts that line. */
 static int read_yaml(struct reading *reading, const char *text, struct err *err)
 {
     struct text whole = {0};

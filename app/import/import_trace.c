@@ -6,7 +6,7 @@
 #include "app/import/import.h"
 #include "core/platform/platform.h"
 
-/* What an event of a trace stands for. */
+/* The meaning of an event of a trace. */
 enum activity { ACTIVITY_COMPUTE, ACTIVITY_COMMUNICATION, ACTIVITY_COPY, ACTIVITY_COUNT };
 
 static const char *const activity_names[] = {"compute", "communication", "copies"};
@@ -35,7 +35,7 @@ struct summary {
     int64_t events, products, steps, event_capacity, product_capacity, step_capacity;
 };
 
-/* Source: the names by which Meta's Holistic Trace Analysis tells kinds of kernels apart. */
+/* Source: the names by which Meta's Holistic Trace Analysis recognises kinds of kernels. */
 static enum activity activity_of(const char *name)
 {
     if (!strncmp(name, "nccl", 4) || strstr(name, "ncclKernel"))
@@ -66,7 +66,7 @@ static double extent(const struct json *shapes, int64_t tensor, int64_t axis)
     return value > 0 ? value : 0;
 }
 
-/* The dtype of tensor @index as PyTorch calls it, or -1. */
+/* The dtype of tensor @index from PyTorch's name of it, or -1. */
 static int32_t dtype_of(const struct json *arguments, int64_t index)
 {
     const struct json *types = json_get(arguments, "Input type");

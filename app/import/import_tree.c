@@ -43,13 +43,13 @@ int32_t tree_add(struct tree *tree, const char *name, enum tree_kind kind, int32
     return index;
 }
 
-/* What is known of the switches at each height; hosts are at height 0. */
+/* The switches at each height; hosts are at height 0. */
 struct heights {
     int32_t *height, *below; /* (count) of each vertex: its height, the hosts below it */
     int32_t top;             /* the largest height */
 };
 
-/* @return 0, or -1: the switches above @host go round in a circle, or are too many. */
+/* @return 0, or -1: the switches above @host form a circle, or are too many. */
 static int climb(const struct tree *tree, struct heights *heights, int32_t host)
 {
     int32_t height = 0;

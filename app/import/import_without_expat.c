@@ -1,5 +1,5 @@
 /** @file
- * What stands in for the readers of XML when foretrain is built without expat: they are refused.
+ * Replaces the readers of XML in builds without expat: they are refused.
  */
 
 #include "app/import/import.h"

@@ -21,7 +21,7 @@ static void complete_link(struct import_link *link, bool measured)
     import_set(&link->latency, 0, PROVENANCE_ASSUMED, "contained in transport");
 }
 
-/* One device and one card, for a file that tells of the network alone. */
+/* One device and one card, for a file that describes only the network. */
 static void complete_node(struct import *import)
 {
     int32_t *count = import->wiring.count;
@@ -128,7 +128,7 @@ static void print_edges(const struct import *import, struct text *out)
     }
 }
 
-/* Whether some cable is of that kind: a kind without one is refused. */
+/* Whether some cable has this kind: a kind without cables is refused. */
 static bool is_used(const struct import *import, int32_t kind)
 {
     for (int32_t i = 0; i < import->wiring.cable_count; i++)
@@ -243,7 +243,7 @@ static char *find_base(const struct import_request *request, int *failed, struct
     return path;
 }
 
-/* What an uplink is where no file says: a card of the nodes below. */
+/* The default uplink: a card of the nodes below. */
 struct card {
     int64_t count;
     double bandwidth, efficiency; /* 0: not known */

@@ -18,12 +18,12 @@
 #include "app/process/process.h"
 #include "core/base/unit.h"
 
-/* All hosts together may send this part of what the machine carries between two of them, or the
- * machine decides and not the network.  Measured with ring all-reduces against the closed form:
- * tests/net says how. */
+/* All hosts together may send this fraction of the machine's rate between two of them; beyond, the
+ * machine and not the network is the bottleneck.  Measured with ring all-reduces against the closed
+ * form: see tests/net. */
 static const double ceiling_share = 0.2;
 
-/* What the child that builds and runs the lab tells its parent. */
+/* The report of the child that builds and runs the lab to its parent. */
 struct shared {
     struct lab_result result;
     int32_t fault; /* exit code of the message; 0: there is none */
@@ -116,7 +116,7 @@ static _Noreturn void become(const struct lab *lab)
     _exit(errno == ENOENT ? 127 : 126);
 }
 
-/* Processes that lost their parent come here to be waited for. */
+/* Processes without a parent become children of this process, which waits for them. */
 static int32_t run_command(const struct lab *lab)
 {
     pid_t command = fork();
@@ -172,7 +172,7 @@ static int write_proc(pid_t pid, const char *name, const char *text)
     return failed ? -1 : 0;
 }
 
-/* In its namespace the child is root and everything else is nobody's. */
+/* In its namespace the child is root, and every other user is "nobody". */
 static int map_users(pid_t pid, struct err *err)
 {
     char *users = base_format("0 %u 1", geteuid()), *groups = base_format("0 %u 1", getegid());
@@ -221,7 +221,7 @@ static pid_t start(struct lab *lab, struct err *err)
 }
 
 /* Until the child ends; a signal that would end this process ends the child first.  @return its
- * exit code, 128 + N when signal N ended it, or -1: it is lost. */
+ * exit code, 128 + N when signal N ended it, or -1: status lost. */
 static int supervise(pid_t pid, const sigset_t *signals, const sigset_t *before)
 {
     for (;;) {

@@ -23,8 +23,8 @@ static const double duration = 0.2;    /* [s] */
 static const double window = 0.002;    /* [s] */
 static const double unlimited = 125e9; /* [bytes/s], far beyond any machine of today */
 
-/* What the two processes share with the one that waits.  The best of short windows counts, because
- * whatever else runs can only take away. */
+/* Data shared by the two processes and the waiting one.  The result is the best of several short
+ * windows, because other processes can only reduce the rate. */
 struct trial {
     atomic_int listening;
     double best; /* [bytes/s] of the best window */

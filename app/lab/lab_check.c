@@ -5,11 +5,11 @@
 #include "app/lab/lab.h"
 #include "core/base/unit.h"
 
-/* What software adds to a message without any delay on the wire, at most; a lab does not add it,
- * it is there. */
+/* Maximum latency that software adds to a message without any delay of links; in a lab it is
+ * already present. */
 static const double between_limit = 200e-6; /* [s] */
 
-/* Cables inside a node are not shaped, so they must never decide. */
+/* Cables inside a node are not shaped, so they must never be the bottleneck. */
 static const double inside_factor = 10.0;
 
 static const double efficiency_tolerance = 1e-3;

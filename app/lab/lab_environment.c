@@ -5,9 +5,9 @@
 #include "core/base/base.h"
 
 /* Of Open MPI 4.1, as the environment of mpirun: hosts are entered, not logged in to; its own
- * messages take the second network; data take one TCP connection a pair of ranks, over the shaped
- * one, each message at once (a rendezvous would wait behind data in the queues); ranks that wait
- * let others run. */
+ * messages take the second network; data use one TCP connection per pair of ranks, over the shaped
+ * network, each message at once (a rendezvous would wait behind data in the queues); waiting ranks
+ * yield. */
 static const char *const parameters[][2] = {
     {"plm", "rsh"},
     {"plm_rsh_agent", LAB_PROGRAMS "/" LAB_AGENT},

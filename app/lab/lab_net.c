@@ -82,7 +82,7 @@ int lab_in_host(const struct cabling *cabling, int32_t host, int (*call)(void *a
 }
 
 /* Run `ip` or `tc` (@tool) with the lines of @script, on host @name or, with NULL, where the
- * switches are.  What it says stays in TALK. */
+ * switches are.  Its messages are kept in TALK. */
 static int run_batch(const char *tool, const char *name, struct text *script, struct err *err)
 {
     if (!script->length)
@@ -117,7 +117,7 @@ static int run_batch(const char *tool, const char *name, struct text *script, st
 /* --- hosts --- */
 
 /* Of every host: one fixed congestion control instead of the machine's (bbr paces by itself), small
- * windows so that no queue overflows, no memory of earlier connections. */
+ * windows so that no queue overflows, no reuse of metrics of earlier connections. */
 static const char *const settings[][2] = {
     {"/proc/sys/net/ipv6/conf/all/disable_ipv6", "1"},
     {"/proc/sys/net/ipv6/conf/default/disable_ipv6", "1"},
@@ -163,7 +163,7 @@ static int make_host(const char *name, struct err *err)
                         code > 1 ? settings[code - 2][0] : "");
 }
 
-/* This program under its names in a lab: links to where it lies. */
+/* This program under its names in a lab: links to its path. */
 static int link_programs(struct err *err)
 {
     static const char *const path[] = {LAB_PROGRAMS "/" LAB_ON, LAB_PROGRAMS "/" LAB_AGENT};
@@ -271,8 +271,8 @@ static void add_card(struct text *out, const struct cabling *cabling, int32_t ho
  * before a repetition is long, because queues of the lab last longer than TCP expects. */
 static void add_addresses(struct text *out, const struct cabling *cabling, int32_t host)
 {
-    /* Two frames pass the buckets in one piece, which halves the timers; the kernel takes 321 bytes
-     * for the largest headers off this size (MAX_TCP_HEADER + 1). */
+    /* Two frames pass the buckets in one piece, which halves the timers; the kernel subtracts 321
+     * bytes for the largest headers from this size (MAX_TCP_HEADER + 1). */
     const int32_t gso = 2 * LAB_PAYLOAD + 512;
     int32_t node = host / cabling->nics;
     text_add(out, "link set lo up\nlink set eth0 gso_max_size %d up\nlink set ctl0 up\n", gso);
@@ -321,7 +321,7 @@ int lab_make_network(const struct cabling *cabling, struct err *err)
 
 /* --- rates --- */
 
-/* What @senders hosts may have under way: a queue must never overflow. */
+/* Bytes that @senders hosts may have in flight: a queue must never overflow. */
 static void add_bucket(struct text *out, const char *device, double rate, int32_t senders)
 {
     const int32_t window = 512 * 1024; /* of a sender, with what the kernel adds [bytes] */

@@ -19,7 +19,7 @@ bool lab_is_on(const char *program)
     return is_called(program, LAB_ON) || is_called(program, LAB_AGENT);
 }
 
-/* The value of a word as a shell would take it off its quotes. */
+/* The value of a word after a shell's removal of quotes. */
 static char *unquote(char *word)
 {
     size_t length = strlen(word);
@@ -29,10 +29,10 @@ static char *unquote(char *word)
     return word + 1;
 }
 
-/* mpirun's words are a line for a remote shell, cut at blanks: values in quotes, before the daemon
- * what the user's shell or mpirun's folder needs ("( test ! -r ./.profile || . ./.profile; orted
- * ... )", "PATH=... ; export PATH ; /folder/orted ..."), which the environment here has already.
- * Source: Open MPI 4.1, orte/mca/plm/rsh/plm_rsh_module.c, setup_launch().
+/* mpirun's words are a line for a remote shell, split at blanks: values in quotes, and before the
+ * daemon the set-up for the user's shell or mpirun's folder ("( test ! -r ./.profile || .
+ * ./.profile; orted ... )", "PATH=... ; export PATH ; /folder/orted ..."), which this environment
+ * already has.  Source: Open MPI 4.1, orte/mca/plm/rsh/plm_rsh_module.c, setup_launch().
  * @return the first word of the command, or NULL: there is no daemon. */
 static char **find_daemon(char **word)
 {

@@ -16,8 +16,8 @@
 static const struct command *const exec_commands[] = {
     &exec_train, &exec_evaluate, &exec_collective, &exec_measure, &exec_workspace, NULL};
 
-/* OpenMP's threads spin while they wait, which is poison where ranks share cores.  The library
- * reads the variable when it is loaded, so the program starts itself once more. */
+/* OpenMP's threads spin while they wait, which is very slow where ranks share cores.  The library
+ * reads the variable when it is loaded, so the program executes itself again. */
 static void wait_politely(char **argv)
 {
     const char *local = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
@@ -36,7 +36,7 @@ int main(int argc, char **argv)
     struct err err = {0};
     command_answer("foretrain-exec", exec_commands, argc - 1, argv + 1, &out, &err);
 
-    /* Ranks mostly find the same faults: the first that has one speaks. */
+    /* Ranks mostly find the same faults: only the first rank with one reports it. */
     int64_t first[] = {err.count ? -world.rank : -world.ranks, err.exit_code};
     world_max(first, 2);
     int32_t speaker = -first[0] < world.ranks ? (int32_t)-first[0] : 0;

@@ -1,6 +1,6 @@
 /** @file
  * foretrain-sim: one simulation in one process.  foretrain starts it and reads its trace; it can
- * as well be run by hand.
+ * also be run by hand.
  */
 
 #include <stdio.h>

@@ -208,7 +208,7 @@ static int32_t count_rounds(const struct schedule *schedule)
     return rounds;
 }
 
-/* "tree LL128"; NULL when the rounds say it all.  The caller frees it. */
+/* "tree LL128"; NULL for algorithms with rounds.  The caller frees it. */
 static char *choice(const struct task *task, int64_t bytes)
 {
     if (task->point.schedule->step[0].collective.algorithm != ALGORITHM_NCCL)

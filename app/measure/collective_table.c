@@ -70,7 +70,7 @@ static double algorithm_bandwidth(const struct table_row *row)
     return row->time_s > 0.0 ? (double)row->bytes / row->time_s : 0.0;
 }
 
-/* Several back ends, or one that measures, need columns of their own. */
+/* Several back ends, or one that measures, need extra columns. */
 static bool is_wide(const struct table *table)
 {
     for (int32_t i = 0; i < table->count; i++)

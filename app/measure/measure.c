@@ -97,7 +97,7 @@ double measure_quantile(const double *value, int32_t count, double share)
     return value[below] + (at - below) * (value[below + 1] - value[below]);
 }
 
-/* One run as foretrain-exec tells it. */
+/* One run as foretrain-exec reports it. */
 struct told {
     double time_s, steal, foreign;
     int64_t retransmits;

@@ -6,7 +6,7 @@
 #include "config.h"
 #include "core/report/report.h"
 
-/* Runs A and B, and what is to be told: the causes of A's loss, or of what B loses more than A. */
+/* Runs A and B, and the answer: the causes of A's loss, or of B's larger loss. */
 struct answer {
     struct explanation run[2];
     int32_t count;
@@ -57,7 +57,7 @@ static struct columns list_columns(const struct answer *answer)
     };
 }
 
-/* Less than the table shows: what is left of a difference of equal times is not worth a line. */
+/* Below the table's precision: rounding of equal times does not get a row. */
 static bool is_nothing(const struct cause *cause)
 {
     return fabs(cause->points) < 0.005;

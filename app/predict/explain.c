@@ -44,7 +44,7 @@ static bool has_noise(const struct task *task)
     return noise->compute_cv > 0 || noise->straggler_fraction > 0;
 }
 
-/* The steps as they are: with noise, when there is any. */
+/* The actual steps: with noise, if there is any. */
 static int time_steps(struct explanation *e, enum backend_choice backend,
                       const struct predict_options *options, struct err *err)
 {
@@ -73,7 +73,7 @@ static int run_pairs(struct explanation *e, const struct predict_options *option
 
 /* --- latency --- */
 
-/* How much of what is waited for along each axis is latency. */
+/* The share of latency in the waits along each axis. */
 struct shares {
     double row, column;
 };
@@ -101,7 +101,7 @@ static double share_lost(double with, double without)
     return with > without ? 1 - without / with : 0;
 }
 
-/* NCCL's latencies are constants of its own, which no platform holds. */
+/* NCCL's latencies are its own constants, not part of platforms. */
 static double nccl_share(const struct point *point)
 {
     double latency = 0, seconds = 0;

@@ -11,7 +11,7 @@
  * Causes are removed in a fixed order, since they hide each other:
  *
  *   1. jitter and slow ranks: the step, less the step without noise on the same back end.  First,
- *      because every other wait is only defined once all ranks compute alike;
+ * because all other waits are defined only when all ranks compute equally fast;
  *   2. input, communication by axis, and the rest, as the step without noise waits for them;
  *   3. communication is split again: its latency is what the closed form would not wait for in a
  *      network without latency, its bytes are the rest (and contention with them).  Latency goes
@@ -42,7 +42,8 @@ extern const char *const cause_names[CAUSE_COUNT];
 /** One cause of one run. */
 struct cause {
     const char *link; /**< the limiting kind of link: "rack uplink"; NULL: none; borrowed */
-    double seconds;   /**< per step of the run, more than the baseline for as many images */
+    double seconds;   /**< per step of the run, minus the baseline's for the same number of
+                           images */
     double points;    /**< percent of the step, which are points of efficiency */
 };
 

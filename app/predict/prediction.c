@@ -93,7 +93,7 @@ static void add_assumed(void *context, const struct quantity *quantity, enum uni
     add_assumption(context, text.data);
 }
 
-/* How much of what is computed was seen to take that long, and by whom. */
+/* The share of computing time in measured steps, and the source of the measurement. */
 static void add_measured(struct prediction *prediction)
 {
     const struct device *device = platform_device(prediction->job.platform);
@@ -115,8 +115,8 @@ static void add_measured(struct prediction *prediction)
                                device->measured.source ? device->measured.source : "no source"));
 }
 
-/* Numbers of 16 bits are converted on their way, which takes about as long as they save where ranks
- * talk through memory. */
+/* Numbers of 16 bits are converted for messages, which costs about as much as they save where ranks
+ * communicate through memory. */
 static void add_payload(struct prediction *prediction)
 {
     int32_t measured = platform_payload(prediction->job.platform);
@@ -133,7 +133,7 @@ static void add_payload(struct prediction *prediction)
                                dtype_names[travels]));
 }
 
-/* Turns are taken to be fair, and changing from one rank to the next to cost nothing. */
+/* Assumes equal turns, and no cost of switching between ranks. */
 static void add_turns(struct prediction *prediction)
 {
     const struct point *last = &prediction_last(prediction)->point;

@@ -11,24 +11,23 @@
 
 #include "core/backend/cost.h"
 
-/* How far the spread of devices may be from the stated one: it differs from machine to machine as
- * much as it is itself. */
+/* Uncertainty of the spread of devices: it varies between machines by as much as itself. */
 #define JITTER_SPREAD 0.5
 
-/* What a model calibrated on one node misses on several, from what others found: vTrain's error
- * grew from 8.4 to 14.7 %, SimAI's is 2 to 10 %.  (vTrain: Bang et al., MICRO 2024; SimAI: Wang et
- * al., NSDI 2025.) */
+/* Error on several nodes of a model calibrated on one, as others found: vTrain's error grew from
+ * 8.4 to 14.7 %, SimAI's is 2 to 10 %.  (vTrain: Bang et al., MICRO 2024; SimAI: Wang et al., NSDI
+ * 2025.) */
 #define MODEL_SPREAD 0.05
 
 enum { DRAWS = 400, SEED = 1 };
 
-/* Of the overhead of a kernel where no fit says: nobody measured it. */
+/* Of the overhead of a kernel without a fit: it was not measured. */
 #define OVERHEAD_SPREAD 0.5
 
 double uncertainty_tolerance(enum provenance provenance)
 {
-    /* A measurement repeats to a few percent; what a data sheet or a paper states is reached to
-     * about a tenth by well-kept machines; an assumption may be off by half. */
+    /* A measurement repeats to a few percent; well-kept machines reach figures of data sheets or
+     * papers to about a tenth; an assumption may be wrong by half. */
     static const double tolerance[] = {
         [PROVENANCE_MEASURED] = 0.03,
         [PROVENANCE_DATASHEET] = 0.10,
@@ -54,7 +53,7 @@ double uncertainty_network(const struct platform *platform)
 }
 
 /* How much machines with the same device and software differ: the scatter about the fits of all
- * devices with runs enough to show it. */
+ * devices with enough runs to show it. */
 static double machine_scatter(const struct software *software)
 {
     enum { ENOUGH = 3 };

@@ -77,8 +77,8 @@ static _Noreturn void become(const struct child *child, const char *program, pid
         argv[i + 1] = child->argument[i];
     dup2(child->answer, STDOUT_FILENO);
     dup2(child->talk, STDERR_FILENO);
-    /* SimGrid makes and frees small blocks by the million: glibc then keeps them at hand.  Whoever
-     * has set it means something. */
+    /* SimGrid allocates and frees millions of small blocks: this makes glibc keep them.  A value
+     * set by the user stays. */
     setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=65535", 0);
     execv(program, argv);
     fprintf(stderr, "cannot start %s: %s\n", program, strerror(errno));
@@ -99,7 +99,7 @@ static int start(struct child *child, const char *program, struct err *err)
     return 0;
 }
 
-/* One line that is rewritten, and wiped when the wait is over (@seconds < 0). */
+/* One line that is rewritten, and cleared after the wait (@seconds < 0). */
 static void show_progress(double seconds, int32_t running)
 {
     static int32_t shown;
@@ -113,8 +113,8 @@ static void show_progress(double seconds, int32_t running)
     fprintf(stderr, "\rsimulating (%d running): %d s", running, shown);
 }
 
-/* Polls, because waiting for one child with a timeout needs more machinery than it is worth: 2 ms
- * are invisible beside a simulation, and cost nothing. */
+/* Polls, because waiting for one child with a timeout needs too much machinery: 2 ms are negligible
+ * beside a simulation. */
 static void wait_for_one(struct child *child, int32_t count, double begin, int32_t running)
 {
     for (;;) {
@@ -140,7 +140,7 @@ static char *read_talk(const struct child *child)
     return text.data ? text.data : base_copy("");
 }
 
-/* The last line that tells something: SimGrid ends its reason with a backtrace. */
+/* The last useful line: SimGrid appends a backtrace to its reason. */
 static char *last_line(const char *talk)
 {
     const char *found = "";

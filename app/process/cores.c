@@ -15,7 +15,7 @@ static int32_t hardware_threads(void)
 }
 
 #if HAVE_HWLOC
-/* Cores of @topology that have a hardware thread we may run on; 0: it does not know. */
+/* Cores of @topology with a hardware thread that we may use; 0: unknown. */
 static int32_t count_cores(hwloc_topology_t topology)
 {
     hwloc_bitmap_t mine = hwloc_bitmap_alloc();

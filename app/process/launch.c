@@ -63,7 +63,7 @@ static void add_places(struct launch *launch, int32_t ranks)
                                                                              "mpi_yield_when_idle",
                                                                              "1", NULL};
     const char *const lab[] = {"--mca", "rmaps", "seq", "--host", launch->hosts, NULL};
-    if (launch->hosts) { /* what else there is to say, the lab's environment says */
+    if (launch->hosts) { /* the lab's environment sets everything else */
         add_words(launch, lab);
         return;
     }
@@ -91,8 +91,9 @@ static int add_mpirun(struct launch *launch, int32_t ranks, struct err *err)
     return 0;
 }
 
-/* With too few descriptors MPI talks of its plugins, or waits for ever.  Measured with Open MPI
- * 4.1.4: one rank needs 30, 2 to 32 ranks under mpirun 40 to 192; all of it doubled at the least.
+/* With too few descriptors MPI complains about its plugins, or waits for ever.  Measured with Open
+ * MPI 4.1.4: one rank needs 30, 2 to 32 ranks under mpirun 40 to 192; all of it doubled at the
+ * least.
  */
 static int ask_descriptors(int32_t ranks, struct err *err)
 {

@@ -12,16 +12,17 @@
 
 #include "app/process/process.h"
 
-/* What the user wishes of a run. */
+/* Signals of the user to a run. */
 struct wish {
-    int number;    /* the last signal that wished its end; 0: none */
+    int number;    /* the last signal to end; 0: none */
     double first;  /* when SIGINT or SIGTERM first came; 0: not yet */
     bool at_once;  /* no step is waited for */
-    double passed; /* when mpirun was told that; 0: not yet */
+    double passed; /* when it was forwarded to mpirun; 0: not yet */
 };
 
 static const double again = 0.2, /* [s] between one telling and the next */
-    twin = 0.5,     /* within which two signals are one: timeout(1) sends two, as it has a group */
+    twin = 0.5,     /* within this time two signals are one: timeout(1) sends two, to process and
+                       group */
     patience = 5.0; /* until mpirun must have ended its ranks */
 
 static bool is_mpirun(const struct launch *launch)
@@ -39,8 +40,8 @@ void launch_take_streams(const struct launch *launch)
         dup2(launch->talk, STDERR_FILENO);
 }
 
-/* In a group of its own, the child has nothing of a terminal's signals: they come here, and it is
- * told what they mean.  So it must not read the terminal, but may write there. */
+/* In its own group, the child gets no signals of the terminal: they come here, and are forwarded.
+ * So it must not read the terminal, but may write there. */
 static _Noreturn void become(const struct launch *launch, pid_t parent, const sigset_t *mask)
 {
     int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -49,7 +50,8 @@ static _Noreturn void become(const struct launch *launch, pid_t parent, const si
     if (getppid() != parent)
         _exit(71);
     signal(SIGTTOU, SIG_IGN);
-    signal(SIGUSR1, SIG_IGN); /* until the program takes it: one that is early must not kill */
+    signal(SIGUSR1, SIG_IGN); /* ignored until the program handles it: an early signal must not
+                                 kill */
     setenv("OMPI_MCA_ess_base_forward_signals", "SIGURG", 1);
     if (nothing >= 0)
         dup2(nothing, STDIN_FILENO);
@@ -62,8 +64,8 @@ static _Noreturn void become(const struct launch *launch, pid_t parent, const si
 
 /* ---- the parent ---- */
 
-/* Signals are taken one by one and none is lost, wherever it comes.  A user of nohup wishes SIGHUP
- * to be ignored, a shell without job control SIGTSTP. */
+/* Signals are handled one by one, and none is lost. nohup ignores SIGHUP, and a shell without job
+ * control ignores SIGTSTP; both stay ignored. */
 static sigset_t watched(void)
 {
     static const int always[] = {SIGCHLD, SIGINT, SIGTERM, SIGUSR1}, usual[] = {SIGHUP, SIGTSTP};
@@ -79,8 +81,7 @@ static sigset_t watched(void)
     return set;
 }
 
-/* The first signal wishes an end, with what there is to save; a second SIGINT or SIGTERM will not
- * wait. */
+/* The first signal requests an end with a checkpoint; a second SIGINT or SIGTERM ends at once. */
 static void take_wish(struct wish *wish, int number, const struct launch *launch)
 {
     bool end = number == SIGINT || number == SIGTERM;
@@ -95,9 +96,8 @@ static void take_wish(struct wish *wish, int number, const struct launch *launch
     wish->number = number;
 }
 
-/* Ranks that do not listen yet miss a signal, so they are told again and again.  mpirun catches the
- * usual ones before its ranks do, and would so kill them: it passes on SIGURG, which by default
- * does nothing. */
+/* Ranks that do not handle a signal yet miss it, so it is sent repeatedly. mpirun catches the usual
+ * signals itself and would kill its ranks; it forwards SIGURG, whose default is to do nothing. */
 static void press(struct wish *wish, pid_t pid, const struct launch *launch)
 {
     bool mpirun = is_mpirun(launch);
@@ -112,7 +112,7 @@ static void press(struct wish *wish, pid_t pid, const struct launch *launch)
     }
 }
 
-/* Ctrl-Z: the ranks rest as long as this process does. */
+/* Ctrl-Z: the ranks stop as long as this process does. */
 static void rest(pid_t pid)
 {
     sigset_t stop;
@@ -120,7 +120,7 @@ static void rest(pid_t pid)
     sigaddset(&stop, SIGTSTP);
     kill(pid, SIGTSTP);
     raise(SIGTSTP);
-    sigprocmask(SIG_UNBLOCK, &stop, NULL); /* here this process stops, and here it goes on */
+    sigprocmask(SIG_UNBLOCK, &stop, NULL); /* this process stops here, and later continues here */
     sigprocmask(SIG_BLOCK, &stop, NULL);
     kill(pid, SIGCONT);
 }
@@ -156,7 +156,7 @@ static int supervise(const struct launch *launch, pid_t pid, const sigset_t *sig
     }
 }
 
-/* mpirun would not say that the result is lost. */
+/* mpirun would not report that the result is lost. */
 static int check_output(const struct launch *launch, struct err *err)
 {
     int flags = fcntl(launch->output ? launch->output : STDOUT_FILENO, F_GETFL);
@@ -178,7 +178,7 @@ int launch_run(const struct launch *launch, struct err *err)
     if (pid < 0) {
         err_add_code(err, 71, "cannot start a process: %s", strerror(errno));
     } else {
-        setpgid(pid, pid); /* as it does itself: whoever is first */
+        setpgid(pid, pid); /* the child does the same: the first one wins */
         code = supervise(launch, pid, &signals, err);
     }
     sigprocmask(SIG_SETMASK, &before, NULL);

@@ -27,7 +27,7 @@ void process_start(void)
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
     signal(SIGCHLD, SIG_DFL);
-    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error to report */
+    signal(SIGXFSZ, SIG_IGN); /* a file over its size limit is an error to report */
     sigprocmask(SIG_UNBLOCK, &child, NULL);
     open_streams();
 }

@@ -16,7 +16,7 @@ static void add_names(struct text *out, const struct command *const *list)
         text_add(out, "%s%s", i ? " " : "", list[i]->name);
 }
 
-/* A command with commands of its own comes after them: the first pattern that matches wins. */
+/* A command with subcommands comes after them: the first pattern that matches wins. */
 static void add_command(struct text *out, const struct command *command)
 {
     if (!command->sub) {

@@ -24,7 +24,7 @@ static int32_t cores(void)
     return count < 1 ? 1 : count > THREADS_MOST ? THREADS_MOST : (int32_t)count;
 }
 
-/* A line that writes over itself, where someone looks at it. */
+/* A line that is rewritten, on a terminal. */
 static void show_progress(int64_t done, int64_t count)
 {
     if (isatty(STDERR_FILENO))
@@ -115,7 +115,7 @@ static int check(const void *record, struct text *out, struct err *err)
     return 0;
 }
 
-/* What a path is: a pack, a folder of class folders, or tar files. */
+/* Kinds of paths: a pack, a folder of class folders, or tar files. */
 static enum dataset_source source_of(const char *path)
 {
     struct stat status;
@@ -133,7 +133,7 @@ static double seconds(clockid_t clock)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* How fast batches come, after those that fill the slots. */
+/* The rate of batches, after those that fill the slots. */
 struct speed {
     int64_t images;
     double wall, cpu; /* [s] */

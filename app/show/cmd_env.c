@@ -8,7 +8,7 @@
 #include "core/base/json.h"
 #include "core/platform/platform.h"
 
-/* One thing that is there, or the reason why it is not. */
+/* One part that exists, or the reason why it is missing. */
 struct part {
     const char *name;
     char *value;  /* owned; NULL: not there */

@@ -5,8 +5,8 @@
 #include "exec/checkpoint/checkpoint.h"
 #include "models/networks.h"
 
-/* Whether the tensors of checkpoint @path are those of its network; a damaged one has had its
- * messages. */
+/* Whether the tensors of checkpoint @path are those of its network; a damaged one was already
+ * reported. */
 static int check_network(const char *path, struct text *out, struct err *err)
 {
     struct progress progress;

@@ -122,7 +122,7 @@ static const struct row dry_run_rows[] = {
     {"command[]", "string", "words of the command that would be run"},
 };
 
-/* What is not read from a file, but printed. */
+/* Schemas of printed objects, not of files. */
 static const struct answer {
     const char *title;
     const struct row *row;
@@ -155,7 +155,7 @@ static void put_type(struct json *json, const char *type)
     free(name);
 }
 
-/* The schema of what @row (@count) have in common: their first @skip characters. */
+/* The schema of all @row (@count) that share their first @skip characters. */
 static struct json *describe(const struct row *row, int32_t count, size_t skip)
 {
     struct json *json = json_new_object();

@@ -11,7 +11,7 @@
 
 enum { REWEIGHTINGS = 12, ITERATIONS = 100 };
 
-/* Below this a fit of few runs would look surer than runs repeat. */
+/* Minimum: a fit of few runs would otherwise look more certain than runs repeat. */
 static const double smallest_residual = 0.005;
 
 double fit_predict(const struct fit_row *row, double efficiency, double overhead)
@@ -19,7 +19,7 @@ double fit_predict(const struct fit_row *row, double efficiency, double overhead
     return row->slowest * (row->roof / efficiency + row->kernels * overhead) + row->fixed;
 }
 
-/* Residuals: one a row, then what keeps each overhead near its prior. */
+/* Residuals: one per row, then one per overhead that keeps it near its prior. */
 static int residuals(const gsl_vector *x, void *data, gsl_vector *f)
 {
     const struct fit_problem *p = data;
@@ -80,7 +80,7 @@ static void start(gsl_vector *x, const struct fit_problem *p)
     free(value);
 }
 
-/* The standard deviation that the middle half of the residuals has, over the degrees of freedom. */
+/* The standard deviation from the middle half of the residuals, over the degrees of freedom. */
 static double spread(const gsl_vector *f, const struct fit_problem *p)
 {
     const double normal = 1.4826;
@@ -146,7 +146,7 @@ static int solve(struct solver *s, const struct fit_problem *p, double *residual
         *residual = spread(s->f, p);
         weigh(s->weight, s->f, *residual, p);
         gsl_multifit_nlinear_winit(s->x, s->weight, &s->fdf, s->work);
-        /* No step is better where the start is already the answer. */
+        /* If the start is already the solution, no step is better. */
         int info = GSL_SUCCESS;
         int status =
             gsl_multifit_nlinear_driver(ITERATIONS, 1e-10, 1e-10, 0, NULL, NULL, &info, s->work);

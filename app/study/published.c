@@ -61,7 +61,7 @@ enum { COLUMN_COUNT = sizeof(columns) / sizeof(*columns) };
 static const char *const descriptive[] = {"tier", "series", "ttt_min_std", "notes",
                                           "year", "source", NULL};
 
-/* Where reading stands. */
+/* The state of reading. */
 struct reader {
     const char *name, *at;
     int32_t line;
@@ -85,7 +85,7 @@ static int fault(struct reader *reader, int32_t cell, const char *what, const ch
                    cell + 1, what, *text ? " '" : "", text, *text ? "'" : "");
 }
 
-/* The cell at reader->at, which then stands behind it; NULL when a quote stays open. */
+/* The cell at reader->at, which moves past it; NULL if a quote stays open. */
 static char *take_cell(struct reader *reader)
 {
     struct text cell = {0};
@@ -214,7 +214,7 @@ static int take_row_cell(struct reader *reader, int32_t cell, struct published_r
     double *value = (double *)(void *)member;
     if (take_number(reader, cell, text, value))
         return -1;
-    /* What went wrong in the first epoch is measured by a difference; the rest cannot be. */
+    /* The excess of the first epoch is a difference and may be negative; other numbers may not. */
     if (*value < 0 && value != &row->first_s)
         return fault(reader, cell, "a negative number:", text);
     return 0;

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* What is usual for a device family and a number of devices in a node; 0 devices: any number. */
+/* Usual values for a device family and a number of devices in a node; 0 devices: any number. */
 static const struct usual {
     const char *family;
     bool pcie;
@@ -38,7 +38,7 @@ static const struct usual {
     {"RTX4090", true, 0, "PCIe4", 64, 0, 0},
 };
 
-/* Efficiencies: what NCCL reckons with, over the data sheet's figure of the same link. */
+/* Efficiencies: NCCL's figure over the data sheet's figure of the same link. */
 static const struct published_link links[] = {
     {"NVLink1", true, 0.90, 0, "PCIe3", "NCCL 2.5.7 src/graph/topo.h: 18 GB/s of 20"},
     {"NVLink2", true, 0.84, 0, "PCIe3", "NCCL 2.5.7 src/graph/topo.h: 21 GB/s of 25"},
@@ -154,9 +154,9 @@ double published_ring_bandwidth(const struct published_node *node,
     return link->nvlink ? port : fmin(port, socket);
 }
 
-/* Which configurations ask for SHARP.  Source: the published configurations and logs of MLPerf
- * Training: NVIDIA v1.0 n128, n310; v1.1 n128, n540; v2.0 n128, n527; v3.0 n64, n96, n448; v3.1 n8;
- * v4.0 n316, and not v1.0 to v3.0 n8; Azure v2.0 n8. */
+/* Configurations with SHARP.  Source: the published configurations and logs of MLPerf Training:
+ * NVIDIA v1.0 n128, n310; v1.1 n128, n540; v2.0 n128, n527; v3.0 n64, n96, n448; v3.1 n8; v4.0
+ * n316, and not v1.0 to v3.0 n8; Azure v2.0 n8. */
 bool published_sharp(const struct published_row *row, int32_t nodes)
 {
     double round = published_round(row->round);

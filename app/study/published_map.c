@@ -20,8 +20,8 @@ enum {
     NODE_LIMIT = 100000,
     NODE_DEVICE_LIMIT = 64,
     BATCH_LIMIT = 100000,
-    /* NVIDIA's configurations group batch norm over two devices where a device has 15 or 16
-     * images, and nowhere else. */
+    /* NVIDIA's configurations group batch norm over two devices only where a device has 15 or 16
+     * images. */
     NORM_GROUP_BATCH = 18,
 };
 
@@ -158,8 +158,8 @@ static void add_edges(struct text *out, const struct published_row *row,
 }
 
 /* Devices on NVLink reach each other directly or through switch0; on PCIe all meet in the last
- * switch: which of them share one, and which CPU it hangs on, the row does not say.  NCCL's cost
- * depends on the section nccl, not on these cables. */
+ * switch, since the row does not give their switches and CPUs.  NCCL's cost depends on the section
+ * nccl, not on these cables. */
 static void add_node(struct text *out, const struct published_row *row,
                      const struct published_node *node, const struct published_link *link)
 {
@@ -237,18 +237,19 @@ static void write_platform(struct published_job *job, const struct published_row
 
 /* --- the scenario --- */
 
-/* How many all-reduces the gradients of a step are split into.
+/* The number of all-reduces for the gradients of a step.
  *
- * Rounds to v0.7 start them during the backward pass, and yet they are modelled after it: NVIDIA's
- * batch norm of that time is a persistent kernel, which does not progress while NCCL holds a part
- * of the device, so that little or nothing overlaps.  From v1.0 on they gave it up.
- * Source: NVIDIA/nccl issues 338 and 661 (MXNet ResNet-50: 4 to 8 ms instead of 2 ms, complete only
- * when the collective is); "Default is no NCCL and BWD overlap" in the configurations of v1.0. */
+ * Rounds up to v0.7 start them during the backward pass, but they are modelled after it: NVIDIA's
+ * batch norm of that time is a persistent kernel, which does not progress while NCCL uses a part of
+ * the device, so that little or nothing overlaps.  From v1.0 on they no longer overlap.  Source:
+ * NVIDIA/nccl issues 338 and 661 (MXNet ResNet-50: 4 to 8 ms instead of 2 ms, complete only when
+ * the collective is); "Default is no NCCL and BWD overlap" in the configurations of v1.0. */
 static int32_t find_groups(const struct published_row *row)
 {
-    /* Horovod 0.15 collects what is ready every 5 ms; a V100 took 0.79 ms per image on one node,
-     * two thirds of it in the backward pass (v0.5, dgx1_ngc18.11).  That pass goes on while no
-     * collective runs; one takes 6 us a rank (NCCL 2.4.8 src/init.cc, ncclTreeThreshold()). */
+    /* Horovod 0.15 collects ready gradients every 5 ms; a V100 took 0.79 ms per image on one node,
+     * two thirds of it in the backward pass (v0.5, dgx1_ngc18.11).  That pass continues while no
+     * collective runs; a collective takes 6 us per rank (NCCL 2.4.8 src/init.cc,
+     * ncclTreeThreshold()). */
     const double cycle_ms = 5, backward_ms = 0.79 * 2 / 3, rank_ms = 6e-3;
     double free_ms = fmax(cycle_ms - rank_ms * row->devices, cycle_ms / 10);
     const char *text = row->scheduling;
@@ -271,7 +272,7 @@ static int32_t find_norm_group(const struct published_row *row)
     return grouped ? 2 : 1;
 }
 
-/* MLPerf's clock starts after initialisation, so what comes on top of epochs and evaluations is the
+/* MLPerf's clock starts after initialisation, so the excess over epochs and evaluations is the
  * first reading of the images, of which each node reads its share. */
 static double find_startup(const struct published_job *job, const struct software *software)
 {
@@ -315,7 +316,7 @@ static void write_scenario(struct published_job *job, const struct published_row
              100 * software->jitter.value);
 }
 
-/* A name that YAML and file systems take as it is. */
+/* A name that YAML and file systems accept unchanged. */
 static char *plain_name(const char *text)
 {
     char *name = base_copy(text);

@@ -28,7 +28,7 @@ extern const char *const published_role_names[];
 struct published_job {
     struct text platform; /**< YAML; empty when a file of the library is used */
     struct text scenario; /**< YAML */
-    char *platform_name;  /**< what the scenario calls it; owned */
+    char *platform_name;  /**< its name in the scenario; owned */
     const char *software; /**< name of the software profile; static */
     int32_t nodes, per_node, devices, batch;
     int32_t steps_per_epoch;

@@ -12,8 +12,8 @@
 #include "core/base/file.h"
 
 /* Until Horovod 0.21 brought one kernel for all (HOROVOD_BATCH_D2D_MEMCOPIES), each tensor was
- * copied into the fusion buffer and out again by a launch of its own; those of the last all-reduce
- * have nothing to hide behind. */
+ * copied into the fusion buffer and out again by its own launch; nothing hides the copies of the
+ * last all-reduce. */
 static double fusion_copies(const struct published_answer *answer, const struct prediction *p)
 {
     bool one_by_one = published_round(answer->row->round) < 1.0 && answer->job.devices > 1;
@@ -55,8 +55,8 @@ static int predict(struct published_answer *answer, const char *path,
     return failed;
 }
 
-/* Seconds of a step: as the row says, else from its images per second, over all steps of an epoch;
- * NAN: it says neither. */
+/* Seconds of a step: from the row, else from its images per second, over all steps of an epoch;
+ * NAN: it has neither. */
 static double measured(const struct published_row *row, const struct published_job *job)
 {
     double rate = isnan(row->rate) ? row->device_rate * job->devices : row->rate;

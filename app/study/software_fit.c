@@ -16,7 +16,7 @@
 
 enum { NO_GROUP = -1 };
 
-/* What is made of the table's rows. */
+/* Data derived from the table's rows. */
 struct work {
     struct software_fit *result;
     const struct model *model;
@@ -40,7 +40,7 @@ static int32_t find_name(char *const *name, int32_t count, const char *wanted)
     return -1;
 }
 
-/* Takes @wanted over. */
+/* Takes ownership of @wanted. */
 static void add_name(char ***name, int32_t *count, char *wanted)
 {
     if (find_name(*name, *count, wanted) >= 0) {
@@ -88,8 +88,9 @@ static bool has_trusted(const struct published *table, const char *round, const 
     return false;
 }
 
-/* The device of a row on one node that is fit to calibrate on, or NULL; the caller frees it.  A
- * doubtful run is better than none: it counts where the round has no trusted one of the device. */
+/* The device of a row on one node that is suitable for calibration, or NULL; the caller frees
+ * it.  A doubtful run is better than none: it is used where the round has no trusted run of the
+ * device. */
 static char *usable_device(const struct published *table, const struct published_row *row)
 {
     char *device = device_of(row);
@@ -262,8 +263,8 @@ static double deviation(const struct fit *fit, int32_t i)
     return sqrt(fit->covariance[i * fit->parameters + i]);
 }
 
-/* Rows of one group repeat no better than they do; few of them say little about that, so the spread
- * of all counts as one more. */
+/* A few rows of a group say little about their repeatability, so the spread of all rows is included
+ * as one more row. */
 static double group_residual(const struct work *work, int32_t group, double pooled)
 {
     const struct software_fit_group *g = &work->result->group[group];

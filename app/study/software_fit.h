@@ -79,7 +79,7 @@ void software_fit_release(struct software_fit *software_fit);
 /** What runs of MLPerf take on one node before the first step runs at full speed. */
 struct software_fit_startup {
     double seconds;     /**< the median, at least 0 */
-    int32_t runs;       /**< behind it */
+    int32_t runs;       /**< used for it */
     const char *whence; /**< which runs: "under it", "of its era", "of all rounds"; static */
 };
 

@@ -8,7 +8,7 @@
 #include "app/study/published_facts.h"
 #include "core/scenario/scenario.h"
 
-/* How much an efficiency changes from one round to the next. */
+/* Change of an efficiency from one round to the next. */
 static const double round_sd = 0.05;
 
 /* "key: {value: V, source: "...", kind: published}" */
@@ -17,7 +17,7 @@ static void add_quantity(struct text *out, const char *key, const char *value, c
     text_add(out, "%s: {value: %s, source: \"%s\", kind: published}\n", key, value, source);
 }
 
-/* Both numbers of one fit, each line after @indent. */
+/* Both numbers of one fit, with lines indented by @indent. */
 static void add_fit(struct text *out, const char *indent, double efficiency, double overhead,
                     const char *source)
 {

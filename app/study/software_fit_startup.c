@@ -6,7 +6,7 @@
 
 #include "app/study/software_fit.h"
 
-/* Of which runs a software may take the start-up, the nearest first. */
+/* Runs from which a software may take its start-up, the nearest first. */
 enum kinship { SAME_SOFTWARE, SAME_ERA, ANY_SOFTWARE, KINSHIP_COUNT };
 
 static const char *const kinship_names[KINSHIP_COUNT] = {"under it", "of its era", "of all rounds"};

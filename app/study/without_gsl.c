@@ -1,6 +1,6 @@
 /** @file
- * What stands in for the commands that fit or draw when foretrain is built without GSL: they are
- * refused, and predictions carry no interval.
+ * Replaces the commands that fit or draw in builds without GSL: they are refused, and predictions
+ * have no interval.
  */
 
 #include <math.h>

@@ -10,7 +10,7 @@
 #include "core/base/json.h"
 #include "exec/world/agree.h"
 
-/* A request with the job and the assignments that stand beside the first checkpoint. */
+/* A request with the job and the assignments from the first checkpoint's directory. */
 struct found {
     struct train_request request;
     char *job;   /* owned */

@@ -58,7 +58,7 @@ static int check_rehearsal(struct exec_job *job, const struct train_request *req
                                request->time_scale);
 }
 
-/* Ranks as they lie on the machines; where these have unlike numbers, each rank counts as a node.
+/* Ranks per machine; if the machines have different numbers, each rank is a node.
  */
 static int lay_out_ranks(struct exec_job *job, struct err *err)
 {

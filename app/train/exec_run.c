@@ -30,7 +30,7 @@ static int find_resumed(struct exec_run *run, const char *path, struct progress 
     return 0;
 }
 
-/* Ranks may be others: they are free as what allreduce says is. */
+/* The number of ranks may differ, like the keys of allreduce. */
 static int compare_job(const struct exec_run *run, const struct exec_job *job,
                        const struct train_request *request, const struct progress *progress,
                        struct err *err)
@@ -50,7 +50,7 @@ static int compare_job(const struct exec_run *run, const struct exec_job *job,
     return failed ? -1 : 0;
 }
 
-/* To go on from an older checkpoint beside newer ones would leave two futures of one run there. */
+/* Resuming an older checkpoint beside newer ones would leave two continuations of one run there. */
 static int check_newest(const struct run_directory *directory, const struct progress *progress,
                         struct err *err)
 {
@@ -98,7 +98,7 @@ static int write_beside(const char *directory, const char *name, const struct te
     return failed;
 }
 
-/* The text was read before: it may stand in the directory itself. */
+/* The text was read before, since its file may be in the directory itself. */
 static int keep_job(const char *directory, const struct text *job, const struct option_list *set,
                     struct err *err)
 {

@@ -9,7 +9,7 @@
 #include "core/report/timeline.h"
 #include "exec/train/train.h"
 
-/* null for what was never measured. */
+/* null for values that were never measured. */
 static void put_share(struct json *json, const char *key, double value)
 {
     if (value >= 0)

@@ -10,7 +10,7 @@ static const char *const workspace_words[] = {"exact", "at most", "not counted"}
 
 /* --- asking foretrain-exec --- */
 
-enum { ASKED = 2 }; /* batches: what stays the same, and what an image adds */
+enum { ASKED = 2 }; /* batches, for the fixed part and the part per image */
 
 static bool read_answer(int output, int64_t bytes[ASKED])
 {
@@ -60,7 +60,7 @@ static bool ask(const struct train_request *request, int32_t threads, int64_t mi
     if (launch.output >= 0)
         close(launch.output);
     launch_release(&launch);
-    err_release(&err); /* that there is no foretrain-exec is said when the line is made */
+    err_release(&err); /* a missing foretrain-exec is reported when the command line is made */
     return good;
 }
 
@@ -96,7 +96,7 @@ static int ask_workspace(struct train_memory *memory, const struct train_request
     }
     if (code != 69 && code <= 128)
         return 0;
-    err->exit_code = code; /* a run would end alike; or the user wishes an end */
+    err->exit_code = code; /* a run would fail too; or the user stopped it */
     return -1;
 }
 
@@ -150,8 +150,8 @@ static const struct scale *scale_for(int64_t bytes)
     return scale;
 }
 
-/* That of all rows which add up: a workspace may be far larger than the arrays, which are to be
- * seen all the same, and all must fit their column. */
+/* One unit for all rows of the sum: a workspace may be far larger than the arrays, which must stay
+ * readable, and all must fit their column. */
 static const struct scale *common_scale(const struct memory_plan *plan)
 {
     const struct scale *scale = scale_for(memory_total(plan) - plan->workspace);

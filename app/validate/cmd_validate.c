@@ -16,10 +16,10 @@
 
 enum {
     STEPS_USUAL = 10,     /* measured */
-    TRACED_RANKS_ALL = 64 /* up to so many all are traced in the prediction */
+    TRACED_RANKS_ALL = 64 /* up to this number, all are traced in the prediction */
 };
 
-/* Both sides, and what they are of. */
+/* Both sides, and their origin. */
 struct trial {
     struct validate_request request; /* the user's, with more --set; its list is owned */
     char *lab_set;                   /* the one that names the lab; owned, or NULL */
@@ -87,8 +87,8 @@ static int copy_request(struct trial *trial, const struct validate_request *requ
     return read_tolerance(trial, err);
 }
 
-/* The ranks are those of the measured file, which lie as the job says, or the user's, which fill
- * nodes of the platform, or the job's. */
+/* The ranks are those of the measured file, placed as in the job; or the user's, which fill nodes
+ * of the platform; or the job's. */
 static struct wish choose_ranks(const struct trial *trial)
 {
     const struct validate_request *request = &trial->request;
@@ -125,7 +125,7 @@ static int read_job(struct trial *trial, struct err *err)
 
 /* ---- the prediction ---- */
 
-/* The phase that was measured, by its schedule; the first one when nothing was yet. */
+/* The measured phase, by its schedule; the first one if nothing is measured yet. */
 static int find_task(struct trial *trial, struct err *err)
 {
     for (int32_t phase = 1; phase <= job_phases(&trial->job); phase++) {
@@ -172,8 +172,8 @@ static int open_lab(struct trial *trial, struct err *err)
                : 0;
 }
 
-/* What will run is known before: ranks of one machine are one group of the hierarchical algorithm,
- * and of batch norm, whatever nodes the prediction has. */
+/* The schedule to run is known before: ranks of one machine are one group of the hierarchical
+ * algorithm, and of batch norm, for any nodes of the prediction. */
 static int check_schedule(const struct trial *trial, struct err *err)
 {
     struct job real = trial->job; /* its parts stay the trial's */

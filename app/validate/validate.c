@@ -124,7 +124,7 @@ static enum kind kind_of(const struct step *step)
     }
 }
 
-/* The parts of a step as its breakdown tells them. */
+/* The parts of a step, from its breakdown. */
 enum part { PART_COMPUTE, PART_COMMUNICATION, PART_INPUT, PART_OTHER, PART_COUNT };
 
 static const char *const part_names[] = {"computing", "waiting for communication",
@@ -151,7 +151,7 @@ static bool belongs(const struct subject *subject, const struct step *step, int3
     }
 }
 
-/* A trace that ends with @iteration says how that one is split. */
+/* A trace that ends with @iteration gives its breakdown. */
 static double part_seconds(const struct joined *joined, int32_t iteration, enum part part)
 {
     struct trace until = *joined->trace;
@@ -225,7 +225,7 @@ static void add_step(struct validation *validation, const struct trace *predicte
     free(time);
 }
 
-/* Nothing is said of what takes no time on either side. */
+/* Rows with no time on either side are left out. */
 static void add_subject(struct validation *validation, const struct joined *predicted,
                         const struct joined *measured, struct subject subject, const char *name)
 {

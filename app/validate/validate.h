@@ -18,7 +18,7 @@
 enum validate_group {
     VALIDATE_STEP, /**< the whole step, from the end of one iteration to the next one's */
     VALIDATE_KIND, /**< all steps of one kind, mean over the ranks */
-    VALIDATE_LANE, /**< what one lane is busy, likewise */
+    VALIDATE_LANE, /**< busy time of one lane, mean over the ranks */
     VALIDATE_PART, /**< a part of the step, on the rank that ends last: core/report/report.h */
     VALIDATE_COLLECTIVE, /**< one collective: from the entry of the last rank to the exit of the
                               last rank */
@@ -63,7 +63,7 @@ struct validation {
     struct validate_row *row; /**< (count) the first is the whole step; owned */
     int32_t count;
     double low, high; /**< the prediction's 90 % interval [s]; NAN where there is none */
-    bool inside;      /**< the measured step lies in it */
+    bool inside;      /**< the measured step is in it */
     bool busy;        /**< other processes' share of the processors, or lost packets, may have
                            lengthened steps */
     enum validate_verdict verdict;

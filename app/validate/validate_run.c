@@ -123,8 +123,8 @@ bool validate_was_disturbed(const struct validate_notes *notes)
     return notes->steal > TIMING_STEAL_LIMIT || held_up || notes->drops > 0;
 }
 
-/* The spans are a file in memory that rank 0 finds in /proc, and so nothing is left of them,
- * however this process ends. */
+/* The spans are a file in memory that rank 0 finds in /proc, so nothing is left of them after this
+ * process ends in any way. */
 int validate_measure(const struct validate_run *run, struct trace *trace,
                      struct validate_notes *notes, struct err *err)
 {

@@ -36,7 +36,7 @@ struct validate_notes {
     double clock_s;          /**< maximum difference between the clocks of two ranks [s] */
     double steal, foreign;   /**< fractions of the processors' time used by the host, and by other
                                   processes of this machine */
-    double idle;             /**< and that nobody had */
+    double idle;             /**< and idle */
     int64_t drops;           /**< packets dropped by the lab's links */
     int64_t retransmits;     /**< TCP segments retransmitted by its hosts */
 };

@@ -136,7 +136,7 @@ double analytic_collective(const struct fabric *fabric, const struct schedule *s
     return seconds;
 }
 
-/* Not below the floor either, which knows what the recurrence does not: links are shared. */
+/* Also not below the floor, which includes the sharing of links; the recurrence does not. */
 static double collective_seconds(const struct run *run, const struct schedule *schedule,
                                  int32_t step)
 {

@@ -36,8 +36,8 @@ static void bounds_add(struct bounds *sum, const struct bounds *other, const str
     sum->rounds += other->rounds;
 }
 
-/* Lay @rounds rounds of pattern @pattern, in which each rank sends @bytes altogether, on their
- * routes. */
+/* Add the bytes of @rounds rounds of pattern @pattern, in which each rank sends @bytes in total, to
+ * their routes. */
 static void lay_pattern(struct bounds *bounds, const struct fabric *fabric,
                         const struct schedule *schedule, int32_t step, int32_t pattern,
                         int32_t rounds, double bytes)
@@ -58,7 +58,7 @@ static void lay_pattern(struct bounds *bounds, const struct fabric *fabric,
     free(pay);
 }
 
-/* However NCCL moves them, all bytes pass what is narrowest: the links of a node or its network
+/* With any algorithm of NCCL, all bytes pass the narrowest part: the links of a node or its network
  * cards. */
 static void lay_nccl(struct bounds *bounds, const struct fabric *fabric, double bytes)
 {

@@ -96,7 +96,7 @@ static int next_line(struct reader *reader, const char *expected)
     return 0;
 }
 
-/* The next line, up to the value behind "key ". */
+/* The next line, up to the value after "key ". */
 static int next_key(struct reader *reader, const char *key)
 {
     size_t length = strlen(key);

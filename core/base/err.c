@@ -7,8 +7,8 @@
 
 #include "core/base/base.h"
 
-/* The closing line is rewritten with each message that is left out, so that the text is complete
- * at any time and nobody has to finish it. */
+/* The closing line is rewritten with each message that is left out, so that the text is always
+ * complete. */
 static void count_left_out(struct err *err)
 {
     int32_t left_out = err->count - ERR_MESSAGE_LIMIT;

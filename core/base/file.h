@@ -24,7 +24,7 @@ int file_read(const char *path, struct text *content, struct err *err);
 struct file_sink {
     char *path;                /**< owned */
     int fd;                    /**< open, or -1 */
-    struct checksum *checksum; /**< of what was written */
+    struct checksum *checksum; /**< of the written bytes */
     int64_t bytes;             /**< written */
     int error;                 /**< errno of the first fault, or 0; later ones are ignored */
 };

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* struct json has no members of its own: it is jansson's value under a name of ours. */
+/* struct json has no members: it is jansson's value under our name. */
 static json_t *to_jansson(const struct json *value)
 {
     return (json_t *)(uintptr_t)value;

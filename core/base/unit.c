@@ -150,7 +150,7 @@ static bool wants_to_print(const struct suffix *suffix, double size)
            size < 1024 * suffix->multiply;
 }
 
-/* The last row that wants the value, else the first of the unit. */
+/* The last row that fits the value, else the first of the unit. */
 static const struct suffix *printed_suffix(enum unit unit, double size)
 {
     const struct suffix *chosen = NULL;

@@ -15,7 +15,7 @@ const char *const algorithm_names[] = {
 static_assert(sizeof(algorithm_names) / sizeof(*algorithm_names) == ALGORITHM_COUNT + 1,
               "one name per algorithm");
 
-/* What passes between ranks is the library's own affair. */
+/* The messages between ranks are chosen by the library. */
 static int32_t no_rounds(const struct collective *c)
 {
     (void)c;

@@ -1,16 +1,15 @@
-/* Two binary trees with half the vector each: who is inner in one is a leaf in the other, so all
- * ranks work alike.
- * Source: Sanders, Speck and Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction
- * and scan", Parallel Computing 2009.
+/* Two binary trees with half the vector each: an inner node of one is a leaf of the other, so all
+ * ranks have equal work.  Source: Sanders, Speck and Traeff, "Two-tree algorithms for full
+ * bandwidth broadcast, reduction and scan", Parallel Computing 2009.
  *
  * Nodes are labelled 1 ... p, p even.  The first tree is in order (odd labels are leaves); the
- * second is the first under the reflection x -> p + 1 - x.  All functions below speak of the first
+ * second is the first under the reflection x -> p + 1 - x.  All functions below are about the first
  * tree; a node of the second is named by its reflected label.  With an odd number of ranks, rank 0
  * is the parent of both roots.
  *
  * An edge is used in rounds of one parity, its colour, so that no node sends or receives twice in a
  * round: the edges from a node to its two parents differ in colour, and so do those from its two
- * children.  Each half travels in chunks, one pair of rounds apart. */
+ * children.  Each half is sent in chunks, one pair of rounds apart. */
 
 #include "core/collective/ops.h"
 
@@ -64,7 +63,7 @@ static int32_t ones(int32_t bits)
     return __builtin_popcount((uint32_t)bits);
 }
 
-/* How often parent() goes up to a larger label on the way from @node to the root.
+/* The number of times that parent() goes to a larger label on the way from @node to the root.
  *
  * The ancestors of a node have its leading bits down to some bit above its lowest one, a one there
  * and zeros below, as far as that is at most @p.  Where the node itself has a one there, the
@@ -107,7 +106,7 @@ static int32_t height(const struct collective *c)
     return log2_ceiling(nodes(c) + 1) - 1 + c->ranks % 2;
 }
 
-/* What the edge above @node carries in @round, if anything, labelled with the rank @peer. */
+/* The message over the edge above @node in @round, if any, labelled with the rank @peer. */
 static struct message edge_message(const struct collective *c, enum tree tree, int32_t node,
                                    int32_t round, int32_t peer)
 {

@@ -25,8 +25,8 @@ static int32_t core_rank(const struct collective *c, int32_t core)
     return core < extra ? 2 * core : core + extra;
 }
 
-/* Where the part of @core begins.  Reduce-scatter and all-gather cut between the blocks of ranks,
- * so a core rank keeps its partner's block beside its own. */
+/* The beginning of the part of @core.  Reduce-scatter and all-gather cut between the blocks of
+ * ranks, so a core rank keeps its partner's block next to its own. */
 static int64_t part_offset(const struct collective *c, int32_t core)
 {
     if (c->op == COLLECTIVE_ALL_REDUCE)
@@ -81,7 +81,7 @@ static int32_t halving_rounds(const struct collective *c)
     return scatter_rounds(c) + (extra_ranks(c) > 0);
 }
 
-/* The round of the reduce-scatter that @round is, or whose reverse it is. */
+/* The round of the reduce-scatter that equals @round or its reverse. */
 static int32_t scatter_round(const struct collective *c, int32_t round, bool *reverse)
 {
     *reverse = c->op == COLLECTIVE_ALL_GATHER ||

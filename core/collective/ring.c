@@ -21,7 +21,7 @@ static struct exchange ring_exchange(const struct collective *c, int32_t rank, i
     int32_t n = c->ranks;
     bool reduce = c->op != COLLECTIVE_ALL_GATHER && round < n - 1;
     int32_t k = round % (n - 1);
-    /* a block being summed set out one rank after the one where it must end */
+    /* a block to be summed starts one rank after the rank where it must end */
     int32_t sent = (rank + n - k - (reduce ? 1 : 0)) % n;
     int32_t received = (sent + n - 1) % n;
     return (struct exchange){

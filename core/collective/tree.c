@@ -10,7 +10,7 @@ static int32_t tree_rounds(const struct collective *c)
     return 2 * log2_ceiling(c->ranks);
 }
 
-/* Round @k towards the root: the ranks whose lowest set bit is k send, and are done. */
+/* Round @k towards the root: ranks with lowest set bit k send, and are done. */
 static struct exchange up(const struct collective *c, int32_t rank, int32_t k, bool gather)
 {
     int32_t bit = 1 << k;

@@ -141,7 +141,7 @@ static struct document_text *add_text(struct document *document, const char *nam
 
 /* ---- files ---- */
 
-/* @return -1 with errno set, EFBIG when the file is beyond all reason. */
+/* @return -1 with errno set, EFBIG if the file is too large. */
 static int read_bytes(const char *path, struct text *out)
 {
     FILE *file = fopen(path, "rb");
@@ -158,7 +158,7 @@ static int read_bytes(const char *path, struct text *out)
     return reason ? -1 : 0;
 }
 
-/* A file being read, and the one whose `extends` asked for it. */
+/* A file being read, and the file whose `extends` names it. */
 struct chain {
     char real[PATH_MAX];
     const struct chain *outer;
@@ -223,7 +223,7 @@ static bool take_away(struct node *node, const struct node *gone)
     return false;
 }
 
-/* Put the keys of @over into @base; null takes a key of @base away. */
+/* Put the keys of @over into @base; null removes a key of @base. */
 static void merge(struct node *base, const struct node *over)
 {
     for (int32_t i = 0; i < over->child_count; i++) {
@@ -361,7 +361,7 @@ static struct node *find_target(struct document *document, const struct document
     return node;
 }
 
-/* The old value goes where the new one came from, and is released with the document. */
+/* The old value takes the new one's place, and is released with the document. */
 static void swap_values(struct node *a, struct node *b)
 {
     struct node old = *a;

@@ -12,7 +12,7 @@
 struct reading {
     const struct field_table *table;
     const struct node *root;
-    const char *prefix; /* where the mapping stands: "training.phases[0]" */
+    const char *prefix; /* the place of the mapping: "training.phases[0]" */
     char *record;
     struct err *err;
 };
@@ -133,7 +133,7 @@ static const struct node *step_down(const struct node *node, const char *key, si
     return NULL;
 }
 
-/* Walk down @path as far as the file goes; *rest is what is left, NULL when all was found. */
+/* Follow @path as far as the file has it; *rest is the remaining part, NULL if all was found. */
 static const struct node *walk_down(const struct node *node, const char *path, const char **rest)
 {
     while (*path) {
@@ -268,7 +268,7 @@ static int read_node(const struct reading *reading, const struct field *field,
 /* ---- keys ---- */
 
 /* True when a key of @mapping, which stands at @prefix, is unknown and looks like a misspelt @key:
- * then that is reported, and the key it stands for is not missing. */
+ * then that is reported, and @key is not reported as missing. */
 static bool is_misspelt(const struct reading *reading, const struct node *mapping,
                         const char *prefix, const char *key)
 {
@@ -287,7 +287,7 @@ static bool is_misspelt(const struct reading *reading, const struct node *mappin
 static int missing_key(const struct reading *reading, const struct field *field,
                        const struct node *deepest, const char *rest)
 {
-    int32_t found = (int32_t)(rest - field->path); /* with the dot behind it */
+    int32_t found = (int32_t)(rest - field->path); /* with the dot after it */
     char *prefix = base_format("%.*s", found > 0 ? found - 1 : 0, field->path);
     char *key = base_format("%.*s", (int)strcspn(rest, "."), rest);
     char *path = path_join(reading->prefix, field->path);
@@ -379,7 +379,7 @@ static int check_key(const struct reading *reading, const struct node *child, co
 {
     int result = 0;
     char *path = path_join(prefix, child->key);
-    bool dotted = strchr(child->key, '.'); /* "a.b: 1" is no way to write a: {b: 1} */
+    bool dotted = strchr(child->key, '.'); /* "a.b: 1" does not mean a: {b: 1} */
     bool below = !dotted && table_has_below(reading->table, path);
     if (below && child->kind == NODE_MAPPING)
         result = check_keys(reading, child, path);
@@ -462,7 +462,7 @@ const struct node *field_origin(const struct node *root, const char *path)
     while (node && *path) {
         size_t length = strcspn(path, ".");
         if (node->kind == NODE_SCALAR)
-            return node; /* a shorthand for all that lies below */
+            return node; /* a shorthand for all keys below */
         if (node->kind == NODE_SEQUENCE) {
             long index = strtol(path, NULL, 10);
             node = index >= 0 && index < node->child_count ? node->child[index] : NULL;

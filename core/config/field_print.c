@@ -46,7 +46,7 @@ static void add_origin(struct text *out, const struct node *node)
         text_add(out, "%s:%d:%d", node->origin.file, node->origin.line, node->origin.column);
 }
 
-/* True when the file is silent and the row has no default. */
+/* True if the file has no value and the row has no default. */
 static bool is_unset(const struct field *field, const struct node *node, const void *member)
 {
     if (field->kind == FIELD_TEXT)
@@ -316,7 +316,7 @@ static struct json *required_keys(const struct field_table *table, const char *p
     return required;
 }
 
-/* The mapping at @prefix; not @whole: another file may supply what is required. */
+/* The mapping at @prefix; not @whole: another file may supply required keys. */
 static struct json *schema_object(const struct field_table *table, const char *prefix, bool whole)
 {
     struct json *schema = json_new_object();

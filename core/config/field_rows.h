@@ -21,16 +21,16 @@ char *path_join(const char *prefix, const char *path);
 /** The rest of @path if it is below @prefix (everything is below ""), else NULL. */
 const char *path_below(const char *path, const char *prefix);
 
-/** True when another row's path lies below @path. */
+/** True when another row's path is below @path. */
 bool table_has_below(const struct field_table *table, const char *path);
 
 /** The row with that path, or NULL. */
 const struct field *table_row(const struct field_table *table, const char *path);
 
-/** The row whose shorthand could stand for @path, or NULL. */
+/** The row whose shorthand includes @path, or NULL. */
 const struct field *table_shorthand(const struct field_table *table, const char *path);
 
-/** The keys that may stand in the mapping at @prefix, NULL-terminated, each once.  Release with
+/** The allowed keys of the mapping at @prefix, NULL-terminated, each once.  Release with
  * keys_free(). */
 char **table_keys(const struct field_table *table, const char *prefix);
 

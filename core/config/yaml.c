@@ -12,7 +12,7 @@ enum {
     ANCHOR_LIMIT = 1000, /* they are searched one by one */
 };
 
-/* What `&name` stands for. */
+/* The meaning of `&name`. */
 struct anchor {
     char *name;
     struct node *node;
@@ -55,14 +55,14 @@ static struct origin event_origin(const struct reader *reader, struct fy_event *
 {
     const struct fy_mark *start = fy_event_start_mark(event);
     const struct fy_mark *end = fy_event_end_mark(event);
-    if (!start || !end) /* a value left out stands where its key does */
+    if (!start || !end) /* a missing value is located at its key */
         return reader->last;
     struct origin origin = origin_at(reader->source, start->line, start->column);
     widen(&origin, start, end);
     return origin;
 }
 
-/* libfyaml's wording for a tab is about keys; the likely cause is worth a message of its own. */
+/* libfyaml's message for a tab is about keys; we name the likely cause. */
 static int tab_error(const struct reader *reader)
 {
     int32_t line = 0;
@@ -96,7 +96,7 @@ static int syntax_error(struct reader *reader)
     return -1;
 }
 
-/* NULL: the text is wrong, and the message written. */
+/* NULL: the text is wrong, and a message was added. */
 static struct fy_event *next_event(struct reader *reader)
 {
     struct fy_event *event = fy_parser_parse(reader->parser);

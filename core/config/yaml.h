@@ -47,7 +47,7 @@ struct document;
  * 64 levels (aliases expanded), bytes that are not UTF-8 text. */
 struct document *yaml_read_file(const char *path, struct err *err);
 
-/** Read @text as if it stood in a file called @name; `extends` is refused. */
+/** Read @text as the content of a file called @name; `extends` is refused. */
 struct document *yaml_read_text(const char *name, const char *text, struct err *err);
 
 /** Release everything; accepts NULL. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A way inside any node: links as offsets from the node's first link. */
+/* A path inside any node: links as offsets from the node's first link. */
 struct way {
     double latency;
     int32_t begin, count; /* in layout.pool */
@@ -92,7 +92,7 @@ static int32_t turn(int32_t a, int32_t b, int32_t size)
     return 2 * forward <= size ? forward : forward - size;
 }
 
-/* Walk along one axis of the torus from rank @at.  @return where it ends. */
+/* Go along one axis of the torus from rank @at.  @return the last rank. */
 static int32_t walk(const struct layout *layout, enum axis axis, int32_t at, int32_t to,
                     struct route *route)
 {

@@ -25,7 +25,7 @@ const char *nccl_protocol_name(enum nccl_protocol protocol)
 
 /* --- what the source says --- */
 
-/* Where a hop goes: inside a node as enum nccl_intra, or between nodes. */
+/* The kind of a hop: inside a node as enum nccl_intra, or between nodes. */
 enum { HOP_NETWORK = NCCL_INTRA_COUNT, HOP_COUNT };
 
 /* Microseconds of [ring, tree][LL, LL128, Simple]. */
@@ -78,10 +78,10 @@ static const struct latency {
      {{{.6, 1.9, 3.4}, {.6, 1.25, 4}}, {{1, 2.5, 5.7}, {1, 1.9, 4}}, {{2.7, 4, 14}, {5, 8.5, 14}}}},
 };
 
-/* What a protocol or a tree keeps of the rings' bandwidth, and limits in GB/s; 0: see below.
- * tree_limit is for two nodes at most and for more (2.6's; 2.5 has 90
- * and 70), tree_limit_a100 for LL128 with compute capability 80.  ll128_channel is
- * of rings and of trees; in 2.5 it was 100 in all, here for six rings. */
+/* The fraction of the rings' bandwidth for a protocol or a tree, and limits in GB/s; 0: see below.
+ * tree_limit is for two nodes at most and for more (2.6's; 2.5 has 90 and 70), tree_limit_a100 for
+ * LL128 with compute capability 80.  ll128_channel is of rings and of trees; in 2.5 it was 100 in
+ * all, here for six rings. */
 static const struct share {
     int32_t version;
     double ring_ll, ll128_channel[2];
@@ -96,9 +96,9 @@ static const struct share {
     {221, 1. / 2, {0, 0}, .92, {0, 0}, {0, 0}, 1 / 3.8, 120. / 128},
 };
 
-/* GB/s for [V100, A100, H100][1, 2, more nodes], from 2.8 on: the most that LL carries (with
- * several nodes the rows are Intel and AMD; the H100's 141 was 87.7 until 2.20), LL128 per channel
- * from 2.18 on, Simple per channel of a tree. */
+/* GB/s for [V100, A100, H100][1, 2, more nodes], from 2.8 on: the maximum for LL (with several
+ * nodes the rows are Intel and AMD; the H100's 141 was 87.7 until 2.20), LL128 per channel from
+ * 2.18 on, Simple per channel of a tree. */
 static const double ll_limit[3][3] = {{39, 39, 20.4}, {87.7, 22.5, 19}, {141, 39, 20.4}};
 static const double ll128_ring[3][3] = {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 36.7}};
 static const double ll128_tree[3][3] = {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 29}};
@@ -150,7 +150,7 @@ static bool has_amd(const struct nccl_world *w)
     return w->compute_capability == 80;
 }
 
-/* What a table says of the generation and the number of nodes, in bytes/s. */
+/* The entry of a table for the generation and the number of nodes, in bytes/s. */
 static double look_up(const double table[3][3], const struct nccl_world *w)
 {
     return 1e9 * table[generation(w)][w->nodes > 2 ? 2 : w->nodes - 1];
@@ -224,7 +224,7 @@ static double network_overhead(const struct nccl_world *w, enum nccl_protocol pr
     return (has_amd(w) ? 2 : 1) * (protocol == NCCL_SIMPLE ? 3 : 1);
 }
 
-/* How many of a ring's steps count as steps between nodes. */
+/* The number of a ring's steps that NCCL counts as steps between nodes. */
 static int32_t steps_between(const struct nccl_world *w, int32_t turns)
 {
     int32_t steps = turns * (w->ranks - 1);
@@ -254,7 +254,7 @@ static double tree_latency(const struct nccl_world *w, enum nccl_protocol protoc
                 log2_floor(w->nodes) * l->hop[HOP_NETWORK][NCCL_TREE][protocol]);
 }
 
-/* Large vectors on a ring between nodes pay more (from 2.7). */
+/* Large vectors on a ring between nodes cost more (from 2.7). */
 static double plateau(const struct nccl_world *w, int64_t bytes)
 {
     int64_t slice = bytes / w->ranks;
@@ -267,7 +267,7 @@ static double plateau(const struct nccl_world *w, int64_t bytes)
 
 /* --- bandwidth, in bytes of the vector per second --- */
 
-/* What rings or trees carry together when a node gets @inter out; 2.7 to 2.17 know a limit. */
+/* The total bandwidth of rings or trees when a node sends @inter; 2.7 to 2.17 have a limit. */
 static double carried(const struct nccl_world *w, double inter)
 {
     double bus = w->nodes > 1 ? fmin(w->intra_bandwidth, inter) : w->intra_bandwidth;
@@ -290,7 +290,7 @@ static double ring_rate(const struct nccl_world *w, int32_t turns, enum nccl_pro
     return bus * w->ranks / (turns * (w->ranks - 1.));
 }
 
-/* Of two nodes, each needs to send but half of what it adds up: search.cc lets trees run up to
+/* With two nodes, each sends only half of the bytes that it adds: search.cc lets trees run up to
  * twice as fast inside the node as between. */
 static double tree_bandwidth(const struct nccl_world *w, enum nccl_protocol protocol)
 {

@@ -27,7 +27,7 @@
 
 #include "core/collective/collective.h"
 
-/** How the devices of a node talk. */
+/** How the devices of a node communicate. */
 enum nccl_intra { NCCL_NVLINK, NCCL_PCI, NCCL_INTRA_COUNT };
 
 /** The words of platform files, NULL-terminated: "nvlink", "pci". */

@@ -112,7 +112,7 @@ int32_t wiring_path(const struct wiring *wiring, int32_t from, int32_t to, int32
     return count;
 }
 
-/* The nearest NIC of @device; @load says how many devices each NIC serves already. */
+/* The nearest NIC of @device; @load: number of devices that already use each NIC. */
 static int32_t nearest_nic(const struct wiring *wiring, int32_t device, const int32_t *load,
                            int32_t *path)
 {

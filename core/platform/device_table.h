@@ -23,7 +23,7 @@ struct device_class {
     struct quantity efficiency; /**< of peak and of memory bandwidth */
     double efficiency_sd;       /**< standard deviation of log efficiency */
     double residual;            /**< standard deviation of a step's log time about the fit */
-    int64_t rows;               /**< steps behind it */
+    int64_t rows;               /**< number of its steps */
 };
 
 /** One shape of steps that was measured. */

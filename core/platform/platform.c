@@ -101,7 +101,7 @@ void platform_each_quantity(const struct platform *platform,
     visit_record(&device_table, &platform->device, visit, context);
 }
 
-/* As text with every digit, which is the same on every machine. */
+/* As text with all digits, which is the same on every machine. */
 static uint64_t hash_number(uint64_t hash, double value)
 {
     char text[32];
@@ -157,7 +157,7 @@ void platform_scale(struct platform *platform,
 
 /* --- reading --- */
 
-/* In lists of all numbers of a platform, those of its device say so. */
+/* In lists of all numbers of a platform, those of its device have a prefix. */
 static void prefix_path(void *context, const struct quantity *quantity, enum unit unit)
 {
     (void)context;

@@ -29,10 +29,11 @@ struct device {
     int64_t compute_capability;        /**< of CUDA: 10 * major + minor; 0: unknown or no CUDA */
     int32_t fusion;                    /**< enum fusion of the software */
     int32_t small_fusion;              /**< the same where a device has few images */
-    int64_t small_batch;               /**< up to so many; 0: never */
+    int64_t small_batch;               /**< up to this number of images; 0: never */
     struct field_list classes;         /**< struct device_class of core/platform/device_table.h */
     struct {
-        char *source;            /**< who measured, when, and how; NULL: nobody did */
+        char *source;            /**< origin, date and command of the measurement; NULL: not
+                                      measured */
         int64_t threads;         /**< of the measured rank; 0: not given */
         struct field_list steps; /**< struct device_row of core/platform/device_table.h */
     } measured;
@@ -48,7 +49,7 @@ struct platform;
  * messages about its content. */
 struct platform *platform_read(const char *name, struct err *err);
 
-/** Read a platform from text, as if it stood in a file called @name. */
+/** Read a platform from text, the content of a file called @name. */
 struct platform *platform_read_text(const char *name, const char *text, struct err *err);
 
 /** Release; accepts NULL. */

@@ -15,7 +15,7 @@ enum {
 
 enum { NAME_LIMIT = FABRIC_NAME_LIMIT - 8 }; /* "rack uplink" must fit a tier's name */
 
-/* Which shapes need a key, and for which it has an effect. */
+/* The shapes that need a key, and those for which it has an effect. */
 static const struct rule {
     const char *path;
     int32_t needed, effect;
@@ -196,7 +196,7 @@ static bool has_cable(const struct wiring *wiring, int32_t a, int32_t b)
     return false;
 }
 
-/* One item of an edge: where it stands, and the kind of link it asks for. */
+/* One item of an edge: its place, and the name of its kind of link. */
 struct item {
     const struct origin *origin;
     int32_t kind;
@@ -313,7 +313,7 @@ static bool reached_by_some_device(const struct wiring *wiring, int32_t vertex, 
     return false;
 }
 
-/* Every device must reach every other, and everything else must be of use to some device. */
+/* Every device must reach every other, and some device must use everything else. */
 static int check_reach(const struct check *check)
 {
     const struct wiring *wiring = &check->platform->wiring;

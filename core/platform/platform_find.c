@@ -28,7 +28,7 @@ static char *program_folder(void)
     return base_copy(path);
 }
 
-/* Where platforms/ may be below @folder, in order: beside a build directory; installed, for
+/* Possible places of platforms/ below @folder, in order: beside a build directory; installed, for
  * programs in bin/ and in libexec/foretrain/. */
 static const char *const below_program[] = {
     "../platforms",

@@ -22,7 +22,7 @@ static double way_out(const struct platform *platform, int32_t device, int32_t n
     return narrowest;
 }
 
-/* One card behind its own cable. */
+/* The bandwidth of one card with its cable. */
 static double card_bandwidth(const struct platform *platform, int32_t nic)
 {
     const struct wiring *wiring = &platform->wiring;
@@ -34,8 +34,8 @@ static double card_bandwidth(const struct platform *platform, int32_t nic)
     return bandwidth;
 }
 
-/* What the devices get out of a node: no more than its network cards carry, and no more than they
- * feed them; a card that would get less than half of what it carries is left idle. */
+/* Bandwidth of the devices out of a node: at most that of its network cards, and at most that of
+ * the paths to them.  A card that would get less than half of its bandwidth stays idle. */
 static void leave_node(const struct platform *platform, int32_t devices, struct nccl_world *world)
 {
     const struct wiring *wiring = &platform->wiring;

@@ -11,7 +11,7 @@ static char *written(enum unit unit, double value)
     return text.data;
 }
 
-/* One kind of link: how many there are, and what one of them carries. */
+/* One kind of link: their number, and the bandwidth of one. */
 static void print_link(struct text *out, const char *name, const char *number,
                        const struct link_record *link)
 {
@@ -59,7 +59,7 @@ static void print_nics(struct text *out, const struct wiring *wiring)
     free(nic);
 }
 
-/* What leaves a group at once, as a part of what its network cards could send. */
+/* Bandwidth out of a group, as a fraction of that of its network cards. */
 static void print_bisection(struct text *out, const struct platform *platform,
                             const struct tier_record *tier)
 {

@@ -19,7 +19,7 @@
     ROW(key, record, member, "0", meaning, .kind = FIELD_REAL, .unit = UNIT_FRACTION,              \
         .minimum = 0, .maximum = 10)
 
-/* What a fit says, in a list and for the rest. */
+/* The keys of a fit, in a list and for the rest. */
 #define FIT_ROWS(at, record, member)                                                               \
     ROW(at "fusion", record, member fusion, "",                                                    \
         "which operations are merged into one kernel; as the device file says when not given",     \
@@ -150,7 +150,7 @@ const struct software_fit *software_find_fit(const struct software *software, co
     return fit ? fit : &software->rest;
 }
 
-/* The path stays: lists of numbers go by it. */
+/* The path stays, since lists of numbers use it. */
 static void replace(struct quantity *quantity, const struct quantity *by)
 {
     free(quantity->source);
@@ -176,5 +176,5 @@ void software_apply(const struct software *software, struct device *device)
     device->fusion = find_fusion(fit->fusion, device->fusion);
     device->small_fusion = find_fusion(fit->small_fusion, device->fusion);
     device->small_batch = fit->small_batch;
-    device_forget(device); /* what was measured says nothing of other software */
+    device_forget(device); /* measurements do not apply to other software */
 }

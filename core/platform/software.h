@@ -21,7 +21,7 @@ struct software_fit {
     char *device;                    /**< a file of platforms/devices; NULL: all other devices */
     char *fusion;                    /**< a word of fusion_names; NULL: the device file's own */
     char *small_fusion;              /**< the same where a device has few images */
-    int64_t small_batch;             /**< up to so many; 0: never */
+    int64_t small_batch;             /**< up to this number of images; 0: never */
     struct quantity efficiency;      /**< fraction of peak and of bandwidth that kernels reach */
     struct quantity kernel_overhead; /**< [s] added per kernel */
     double efficiency_sd;            /**< standard deviation of log efficiency */

@@ -7,7 +7,7 @@
 #include "config.h"
 #include "core/backend/floor.h"
 
-/* What a rank can be busy with, the first one that applies: compute hides communication, and
+/* Activities of a rank; the first that applies is used: compute hides communication, and
  * communication hides waiting for input. */
 enum activity { BUSY_COMPUTE, BUSY_OPTIMIZER, BUSY_COLUMN, BUSY_ROW, BUSY_INPUT, ACTIVITY_COUNT };
 
@@ -215,7 +215,7 @@ static const char *plural(int32_t count)
     return count == 1 ? "" : "s";
 }
 
-/* One row of the table: a label, a quantity, and what it is a part of or compared with. */
+/* One row of the table: a label, a quantity, and its share or comparison. */
 static void print_row(struct text *out, const char *label, enum unit unit, double value,
                       const char *note)
 {
@@ -232,7 +232,7 @@ static void print_part(struct text *out, const char *label, double seconds, doub
     free(share);
 }
 
-/* Where it could be drawn: a build without GSL has none. */
+/* Only if it was drawn: a build without GSL has none. */
 static void print_interval(struct text *out, const struct result *result)
 {
     if (isnan(result->step_low))

@@ -238,7 +238,7 @@ int timeline_write_kineto(FILE *file, const struct schedule *schedule, const str
     return finish(file, "Kineto", err);
 }
 
-/* The spans of @iteration of @trace alone, counted from the end of the one before. */
+/* Only the spans of @iteration of @trace, with times from the end of the previous iteration. */
 static struct trace cut_out(const struct trace *trace, int32_t iteration)
 {
     struct trace cut = {.ranks = trace->ranks};
@@ -254,7 +254,7 @@ static struct trace cut_out(const struct trace *trace, int32_t iteration)
     return cut;
 }
 
-/* What was read ahead begins before time 0: later times are easier on viewers. */
+/* Input that was read ahead begins before time 0; viewers prefer positive times. */
 static double earliest(const struct trace *trace)
 {
     double first = 0;

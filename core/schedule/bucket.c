@@ -12,7 +12,7 @@ static struct bucket *open_bucket(struct bucket_list *list)
     return &list->bucket[list->count++];
 }
 
-/* Pack @bytes of @layer behind what is there, opening buckets as they fill. */
+/* Append @bytes of @layer to the last bucket, opening new ones as they fill. */
 static void pack(struct bucket_list *list, int32_t layer, int64_t bytes, int64_t limit)
 {
     struct bucket *last = list->count > 0 ? &list->bucket[list->count - 1] : NULL;

@@ -52,8 +52,8 @@ static int32_t pass_steps(const struct model *model)
     return steps;
 }
 
-/* A batch may be decoded once the first layer has consumed the last of the one whose place it
- * takes, @passes passes later.  Returns the step. */
+/* A batch may be decoded once the first layer has consumed all of the batch whose place it takes,
+ * @passes passes later.  Returns the step. */
 static int32_t add_input(struct schedule *schedule, const struct iteration *it, int32_t passes)
 {
     int64_t pixels = shape_elements(it->model->layer[0].in);
@@ -144,7 +144,8 @@ struct exchange_list {
     int32_t next;     /* the first bucket without an all-reduce */
 };
 
-/* Exchange what is complete once the layers from @layer up have run backward, ending in @last. */
+/* Exchange the buckets that are complete once the layers from @layer up have run backward, ending
+ * in @last. */
 static void add_exchanges(struct schedule *schedule, const struct iteration *it,
                           struct exchange_list *list, int32_t layer, int32_t last)
 {
@@ -174,7 +175,7 @@ static void group_norms(struct schedule *schedule, const struct iteration *it)
     }
 }
 
-/* What this file builds obeys the rules; a refusal is our mistake. */
+/* Schedules of this file are valid; a refusal is our mistake. */
 static struct schedule *seal(struct schedule *schedule)
 {
     struct err err = {0};

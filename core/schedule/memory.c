@@ -19,9 +19,9 @@ static int64_t value_elements(const struct model *model)
     return sum + first + second;
 }
 
-/* Whether layer @index is a convolution that may apply the batch norm and ReLU of what it reads,
- * and leaves the sums that this takes to the batch norm behind it.  At the head of a block its
- * input is also read by the residual branch. */
+/* Whether layer @index is a convolution that may apply the batch norm and ReLU of its input, and
+ * that forms the sums for the batch norm after it.  At the head of a block its input is also read
+ * by the residual branch. */
 static bool may_apply(const struct model *model, int32_t index)
 {
     const struct layer *layer = &model->layer[index];
@@ -44,7 +44,7 @@ static int64_t applied_elements(const struct model *model)
     return sum;
 }
 
-/* Of one image, before it is cropped.  What is decoded has a place that any file's pixels fit. */
+/* Of one image, before it is cropped.  The place of decoded pixels fits any file. */
 static int64_t picture_bytes(const struct model *model, const struct scenario *scenario)
 {
     struct shape in = model->layer[0].in;

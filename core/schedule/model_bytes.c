@@ -131,7 +131,7 @@ static int64_t batch_norm_backward_bytes(const struct neighbours *p)
         int64_t fork = p->before && p->before->fork ? 3 * bytes(p, p->before->in) : 0;
         return (5 + (layer->relu ? 3 : 0)) * out + fork;
     }
-    case FUSION_POINTWISE: /* as above with y read along twice; dz is kept for the residual */
+    case FUSION_POINTWISE: /* as above, with two more reads of y; dz is kept for the residual */
         return (5 + (layer->relu ? 2 : 0) + layer->residual) * out;
     case FUSION_BN_RELU:
     case FUSION_STATS: /* dz is written with the sums where it is kept, else masked twice */
@@ -162,8 +162,8 @@ static int64_t max_pool_bytes(const struct neighbours *p)
     if (p->pass == PASS_BACKWARD_FILTER)
         return 0;
     int64_t out = bytes(p, p->layer->out) + index_bytes(p, p->layer);
-    /* Where it applies the batch norm, that counts the read of x.  Backward it reads x, for the
-     * sums, instead of writing the gradient. */
+    /* Where it applies the batch norm, that includes the read of x.  In backward it reads x, for
+     * the sums, instead of writing the gradient. */
     bool applies = p->fusion >= FUSION_MAINLOOP && is(p->before, LAYER_BATCH_NORM);
     return out + (applies && p->pass == PASS_FORWARD ? 0 : bytes(p, p->layer->in));
 }

@@ -33,9 +33,9 @@ enum {
     RUN_ID_SIZE = 17, /**< 16 hexadecimal digits, drawn for each run, and NUL */
 };
 
-/** Where a run stands. */
+/** The progress of a run. */
 struct progress {
-    char run[RUN_ID_SIZE]; /**< which run; "": nobody said */
+    char run[RUN_ID_SIZE]; /**< the run; "": unknown */
     int64_t step;          /**< iterations done */
     int64_t position;      /**< images taken from the training stream (all ranks together) */
     double epoch;          /**< position / images of an epoch */

@@ -144,7 +144,7 @@ char *checkpoint_find(const char *path, struct text *notes, struct err *err)
     char *latest = checkpoint_latest(path, run_directory_run(path, run) ? run : NULL, &passed);
     if (latest && passed.length > 0)
         text_append(notes, passed.data, passed.length);
-    else if (!latest) /* why none was good enough is the answer then */
+    else if (!latest) /* then the message says why none is valid */
         err_add_code(
             err, 66,
             "%s: not a checkpoint: it contains neither a MANIFEST nor a complete ckpt-*%s%.*s",

@@ -8,7 +8,7 @@
 #include "core/base/json.h"
 #include "exec/checkpoint/checkpoint_parts.h"
 
-/* What is told of the elements of one tensor. */
+/* The statistics of one tensor's elements. */
 struct summary {
     double minimum, mean, maximum; /* of the finite ones; NaN: there are none */
     int64_t not_finite;
@@ -106,7 +106,7 @@ static int tell_tensors(const struct answer *answer, const char *file, const cha
     return 0;
 }
 
-/* @entry is NULL for a file that stands alone. */
+/* @entry is NULL for a single file. */
 static void tell_file(const struct answer *answer, const char *file, int64_t bytes,
                       const struct manifest_entry *entry, bool right)
 {
@@ -182,7 +182,7 @@ static void release_files(struct loaded *file)
     }
 }
 
-/* Each part that can be read, whatever is wrong with the others. */
+/* All readable parts, also if others are damaged. */
 static int inspect_checkpoint(const char *path, const struct answer *answer, struct json *object,
                               struct err *err)
 {

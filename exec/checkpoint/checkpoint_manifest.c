@@ -80,7 +80,7 @@ static bool split_line(struct line *line, const char *text)
     return line->file >= 0 && name[strcspn(name, "\n")] == '\n';
 }
 
-/* The line about MANIFEST itself at @at must be the last and cover what stands before. */
+/* The line about MANIFEST itself at @at must be the last and cover all lines before. */
 static int check_last_line(const struct line *line, const char *name, const char *text, int64_t at,
                            int64_t length, struct err *err)
 {

@@ -7,7 +7,7 @@
 /* A file of tensors in memory. */
 struct tensor_file {
     char *path;          /* owned */
-    struct text content; /* empty: not there or not wanted */
+    struct text content; /* empty: missing or not needed */
     int32_t ranks;       /* that wrote it */
     struct safetensors header;
 };
@@ -31,7 +31,7 @@ static int read_header(struct tensor_file *file, const struct layout *layout,
     return failed;
 }
 
-/* Widen what @file holds into the arrays that are not NULL. */
+/* Widen the tensors of @file into the arrays that are not NULL. */
 static void fill(const struct tensor_file *file, const struct layout *layout,
                  enum checkpoint_file kind, float *parameter, float *statistics)
 {

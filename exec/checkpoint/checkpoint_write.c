@@ -23,7 +23,7 @@ struct writing {
 
 /* ---- directories that are checkpoints ---- */
 
-/* Take away the files of a checkpoint and then the directory, unless it holds anything else. */
+/* Remove the files of a checkpoint and then the directory, unless it holds anything else. */
 static void remove_files(const char *path)
 {
     for (int32_t i = 0; checkpoint_file_names[i]; i++) {
@@ -131,7 +131,7 @@ static int end_file(struct writing *writing, struct file_sink *sink, enum checkp
     return file_sink_close(sink, entry->digits, err);
 }
 
-/* Model or momentum: integers stand first, so that each number lies at a multiple of its size. */
+/* Model or momentum: integers are first, so that each number is aligned to its size. */
 static int write_tensors(struct writing *writing, enum checkpoint_file file, const float *parameter,
                          const float *statistics, struct err *err)
 {
@@ -208,8 +208,8 @@ static int write_files(struct writing *writing, const struct weights *weights, s
                : 0;
 }
 
-/* Give the finished directory its name.  One of that name is exchanged in one go where the file
- * system can, and else moved away first. */
+/* Rename the finished directory.  An older one of that name is exchanged atomically if the file
+ * system supports it, else moved away first. */
 static int publish(const char *directory, const char *name, const char *temporary, struct err *err)
 {
     char *path = base_format("%s/%s", directory, name);

@@ -36,7 +36,7 @@ static void copy_text(const struct json *json, const char *key, char *to, size_t
             *to = '?';
 }
 
-/* @return 0, with an empty record for an empty file, or -1: nothing that a run wrote. */
+/* @return 0, with an empty record for an empty file, or -1: not written by a run. */
 static int read_record(const char *path, struct record *record)
 {
     struct text content = {0};
@@ -72,7 +72,7 @@ bool run_directory_run(const char *path, char run[RUN_ID_SIZE])
 
 /* ---- the lock ---- */
 
-/* Whether the process lives that wrote @record; of other machines nobody can tell. */
+/* Whether the process that wrote @record lives; unknown for other machines. */
 static bool is_alive(const struct record *record)
 {
     char host[sizeof(record->host)] = "";
@@ -81,7 +81,7 @@ static bool is_alive(const struct record *record)
                                    kill((pid_t)record->process, 0) == 0 || errno == EPERM);
 }
 
-/* Whoever has the lock writes its number a little later. */
+/* The process with the lock writes its number a little later. */
 static int refuse_held(const char *path, struct err *err)
 {
     struct record record;
@@ -144,7 +144,7 @@ void run_directory_close(struct run_directory *directory)
     directory->lock = -1;
 }
 
-/* ---- what lies there ---- */
+/* ---- contents of the directory ---- */
 
 static bool is_of_run(const char *name)
 {
@@ -205,7 +205,7 @@ int run_directory_check(const struct run_directory *directory, const char *resum
 
 /* ---- a run ---- */
 
-/* Always as long, so that no moment has half of one and half of another. */
+/* Always of the same length, so that a reader never sees a mixture of two. */
 static int sign(const struct run_directory *directory, struct err *err)
 {
     enum { RECORD_SIZE = 512 };

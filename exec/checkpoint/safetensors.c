@@ -284,7 +284,7 @@ void safetensors_print_shape(struct text *out, const struct safetensors_tensor *
     text_add(out, "]");
 }
 
-/* In pieces that are copied first, because the data of another writer may lie anywhere. */
+/* In pieces that are copied first, because the data of another writer may be unaligned. */
 static void widen_half(enum dtype dtype, const char *data, int64_t count, float *out)
 {
     uint16_t piece[1024];

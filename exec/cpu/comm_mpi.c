@@ -28,7 +28,7 @@ struct call {
     float *data;
 };
 
-/* Splitting blocks under the lock: the ranks meet first, so that nobody waits for long in it. */
+/* Splitting blocks under the lock: a barrier first keeps the wait short. */
 static struct comm_state *open_mpi(struct grid grid)
 {
     int32_t rank = world_self().rank;

@@ -9,7 +9,7 @@
 
 enum { AT_ONCE = 1 << 28 }; /* numbers: MPI counts in int */
 
-/* MPI has no type for numbers of 16 bits: they are added as an operation of ours on integers. */
+/* MPI has no type for numbers of 16 bits: our own operation on integers adds them. */
 static void add(enum dtype dtype, int64_t count, const uint16_t *from, uint16_t *to)
 {
     enum { PART = 512 };

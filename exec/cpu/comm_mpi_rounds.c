@@ -23,8 +23,8 @@ struct flow {
     struct piece posted[ROUNDS_WINDOW]; /* a ring of them, with their requests */
     MPI_Request request[ROUNDS_WINDOW];
     int64_t posts, ends; /* how many were posted, and of these ended */
-    int32_t window;      /* at most so many at once */
-    bool arrived;        /* the oldest, but it has not been taken in */
+    int32_t window;      /* maximum number at once */
+    bool arrived;        /* the oldest piece that was not processed yet */
 };
 
 /* A collective on its way. */

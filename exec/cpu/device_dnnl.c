@@ -20,7 +20,7 @@ static bool multiplies_bf16(void)
 static int check_types(const struct scenario *scenario, struct err *err)
 {
     enum dtype compute = scenario->model.compute;
-    bool masters = scenario->model.master == DTYPE_FP32; /* as a GPU wants them, too */
+    bool masters = scenario->model.master == DTYPE_FP32; /* as on a GPU */
     const char *reason = NULL;
     if (!masters)
         reason = "its master weights are fp32";

@@ -13,7 +13,7 @@ struct maker {
     const struct call_arrays *arrays;
     struct err *err;
     dnnl_primitive_attr_t plain;   /* attributes() */
-    dnnl_primitive_desc_t forward; /* what the backward primitives refer to */
+    dnnl_primitive_desc_t forward; /* hint for the backward primitives */
     dnnl_memory_desc_t x, y;
     dnnl_memory_desc_t narrow_x, narrow_y; /* as matrix arithmetic reads them */
     dnnl_memory_desc_t flat, any, bias;    /* of the weights */
@@ -36,7 +36,7 @@ static int describe(struct maker *m, const_dnnl_op_desc_t op, const_dnnl_primiti
     return status == dnnl_success ? 0 : refuse(m, status);
 }
 
-/* What all primitives have in common: their working space is ours. */
+/* The attribute of all primitives: we provide their working space. */
 static dnnl_primitive_attr_t attributes(void)
 {
     dnnl_primitive_attr_t attr;
@@ -86,7 +86,8 @@ static void make_reorder(struct engine *engine, const dnnl_memory_desc_t *from, 
     dnnl_primitive_attr_destroy(attr);
 }
 
-/* Weights as the primitive @desc wants them: the masters themselves, or a copy that @pack fills. */
+/* Weights in the layout of the primitive @desc: the masters themselves, or a copy that @pack
+ * fills. */
 static dnnl_memory_t weights(struct maker *m, dnnl_primitive_desc_t desc, struct call *pack)
 {
     const dnnl_memory_desc_t *wanted = dnnl_primitive_desc_query_md(desc, dnnl_query_weights_md, 0);
@@ -99,7 +100,7 @@ static dnnl_memory_t weights(struct maker *m, dnnl_primitive_desc_t desc, struct
     return engine_memory(m->engine, wanted, data);
 }
 
-/* Where the primitive @desc puts the gradient of weights, and how it comes from there. */
+/* The place of the gradient of weights from the primitive @desc, and the copy from there. */
 static dnnl_memory_t weight_gradient(struct maker *m, dnnl_primitive_desc_t desc,
                                      struct matrix *matrix)
 {
@@ -122,7 +123,7 @@ static int64_t weight_count(const struct layer *layer)
     return layer->parameters - (layer->bias ? layer->out.channels : 0);
 }
 
-/* Where the gradient of the biases goes: behind that of the weights. */
+/* The place of the gradient of the biases: after that of the weights. */
 static float *bias_gradient(const struct maker *m)
 {
     return m->arrays->direct ? m->arrays->gradient + weight_count(m->layer) : m->arrays->bias;

@@ -16,9 +16,9 @@ void engine_must(dnnl_status_t status, const char *what, const char *file, int l
     exit(71);
 }
 
-enum { ADDRESSES = 40 }; /* bits: more than any array, and next to no memory */
+enum { ADDRESSES = 40 }; /* bits: more than any array, and almost no memory */
 
-/* Where all arrays lie that nobody is going to touch. */
+/* The addresses of all arrays, which are never touched. */
 static void *addresses_new(void)
 {
     void *space = mmap(NULL, (size_t)1 << ADDRESSES, PROT_NONE,

@@ -24,7 +24,7 @@ struct engine {
     int64_t memories, memory_capacity, blocks, block_capacity;
     dnnl_memory_t *scratch; /**< (scratches) working space of primitives, all at one address */
     int64_t scratches, scratch_capacity;
-    size_t scratch_size; /**< what the largest needs [bytes] */
+    size_t scratch_size; /**< size of the largest [bytes] */
     int64_t bytes;       /**< that engine_alloc() gave */
     void *addresses;     /**< of all arrays of an engine that only describes; else NULL */
 };

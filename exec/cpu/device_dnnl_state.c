@@ -4,7 +4,7 @@
 
 #include "core/base/base.h"
 
-enum { BLOCK = 16 }; /* channels: what oneDNN's kernels for AVX-512 and AVX2 run fastest with */
+enum { BLOCK = 16 }; /* channels: the fastest for oneDNN's kernels for AVX-512 and AVX2 */
 
 /* Faster than NHWC in most convolutions of ResNet-50, above all in gradients of weights, but every
  * value with pixels must fill its blocks. */

@@ -154,7 +154,7 @@ static void normalise(struct device_state *state, int32_t index, const float *x,
     track(state, index, micro);
 }
 
-/* Add what the residual branch brings and apply the ReLU, once both are there. */
+/* Add the residual branch and apply the ReLU, once both branches are complete. */
 static void finish(struct device_state *state, int32_t index)
 {
     int32_t whose = state->cpu.graph.node[index].finishes;
@@ -196,7 +196,7 @@ static void run_forward(struct device_state *state, int32_t index, const float *
 
 /* ---- backward ---- */
 
-/* The gradient of a value is the sum of what its readers give. */
+/* The gradient of a value is the sum of its readers' gradients. */
 static void give(struct device_state *state, int32_t index, const float *dx)
 {
     struct naive_place *place = &state->place[index];

@@ -121,7 +121,7 @@ void norm_fold(int64_t channels, double epsilon, const float *weight, struct nor
 
 /* ---- forward ---- */
 
-/* What norm_apply() is asked for. */
+/* The arguments of norm_apply(). */
 struct application {
     const struct norm *norm, *other;
     const float *added;

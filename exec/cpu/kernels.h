@@ -36,7 +36,7 @@ struct norm {
 /** The gradient that reaches one batch norm, or the two whose outputs are added. */
 struct norm_gradient {
     const float *first, *second; /**< (shape) from two readers; second may be NULL */
-    bool relu;                   /**< a ReLU stood behind */
+    bool relu;                   /**< the output went through a ReLU */
     const float *value;          /**< (shape) its output, or NULL: recompute it from norm[0] */
     float *gradient;             /**< (shape) output: g, the masked sum (may be first), or NULL:
                                       not written; then there is no second gradient and no second

@@ -290,7 +290,7 @@ void naive_relu_backward(int64_t count, const float *y, float *dy)
             dy[i] = 0;
 }
 
-/* The largest term is 1 after scaling: what is left cannot overflow. */
+/* The largest term is 1 after scaling: the sum cannot overflow. */
 static double log_sum_exp(int32_t count, const float *x)
 {
     int32_t largest = 0;

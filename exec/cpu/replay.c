@@ -77,7 +77,7 @@ static void check_probes(const struct device_state *state)
 
 /* ---- steps ---- */
 
-/* The kernel may otherwise wake a thread 50 us later than asked, to wake several at once. */
+/* Otherwise the kernel may wake a thread 50 us late, to wake several at once. */
 static void wake_on_time(void)
 {
     static _Thread_local bool done;

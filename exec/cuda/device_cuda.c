@@ -22,7 +22,7 @@ static int check_types(const struct scenario *scenario, struct err *err)
 }
 
 /* Where plans of convolutions are kept: $XDG_CACHE_HOME/foretrain, else ~/.cache/foretrain; NULL:
- * there is no such place, and they are found again by every run.  The caller frees it. */
+ * there is no such place, and every run searches again.  The caller frees it. */
 static char *cache_path(void)
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");

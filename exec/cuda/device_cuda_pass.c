@@ -52,7 +52,7 @@ static void run_convolution(const struct device_state *state, cudaStream_t strea
                     layer->relu, trains ? place->mask : NULL, place->y);
 }
 
-/* Fill the factors of batch norm @index from the statistics of the batch, which move the running
+/* Fill the factors of batch norm @index from the statistics of the batch, which update the running
  * ones. */
 static void find_statistics(const struct device_state *state, cudaStream_t stream, int32_t index,
                             int32_t micro)
@@ -76,7 +76,7 @@ static void find_statistics(const struct device_state *state, cudaStream_t strea
                       place->factors, place->halves);
 }
 
-/* Batch norm @index; once both are there, with what the residual branch brings and the ReLU. */
+/* Batch norm @index; once both branches are complete, with the residual add and the ReLU. */
 static void normalise(const struct device_state *state, cudaStream_t stream, int32_t index,
                       int32_t micro)
 {
@@ -141,7 +141,7 @@ void cuda_pass_loss(struct device_state *state, cudaStream_t stream, struct cuda
 
 /* ---- backward ---- */
 
-/* Add what micro-batch @micro brings to the gradient of @tensor; the last one completes it. */
+/* Add the part of micro-batch @micro to the gradient of @tensor; the last one completes it. */
 static void pack(const struct device_state *state, cudaStream_t stream,
                  const struct kernel_tensor *tensor, enum dtype type, const void *dw, int32_t micro)
 {
@@ -169,12 +169,13 @@ static void pack_norm(const struct device_state *state, cudaStream_t stream, int
     pack(state, stream, &state->tensor[place->tensor + 1], DTYPE_FP32, dw + place->channels, micro);
 }
 
-/* The gradient of the value of layer @whose, cut by its ReLU, and batch norm @index behind it. */
+/* The gradient of the value of layer @whose, masked by its ReLU, and of batch norm @index before
+ * it. */
 struct norm_gradient {
     int32_t index;
     const void *dy, *more;
     struct kernel_cut cut;
-    void *dz; /* where dy and more are added and cut; NULL: nobody else needs that */
+    void *dz; /* output: the masked sum of dy and more; NULL: not needed elsewhere */
     void *dx;
 };
 
@@ -185,7 +186,7 @@ static void run_norm(const struct device_state *state, cudaStream_t stream,
     const void *x = state->place[state->graph.node[g->index].reads].y;
     const struct scratch *scratch = &state->scratch;
     const struct kernel_cut done = {0};
-    if (place->derives) { /* the convolution that gave dy has cut it, and formed the sums */
+    if (place->derives) { /* the convolution that gave dy has masked it, and formed the sums */
         pack_norm(state, stream, g->index, place->derived, micro);
         kernel_backward_apply(stream, state->type, place->rows, place->channels, g->dy, done, x,
                               place->derived + 2 * (int64_t)place->channels, g->dx);
@@ -237,7 +238,7 @@ static void settle(const struct device_state *state, cudaStream_t stream, int32_
                     place->given[1], place->mask, place->given[0]);
 }
 
-/* Let @call go back through the batch norm that layer @index reads, and its ReLU. */
+/* Let @call include the backward of the batch norm that layer @index reads, and of its ReLU. */
 static void go_back(const struct device_state *state, int32_t index, struct conv_call *call)
 {
     int32_t norm = state->graph.node[index].reads;

@@ -24,8 +24,8 @@ static struct conv_shape shape_of(const struct device_state *state, const struct
                                .padding = linear ? 0 : layer->padding};
 }
 
-/* Whether the next step is the batch norm that alone reads this convolution: only then can its sums
- * wait in the scratch memory. */
+/* Whether the next step is the batch norm and the only reader of this convolution: only then can
+ * its sums stay in the scratch memory. */
 static bool feeds_norm(const struct device_state *state, int32_t index)
 {
     const struct model *model = state->job.model;
@@ -34,7 +34,7 @@ static bool feeds_norm(const struct device_state *state, int32_t index)
            !model->layer[index].relu;
 }
 
-/* Whether convolution @index alone reads batch norm and ReLU of one value. */
+/* Whether convolution @index is the only reader of the batch norm and ReLU of one value. */
 static bool reads_norm(const struct device_state *state, int32_t index)
 {
     int32_t source = state->graph.node[index].reads;
@@ -46,7 +46,7 @@ static bool reads_norm(const struct device_state *state, int32_t index)
            node->finish == source;
 }
 
-/* Whether it may apply them: cuDNN has such engines with sums alone. */
+/* Whether it may apply them: cuDNN has such engines only with sums. */
 static bool may_apply(const struct device_state *state, int32_t index)
 {
     return feeds_norm(state, index) && reads_norm(state, index);
@@ -116,7 +116,8 @@ static struct pass_memory pass_memory_new(const struct timed *pass)
     int64_t bits = (elements + 127) / 128 * 16;
     int64_t numbers = 2 * (int64_t)pass->channels * (KERNEL_PARTIALS + 1) * (int64_t)sizeof(float);
     if (cudaMalloc((void **)&memory.x, (size_t)(2 * bytes + bits + numbers)) != cudaSuccess) {
-        cudaGetLastError(); /* the network will not fit either, and is refused in better words */
+        cudaGetLastError(); /* the network does not fit either, and is refused with a better
+                               message */
         return (struct pass_memory){0};
     }
     memory.y = memory.x + bytes;
@@ -183,8 +184,8 @@ static double pass_seconds(const struct device_state *state, int32_t index, enum
 
 /* ---- choosing ---- */
 
-/* A convolution that leaves sums may be slower than one that does not and a pass over its value.
- * @return seconds of the faster way, whose plan is left. */
+/* A convolution with sums may be slower than one without and a pass over its value.  @return
+ * seconds of the faster way, and keep its plan. */
 static double choose_sums(const struct device_state *state, int32_t index)
 {
     const struct conv_plan **plan = state->place[index].plan;
@@ -196,8 +197,8 @@ static double choose_sums(const struct device_state *state, int32_t index)
     return apart;
 }
 
-/* Whether batch norm and ReLU are to be applied by convolution @index, which otherwise takes
- * @forward seconds; the plans of the other way are dropped. */
+/* Whether convolution @index applies batch norm and ReLU; otherwise it takes @forward seconds.
+ * Drops the plans of the other way. */
 static void choose_applied(struct device_state *state, int32_t index, double forward)
 {
     const struct conv_plan **plan = state->place[index].plan;
@@ -215,7 +216,7 @@ static void choose_applied(struct device_state *state, int32_t index, double for
         state->place[state->graph.node[index].reads].applied = true;
 }
 
-/* Whether convolution @index is to go back through the batch norm that it reads. */
+/* Whether convolution @index includes the backward of the batch norm that it reads. */
 static void choose_norm(struct device_state *state, int32_t index)
 {
     const struct conv_plan **plan = state->place[index].plan;

@@ -12,7 +12,7 @@
 /* Numbers of different arrays come from different streams of the seed. */
 enum { NOISE_IMAGES = 1, NOISE_LABELS };
 
-/* The one allocation while it is given out; without @base only measured. */
+/* The one allocation, as its parts are assigned; without @base its size is only measured. */
 struct arena {
     char *base;
     size_t used;
@@ -55,7 +55,8 @@ static bool noise(const struct device_state *state)
     return !state->job.source.next && !has_pictures(state);
 }
 
-/* Most images that are on the device as fp32 at once: those of score(), or a batch of next(). */
+/* Maximum number of images on the device as fp32 at once: those of score(), or a batch of
+ * next(). */
 static int64_t raw_images(const struct device_state *state)
 {
     return noise(state) || has_pictures(state) ? state->micro : state->job.batch;
@@ -92,7 +93,7 @@ static void lay_out_weights(struct device_state *state, struct arena *arena)
     p->rate = take(arena, state->job.rate_count, sizeof(*p->rate));
 }
 
-/* Biases and batch norm's parameters are read where the masters lie, unless they need padding. */
+/* Biases and batch norm's parameters are read from the masters, unless they need padding. */
 static void lay_out_vector(struct device_state *state, struct arena *arena, int32_t index)
 {
     const struct layer *layer = &state->job.model->layer[index];
@@ -141,7 +142,7 @@ static void lay_out_place(struct device_state *state, struct arena *arena, int32
             (char *)state->parameters.working + state->tensor[place->tensor].padded * size;
 }
 
-/* The plan counts channels without padding: a buffer is as large as the largest that lies in it. */
+/* The plan has channels without padding: a buffer is as large as its largest array. */
 static void lay_out_gradients(struct device_state *state, struct arena *arena)
 {
     const struct backward_plan *plan = &state->plan;
@@ -239,7 +240,7 @@ static int refuse_memory(const struct device_state *state, size_t bytes, struct 
                         1e-9 * (double)available, way_out);
 }
 
-/* Pictures on their way lie outside the one allocation. */
+/* Incoming pictures are outside the one allocation. */
 static size_t feed_bytes(const struct device_state *state)
 {
     return has_pictures(state) ? feed_memory(&state->job.source, state->job.batch,

@@ -111,7 +111,7 @@ void cuda_state_upload_tensors(struct device_state *state)
     free(first);
 }
 
-/* ---- what is derived from the masters ---- */
+/* ---- copies of the masters ---- */
 
 static void copy_vector(const struct device_state *state, cudaStream_t stream, int32_t index)
 {

@@ -49,7 +49,7 @@ int catalog_compare_classes(const struct catalog *catalog, const char *path, str
 
 /** Open tar files of key.jpg (or .jpeg) and key.cls, the number of the class in digits; other
  * members are left out.  @pattern is a path with * ? [] and {000..146} or {a,b}, or a folder, which
- * stands for all .tar in it.  The classes are 0 to the greatest number found.
+ * means all .tar in it.  The classes are 0 to the greatest number found.
  * @return 0, or -1: no such file, not readable (66), a malformed file, an image without a class or
  * a class without an image, no image (65). */
 int catalog_open_shards(struct catalog *catalog, const char *pattern, struct err *err);

@@ -76,7 +76,7 @@ static int cifar10_open(struct reader *reader, const struct dataset_spec *spec, 
     return failed;
 }
 
-/* Read record @index and say where it stands. */
+/* Read record @index; errors give its place. */
 static int read_record(const struct store *store, int64_t index, uint8_t *record, struct err *err)
 {
     const struct file *file = store->file;
@@ -90,8 +90,8 @@ static int read_record(const struct store *store, int64_t index, uint8_t *record
     return 0;
 }
 
-/* Planes of bytes to pixels, moved by (@right, @down) and perhaps mirrored; what moves in is black
- * before the mean is taken, as in torchvision's RandomCrop with padding. */
+/* Planes of bytes to pixels, moved by (@right, @down) and perhaps mirrored; pixels from outside are
+ * black before normalisation, as in torchvision's RandomCrop with padding. */
 static void spread(const uint8_t *plane, int32_t right, int32_t down, bool flip, float *image)
 {
     static const float mean[] = {125.3F, 123.0F, 113.9F}, deviation[] = {63.0F, 62.1F, 66.7F};

@@ -36,7 +36,7 @@ static const struct reader_ops *const readers[] = {
 };
 static_assert(sizeof(readers) / sizeof(*readers) == SOURCE_COUNT, "a reader per source");
 
-/* Which sources take a path, and one for each split. */
+/* The sources that need a path, and those that need one for each split. */
 static int check_paths(const struct dataset_spec *spec, enum split split, struct err *err)
 {
     const char *name = dataset_source_names[spec->source];
@@ -56,7 +56,7 @@ static int check_paths(const struct dataset_spec *spec, enum split split, struct
     return 0;
 }
 
-/* Whether what was found is what the spec says. */
+/* Check the numbers found against the spec. */
 static int check_found(const struct reader *reader, const struct dataset_spec *spec,
                        enum split split, struct err *err)
 {
@@ -158,13 +158,13 @@ static bool mark(struct shared *shared, int64_t count, int64_t index)
     return news;
 }
 
-/* Says it while the lock is held, so that lines of several threads do not mix. */
+/* Printed while the lock is held, so that lines of several threads do not mix. */
 static void report(const struct dataset *dataset, int64_t index, struct err *found)
 {
     struct shared *shared = dataset->shared;
     int32_t length = (int32_t)strcspn(found->text, "\n");
     if (dataset->strict) {
-        /* Other threads may be anywhere: nothing of theirs must be taken down in order. */
+        /* Other threads may still run: their memory must not be released. */
         fprintf(stderr, "error: %.*s; strict, so the run ends\n", length, found->text);
         _exit(65);
     }

@@ -55,7 +55,7 @@ static void release_names(struct names *names)
     free(names->at);
 }
 
-/* What an entry is; asks the file system only where the directory does not say. */
+/* The type of an entry; asks the file system only if the directory does not have it. */
 static bool is_folder(DIR *directory, const struct dirent *entry)
 {
     struct stat status;

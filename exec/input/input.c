@@ -69,8 +69,7 @@ static int read_sample(const struct input *input, struct sample sample, enum inp
                                 batch->label + place);
 }
 
-/* Read what stands at @position, or what follows it in its epoch and can be read, to @place of
- * @batch. */
+/* Read the image at @position, or the next readable one of its epoch, to @place of @batch. */
 static void read_at(const struct input *input, int64_t position, enum input_form form,
                     const struct batch *batch, int64_t place)
 {
@@ -89,7 +88,7 @@ static void read_at(const struct input *input, int64_t position, enum input_form
     _exit(65);
 }
 
-/* Take the next image to be read.  False when there will be none. */
+/* Get the next image to read.  False if there will be none. */
 static bool take(struct input *input, int64_t *number)
 {
     const struct input_job *job = &input->job;
@@ -177,7 +176,7 @@ static struct slot *await_batch(struct input *input)
     return slot;
 }
 
-/* Its images were copied: let the threads have their place. */
+/* Its images were copied: return their place to the threads. */
 static void end_batch(struct input *input, struct slot *slot, int32_t *label)
 {
     int32_t local = input->job.local, replaced = 0;

@@ -24,7 +24,7 @@ bool decoder_present(void)
     return true;
 }
 
-/* libjpeg calls this and must not get control back. */
+/* libjpeg calls this; it must not return. */
 static void give_up(j_common_ptr jpeg)
 {
     struct decoder *decoder = jpeg->client_data;
@@ -32,8 +32,8 @@ static void give_up(j_common_ptr jpeg)
     longjmp(decoder->failure, 1);
 }
 
-/* Warnings that leave the pixels whole are common in ImageNet; the others stand for pixels that
- * libjpeg made up. */
+/* Warnings without effect on pixels are common in ImageNet; the others mean that libjpeg invented
+ * pixels. */
 static void judge(j_common_ptr jpeg, int level)
 {
     static const int harmless[] = {JWRN_ADOBE_XFORM, JWRN_BOGUS_PROGRESSION, JWRN_EXTRANEOUS_DATA,
@@ -70,7 +70,7 @@ void decoder_free(struct decoder *decoder)
     free(decoder);
 }
 
-/* What files are that are named .jpg and are not. */
+/* The formats of files that are named .jpg but are not JPEG. */
 static const char *guess(const uint8_t *data, int64_t size)
 {
     static const struct {
@@ -104,7 +104,7 @@ int decoder_open(struct decoder *decoder, const char *name, const uint8_t *data,
     decoder->ended = data[size - 2] == 0xff && data[size - 1] == JPEG_EOI;
     if (setjmp(decoder->failure))
         return refuse(decoder, err);
-    jpeg_abort_decompress(jpeg); /* of the file before perhaps only the header was wanted */
+    jpeg_abort_decompress(jpeg); /* perhaps only the header of the previous file was read */
     jpeg_mem_src(jpeg, data, (unsigned long)size);
     jpeg_read_header(jpeg, TRUE);
     if ((int64_t)jpeg->image_width * jpeg->image_height > PICTURE_PIXEL_LIMIT) {
@@ -124,7 +124,7 @@ bool decoder_plain(const struct decoder *decoder)
     return usual && jpeg->data_precision == 8 && decoder->ended;
 }
 
-/* Stored inverted, so that the ink's complement is what is stored. */
+/* Stored inverted: the stored value is the ink's complement. */
 static void cmyk_to_rgb(uint8_t *row, int32_t width)
 {
     for (int32_t i = 0; i < width; i++)
@@ -132,8 +132,8 @@ static void cmyk_to_rgb(uint8_t *row, int32_t width)
             row[3 * i + c] = (uint8_t)((row[4 * i + c] * row[4 * i + 3] + 127) / 255);
 }
 
-/* Begin, and leave out the columns that are not needed.  Some more are taken on both sides, because
- * colour is interpolated from neighbours. */
+/* Begin, and leave out the columns that are not needed.  Some more are decoded on both sides,
+ * because colour is interpolated from neighbours. */
 static struct box start(struct jpeg_decompress_struct *jpeg, struct box box, int32_t shrink)
 {
     enum { MARGIN = 4 };

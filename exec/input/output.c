@@ -27,8 +27,7 @@ static void release(struct output *output)
     *output = (struct output){.fd = -1, .size = output->size};
 }
 
-/* Whether the open file is still the one of that name: another program may have finished it in
- * between. */
+/* Whether the open file still has that name: another program may have finished it meanwhile. */
 static bool is_current(const struct output *output)
 {
     struct stat mine, there;

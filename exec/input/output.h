@@ -34,5 +34,5 @@ int output_pad(struct output *output, int64_t unit, struct err *err);
  * release.  @return 0, or -1 with exit code 74; then the caller discards it. */
 int output_finish(struct output *output, const void *header, int64_t size, struct err *err);
 
-/** Take away what was written; release. */
+/** Remove the file; release. */
 void output_discard(struct output *output);

@@ -16,7 +16,7 @@ bool pack_present(void);
 struct pack_job {
     const char *from; /**< a folder of class folders, or tar files as for webdataset */
     const char *to;   /**< the file; replaced if it exists */
-    enum split split; /**< what the images are for */
+    enum split split; /**< the purpose of the images */
     int32_t shorter;  /**< larger pictures are scaled down to this shorter side [pixels] */
     int32_t threads;  /**< that decode, at least 1 */
     bool strict;      /**< a corrupt image is an error */

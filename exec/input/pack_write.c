@@ -128,7 +128,7 @@ struct pack_writer {
     int64_t left_out;
 };
 
-/* Say that the image is left out; with `strict` that is an error. */
+/* Report that the image is left out; with `strict` that is an error. */
 static int leave_out(struct pack_writer *writer, const struct pack_job *job,
                      const struct item *item, struct err *err)
 {

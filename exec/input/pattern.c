@@ -76,7 +76,7 @@ static int expand_list(struct pattern *list, const char *pattern, const char *op
     return failed;
 }
 
-/* The first pair of braces, and then what is behind it. */
+/* The first pair of braces, and then the rest. */
 static int expand_braces(struct pattern *list, const char *pattern, struct err *err)
 {
     const char *open = strchr(pattern, '{');

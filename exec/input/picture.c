@@ -138,7 +138,7 @@ struct resize resize_new(const struct view *view, int32_t shrink, int32_t width,
                            .flip = view->flip};
 }
 
-/* Red, green, blue, and what stands behind them. */
+/* Red, green, blue, and a fourth element that is ignored. */
 typedef float pixel __attribute__((vector_size(16)));
 
 /* The compiler makes vectors of the inner loops (see meson.build), which changes no result: no sum

@@ -32,7 +32,7 @@ struct picture {
     struct box box;
 };
 
-/** By the mean and the standard deviation of ImageNet, see exec/input/dataset.h. */
+/** Normalisation by the mean and the standard deviation of ImageNet, see exec/input/dataset.h. */
 extern const struct tint tint_imagenet;
 
 /** As they are. */

@@ -62,7 +62,7 @@ static int webdataset_open(struct reader *reader, const struct dataset_spec *spe
     if (check_decoder(pattern, err) || catalog_open_shards(&catalog, pattern, err))
         return -1;
     keep(reader, catalog);
-    /* Shards do not say how many classes there are; the last ones may have no image in them. */
+    /* Shards do not give the number of classes; the last ones may have no image. */
     if (spec->classes > reader->classes)
         reader->classes = spec->classes;
     return 0;

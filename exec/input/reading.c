@@ -11,7 +11,7 @@ struct view reading_view(const struct reading *reading, int32_t image, uint64_t 
     return view_random(width, height, image, seed, reading->epoch, reading->index);
 }
 
-/* The pixels of @box alone, row behind row. */
+/* Only the pixels of @box, row after row. */
 static void store(const struct picture *picture, const struct box *box, uint8_t *to)
 {
     const uint8_t *from = picture->pixel + (box->y - picture->box.y) * picture->stride +
@@ -21,7 +21,7 @@ static void store(const struct picture *picture, const struct box *box, uint8_t 
         memcpy(to, from, row);
 }
 
-/* The finished image, but for its colours, which are bytes. */
+/* The finished image, except that its colours are bytes. */
 static void give_resized(const struct reading *reading, int32_t image, const struct resize *resize,
                          const struct picture *picture)
 {

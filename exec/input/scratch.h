@@ -24,7 +24,7 @@ struct decoder;
 /** The memory of one thread.  Start from {0}; release with scratch_release(). */
 struct scratch {
     struct buffer bytes;     /**< a file */
-    struct buffer pixels;    /**< what was decoded of it */
+    struct buffer pixels;    /**< its decoded pixels */
     struct buffer row;       /**< a line of pixels in floats */
     struct buffer image;     /**< a resized image in floats */
     struct decoder *decoder; /**< NULL until one is needed */

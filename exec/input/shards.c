@@ -42,7 +42,7 @@ static const char *extension_of(const char *name, int64_t *key_length)
     return dot + 1;
 }
 
-/* The group is complete: an image with its class, or neither. */
+/* Check that the group is complete: an image with its class, or neither. */
 static int finish(struct listing *listing, struct group *group, struct err *err)
 {
     const char *path = listing->shard[listing->shard_count - 1].path;

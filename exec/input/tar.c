@@ -17,7 +17,7 @@ struct header {
 };
 _Static_assert(sizeof(struct header) == BLOCK, "as POSIX has it");
 
-/* What the headers before a member say of it. */
+/* The data of a member from the headers before it. */
 struct pending {
     bool named, sized;
     int64_t size;
@@ -140,7 +140,7 @@ static int read_header(struct tar *tar, struct header *header, struct err *err)
     return 1;
 }
 
-/* Where the content stands, and that the file has it. */
+/* The place of the content; checks that the file contains it. */
 static int place(struct tar *tar, int64_t size, struct err *err)
 {
     tar->offset = tar->next + BLOCK;

@@ -13,7 +13,7 @@
 /** A walk over a tar file.  Start from {.file = ...}; release with tar_release(). */
 struct tar {
     const struct file *file;
-    int64_t next;     /**< where the next header stands [bytes] */
+    int64_t next;     /**< place of the next header [bytes] */
     struct text name; /**< of the member found */
     int64_t offset;   /**< of its content [bytes] */
     int64_t size;     /**< [bytes] */

@@ -28,7 +28,7 @@ static double draw_whole(struct draw *draw, double limit)
     return floor(draw_between(draw, 0, limit + 1));
 }
 
-/* What is left when ten trials did not fit: the middle, with the nearest aspect. */
+/* The fallback if ten trials did not fit: the middle, with the nearest aspect. */
 static void fall_back(struct view *view, double width, double height)
 {
     view->width = fmin(width, rint(height * aspect_most));

@@ -3,7 +3,7 @@
 
 #include "exec/input/jpeg.h"
 
-/* Of a build without libjpeg: nothing may come here but the question. */
+/* For builds without libjpeg: only the query may be called. */
 
 bool decoder_present(void)
 {

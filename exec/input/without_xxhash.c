@@ -2,7 +2,7 @@
 
 #include "exec/input/hash.h"
 
-/* Of a build without xxHash: nothing may come here but the question. */
+/* For builds without xxHash: only the query may be called. */
 
 bool hash_present(void)
 {

@@ -81,7 +81,7 @@ static double clock_s(clockid_t id)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* Where the run stands after @step steps. */
+/* The epoch of the run after @step steps. */
 static double epoch_of(const struct plan *plan, int64_t step)
 {
     double epoch = 0;

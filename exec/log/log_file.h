@@ -1,7 +1,7 @@
 #pragma once
 
 /** @file
- * Inner side of log.h: a file that grows while a run goes on.
+ * Inner side of log.h: a file that grows during a run.
  *
  * A fault does not stop the run: the first one is reported on stderr at once and again on closing,
  * and later lines are dropped.
@@ -25,7 +25,7 @@ struct log_file {
  * @return 0, or -1 (exit code 73) with the system's reason. */
 int log_file_open(struct log_file *file, const char *directory, const char *name, struct err *err);
 
-/** Whether nothing stands in it. */
+/** Whether it is empty. */
 bool log_file_is_empty(const struct log_file *file);
 
 /** Truncate the file before its first line that is incomplete or lost according to @is_lost (with

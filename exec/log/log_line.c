@@ -36,7 +36,7 @@ void log_line_duration(struct text *out, double seconds)
         text_add(out, "%.1f s", seconds);
 }
 
-/* Images of the steps behind @step up to the end of the run. */
+/* Images of the steps after @step up to the end of the run. */
 static double images_left(const struct log_line *line, int64_t step)
 {
     double images = 0;

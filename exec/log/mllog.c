@@ -18,7 +18,7 @@ static double now_unix_s(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* One line; takes @value and @metadata, which may be NULL. */
+/* One line; takes ownership of @value and @metadata, which may be NULL. */
 static void put_line(struct mllog *log, double unix_s, const char *type, const char *key,
                      struct json *value, struct json *metadata)
 {
@@ -56,8 +56,8 @@ static void put_text(struct mllog *log, const char *key, const char *value)
     put_line(log, now_unix_s(), POINT, key, json_new_text(value), NULL);
 }
 
-/* MLPerf counts epochs in whole numbers.  An epoch ends within a step, so what lies within a step
- * of a whole number is one; evaluations of foretrain may lie elsewhere. */
+/* MLPerf counts epochs in whole numbers.  An epoch ends within a step, so a number within one step
+ * of a whole number is rounded; evaluations of foretrain may be elsewhere. */
 static void put_epochs(const struct mllog *log, struct json *metadata, const char *key,
                        double epochs)
 {
@@ -76,7 +76,7 @@ static struct json *epoch_metadata(const struct mllog *log, double epoch)
     return metadata;
 }
 
-/* first_epoch_num counts from 1: the epoch in which the block's first step lies. */
+/* first_epoch_num counts from 1: the epoch of the block's first step. */
 static struct json *block_metadata(const struct mllog *log)
 {
     struct json *metadata = json_new_object();
@@ -107,7 +107,7 @@ static void end_block(struct mllog *log, double unix_s)
     log->in_block = false;
 }
 
-/* ---- what is trained ---- */
+/* ---- the job ---- */
 
 static void put_submission(struct mllog *log)
 {

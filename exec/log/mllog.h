@@ -29,7 +29,7 @@ struct mllog {
     const struct plan *plan;         /**< borrowed */
     int32_t ranks;
     double opened_unix_s; /**< when the process began */
-    int64_t global_batch; /**< told last; 0: none */
+    int64_t global_batch; /**< last logged; 0: none */
     bool started;
     bool in_block;
     double block_epoch; /**< where the block began */

@@ -120,7 +120,7 @@ static void note(struct measuring *m, int32_t iteration)
     trace_release(&trace);
 }
 
-/* As in training, the next iteration is always there when one ends. */
+/* As in training, the next iteration is always issued before one ends. */
 static void walk(struct measuring *m)
 {
     const struct measure_job *job = m->job;

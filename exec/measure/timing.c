@@ -51,7 +51,7 @@ static void read_processors(struct counters *counters)
         double tick = 1.0 / (double)sysconf(_SC_CLK_TCK);
         for (int32_t i = 0; i < 8; i++)
             counters->all += tick * time[i];
-        counters->steal = tick * time[7]; /* idle and iowait are what is left */
+        counters->steal = tick * time[7]; /* the rest is idle and iowait */
         counters->busy = tick * (time[0] + time[1] + time[2] + time[5] + time[6]);
     }
     fclose(file);
@@ -111,7 +111,7 @@ static void judge(const struct counters *before, const struct counters *first,
                         (sample->foreign > TIMING_FOREIGN_LIMIT && free_part < TIMING_FREE_LIMIT);
 }
 
-/* --- what is timed --- */
+/* --- the timed all-reduce --- */
 
 static double now(void)
 {

@@ -22,7 +22,7 @@ static void close_none(struct comm_state *state)
     (void)state;
 }
 
-/* The sum over one rank is what it has. */
+/* The sum over one rank is its own data. */
 static void issue(struct comm_state *state, struct stream *stream, enum axis axis,
                   const struct collective *collective, enum dtype payload, void *data)
 {

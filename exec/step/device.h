@@ -4,9 +4,9 @@
  * Computation: the first of the two inner interfaces of the executor (the other is
  * exec/step/comm.h).
  *
- * Both share two notions.  A stream runs what is issued on it one at a time, in order of issue,
- * while the issuing thread goes on.  An event is a point on a stream: recorded on one, waited for
- * on another.  The semantics are CUDA's: a wait refers to the latest record issued before it, and
+ * Both share two notions.  A stream runs its work one at a time, in order of issue, while the
+ * issuing thread continues.  An event is a point on a stream: recorded on one, waited for on
+ * another.  The semantics are CUDA's: a wait refers to the latest record issued before it, and
  * waiting for an event that was never recorded does nothing.
  *
  * Running statistics of batch norm are updated once per iteration, towards the mean of its

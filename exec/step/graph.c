@@ -9,12 +9,12 @@
 struct builder {
     const struct model *model;
     struct graph_node *node;
-    int32_t value; /* what the next layer of the main branch reads */
-    int32_t fork;  /* what the residual branch reads */
+    int32_t value; /* the input of the next layer of the main branch */
+    int32_t fork;  /* the input of the residual branch */
     int32_t added; /* the last layer with a residual, until its block is complete */
 };
 
-/* Without a projection, what is added is what the block read. */
+/* Without a projection, the block's input is added. */
 static void add_residual(struct builder *b, int32_t index)
 {
     b->node[index].residual = b->fork;

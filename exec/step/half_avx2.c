@@ -1,4 +1,4 @@
-/* AVX2 with F16C: 8 numbers at a time; the rest of an array goes through a copy that is filled up.
+/* AVX2 with F16C: 8 numbers at a time; the rest of an array is processed in a padded copy.
  */
 
 #include "exec/step/half_kernels.h"

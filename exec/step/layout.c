@@ -7,7 +7,7 @@
 
 #include "core/base/base.h"
 
-/* Tensors of a layer stand weight first, bias second. */
+/* Tensors of a layer: weight first, bias second. */
 static enum parameter_kind kind_of(const struct layer *layer, int32_t index)
 {
     if (layer->op == LAYER_BATCH_NORM)

@@ -6,11 +6,11 @@
 
 #include "core/base/base.h"
 
-/* Elements whose squares are added up at once: short enough for every thread to get its share, long
- * enough that the sums of sums cost nothing.  Part of the result: another number, other bits. */
+/* Number of elements whose squares are added at once: small enough for every thread to get a share,
+ * large enough to make the sums of sums negligible.  It affects the bits of the result. */
 enum { BLOCK = 16384, LANES = 16 };
 
-/* One code for every machine, compiled for what it has.  C11 without GNU extensions contracts no
+/* One source, compiled for several instruction sets.  C11 without GNU extensions contracts no
  * multiply-add, so all give the same bits. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define EVERY_WIDTH __attribute__((target_clones("avx512f", "avx2", "default")))
@@ -134,8 +134,8 @@ static void measure(struct optimizer *optimizer, const float *gradient, const fl
     }
 }
 
-/* What LARS multiplies a tensor's step by.  A tensor that is 0, or has a gradient of 0, says
- * nothing about its rate: it is left at 1, as in every implementation. */
+/* LARS's factor of a tensor's step.  For a tensor that is 0, or has a gradient of 0, the factor is
+ * 1, as in every implementation. */
 static double trust_ratio(const struct optimizer *optimizer, double decay, double gradient,
                           double parameter)
 {

@@ -16,8 +16,8 @@ static int32_t count_buckets(const struct schedule *schedule)
     return count;
 }
 
-/* Of the three steps of a torus all-reduce the column's works on a part: the longest one tells the
- * size. */
+/* Of the three steps of a torus all-reduce the column's has only a part of the bucket: the largest
+ * gives the size. */
 static void find_sizes(struct packing *packing, const struct schedule *schedule, enum dtype payload)
 {
     for (int32_t i = 0; i < schedule->step_count; i++) {

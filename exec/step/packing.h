@@ -30,7 +30,7 @@ struct packing {
     struct slice *bucket; /**< (buckets) an empty one is not exchanged */
     int32_t buckets;
     int64_t exchanged; /**< gradients of all buckets */
-    int64_t elements;  /**< with padding: what the buckets cover */
+    int64_t elements;  /**< covered by the buckets, with padding */
 };
 
 /** Pack the buckets of @schedule, whose bytes are of type @payload.  @alignment: see comm_ops; 0:

@@ -33,7 +33,7 @@ static double milestone_factor(const struct scenario *scenario, double epoch)
     return factor;
 }
 
-/* @done: how much of the way from the end of the warm-up to the end is behind us, 0 ... 1. */
+/* @done: progress from the end of the warm-up to the end, 0 ... 1. */
 static double decay_factor(const struct scenario *scenario, double epoch, double done)
 {
     double final = scenario->training.learning_rate.final;

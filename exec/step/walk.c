@@ -176,7 +176,7 @@ static void issue_steps(struct walker *walker, int32_t iteration, int64_t number
 
 /* ---- an iteration launched whole ---- */
 
-/* Only what depends on steps of the same graph is noted in it. */
+/* Only dependencies on steps of the same graph are captured. */
 static void capture_steps(struct walker *walker, int32_t iteration, int64_t number)
 {
     const struct walk *walk = &walker->walk;
@@ -197,7 +197,7 @@ static void capture_steps(struct walker *walker, int32_t iteration, int64_t numb
     walk->device_ops->capture->end(walk->device, walker->stream, iteration);
 }
 
-/* Input steps are issued as ever; the rest waits for them and for all it needs of earlier
+/* Input steps are issued as usual; the rest waits for them and for its dependencies in earlier
  * iterations, and is one launch. */
 static void issue_whole(struct walker *walker, int32_t iteration, int64_t number)
 {

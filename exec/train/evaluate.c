@@ -16,7 +16,7 @@ static struct range own_range(const struct dataset *dataset, struct exec_world w
     return (struct range){count * world.rank / world.ranks, count * (world.rank + 1) / world.ranks};
 }
 
-/* One chunk on its way: images that could be read stand first. */
+/* One chunk in progress: readable images are first. */
 struct chunk {
     float *images;  /* (chunk, image, image, 3) */
     int32_t *label; /* (chunk) */
@@ -25,7 +25,7 @@ struct chunk {
     int32_t count;
 };
 
-/* By @threads threads; what could not be read is closed up afterwards. */
+/* By @threads threads; gaps of unreadable images are closed afterwards. */
 static void read_chunk(const struct dataset *dataset, struct range range, int32_t threads,
                        struct chunk *chunk)
 {
@@ -63,7 +63,8 @@ static void softmax(int32_t classes, float *score)
         score[i] = (float)(exp(score[i] - largest) / sum);
 }
 
-/* Classes with a higher probability than the right one; equals count when they come first. */
+/* Number of classes with a higher probability than the right one, or an equal one and a lower
+ * index. */
 static int32_t rank_of(int32_t classes, const float *probability, int32_t label)
 {
     int32_t before = 0;

@@ -103,7 +103,8 @@ static void start_anew(struct loop *loop)
                                        .top5 = -1};
 }
 
-/* As many ranks as wrote it go on with their own statistics, others with the average. */
+/* The same number of ranks as wrote it continues with their own statistics, others with the
+ * average. */
 static int read_resumed(struct loop *loop, struct err *err)
 {
     const char *path = loop->job->resume;
@@ -191,7 +192,7 @@ static void close_loop(struct loop *loop)
 
 /* ---- boundaries ---- */
 
-/* Where the phase stands in the stream of images. */
+/* The position of the phase in the stream of images. */
 static int64_t phase_begin(const struct plan *plan, int32_t index)
 {
     int64_t position = 0;
@@ -200,14 +201,14 @@ static int64_t phase_begin(const struct plan *plan, int32_t index)
     return position;
 }
 
-/* Steps of @loop's phase until the stream stands at @position or beyond. */
+/* Steps of @loop's phase until the stream has reached @position. */
 static int64_t steps_to(const struct loop *loop, double position)
 {
     double left = (position - (double)loop->progress.position) / (double)loop->counts.global_batch;
     return (int64_t)ceil(left - 1e-9);
 }
 
-/* How many multiples of @every epochs lie behind @position. */
+/* The number of multiples of @every epochs up to @position. */
 static int64_t multiples(const struct loop *loop, double every, int64_t position)
 {
     if (every <= 0)
@@ -312,7 +313,7 @@ static int save(struct loop *loop, int64_t before, bool last, struct err *err)
     return write_checkpoint(loop, name, err);
 }
 
-/* Whatever is due at this point of the stream. */
+/* All evaluations and checkpoints that are due at this point of the stream. */
 static int pause_here(struct loop *loop, int64_t before, bool last, struct err *err)
 {
     double every = loop->job->scenario->training.evaluate_every;
@@ -368,7 +369,7 @@ static int run_phases(struct loop *loop, struct err *err)
     return 0;
 }
 
-/* Sums over the steps become what the header says. */
+/* Convert sums over the steps to the results of the header. */
 static void conclude(struct loop *loop)
 {
     struct train_result *result = loop->result;
@@ -430,7 +431,7 @@ static void catch_signals(void)
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGUSR1, &action, NULL);
-    sigaction(SIGURG, &action, NULL); /* does nothing to ranks that are not so far yet */
+    sigaction(SIGURG, &action, NULL); /* no effect on ranks that are not there yet */
 }
 
 int train_run(const struct train_job *job, struct train_result *result, struct err *err)

@@ -24,14 +24,14 @@
 struct train_job {
     const struct scenario *scenario;
     const struct model *model;
-    const struct plan *plan;                /**< for as many devices as there are ranks */
+    const struct plan *plan;                /**< with one device per rank */
     const struct schedule *const *schedule; /**< (plan->phase_count) sealed, one per phase */
     const struct device_ops *device_ops;
     const struct comm_ops *comm_ops;
     const char *directory; /**< for checkpoints and log files; NULL: none are written */
     const char *run_id;    /**< for checkpoints and log files of rank 0; NULL: none */
     const char *values;    /**< of the job, for checkpoints; NULL: none */
-    const char *resume;    /**< a checkpoint; NULL: start anew */
+    const char *resume;    /**< a checkpoint; NULL: a new run */
     int32_t threads;       /**< for computing, per rank; at least 1 */
     int64_t steps;         /**< maximum in this call; 0: to the end */
     int32_t traced;        /**< steps of the first phase that are traced, after the first two of
@@ -63,7 +63,7 @@ struct train_result {
     double *loss;         /**< (steps) of each step; owned */
     double *step_s;       /**< (steps) rank 0's time of each step; owned */
     struct trace trace;   /**< of the traced steps, on rank 0, by the clock of rank 0 */
-    int32_t traced_phase; /**< whose schedule it is of */
+    int32_t traced_phase; /**< the phase of its schedule */
     double trace_error_s; /**< maximum difference of two ranks' clocks in it */
     double trace_cost_s;  /**< time to record it on the slowest rank */
     char checkpoint[512]; /**< path of the last one, or "" */

@@ -83,8 +83,8 @@ static void close_input(struct loop *loop)
     loop->source.input = NULL;
 }
 
-/* Whether a batch is augmented follows from its place in the stream, not from when it is asked for.
- * Where that changes, what was read ahead was read the other way. */
+/* Whether a batch is augmented follows from its place in the stream, not from the time of the
+ * request.  Where that changes, batches read ahead have the old setting. */
 static struct input *input_of_next(struct loop *loop)
 {
     bool augment = rate_of(loop, loop->source.position).augment;
@@ -149,7 +149,7 @@ static struct rate next_rate(const struct loop *loop)
     return rate_of(loop, loop->progress.position + ahead);
 }
 
-/* The trace counts from where the first rank began, by rank 0's clock: no time is negative. */
+/* The trace starts when the first rank began, by the clock of rank 0: no time is negative. */
 static void align_clocks(struct loop *loop)
 {
     struct clock_offset offset = clock_compare();
@@ -160,7 +160,7 @@ static void align_clocks(struct loop *loop)
     loop->result->trace_error_s = error + offset.error;
 }
 
-/* Where the gradients of @packing lie from now on; NULL: nowhere any more. */
+/* The place of the gradients of @packing from now on; NULL: none. */
 static void attach_gradients(struct loop *loop, const struct packing *packing)
 {
     const struct train_job *job = loop->job;
@@ -180,7 +180,7 @@ static void pack_buckets(struct loop *loop)
 }
 
 /* Those of the iterations until @end, which follow from their positions: a step that overflows
- * moves on in the stream as all do.  The caller frees them. */
+ * advances in the stream like all others.  The caller frees them. */
 static struct rate *rates_until(const struct loop *loop, int64_t end, int32_t *count)
 {
     int64_t begin = loop->progress.position, batch = loop->counts.global_batch;
@@ -337,7 +337,7 @@ static void tell(struct loop *loop, const struct loop_step *step, double loss)
     result->seconds += step->seconds;
     result->input_wait_s += step->times.input_wait_s;
     result->exposed_comm_s += step->times.exposed_comm_s;
-    result->late_s += step->outcome.late_s; /* divided at the end, as the next but one */
+    result->late_s += step->outcome.late_s; /* a sum, divided at the end, like the next but one */
     result->latest_s = fmax(result->latest_s, step->outcome.latest_s);
     result->images_per_s += (double)loop->counts.global_batch; /* divided at the end */
     if (!loop->log)
@@ -357,8 +357,8 @@ static void tell(struct loop *loop, const struct loop_step *step, double loss)
     log_step(loop->log, &line);
 }
 
-/* Losses of what is over are averaged over the ranks and told, and whether to stop is agreed on.
- * How long until the next time follows from the slowest rank: about a quarter of a second. */
+/* Losses of finished steps are averaged over the ranks and reported, and ranks agree whether to
+ * stop.  The slowest rank decides the time until the next report: about a quarter of a second. */
 static void synchronise(struct loop *loop)
 {
     double loss[LOOP_SYNC_STEPS], longest = 1e-9;
@@ -422,8 +422,8 @@ static int check_replicas(const struct loop *loop, struct err *err)
                         (long long)loop->progress.step);
 }
 
-/* Everybody's statistics on rank 0, and their average everywhere.  The device keeps its own, so
- * that it does not matter when and how often this is done. */
+/* The statistics of all ranks on rank 0, and their average on all.  The device keeps its own, so
+ * the time and number of these calls do not matter. */
 static void average_statistics(struct loop *loop)
 {
     int64_t count = loop->layout.statistic_count, bytes = count * (int64_t)sizeof(float);

@@ -63,7 +63,7 @@ struct loop {
     double previous_end;                    /**< of the last iteration */
     int32_t sync_steps;                     /**< between two reports, the same on all ranks */
     double shift;                           /**< from the walker's clock to the trace's */
-    bool stop;                              /**< agreed: a rank was asked to */
+    bool stop;                              /**< agreed, after a request to any rank */
     int64_t diverged;                       /**< the step that showed divergence; 0: none */
 };
 

@@ -1,5 +1,5 @@
-/* Beats go the way of all other messages, so that they also fail when those do.  Rank 0 has a link
- * to every other rank, these have one to rank 0. */
+/* Beats use the transport of all other messages, so that they fail when those fail.  Rank 0 has a
+ * link to every other rank, these have one to rank 0. */
 
 #include <errno.h>
 #include <pthread.h>
@@ -60,7 +60,7 @@ static void hear(struct link *link)
     }
 }
 
-/* Nothing is sent while the beat before is still on its way. */
+/* Nothing is sent while the previous beat is still on its way. */
 static void tell(struct link *link, bool last)
 {
     if (!plane_done(&link->out) || link->left)

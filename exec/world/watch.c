@@ -47,7 +47,7 @@ static void describe_place(struct text *out, const struct beat *beat)
         text_add(out, " bucket %d", beat->bucket);
 }
 
-/* Whoever was held up between two checks forgives the others as long. */
+/* A watcher that was delayed between two checks grants the others the same delay. */
 static void forgive(struct watch *watch, double now)
 {
     double held_up = now - watch->checked - 2 * watch->period_s;
@@ -56,8 +56,8 @@ static void forgive(struct watch *watch, double now)
     watch->checked = now;
 }
 
-/* Ranks above 0 all miss rank 0 at the same time: the first of them that can speaks, and has two
- * seconds to end the job before the next one does. */
+/* Ranks above 0 all miss rank 0 at the same time: the first of them reports it, and has two seconds
+ * to end the job before the next one does. */
 static double patience_with(const struct watch *watch, int32_t rank)
 {
     int32_t turn = watch->rank - 1;
@@ -104,7 +104,7 @@ static void describe_stalled(const struct watch *watch, const struct beat *beat,
     }
 }
 
-/* @beat (ranks) as they are now.  @return false: somebody has stopped watching. */
+/* @beat (ranks) as they are now.  @return false: a rank has stopped watching. */
 static bool collect(const struct watch *watch, const struct beat *own, double now,
                     struct beat *beat)
 {

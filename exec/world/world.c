@@ -29,7 +29,7 @@ double world_now(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* The ranks that whoever started this process meant to start; 1 where nobody says. */
+/* The number of ranks according to the launcher; 1 if unknown. */
 static int ranks_meant(void)
 {
     const char *ranks = getenv("OMPI_COMM_WORLD_SIZE");
@@ -97,8 +97,8 @@ void world_unlock(void)
     pthread_mutex_unlock(&world.lock);
 }
 
-/* At first the others get the core only if they want it; a thread that has waited longer than
- * messages usually take sleeps, longer and longer. */
+/* At first the thread only yields the core; after a wait longer than that for usual messages it
+ * sleeps, longer and longer. */
 void world_pause(struct patience *patience)
 {
     const double soon = 100e-6;                       /* [seconds] */

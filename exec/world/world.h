@@ -65,7 +65,7 @@ double world_now(void);
 
 /** The last sign of life of this process. */
 struct liveness {
-    const char *what; /**< what was done last: "all-reduce", "step" */
+    const char *what; /**< the last progress: "all-reduce", "step" */
     int64_t count;    /**< of such signs so far */
     int64_t step;     /**< of world_at() */
     int32_t bucket;   /**< of world_at() */

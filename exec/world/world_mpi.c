@@ -7,8 +7,8 @@
 #include "core/base/base.h"
 
 #ifdef __SANITIZE_ADDRESS__
-/* Open MPI leaks, from plugins that are gone when the sanitizer looks for their names: no list of
- * exceptions can name them. */
+/* Open MPI leaks, from plugins that are unloaded when the sanitizer looks up their names: so no
+ * list of exceptions can name them. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
@@ -49,7 +49,8 @@ void plane_stop(void)
     world_unlock();
 }
 
-/* Whoever holds the lock, perhaps the caller, may be stuck in MPI: the job ends all the same. */
+/* The thread that holds the lock, perhaps the caller, may be stuck in MPI: the job must end
+ * anyway. */
 void plane_abort(int code)
 {
     int started = 0;

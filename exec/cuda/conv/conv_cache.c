@@ -71,7 +71,7 @@ static void print_plan(struct text *text, const struct kept_plan *plan)
     text_add(text, " = %016" PRIx64 "\n", sum);
 }
 
-/* Where " = " stands in @line the @nth time, or NULL. */
+/* The @nth " = " in @line, or NULL. */
 static char *equals(char *line, int32_t nth)
 {
     char *at = strstr(line, " = ");
@@ -80,7 +80,7 @@ static char *equals(char *line, int32_t nth)
     return at;
 }
 
-/* Whether the checksum at the end of @line is right; it is cut off. */
+/* Whether the checksum at the end of @line is right; removes it. */
 static bool is_whole(char *line)
 {
     char *sum = equals(line, 3), digits[17];
@@ -175,7 +175,8 @@ static int64_t read_file(const char *path, FILE *talk, struct kept_plans *plans)
         return -1;
     }
     for (int64_t i = 0; i < text.length; i++)
-        if (text.data[i] == '\0') /* what a crash leaves of a file; it must not hide what follows */
+        if (text.data[i] == '\0') /* the rest of a file after a crash; it must not hide later
+                                     lines */
             text.data[i] = '?';
     char *rest = text.length ? text.data : NULL, *line = strsep(&rest, "\n");
     size_t head = strlen(title);
@@ -192,7 +193,7 @@ static int64_t read_file(const char *path, FILE *talk, struct kept_plans *plans)
         if (parse_plan(line, &plan)) {
             put(plans, &plan);
             free(plan.key);
-        } else if (line[0] || rest) { /* behind the last newline nothing stands */
+        } else if (line[0] || rest) { /* a complete file ends with a newline */
             if (talk && damaged++ < 5)
                 fprintf(talk, "%s:%" PRId64 ": damaged plan of a convolution left out\n", path,
                         number);
@@ -259,8 +260,8 @@ double conv_cache_seconds(const struct conv_cache *cache, enum conv_pass pass,
 
 /* ---- writing ---- */
 
-/* The lock of the file, or -1 and errno.  It ends with the process that holds it; one that holds it
- * for long must not stop training. */
+/* The lock of the file, or -1 and errno.  It ends with the process that holds it; a process that
+ * holds it for long must not stop training. */
 static int lock(const char *path)
 {
     const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
@@ -305,7 +306,7 @@ static bool write_file(struct conv_cache *cache)
     int held = lock(cache->path);
     if (held < 0)
         return false;
-    errno = EEXIST; /* something else stands there by now: said by read_file() */
+    errno = EEXIST; /* the file was replaced by another kind: reported by read_file() */
     bool good = read_file(cache->path, NULL, &file) >= 0;
     if (good) {
         struct text text = {0};
@@ -325,7 +326,7 @@ static bool write_file(struct conv_cache *cache)
     return good;
 }
 
-/* Bring what was added to the file, and from it what others added. */
+/* Write our new entries to the file, and read those of others from it. */
 static void keep(struct conv_cache *cache)
 {
     char *path = base_copy(cache->path);

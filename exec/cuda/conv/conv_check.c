@@ -107,12 +107,12 @@ struct sum {
     double squares;     /* of what may be rounded of each */
 };
 
-/* A factor of a product, and the largest number on the way to it. */
+/* A factor of a product, and the largest intermediate number. */
 struct factor {
     double value, size;
 };
 
-/* What the convolution sees of @x, which is of @channel. */
+/* The convolution's input from @x, of @channel. */
 static struct factor apply(const struct sum *sum, double x, int64_t channel)
 {
     const float *factors = sum->pattern[CONV_ARRAY_FACTORS];
@@ -223,7 +223,7 @@ static void backward_filter(struct sum *sum, int64_t index)
     }
 }
 
-/* What batch norm gave the ReLU at @index of x. */
+/* The output of batch norm, before the ReLU, at @index of x. */
 static double normalised(const struct sum *sum, int64_t index)
 {
     const float *statistics = sum->pattern[CONV_ARRAY_STATISTICS];
@@ -234,7 +234,7 @@ static double normalised(const struct sum *sum, int64_t index)
     return normal * (double)parameter[c] + (double)parameter[channels + c];
 }
 
-/* The first element from @index on of which it is sure whether the ReLU lets it pass. */
+/* The first element from @index on for which rounding cannot change the ReLU. */
 static int64_t sure(const struct sum *sum, int64_t index, int64_t count)
 {
     while (fabs(normalised(sum, index)) < 1e-5)
@@ -270,8 +270,8 @@ void conv_samples(enum conv_op op, const struct conv_shape *shape, struct conv_s
             backward_filter(&sum, index);
         else
             forward(&sum, index);
-        /* Each applied value is rounded by up to that of the largest number on its way, either way:
-         * such errors grow as those of sums do, see below. */
+        /* The rounding error of each applied value is at most that of its largest intermediate
+         * number, with any sign: such errors grow like those of sums, see below. */
         double slack = 4 * rounding[shape->type] * sqrt(sum.squares);
         sample[i] = (struct conv_sample){index, sum.value, sum.size, slack};
     }
@@ -290,8 +290,8 @@ bool conv_is_right(enum dtype type, const struct conv_sample *sample, double got
 
 bool conv_sum_is_right(int64_t rows, double want, double size, double sum)
 {
-    /* Each value was rounded by up to 2^-11 of it, either way: errors grow with the root of their
-     * number.  Four times that, and what sums in fp32 lose. */
+    /* The rounding error of each value is up to 2^-11 of it, with any sign: errors grow with the
+     * root of their number.  Four times that, plus the error of sums in fp32. */
     double limit = size * (4 * 0x1p-11 / sqrt((double)rows) + 0x1p-17);
     return fabs(sum - want) <= limit;
 }

@@ -24,7 +24,7 @@ enum conv_array {
     CONV_ARRAY_Y,          /**< y or dy */
     CONV_ARRAY_FACTORS,    /**< those applied to x */
     CONV_ARRAY_SEEN,       /**< x beside dx: the input of batch norm */
-    CONV_ARRAY_STATISTICS, /**< fp32, whatever the shape's type; so is the next */
+    CONV_ARRAY_STATISTICS, /**< fp32 for every type of shape, like the next */
     CONV_ARRAY_PARAMETER,
     CONV_ARRAY_COUNT
 };

@@ -20,8 +20,8 @@ enum {
     FINALISTS = 4,
     FINAL_RUNS = 15,
     FINAL_ROUNDS = 3,
-    /* Seconds: no candidate is begun later, once one will do.  The library names the best it knows
-     * first, and a network has about a hundred plans. */
+    /* Seconds: no candidate is begun later, if one is usable.  The library lists its best first,
+     * and a network has about a hundred plans. */
     PATIENCE = 1
 };
 
@@ -101,7 +101,7 @@ struct runner {
 };
 
 /* Build, check and time one candidate.
- * @return whether it may run on; an entry in @err: the device failed. */
+ * @return whether it is usable; an entry in @err: the device failed. */
 static bool qualify(struct conv_trial *trial, const struct conv_target *target,
                     const struct conv_candidate *candidate, struct runner *runner, int32_t *wrong,
                     struct err *err)
@@ -127,13 +127,13 @@ static int by_seconds(const void *a, const void *b)
            (left->choice.seconds < right->choice.seconds);
 }
 
-/* Time the fastest again, in turns, so that a disturbance hits all; the lowest median counts.  The
+/* Time the fastest again, in turns, so that a disturbance affects all; the lowest median wins.  The
  * first of @runner is then the fastest of all. */
 static void final(struct conv_trial *trial, struct runner *runner, int32_t count, struct err *err)
 {
     qsort(runner, (size_t)count, sizeof *runner, by_seconds);
     count = count < FINALISTS ? count : FINALISTS;
-    const double limit = runner[0].choice.seconds * 1.5; /* none behind it will be first */
+    const double limit = runner[0].choice.seconds * 1.5; /* no slower one can become the fastest */
     while (runner[count - 1].choice.seconds > limit)
         count--;
     for (int32_t i = 0; i < count; i++)
@@ -154,7 +154,7 @@ static double now(void)
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-/* Try all @count candidates; @best keeps engine -1 if none will do. */
+/* Try all @count candidates; @best keeps engine -1 if none is usable. */
 static int compete(const struct conv_target *target, struct conv_plan *plan,
                    const struct conv_candidate *list, int32_t count, struct conv_choice *best,
                    struct err *err)
@@ -210,8 +210,8 @@ static int search(const struct conv_target *target, struct conv_plan *plan, stru
 
 /* ---- plans ---- */
 
-/* Make the plan of plan->choice and run it once, so that nothing of it is left to be loaded while a
- * graph is captured.
+/* Make the plan of plan->choice and run it once, so that nothing is loaded later while a graph is
+ * captured.
  * @return whether it works; an entry in @err: the device failed. */
 static bool build(const struct conv_target *target, struct conv_plan *plan, struct err *err)
 {
@@ -233,7 +233,7 @@ static bool build(const struct conv_target *target, struct conv_plan *plan, stru
     return works;
 }
 
-/* The plan as the cache has it.  @return whether there is one and it works. */
+/* The plan from the cache.  @return whether there is one and it works. */
 static bool recall(struct conv_library *library, struct conv_plan *plan, bool *stale,
                    struct err *err)
 {
@@ -265,7 +265,7 @@ static int agree(struct conv_library *library, struct conv_plan *plan, bool stal
     return err->count || !build(&library->target, plan, err) ? -1 : 0;
 }
 
-/* Fill in plan->choice and what it takes to run it.  @return 0, or -1; not always with a reason. */
+/* Fill plan->choice and the data to run it.  @return 0, or -1; not always with a reason. */
 static int make(struct conv_library *library, struct conv_plan *plan, struct err *err)
 {
     bool stale = false;
@@ -283,7 +283,7 @@ const struct conv_plan *conv_plan(struct conv_library *library, enum conv_op op,
 {
     struct conv_plan *plan = library->plans;
     if (conv_optional(op) && shape->type != DTYPE_FP16)
-        return NULL; /* cuDNN 9.19 has no such engine, and takes its time to say so */
+        return NULL; /* cuDNN 9.19 has no such engine, and needs long to report it */
     while (plan && (plan->op != op || memcmp(&plan->shape, shape, sizeof *shape) != 0))
         plan = plan->next;
     if (plan)

@@ -69,7 +69,7 @@ static bool may_be_used(const struct conv_choice *choice, enum dtype type)
 
 /* ---- lists of engines ---- */
 
-/* Append what one mode offers; a mode that cannot answer offers nothing. */
+/* Append the engines of one mode; a mode that fails has none. */
 static void ask(struct conv_builder *builder, const struct conv_target *target,
                 cudnnBackendDescriptor_t graph, cudnnBackendHeurMode_t mode, enum dtype type,
                 struct conv_candidate *list, int32_t *count)
@@ -211,7 +211,7 @@ static int64_t operands_of_norm(int32_t channels, const struct conv_call *call, 
     return count;
 }
 
-/* Which operand of @call stands where, by op.  cuDNN writes through what it takes as void *. */
+/* The operands of @call in order, by op. cuDNN writes through void * arguments. */
 static int64_t operands(enum conv_op op, const struct conv_shape *shape,
                         const struct conv_call *call, int64_t *id, void **pointer)
 {

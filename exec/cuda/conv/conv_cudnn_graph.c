@@ -89,7 +89,7 @@ static cudnnDataType_t data_type(enum dtype type)
     }
 }
 
-/* (n, c, h, w) as cuDNN counts, channels last in memory: NHWC, and KRSC alike. */
+/* (n, c, h, w) in cuDNN's order, channels last in memory: NHWC, and in the same way KRSC. */
 static cudnnBackendDescriptor_t tensor(struct conv_builder *builder, enum conv_operand operand,
                                        cudnnDataType_t type, int64_t n, int64_t c, int64_t h,
                                        int64_t w)
@@ -140,7 +140,7 @@ static cudnnBackendDescriptor_t window(struct conv_builder *builder, const struc
     return made;
 }
 
-/* How cuDNN calls the parts of a convolution, by op. */
+/* cuDNN's names of the parts of a convolution, by op. */
 static const struct names {
     cudnnBackendDescriptorType_t type;
     cudnnBackendAttributeName_t window, x, w, y, alpha, beta;
@@ -168,7 +168,7 @@ static const struct names {
                               CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA},
 };
 
-/* The plain op whose convolution @op has. */
+/* The plain op with the convolution of @op. */
 static enum conv_op plain(enum conv_op op)
 {
     switch (op) {
@@ -190,7 +190,7 @@ static cudnnBackendDescriptor_t of_x(struct conv_builder *builder, enum conv_ope
     return tensor(builder, operand, type, s->batch, s->in_channels, s->in_height, s->in_width);
 }
 
-/* Tensors of an operation, by the names that cuDNN has for them. */
+/* Tensors of an operation, by cuDNN's names. */
 struct named {
     cudnnBackendAttributeName_t name;
     cudnnBackendDescriptor_t tensor;
@@ -235,7 +235,7 @@ static cudnnBackendDescriptor_t forward(struct conv_builder *builder, cudnnPoint
 }
 
 /* Batch norm's factors and ReLU applied to *@x, which becomes their result: APPLYING operations in
- * @operation.  Between them is fp32, so that nothing but the result is rounded. */
+ * @operation.  Intermediate values are fp32, so that only the result is rounded. */
 enum { APPLYING = 3 };
 
 static void apply(struct conv_builder *builder, const struct conv_shape *s,

@@ -9,8 +9,9 @@
 
 enum {
     MOST_RUNS = 31,
-    FLUSH = 256 * 1024 * 1024, /* bytes: more than any cache, and time for the host to get ahead */
-    LOOKED_AT = 8              /* channels whose sums are looked at */
+    FLUSH = 256 * 1024 * 1024, /* bytes: more than any cache, and long enough for the host to get
+                                  ahead */
+    LOOKED_AT = 8              /* channels with checked sums */
 };
 
 struct conv_trial {
@@ -25,7 +26,7 @@ struct conv_trial {
     struct conv_sample sample[CONV_SAMPLES];
 };
 
-/* Whether @error is one; the first to see it says so. */
+/* Whether @error is one; the first occurrence is reported. */
 static bool fails(cudaError_t error, const char *what, struct err *err)
 {
     if (error != cudaSuccess)
@@ -135,7 +136,8 @@ void conv_trial_close(struct conv_trial *trial)
     cudaFree(trial->flush);
     if (trial->stream)
         cudaStreamDestroy(trial->stream);
-    cudaGetLastError(); /* out of memory was said already and is no fault of who comes next */
+    cudaGetLastError(); /* clear it: out of memory was reported, and must not be charged to the next
+                           call */
     free(trial);
 }
 
@@ -172,7 +174,7 @@ enum conv_verdict conv_trial_run(struct conv_trial *trial, cudnnBackendDescripto
     if (fails(cudaStreamSynchronize(trial->stream), "run a plan", err))
         return CONV_REFUSED;
     if (!ran)
-        cudaGetLastError(); /* a refused launch is no fault of who comes next */
+        cudaGetLastError(); /* clear it: a refused launch must not be charged to the next call */
     return ran ? CONV_RIGHT : CONV_REFUSED;
 }
 
@@ -298,7 +300,7 @@ static float *strided(const float *from, int64_t count, int64_t step)
     return to;
 }
 
-/* Whether what was derived for the first channels is what dx, as it was written, and x give. */
+/* Whether the derived values of the first channels agree with the written dx and x. */
 static cudaError_t check_derived(const struct conv_trial *trial, bool *right)
 {
     const struct conv_shape *s = &trial->shape;
@@ -331,7 +333,7 @@ static cudaError_t check_derived(const struct conv_trial *trial, bool *right)
     return error;
 }
 
-/* Fill what is written with NaN, run, and read the samples to @value. */
+/* Fill the outputs with NaN, run, and read the samples to @value. */
 static enum conv_verdict run_clean(struct conv_trial *trial, cudnnBackendDescriptor_t plan,
                                    double *value, struct err *err)
 {

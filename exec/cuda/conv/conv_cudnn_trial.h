@@ -11,7 +11,7 @@
 #include "exec/cuda/conv/conv_check.h"
 #include "exec/cuda/conv/conv_cudnn_engine.h"
 
-/** Operands and what they must give. */
+/** Operands and expected results. */
 struct conv_trial;
 
 /** Allocate the operands of @op on @shape on the current device and, with @checked, fill them and

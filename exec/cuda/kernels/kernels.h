@@ -91,9 +91,9 @@ struct kernel_cut {
 };
 
 /** First pass of batch norm's backward.  @dy, plus @more where not NULL, is cut, rounded to @type,
- * and written to @dz where not NULL (may be @dy or @more: what the residual branch gets).  Partial
- * sums of it, and of it * normalised x, per channel: @partial as kernel_sums().  With cut.factors
- * there is neither @more nor @dz.
+ * and written to @dz where not NULL (may be @dy or @more: the gradient for the residual branch).
+ * Partial sums of it, and of it * normalised x, per channel: @partial as kernel_sums().  With
+ * cut.factors there is neither @more nor @dz.
  * @return as kernel_sums(). */
 int32_t kernel_backward_sums(cudaStream_t stream, enum dtype type, int64_t rows, int32_t channels,
                              const void *dy, const void *more, struct kernel_cut cut, const void *x,
@@ -106,8 +106,8 @@ void kernel_backward_factors(cudaStream_t stream, int64_t rows, int32_t channels
                              const float *partial, const float *parameter, const float *statistics,
                              float *gradient, float *factors);
 
-/** Second pass: dx = factors[0] * dz + factors[1] * x + factors[2], with @dz first cut (so the
- * first pass need not write what it has cut).  @dx may be @dz. */
+/** Second pass: dx = factors[0] * dz + factors[1] * x + factors[2], with @dz masked first (so the
+ * first pass need not write the masked gradient).  @dx may be @dz. */
 void kernel_backward_apply(cudaStream_t stream, enum dtype type, int64_t rows, int32_t channels,
                            const void *dz, struct kernel_cut cut, const void *x,
                            const float *factors, void *dx);

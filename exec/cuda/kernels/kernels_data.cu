@@ -5,7 +5,7 @@
 #include "exec/cuda/kernels/launch.cuh"
 #include "exec/cuda/kernels/rows.cuh"
 
-/* What lies at the two ends of a network: images, and the loss. */
+/* The two ends of a network: images, and the loss. */
 
 static dim3 grid_for(int64_t threads)
 {

@@ -3,12 +3,11 @@
 #include "exec/cuda/kernels/launch.cuh"
 #include "exec/cuda/kernels/rows.cuh"
 
-/* So many that the last ones to finish are few.  Threads fetch 64 bytes ahead in 16 bits, and three
- * blocks of them at once on a multiprocessor cover the latency of its memory. */
+/* Enough that only few blocks are in the last wave.  Threads fetch 64 bytes ahead in 16 bits, and
+ * three blocks of them at once on a multiprocessor cover the latency of its memory. */
 constexpr int32_t MAP_BLOCKS = 4096;
 
-/* The rows of one block: some that lie together, so that blocks in order go through memory in
- * order. */
+/* The rows of one block: neighbours, so that blocks in order read memory in order. */
 struct span {
     int64_t first, end;
 };
@@ -121,7 +120,7 @@ void kernel_bias(cudaStream_t stream, enum dtype type, int64_t rows, int32_t cha
 
 enum cut { CUT_NONE, CUT_MASK, CUT_AGAIN };
 
-/* @forward: factors by which is computed again what the ReLU let pass. */
+/* @forward: factors to recompute the mask of the ReLU. */
 template <typename T, enum cut CUT>
 __global__ void __launch_bounds__(THREADS, 3)
     backward_apply(int64_t rows, int32_t channels, const T *dz, const uint8_t *mask,

@@ -5,17 +5,18 @@
 #include "exec/cuda/kernels/launch.cuh"
 #include "exec/cuda/kernels/rows.cuh"
 
-/* All blocks of a sum are to run at once on a large device (132 multiprocessors), or the last ones
- * would have it to themselves; what their threads have fetched ahead, 4 to 8 MB, covers the latency
- * of its memory.  Registers allow four blocks on a multiprocessor of one kind, two of the other. */
+/* All blocks of a sum should run at once on a large device (132 multiprocessors), or the last ones
+ * would leave most of it idle; the data that their threads fetch ahead, 4 to 8 MB, covers the
+ * latency of its memory.  Registers allow four blocks on a multiprocessor of one kind, two of the
+ * other. */
 constexpr int32_t SUM_BLOCKS = 512, BACKWARD_BLOCKS = 256;
 
 static_assert(SUM_BLOCKS <= (int32_t)KERNEL_PARTIALS, "partial sums have their place");
 
 /* ---- sums ---- */
 
-/* Add up what the rows of threads have, and write the block's slice of the partial sums; channels
- * of threads that lie together lie together. */
+/* Add the sums of the rows of threads, and write the block's slice of the partial sums;
+ * neighbouring threads have neighbouring channels. */
 static __device__ void write_partial(int32_t channels, const float *sum, const float *product,
                                      float *partial)
 {
@@ -41,7 +42,7 @@ static __device__ void write_partial(int32_t channels, const float *sum, const f
     }
 }
 
-/* Rows are taken from the last to the first: what was written last may still be in the cache. */
+/* Rows are read from the last to the first: the last written may still be in the cache. */
 template <typename T>
 __global__ void __launch_bounds__(THREADS)
     sums(int64_t rows, int32_t channels, const T *__restrict__ x, float *__restrict__ partial)
@@ -81,7 +82,7 @@ int32_t kernel_sums(cudaStream_t stream, enum dtype type, int64_t rows, int32_t 
     return (int32_t)tiling.grid.y;
 }
 
-/* What comes in from behind, cut by the ReLU's mask and rounded. */
+/* The incoming gradient, masked by the ReLU and rounded. */
 template <typename T>
 static __device__ inline octet<T> cut(const octet<T> &dy, const octet<T> &more, bool two,
                                       uint32_t bits)
@@ -104,8 +105,8 @@ template <typename T> struct backward {
     T *dz;
 };
 
-/* A mask's words are little endian: WIDTH elements are a byte.  AGAIN: what the ReLU let pass is
- * computed again, from x. */
+/* A mask's words are little endian: WIDTH elements are a byte.  AGAIN: the mask of the ReLU is
+ * recomputed from x. */
 template <typename T, bool TWO, bool AGAIN>
 __global__ void __launch_bounds__(THREADS, 2)
     backward_sums(int64_t rows, int32_t channels, struct backward<T> at,
@@ -185,7 +186,7 @@ struct two {
     double first, second;
 };
 
-/* Add up a channel's partial sums: right in threads with threadIdx.y 0. */
+/* Add a channel's partial sums: valid in threads with threadIdx.y 0. */
 static __device__ struct two add_partial(int32_t count, int32_t channels, const float *partial)
 {
     __shared__ struct two pile[LANES][WIDTH];

@@ -12,7 +12,7 @@ struct pool {
     int32_t kernel, stride, padding;
 };
 
-/* Where a thread stands. */
+/* The position of a thread. */
 struct spot {
     int64_t image; /* times height */
     int32_t height, width, channel;

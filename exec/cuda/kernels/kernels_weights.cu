@@ -5,8 +5,8 @@
 
 #include "exec/cuda/kernels/launch.cuh"
 
-/* Tensors begin anywhere in the flat arrays.  Those that let four elements be moved at once are
- * walked by fours, the few others one by one, by the same code. */
+/* Tensors have any alignment in the flat arrays.  Where four elements can be moved at once, they
+ * are; the few others are moved one by one, by the same code. */
 constexpr int32_t THREADS = 256, WARPS = THREADS / 32, FOUR = 4;
 constexpr int32_t RATE_WARPS = 32;
 
@@ -14,7 +14,7 @@ static_assert(KERNEL_CHUNK % (THREADS * FOUR) == 0, "threads get equal shares of
 
 /* ---- packing ---- */
 
-/* Where element @i of a tensor (out, taps, in) lies among rows of @padded_in. */
+/* The index of element @i of a tensor (out, taps, in) in rows of @padded_in. */
 static __device__ inline int64_t padded_place(uint32_t i, uint32_t in, uint32_t padded_in)
 {
     return in == padded_in ? i : (int64_t)(i / in) * padded_in + i % in;

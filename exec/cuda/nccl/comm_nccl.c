@@ -14,7 +14,8 @@ static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 19, 1), "ncclCommRegister()")
 
 struct comm_state {
     int32_t size[AXIS_COUNT], place[AXIS_COUNT]; /* of the groups; this rank's in each */
-    ncclComm_t comm[AXIS_COUNT];  /* NULL: nobody else along this axis, or a rank beyond the grid */
+    ncclComm_t comm[AXIS_COUNT];  /* NULL: no other rank along this axis, or a rank beyond the
+                                     grid */
     ncclComm_t own[NCCL_WATCHED]; /* (owned) each once, the job's first */
     int32_t owned;
     void *handle[NCCL_WATCHED]; /* (owned) of the registered gradients */
@@ -32,7 +33,7 @@ static int refuse(enum algorithm algorithm, struct err *err)
                         algorithm_names[algorithm]);
 }
 
-/* What NCCL is to use for the collectives of all ranks: NULL leaves it free. */
+/* NCCL's algorithm for the collectives of all ranks; NULL: its own choice. */
 static int choose_algorithm(const struct schedule *schedule, const char **word, struct err *err)
 {
     for (int32_t i = 0; i < schedule->step_count; i++) {
@@ -49,7 +50,7 @@ static int choose_algorithm(const struct schedule *schedule, const char **word, 
     return 0;
 }
 
-/* For tests: ranks that share a GPU take it in turns. */
+/* For tests: ranks that share a GPU use it in turns. */
 static void let_ranks_share(void)
 {
     struct exec_world self = world_self();
@@ -184,7 +185,7 @@ static void attach(struct comm_state *state, void *data, int64_t bytes)
     state->registered = data != NULL;
 }
 
-/* Nobody can be asked how the destruction of a communicator goes. */
+/* NCCL does not report the progress of a communicator's destruction. */
 static void destroy(ncclComm_t comm)
 {
     nccl_enter();
@@ -244,7 +245,7 @@ static void note(struct stream *stream, int64_t step, int32_t bucket)
     nccl_note(step, bucket);
 }
 
-/* NCCL does not tell. */
+/* NCCL does not report it. */
 static int64_t messages(struct comm_state *state)
 {
     (void)state;

@@ -18,7 +18,7 @@ static struct {
     ncclComm_t comm[NCCL_WATCHED];
     int32_t count;
     int32_t *number; /* (NCCL_BUCKETS) 0, 1, ... in the GPU's memory, to be copied from there */
-    int32_t *place;  /* in pinned memory: the bucket that the GPU has come to, or -1 */
+    int32_t *place;  /* in pinned memory: the bucket that the GPU has reached, or -1 */
     int32_t bucket, told; /* of nccl_note(); the one whose copy was issued last */
     atomic_llong step;
     pthread_t thread;
@@ -47,7 +47,7 @@ static void abort_soon(void)
         pthread_timedjoin_np(thread, NULL, &end);
 }
 
-/* The first thread to find a failure speaks, any other waits for the end. */
+/* The first thread that finds a failure reports it, others wait for the end. */
 static _Noreturn void fail(ncclResult_t result, ncclComm_t comm, const char *call)
 {
     struct exec_world self = world_self();
@@ -183,7 +183,7 @@ void nccl_note(int64_t step, int32_t bucket)
         watch.bucket = bucket;
 }
 
-/* A copy of four bytes holds the stream up less than a function of the host would. */
+/* A copy of four bytes delays the stream less than a host function. */
 void nccl_note_place(cudaStream_t stream)
 {
     if (watch.bucket == watch.told || watch.bucket < 0 || watch.bucket >= NCCL_BUCKETS)

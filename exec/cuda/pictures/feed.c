@@ -37,8 +37,8 @@ struct feed {
     struct parcel parcel[FEED_AHEAD];
     cudaStream_t stream;
     struct jpeg_gpu *jpeg;  /* NULL: the CPU decodes */
-    struct jpeg_file *file; /* (batch) of the batch at hand */
-    int32_t *place;         /* (batch) where they stand in it */
+    struct jpeg_file *file; /* (batch) of the current batch */
+    int32_t *place;         /* (batch) their places in it */
     pthread_t thread;
     bool started;
 
@@ -55,7 +55,7 @@ static size_t device_place(const struct device_source *source, int32_t size)
     return (size_t)(source->files ? crop_decoded(size) : crop_place(size));
 }
 
-/* Give out @count elements of @size bytes of what begins at @base; NULL: only count the bytes. */
+/* Assign @count elements of @size bytes from @base; NULL: only count the bytes. */
 static void *take(char *base, size_t *used, int32_t count, size_t size)
 {
     void *place = base ? base + *used : NULL;
@@ -154,7 +154,7 @@ static void copy(const struct feed *feed, void *to, const void *from, size_t siz
     CUDA_CHECK(cudaMemcpyAsync(to, from, size, cudaMemcpyHostToDevice, feed->stream));
 }
 
-/* Of each place only what is used: on average less than half of it. */
+/* Only the used part of each place: on average less than half of it. */
 static void copy_batch(const struct feed *feed, const struct parcel *parcel)
 {
     const struct arrays *host = &parcel->host, *device = &parcel->device;
@@ -181,7 +181,7 @@ static void fill(struct feed *feed, struct parcel *parcel)
     CUDA_CHECK(cudaEventRecord(parcel->ready, feed->stream));
 }
 
-/* Wait until there is a batch to be asked for.  False when there will be none. */
+/* Wait until a batch can be requested.  False if there will be none. */
 static bool wait_for_room(struct feed *feed)
 {
     while (!feed->stop && feed->filled - feed->taken == FEED_AHEAD)

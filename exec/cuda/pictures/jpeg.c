@@ -50,7 +50,7 @@ struct jpeg_gpu {
     int32_t batch;                   /* files at most */
     int32_t ready_for;               /* files that `together` expects */
     bool complained;                 /* of a batch that failed */
-    /* Of the files decoded together: which they are, and what the library is told. */
+    /* The files decoded together: their indices, and the arguments for the library. */
     int32_t *which;
     const unsigned char **data;
     size_t *length;
@@ -216,7 +216,7 @@ static bool goes_with_others(const struct jpeg_gpu *jpeg, const struct jpeg_file
            refused == 0;
 }
 
-/* The end of the pixels, where the mark is put; and how much of it. */
+/* The end of the pixels, the place of the mark; and its size. */
 static uint8_t *end_of(const struct jpeg_file *file, size_t *size)
 {
     size_t bytes = (size_t)3 * (size_t)file->height * (size_t)file->width;
@@ -315,7 +315,8 @@ void jpeg_gpu_decode(struct jpeg_gpu *jpeg, cudaStream_t stream, struct jpeg_fil
 {
     int32_t together = 0, alone = 0, *which = jpeg->which;
     assert(count <= jpeg->batch);
-    /* From the front those that go together, from the back those that do not. */
+    /* `which` is filled from the front with files for the batch, and from the back with the
+     * others. */
     for (int32_t i = 0; i < count; i++) {
         file[i].decoded = 0;
         if (!is_what_was_said(jpeg, &file[i]))

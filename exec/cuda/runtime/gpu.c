@@ -6,7 +6,7 @@
 
 #include "exec/world/world.h"
 
-/* The runtime's own words do not tell a machine without a driver from one whose driver is old. */
+/* The runtime's message is the same for a missing driver and for an old one. */
 static int explain(cudaError_t error, struct err *err)
 {
     static const char *const way_out = "--device cpu works without a GPU";

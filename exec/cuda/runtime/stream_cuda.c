@@ -11,8 +11,8 @@ struct stream {
 
 enum { LONG_AGO = 16384 /* ms: beyond, fp32 milliseconds are coarser than a microsecond */ };
 
-/* An event from which times are counted for long gets marks behind it, each when the last one was
- * long ago, so that what CUDA answers stays short. */
+/* An event that is the start of long measurements gets later marks, each when the last one is old,
+ * so that the times from CUDA stay short. */
 struct event {
     cudaEvent_t handle;
     cudaEvent_t mark;  /* NULL: not yet */

@@ -1,8 +1,9 @@
 #pragma once
 
 /** @file
- * CUDA kernels in software: what CUDA adds to C++, so that a plain C++ compiler takes a .cu file
- * that launches by kernel_launch() (exec/cuda/kernels/launch.cuh) alone.  To be included before it.
+ * CUDA kernels in software: CUDA's additions to C++, so that a plain C++ compiler accepts a .cu
+ * file that launches only by kernel_launch() (exec/cuda/kernels/launch.cuh).  To be included before
+ * it.
  *
  * A launch is work on a stream of tests/cuda/fake/fake_runtime.h.  Launches run one at a time,
  * blocks one after another, threads of a block one after another from barrier to barrier; so a
@@ -10,12 +11,12 @@
  * early. emulate_backwards() turns the order round: right kernels give the same bits.
  *
  * Ends the process with abort() and a message on stderr: a launch that no device could do; a
- * barrier that some threads of a block wait at while others have ended or wait at another; and
- * an access of several elements on an address that does not allow it.
+ * barrier at which some threads of a block wait while others have ended or wait at another; and
+ * an access of several elements at an address that does not allow it.
  *
- * A block whose thread 0 ends without having waited is taken for one without barriers, and the
- * others run without stacks of their own: fast.  Should one of them want to wait all the same,
- * that is such a mistake.
+ * A block whose thread 0 ends without having waited is treated as one without barriers, and the
+ * others run without their own stacks, which is fast.  If one of them then waits, that is such a
+ * mistake.
  */
 
 #include <cstdint>
