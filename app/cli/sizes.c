@@ -52,7 +52,7 @@ int sizes_read(struct sizes *sizes, const char *text, struct err *err)
             failed = unit_parse(UNIT_BYTES, word, &bytes, err) || add_size(sizes, bytes, err);
     }
     if (failed)
-        err->exit_code = 64; /* a wrong unit, but on the command line */
+        err->exit_code = 64; /* also for a wrong unit: it is on the command line */
     free(copy);
     return failed ? -1 : 0;
 }

@@ -64,8 +64,8 @@ static _Noreturn void become(const struct launch *launch, pid_t parent, const si
 
 /* ---- the parent ---- */
 
-/* Signals are handled one by one, and none is lost. nohup ignores SIGHUP, and a shell without job
- * control ignores SIGTSTP; both stay ignored. */
+/* Signals are handled one by one, and none is lost.  A program under nohup ignores SIGHUP, and a
+ * shell without job control ignores SIGTSTP; both stay ignored. */
 static sigset_t watched(void)
 {
     static const int always[] = {SIGCHLD, SIGINT, SIGTERM, SIGUSR1}, usual[] = {SIGHUP, SIGTSTP};

@@ -209,7 +209,7 @@ static int write_files(struct writing *writing, const struct weights *weights, s
 }
 
 /* Rename the finished directory.  An older one of that name is exchanged atomically if the file
- * system supports it, else moved away first. */
+ * system supports it, else removed first. */
 static int publish(const char *directory, const char *name, const char *temporary, struct err *err)
 {
     char *path = base_format("%s/%s", directory, name);

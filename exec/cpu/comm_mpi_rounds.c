@@ -24,7 +24,7 @@ struct flow {
     MPI_Request request[ROUNDS_WINDOW];
     int64_t posts, ends; /* how many were posted, and of these ended */
     int32_t window;      /* maximum number at once */
-    bool arrived;        /* the oldest piece that was not processed yet */
+    bool arrived;        /* the oldest piece, but it is not processed yet */
 };
 
 /* A collective on its way. */

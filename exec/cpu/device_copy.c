@@ -8,7 +8,7 @@
 #include "exec/cpu/stream.h"
 
 enum {
-    TRIALS = 8,           /* the quickest counts */
+    TRIALS = 8,           /* the fastest is used */
     LEAST_BYTES = 1 << 24 /* in one trial, long enough to make reading a clock negligible */
 };
 
