@@ -175,6 +175,12 @@ class Hwloc(Case):
         text = self.platform.read_text(encoding="utf-8")
         self.assertIn("gpu3-cpu0, gpu4-cpu1", text)
 
+    def test_what_lstopo_printed_is_understood(self):
+        said = self.take("hwloc", "lstopo.recorded", "--nodes", "2")
+        self.assertEqual(said["understood"], ["1 packages, 2 cores, 1 NUMA nodes, 0 GPUs, 1 cards, "
+                                              "0 PCI switches"])
+        self.assertIn("devices: 2", self.platform.read_text(encoding="utf-8"))
+
     def test_what_is_not_understood_says_where_and_what_to_do(self):
         self.misread("hwloc", "<system/>", "bad.txt:1", "lstopo --of xml")
 
@@ -219,11 +225,13 @@ class Ibnetdiscover(Case):
         self.take("ibnetdiscover", "ibnetdiscover.txt")
         self.assertGreater(self.predict(24, 1)["step"]["time_s"], 0)
 
-    def test_tabs_as_the_program_prints_them(self):
-        text = (DATA / "ibnetdiscover.txt").read_text(encoding="utf-8")
-        tabbed = self.write("ibnetdiscover.txt", text.replace("  ", "\t\t").replace(' "', '\t"'))
-        self.assertEqual(answer("import", "ibnetdiscover", tabbed)["understood"],
-                         answer("import", "ibnetdiscover", DATA / "ibnetdiscover.txt")["understood"])
+    def test_what_ibnetdiscover_printed_is_understood(self):
+        said = self.take("ibnetdiscover", "ibnetdiscover.recorded")
+        self.assertEqual(said["understood"], ["4 nodes below 3 switches",
+                                              "2 switches at height 1, 2 to 2 nodes below each",
+                                              "4 cards of 8 to 8 Gb/s, 1 a node"])
+        shown = run("show", "platform", self.platform).stdout
+        self.assertRegex(shown, r"rack uplink +2 a rack of 2 nodes +1 GB/s")  # 4xSDR
 
     def test_what_is_not_understood_says_where_and_what_to_do(self):
         self.misread("ibnetdiscover", "hello\n", "bad.txt:1", "ibnetdiscover prints")
