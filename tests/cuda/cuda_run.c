@@ -109,10 +109,3 @@ void cuda_run_same_bits(const struct layout *layout, const struct weights *a,
     assert_memory_equal(a->statistics, b->statistics,
                         (size_t)layout->statistic_count * sizeof(float));
 }
-
-int32_t cuda_run_networks(int32_t usual)
-{
-    const char *wanted = getenv("FORETRAIN_TEST_NETWORKS");
-    int32_t fewer = wanted ? (int32_t)strtol(wanted, NULL, 10) : usual;
-    return fewer > 0 && fewer < usual ? fewer : usual;
-}

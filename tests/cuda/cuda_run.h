@@ -32,7 +32,3 @@ void cuda_run_free(struct weights *weights);
 /** Fail the test where @a and @b, of @layout, differ in a bit. */
 void cuda_run_same_bits(const struct layout *layout, const struct weights *a,
                         const struct weights *b);
-
-/** How many random networks a test tries: @usual, or $FORETRAIN_TEST_NETWORKS where that is less.
- * On a GPU every shape of every network costs a search for plans. */
-int32_t cuda_run_networks(int32_t usual);

@@ -19,7 +19,7 @@
 /* The CUDA device where convolutions apply the batch norm and ReLU that they read, and go back
  * through them, beside the same device where they do not. */
 
-enum { NETWORKS = 12 };
+enum { NETWORKS = 4 };
 
 /* One step. */
 struct seen {
@@ -128,13 +128,13 @@ static bool compare(struct device_run_job job, struct way way)
 static void train_alike(struct way way)
 {
     static const char *const name[] = {"toy", "resnet8"};
-    int32_t merging = 0;
-    for (uint64_t seed = 1; seed <= (uint64_t)cuda_run_networks(NETWORKS); seed++) {
+    int32_t merging = 0, networks = random_networks(NETWORKS);
+    for (uint64_t seed = 1; seed <= (uint64_t)networks; seed++) {
         struct model *model = random_network(seed);
         merging += compare(job_of(model, seed), way);
         model_free(model);
     }
-    assert_true(merging >= 4);
+    assert_true(3 * merging >= networks);
     for (size_t i = 0; i < sizeof(name) / sizeof(*name); i++) {
         struct err err = {0};
         struct model *model = network_build(name[i], 32, 10, &err);
@@ -259,7 +259,7 @@ static void what_comes_cut_needs_no_masks(void **state)
 static void scores_are_the_same_bits(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= (uint64_t)cuda_run_networks(NETWORKS); seed++) {
+    for (uint64_t seed = 1; seed <= (uint64_t)random_networks(NETWORKS); seed++) {
         struct model *model = random_network(seed);
         float scores[2][8 * 16] = {{0}};
         assert_true(model->classes <= 16);
