@@ -1,6 +1,7 @@
 #!/bin/bash
-# Run every test: on the full build, with every optional part off, and under the address and
-# undefined-behaviour sanitizers.
+# Run the tests: all of them on the full build, and those that another build can change (not of suite
+# 'once') with every optional part off, and under the address and undefined-behaviour sanitizers.
+# What takes longer or needs a quiet machine is run by .ci/nightly, whose record is told, too.
 # The last line counts what really ran; the exit status is not 0 when anything failed.
 set -u
 cd "$(dirname "$0")" || exit
@@ -15,9 +16,11 @@ configure() {
     [ -f "$1/build.ninja" ] || meson setup "$@"
 }
 
-# run DIRECTORY OPTION...: build it and run its tests.
+# run DIRECTORY OPTION...: build it and run its tests.  Their limits of time are for what hangs: ten
+# times as long as is enough on a quiet machine.
 run() {
-    ninja -C "$1" && meson test -C "$1" --no-rebuild --print-errorlogs "${@:2}"
+    ninja -C "$1" && meson test -C "$1" --no-rebuild --print-errorlogs -t 10 "${@:2}"
+    printf '%s: %d s since the start\n' "$1" "$SECONDS"
 }
 
 for build in "${builds[@]}"; do
@@ -28,11 +31,12 @@ done
     run build
 
 configure build-bare -Dauto_features=disabled -Dwerror=true -Dbuildtype=debug &&
-    run build-bare --no-suite style
+    run build-bare --no-suite once --no-suite core
 
+export FORETRAIN_TEST_NETWORKS=1
 configure build-sanitized -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 \
-    -Dc_args=-fno-sanitize-recover=all &&
-    run build-sanitized --no-suite style --timeout-multiplier 4
+    -Dgpu_arch=90 -Dc_args=-fno-sanitize-recover=all &&
+    run build-sanitized --no-suite once
 
 echo
-/usr/bin/python3 tools/test_summary.py "${builds[@]}"
+/usr/bin/python3 tools/test_summary.py --nightly tests/nightly.json "${builds[@]}"

@@ -29,7 +29,7 @@ def run(*words, **environment):
     """Run foretrain; the result has returncode, stdout and stderr."""
     env = {**os.environ, **environment}
     return subprocess.run([PROGRAM, *map(str, words)], env=env, capture_output=True, text=True,
-                          timeout=120, check=False)
+                          timeout=1000, check=False)
 
 
 def answer(*words, **environment):

@@ -88,8 +88,8 @@ class Child(support.Case):
         self.wait_for(lambda: not is_running(pid))
 
     def wait_for(self, condition):
-        """Up to ten seconds."""
-        deadline = time.monotonic() + 10
+        """As long as only what hangs takes."""
+        deadline = time.monotonic() + 600
         while not condition():
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.01)
@@ -111,7 +111,7 @@ class ByHand(support.Case):
     def simulate(self, *words):
         """Run it as a user would."""
         return subprocess.run([support.program_beside(), *map(str, words)], capture_output=True,
-                              text=True, timeout=120, check=False)
+                              text=True, timeout=1000, check=False)
 
     def test_it_prints_a_trace(self):
         for words in ((self.job, "--phase=1"), (self.job, "--baseline"),

@@ -31,7 +31,7 @@ class Inspect(unittest.TestCase):
     def run_on(self, *words):
         """(exit code, stdout, stderr)."""
         done = subprocess.run([support.PROGRAM, "inspect", *map(str, words)], capture_output=True,
-                              encoding="utf-8", check=False, timeout=60)
+                              encoding="utf-8", check=False, timeout=1000)
         return done.returncode, done.stdout, done.stderr
 
     def answer(self, *words):

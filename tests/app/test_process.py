@@ -23,7 +23,7 @@ ONE = ("-n", 1, "--set", "allreduce.grid=null")
 def run(*words, before=None, **how):
     """Run foretrain after calling @before in the child; it must end."""
     how = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL, **how}
-    return subprocess.run([PROGRAM, *map(str, words)], preexec_fn=before, text=True, timeout=100,
+    return subprocess.run([PROGRAM, *map(str, words)], preexec_fn=before, text=True, timeout=1000,
                           check=False, **how)
 
 
@@ -149,7 +149,7 @@ class Descriptors(support.Case):
     def test_the_simulator_says_so_itself(self):
         if not has_simulator():
             self.skipTest("built without SimGrid")
-        done = subprocess.run([support.program_beside(), "--phase=1", self.job], timeout=100,
+        done = subprocess.run([support.program_beside(), "--phase=1", self.job], timeout=1000,
                               preexec_fn=closing(1), stderr=subprocess.PIPE, text=True, check=False)
         self.assertEqual(done.returncode, 74, done.stderr)
         self.assertIn("cannot write", done.stderr)

@@ -20,7 +20,7 @@ ONE = ["--set", "allreduce.grid={columns: 1, rows: 1}", "--set", "cluster.nodes=
 def launch(ranks, *arguments):
     launcher = [sys.executable, os.path.join(HERE, "mpirun.py"), str(ranks)] if ranks else []
     return subprocess.run([*launcher, PROGRAM, *arguments], capture_output=True, encoding="utf-8",
-                          timeout=100, check=False)
+                          timeout=1000, check=False)
 
 
 class ForetrainExec(unittest.TestCase):

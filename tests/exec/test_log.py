@@ -51,7 +51,7 @@ class Log(unittest.TestCase):
     def write(self, start, stop, end="success", job=TOY, ranks=4, **options):
         """Tell steps start + 1 ... stop."""
         done = subprocess.run([WRITER, job, str(ranks), self.directory, str(start), str(stop), end],
-                              capture_output=True, encoding="utf-8", check=False, timeout=60,
+                              capture_output=True, encoding="utf-8", check=False, timeout=1000,
                               **options)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done
@@ -156,7 +156,7 @@ class Log(unittest.TestCase):
         with tempfile.TemporaryFile() as out:
             subprocess.run([WRITER, TOY, "4", self.directory, "0", "5", "success"], check=True,
                            stdout=out, stderr=theirs, env={**os.environ, "STEP_S": "1"},
-                           timeout=60)
+                           timeout=1000)
         os.close(theirs)
         said = os.read(ours, 65536).decode()
         os.close(ours)
@@ -220,7 +220,7 @@ class Log(unittest.TestCase):
             resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         done = subprocess.run([WRITER, TOY, "4", self.directory, "0", "200", "success"],
-                              capture_output=True, encoding="utf-8", check=False, timeout=60,
+                              capture_output=True, encoding="utf-8", check=False, timeout=1000,
                               preexec_fn=limit)
         self.assertEqual(done.returncode, 74)
         self.assertEqual(done.stderr.count("steps.csv cannot be written: File too large; training "
@@ -232,7 +232,7 @@ class Log(unittest.TestCase):
         self.directory.parent.mkdir()
         self.directory.write_text("")
         done = subprocess.run([WRITER, TOY, "4", self.directory, "0", "1", "success"],
-                              capture_output=True, encoding="utf-8", check=False, timeout=60)
+                              capture_output=True, encoding="utf-8", check=False, timeout=1000)
         self.assertEqual(done.returncode, 73)
         self.assertIn(str(self.directory), done.stderr)
 

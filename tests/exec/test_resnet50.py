@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""ResNet-50 at full size on 1, 2 and 4 ranks: test_resnet50.py FORETRAIN.
+"""All of ResNet-50 on 1, 2 and 4 ranks: test_resnet50.py FORETRAIN IMAGE, at that many pixels.
 
 A global batch of 8 in micro-batches of 2, so that batch norm sees the same images however many ranks
 share them: what is left is rounding.
@@ -11,9 +11,9 @@ import sys
 import tempfile
 import unittest
 
-FORETRAIN = ""
+FORETRAIN = IMAGE = ""
 JOB = """version: 1
-model:      {network: resnet50, image: 224, classes: 10}
+model:      {network: resnet50, image: IMAGE, classes: 10}
 cluster:    {platform: two-core, nodes: 2}
 training:
   dataset: {source: procedural, train_images: 24, validation_images: 8}
@@ -30,12 +30,12 @@ RANKS = (1, 2, 4)  # on grids of 1 x 1, 2 x 1 and 2 x 2
 def answer(ranks):
     """What three steps come to, one thread a rank."""
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as job:
-        job.write(JOB)
+        job.write(JOB.replace("IMAGE", IMAGE))
         job.flush()
         done = subprocess.run(
             [FORETRAIN, "train", job.name, "-n", str(ranks), "--threads", "1", "--steps", "3",
              "--json"],
-            capture_output=True, encoding="utf-8", timeout=900, check=False)
+            capture_output=True, encoding="utf-8", timeout=9000, check=False)
     if done.returncode == 69:
         raise unittest.SkipTest("the fast device is not part of this build")
     if done.returncode:
@@ -56,5 +56,5 @@ class ResNet50(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    FORETRAIN = sys.argv.pop(1)
+    FORETRAIN, IMAGE = sys.argv.pop(1), sys.argv.pop(1)
     unittest.main(verbosity=2)

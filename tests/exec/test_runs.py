@@ -48,7 +48,7 @@ class Runs(unittest.TestCase):
         if "-n" not in words:
             words = ["-n", "1", *words]
         return subprocess.run(self.command(*words), capture_output=True, encoding="utf-8",
-                              timeout=100, check=False)
+                              timeout=1000, check=False)
 
     def good(self, *words):
         done = self.train(*words)

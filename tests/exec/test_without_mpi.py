@@ -10,7 +10,7 @@ TOY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "toy.yaml")
 
 
 def train(*words):
-    return subprocess.run([FORETRAIN, "train", TOY, "--device", "cpu-naive", *words], timeout=100,
+    return subprocess.run([FORETRAIN, "train", TOY, "--device", "cpu-naive", *words], timeout=1000,
                           capture_output=True, encoding="utf-8", check=False)
 
 

@@ -19,7 +19,7 @@ def platform(name):
     return str(ROOT / "platforms" / "lab" / (name + ".yaml"))
 
 
-def run(*words, timeout=170):
+def run(*words, timeout=1000):
     """Run foretrain; the result has returncode, stdout and stderr."""
     return subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True,
                           stdin=subprocess.DEVNULL, timeout=timeout, check=False)
@@ -30,7 +30,7 @@ def run_as(user, *words, **environment):
     def run_words(*all_words):
         return subprocess.run([*map(str, all_words)], user=user, group=user, extra_groups=[],
                               env={**os.environ, **environment}, stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, cwd="/", timeout=170, check=False)
+                              capture_output=True, text=True, cwd="/", timeout=1000, check=False)
     if run_words("test", "-x", PROGRAM, "-a", "-r", platform("flat-4")).returncode:
         raise unittest.SkipTest("others may not enter the build directory or the sources")
     done = run_words(PROGRAM, *words)
@@ -121,7 +121,7 @@ def mounts():
     return pathlib.Path("/proc/self/mounts").read_text(encoding="utf-8")
 
 
-def wait_until(condition, seconds=10.0):
+def wait_until(condition, seconds=600):
     """Whether @condition comes true in time: the kernel takes networks down after their last
     process, not with it."""
     end = time.monotonic() + seconds

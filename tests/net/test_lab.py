@@ -206,7 +206,7 @@ class LeaveNothing(unittest.TestCase):
                                  stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
                 for _ in range(2)]
         for process in both:
-            out, err = process.communicate(timeout=30)
+            out, err = process.communicate(timeout=1000)
             self.assertEqual((process.returncode, out), (0, "h0\n4\n"), err)
         self.expect_nothing(set())
 
@@ -220,7 +220,7 @@ class LeaveNothing(unittest.TestCase):
                                   "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                  stdin=subprocess.DEVNULL, text=True) for _ in range(2)]
         for process in both:
-            out, err = process.communicate(timeout=120)
+            out, err = process.communicate(timeout=1000)
             if process.returncode == 69:
                 self.skipTest(err)
             self.assertIn(process.returncode, (0, 1, 75), err)
@@ -228,7 +228,8 @@ class LeaveNothing(unittest.TestCase):
             ratio = measured["minimum_s"] / predicted["time_s"]
             print(f"beside another lab: {ratio:.3f} of the prediction")
             self.assertGreater(ratio, 0.95)
-            self.assertLess(ratio, 1.4)
+            if process.returncode != 75:  # others had the processors
+                self.assertLess(ratio, 1.4)
         self.expect_nothing(set())
 
     @unittest.skipUnless(os.geteuid() == 0, "only root can become somebody without privilege")
