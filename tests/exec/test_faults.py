@@ -133,17 +133,19 @@ class Faults(Run):
 
     def test_resuming_gives_the_same_bits(self):
         whole, half = os.path.join(self.folder, "whole"), self.run_directory
-        self.assertEqual(self.train("-n", "2", "--out", whole, "--steps", "75").returncode, 0)
-        self.assertEqual(self.train("-n", "2", "--out", half, "--steps", "37").returncode, 0)
-        self.assertEqual(self.train("-n", "2", "--out", half, "--resume", half, "--steps",
-                                    "38").returncode, 0)
-        self.assertEqual(self.checkpoints()[-1], "ckpt-000075")
+        two = ["-n", "2", "--set", "training.phases=[{epochs: 1, global_batch: 16}, "
+               "{epochs: 400, global_batch: 32}]"]  # the second begins after step 16
+        self.assertEqual(self.train(*two, "--out", whole, "--steps", "25").returncode, 0)
+        self.assertEqual(self.train(*two, "--out", half, "--steps", "11").returncode, 0)
+        self.assertEqual(self.train(*two, "--out", half, "--resume", half, "--steps",
+                                    "14").returncode, 0)
+        self.assertEqual(self.checkpoints()[-1], "ckpt-000025")
         for name in ("model.safetensors", "optim.safetensors", "ranks.safetensors"):
-            with open(os.path.join(whole, "ckpt-000075", name), "rb") as file:
-                self.assertEqual(self.file("ckpt-000075", name), file.read(), name)
+            with open(os.path.join(whole, "ckpt-000025", name), "rb") as file:
+                self.assertEqual(self.file("ckpt-000025", name), file.read(), name)
         states = []
         for directory in (whole, half):
-            with open(os.path.join(directory, "ckpt-000075", "state.json"), encoding="utf-8") as file:
+            with open(os.path.join(directory, "ckpt-000025", "state.json"), encoding="utf-8") as file:
                 states.append(json.load(file))
             self.assertEqual(len(states[-1].pop("run")), 16)
         self.assertEqual(*states)
@@ -157,8 +159,9 @@ class Faults(Run):
 
     def test_a_full_disk_keeps_the_last_checkpoint(self):
         large = ["-n", "1", "--set", "model={network: resnet18, image: 32, classes: 4}", "--set",
-                 "training.evaluate_every=0", "--set", "training.micro_batch=16", "--steps", "1",
-                 "--out", self.run_directory]
+                 "training.evaluate_every=0", "--set", "training.micro_batch=2", "--set",
+                 "training.phases=[{epochs: 9, global_batch: 2}]", "--steps", "1", "--out",
+                 self.run_directory]
         self.assertEqual(self.train(*large).returncode, 0)
         before = self.checkpoints()
 
