@@ -29,7 +29,7 @@ static double all_reduce_seconds(struct grid grid, enum algorithm algorithm, enu
 static void torus_all_reduce_takes_its_closed_form(void **state)
 {
     (void)state;
-    for (int32_t k = 8; k <= 64; k *= 2) {
+    for (int32_t k = 8; k <= 64 / WORLD_EVERY; k *= 2) {
         double expected =
             2 * (k - 1) * (1e8 / (k * 75e9) + 1e-6) + 2 * (k - 1) * (1e8 / (k * k * 25e9) + 5e-6);
         for (enum grain grain = GRAIN_AUTO; grain < GRAIN_COUNT; grain++) {
@@ -43,11 +43,11 @@ static void torus_all_reduce_takes_its_closed_form(void **state)
 static void ring_all_reduce_takes_its_closed_form(void **state)
 {
     (void)state;
-    for (int32_t n = 64; n <= 4096; n *= 4) {
+    for (int32_t n = 64; n <= 4096 / WORLD_EVERY; n *= 4) {
         double expected = 2 * (n - 1) * (1e8 / (n * 25e9) + 5e-6);
         struct grid grid = {n, 1};
         assert_near(all_reduce_seconds(grid, ALGORITHM_RING, GRAIN_FOLDED), expected, rounding);
-        if (n <= 256)
+        if (n <= 256 / WORLD_EVERY)
             assert_near(all_reduce_seconds(grid, ALGORITHM_RING, GRAIN_FULL), expected, rounding);
     }
 }
@@ -59,7 +59,7 @@ static void an_overlapped_step_takes_what_other_simulators_say(void **state)
 {
     (void)state;
     static const double expected[][2] = {{8, 36.2890e-3}, {16, 36.3697e-3}, {32, 36.5525e-3}};
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 3; i += WORLD_EVERY) {
         int32_t k = (int32_t)expected[i][0];
         struct fabric *fabric = world_torus((struct grid){k, k});
         struct schedule *schedule = schedule_new((struct grid){k, k});

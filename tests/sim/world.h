@@ -13,6 +13,14 @@
 
 #include "core/backend/backend.h"
 
+/** Of lists of large worlds every so manyth is simulated, and tori have so many times fewer columns:
+ * under the address sanitizer a message costs twenty times as much. */
+#ifdef __SANITIZE_ADDRESS__
+enum { WORLD_EVERY = 4 };
+#else
+enum { WORLD_EVERY = 1 };
+#endif
+
 /** Fail unless @value is within @relative of @expected. */
 void assert_near(double value, double expected, double relative);
 
