@@ -1,14 +1,18 @@
 #!/usr/bin/python3
-"""Count what really ran in the last `meson test` of each build directory given.
+"""Count what really ran in the last `meson test` of each build directory or log given.
 
 A cmocka or unittest program counts as its cases, any other test as one.  Skipped tests are named
 with their reason, failed ones with their build.  A build without a log counts as one failure.
-The last line is "N passed, N failed, N skipped".
+The last line is "N passed, N failed, N skipped".  A part of a nightly record that is missing or old
+counts as skipped.
 """
+import argparse
 import json
 import pathlib
 import re
 import sys
+
+import nightly
 
 CMOCKA = {
     "passed": re.compile(r"^\[       OK \] (\S+)", re.M),
@@ -65,21 +69,40 @@ def count(record):
     return passed, failed, skipped
 
 
-def main():
-    """Print the names, then the line."""
+def collect(builds):
+    """(passed, failed, skipped) of all builds; what failed and was skipped are lines."""
     passed, failed, skipped = 0, [], []
-    for build in sys.argv[1:]:
+    for build in builds:
         log = pathlib.Path(build) / "meson-logs" / "testlog.json"
+        if pathlib.Path(build).suffix == ".json":
+            log = pathlib.Path(build)
         if not log.exists():
             failed.append(f"{build}: did not build or run")
             continue
         for line in log.read_text(encoding="utf-8").splitlines():
             record = json.loads(line)
-            name = f"{build}: {record['name'].split(' / ')[-1]}"
+            name = f"{log.parts[-3]}: {record['name'].split(' / ')[-1]}"
             good, bad, skips = count(record)
             passed += good
             failed += [f"{name}: {case}" for case in bad]
             skipped += [f"{name} {case}".rstrip() + f": {reason}" for case, reason in skips]
+    return passed, failed, skipped
+
+
+def main():
+    """Print the names, then the line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nightly", type=pathlib.Path, help="print this record of .ci/nightly")
+    parser.add_argument("--record", nargs=2, metavar=("RECORD", "PART"), help="write a part of it")
+    parser.add_argument("--note", default="", help="what else to record")
+    parser.add_argument("builds", nargs="+", metavar="BUILD|LOG")
+    words = parser.parse_args()
+    passed, failed, skipped = collect(words.builds)
+    if words.record:
+        nightly.write(pathlib.Path(words.record[0]), words.record[1], (passed, failed, skipped),
+                      words.note)
+    if words.nightly:
+        skipped += nightly.show(words.nightly)
     for line in skipped:
         print(f"skipped  {line}")
     for line in failed:

@@ -11,8 +11,9 @@
 enum { BLOCK = 16384, LANES = 16 };
 
 /* One source, compiled for several instruction sets.  C11 without GNU extensions contracts no
- * multiply-add, so all give the same bits. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+ * multiply-add, so all give the same bits.  Under the thread sanitizer there is one: a program that
+ * chooses between several does not start. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
 #define EVERY_WIDTH __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define EVERY_WIDTH

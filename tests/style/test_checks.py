@@ -1,7 +1,10 @@
 #!/usr/bin/python3
 """The checks can fail: each finds a planted fault, and the summary counts what it is shown."""
+import contextlib
+import io
 import pathlib
 import sys
+import tempfile
 import unittest
 import unittest.mock
 
@@ -12,6 +15,7 @@ import check_includes  # noqa: E402
 import check_lengths  # noqa: E402
 import check_shell  # noqa: E402
 import check_text  # noqa: E402
+import nightly  # noqa: E402
 import rooms  # noqa: E402
 import test_summary  # noqa: E402
 
@@ -161,6 +165,30 @@ class Summary(unittest.TestCase):
     def test_a_skipped_program_gives_its_last_line_as_the_reason(self):
         record = {"result": "SKIP", "stdout": "hm\nno mpirun\n\n"}
         self.assertEqual(test_summary.count(record), (0, [], [("", "no mpirun")]))
+
+
+class Nightly(unittest.TestCase):
+    """The record of what ./test.sh does not run."""
+
+    def test_a_part_that_is_written_is_told_and_the_others_are_skipped(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "nightly.json"
+            self.enterContext(unittest.mock.patch.object(nightly, "git", return_value="0"))
+            nightly.write(path, "fuzz", (7, ["build-fuzz: fuzz tar: fail"], []), "a note")
+            said = io.StringIO()
+            with contextlib.redirect_stdout(said):
+                skipped = nightly.show(path)
+        self.assertRegex(said.getvalue(), r"nightly  fuzz of \d+-\d+-\d+, commit \S+: 7 passed, "
+                                          r"1 failed, 0 skipped  a note\n.*fuzz tar: fail\n")
+        self.assertEqual([line.split(": ")[1] for line in skipped],
+                         [part for part in nightly.PARTS if part != "fuzz"])
+
+    def test_old_and_unknown_commits_are_skipped(self):
+        part = {"commit": "0123abc-dirty"}
+        self.assertEqual(nightly.why_skipped(part, lambda commit: "50"), "")
+        self.assertIn("51 commits ago", nightly.why_skipped(part, lambda commit: "51"))
+        self.assertIn("commit 0123abc is not", nightly.why_skipped(part, lambda commit: None))
+        self.assertEqual(nightly.why_skipped(None), "never recorded")
 
 
 if __name__ == "__main__":
