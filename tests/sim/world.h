@@ -13,8 +13,8 @@
 
 #include "core/backend/backend.h"
 
-/** Of lists of large worlds every so manyth is simulated, and tori have so many times fewer columns:
- * under the address sanitizer a message costs twenty times as much. */
+/** Of a list of large worlds every so manyth is simulated, and a torus has so many times fewer
+ * columns: under the address sanitizer a message costs twenty times as much. */
 #ifdef __SANITIZE_ADDRESS__
 enum { WORLD_EVERY = 4 };
 #else
