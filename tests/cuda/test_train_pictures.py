@@ -42,7 +42,7 @@ class TrainPictures(unittest.TestCase):
                               encoding="utf-8", timeout=1000, check=False, env=environment)
         assert done.returncode == 0, done.stdout + done.stderr
         losses = [float(line) for line in done.stdout.split()]
-        assert len(losses) == 8
+        assert len(losses) == 12
         return losses, done.stderr
 
     def compare(self, one, other, limit):

@@ -27,7 +27,7 @@
 #include "tests/cuda/fake/fake_nvjpeg.h"
 #include "tests/cuda/fake/fake_runtime.h"
 
-enum { GLOBAL = 24, STEPS = 8, CLASSES = 4, INTERRUPTED = 5 };
+enum { GLOBAL = 24, STEPS = 12, CLASSES = 4, INTERRUPTED = 5 };
 
 static bool failed;
 
@@ -116,9 +116,9 @@ static void open_fixture(struct fixture *fixture, struct grid grid, const char *
         "cluster: {platform: none, nodes: 1, devices_per_node: 1}\n"
         "training:\n"
         "  dataset: %s\n"
-        "  phases: [{epochs: 2, global_batch: %d}]\n"
+        "  phases: [{epochs: 3, global_batch: %d}]\n"
         "  micro_batch: 2\n"
-        "  evaluate_every: 2\n"
+        "  evaluate_every: 3\n"
         "%s"
         "  optimizer: {%s}\n"
         "allreduce: {algorithm: %s, bucket: 20 kB, overlap: backward}\n",
