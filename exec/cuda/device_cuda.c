@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "core/base/base.h"
+#include "exec/cuda/device_cuda_build.h"
 #include "exec/cuda/device_cuda_pass.h"
 #include "exec/cuda/device_cuda_weights.h"
 #include "exec/cuda/runtime/check.h"

@@ -92,18 +92,8 @@ struct device_state {
     struct event *fork, *join[LANE_COUNT]; /**< of a capture */
 };
 
-/** Converted to the type of the device; the same for the uploaded table and for single steps.
- */
-struct kernel_rate cuda_state_rate(double learning_rate, double weight_decay);
-
 /** Padded number of channels. */
-int32_t cuda_state_pad(int32_t channels);
-
-/** Allocate, and find the plans of convolutions, kept in the file @cache (conv_open()).
- * @return 0, or -1 (exit code 69): a layer that cuDNN cannot run, or too little memory.  Either way
- * cuda_state_release(). */
-int cuda_state_init(struct device_state *state, const struct device_job *job, const char *cache,
-                    struct err *err);
-
-/** Release; @state is zero, or cuda_state_init() was called. */
-void cuda_state_release(struct device_state *state);
+static inline int32_t cuda_state_pad(int32_t channels)
+{
+    return (channels + KERNEL_CHANNELS - 1) / KERNEL_CHANNELS * KERNEL_CHANNELS;
+}

@@ -1,4 +1,4 @@
-#include "exec/cuda/device_cuda_state.h"
+#include "exec/cuda/device_cuda_build.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,11 +28,6 @@ static void *take(struct arena *arena, int64_t count, int64_t size)
 struct kernel_rate cuda_state_rate(double learning_rate, double weight_decay)
 {
     return (struct kernel_rate){(float)learning_rate, (float)weight_decay};
-}
-
-int32_t cuda_state_pad(int32_t channels)
-{
-    return (channels + KERNEL_CHANNELS - 1) / KERNEL_CHANNELS * KERNEL_CHANNELS;
 }
 
 static int64_t padded_elements(struct shape shape)
