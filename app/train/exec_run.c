@@ -8,6 +8,7 @@
 
 #include "core/base/file.h"
 #include "core/scenario/scenario_change.h"
+#include "exec/checkpoint/run_record.h"
 #include "exec/world/agree.h"
 
 /* ---- the checkpoint to go on from ---- */
@@ -22,7 +23,7 @@ static int find_resumed(struct exec_run *run, const char *path, struct progress 
     text_release(&notes);
     if (!run->resume || checkpoint_read_progress(run->resume, progress, err))
         return -1;
-    if (strcmp(run->resume, path) != 0 && !run_directory_run(path, of))
+    if (strcmp(run->resume, path) != 0 && !run_record_run(path, of))
         return err_add_code(err, 66,
                             "%s: without run.json it is not the directory of a run: name the "
                             "checkpoint to resume, such as %s",

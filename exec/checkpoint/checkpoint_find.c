@@ -5,7 +5,7 @@
 
 #include "core/base/file.h"
 #include "exec/checkpoint/checkpoint_parts.h"
-#include "exec/checkpoint/run_directory.h"
+#include "exec/checkpoint/run_record.h"
 
 static const char prefix[] = "ckpt-";
 
@@ -141,7 +141,7 @@ char *checkpoint_find(const char *path, struct text *notes, struct err *err)
         return base_copy(path);
     char run[RUN_ID_SIZE];
     struct text passed = {0};
-    char *latest = checkpoint_latest(path, run_directory_run(path, run) ? run : NULL, &passed);
+    char *latest = checkpoint_latest(path, run_record_run(path, run) ? run : NULL, &passed);
     if (latest && passed.length > 0)
         text_append(notes, passed.data, passed.length);
     else if (!latest) /* then the message says why none is valid */

@@ -9,7 +9,7 @@
 
 #include "core/base/file.h"
 #include "exec/checkpoint/checkpoint_parts.h"
-#include "exec/checkpoint/run_directory.h"
+#include "exec/checkpoint/run_record.h"
 
 #define TEMPORARY ".tmp-"
 
@@ -237,7 +237,7 @@ int checkpoint_write(const char *directory, const char *name, int32_t keep,
     char owner[RUN_ID_SIZE];
     if (file_make_directory(directory, err))
         return -1;
-    if (run_directory_run(directory, owner) && strcmp(owner, progress->run) != 0)
+    if (run_record_run(directory, owner) && strcmp(owner, progress->run) != 0)
         return err_add_code(err, 73, "%s: now belongs to run %s, not to run %s: nothing is written",
                             directory, owner, progress->run);
     remove_leftovers(directory);

@@ -16,64 +16,13 @@
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "exec/checkpoint/checkpoint_parts.h"
+#include "exec/checkpoint/run_record.h"
 #include "exec/log/log.h"
-
-#define SCHEMA "foretrain/run/1"
-
-/* What run.json says. */
-struct record {
-    char run[RUN_ID_SIZE];
-    char host[65], since[32];
-    int64_t process;
-};
-
-static void copy_text(const struct json *json, const char *key, char *to, size_t size)
-{
-    const char *text = json_as_text(json_get(json, key));
-    snprintf(to, size, "%s", text ? text : "");
-    for (; *to; to++)
-        if (*to < ' ' || *to > '~')
-            *to = '?';
-}
-
-/* @return 0, with an empty record for an empty file, or -1: not written by a run. */
-static int read_record(const char *path, struct record *record)
-{
-    struct text content = {0};
-    struct err err = {0};
-    char *name = base_format("%s/run.json", path);
-    *record = (struct record){0};
-    int failed = file_read(name, &content, &err);
-    struct json *json =
-        failed || content.length == 0 ? NULL : json_read(name, content.data, content.length, &err);
-    const char *schema = json_as_text(json_get(json, "schema"));
-    failed = failed || (content.length > 0 && (!schema || strcmp(schema, SCHEMA) != 0));
-    if (!failed && json) {
-        copy_text(json, "run", record->run, sizeof(record->run));
-        copy_text(json, "host", record->host, sizeof(record->host));
-        copy_text(json, "since", record->since, sizeof(record->since));
-        json_as_integer(json_get(json, "process"), &record->process);
-    }
-    json_free(json);
-    text_release(&content);
-    err_release(&err);
-    free(name);
-    return failed ? -1 : 0;
-}
-
-bool run_directory_run(const char *path, char run[RUN_ID_SIZE])
-{
-    struct record record;
-    if (read_record(path, &record) || !*record.run)
-        return false;
-    memcpy(run, record.run, RUN_ID_SIZE);
-    return true;
-}
 
 /* ---- the lock ---- */
 
 /* Whether the process that wrote @record lives; unknown for other machines. */
-static bool is_alive(const struct record *record)
+static bool is_alive(const struct run_record *record)
 {
     char host[sizeof(record->host)] = "";
     gethostname(host, sizeof(host) - 1);
@@ -84,10 +33,10 @@ static bool is_alive(const struct record *record)
 /* The process with the lock writes its number a little later. */
 static int refuse_held(const char *path, struct err *err)
 {
-    struct record record;
+    struct run_record record;
     bool known = false;
     for (int32_t i = 0; i < 20 && !known; i++) {
-        known = read_record(path, &record) == 0 && is_alive(&record);
+        known = run_record_read(path, &record) == 0 && is_alive(&record);
         nanosleep(&(struct timespec){.tv_nsec = known ? 0 : 50000000}, NULL);
     }
     char *owner = known ? base_format("process %" PRId64 " on %s, since %s", record.process,
@@ -115,7 +64,7 @@ static int take_lock(const struct run_directory *directory, struct err *err)
 
 int run_directory_lock(struct run_directory *directory, bool make, struct err *err)
 {
-    struct record record;
+    struct run_record record;
     if (directory->lock >= 0 || (make && file_make_directory(directory->path, err)))
         return directory->lock >= 0 ? 0 : -1;
     char *name = base_format("%s/run.json", directory->path);
@@ -123,7 +72,7 @@ int run_directory_lock(struct run_directory *directory, bool make, struct err *e
     directory->lock = open(name, O_RDWR | O_CLOEXEC | O_NONBLOCK | (make ? O_CREAT : 0), 0666);
     if (directory->lock >= 0) {
         failed = take_lock(directory, err);
-        if (!failed && read_record(directory->path, &record))
+        if (!failed && run_record_read(directory->path, &record))
             failed = err_add_code(
                 err, 73, "%s: no run wrote this file: choose another directory with --out", name);
         if (failed)
@@ -216,7 +165,7 @@ static int sign(const struct run_directory *directory, struct err *err)
     struct tm date;
     gethostname(host, sizeof(host) - 1);
     strftime(since, sizeof(since), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &date));
-    json_put_text(json, "schema", SCHEMA);
+    json_put_text(json, "schema", RUN_RECORD_SCHEMA);
     json_put_text(json, "run", directory->run);
     json_put_text(json, "host", host);
     json_put_integer(json, "process", getpid());

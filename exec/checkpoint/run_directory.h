@@ -27,9 +27,6 @@ struct run_directory {
     char run[RUN_ID_SIZE]; /**< the directory's run; "": none yet */
 };
 
-/** Read the run of directory @path to @run.  @return whether its run.json names one. */
-bool run_directory_run(const char *path, char run[RUN_ID_SIZE]);
-
 /** Lock the directory and read directory->run from run.json; does nothing if it is locked already.
  * Directory and file are made if @make, else a directory without run.json stays unlocked.
  * @return 0, or -1 (exit code 73) with nothing changed: another process holds the lock (named by

@@ -6,6 +6,7 @@
 
 #include "core/base/file.h"
 #include "exec/checkpoint/run_directory.h"
+#include "exec/checkpoint/run_record.h"
 #include "tests/exec/checkpoint_fixture.h"
 
 static int setup(void **state)
@@ -77,10 +78,10 @@ static void every_run_has_an_id_of_its_own(void **state)
     struct fixture *f = *state;
     char run[2][RUN_ID_SIZE], found[RUN_ID_SIZE];
     for (int32_t i = 0; i < 2; i++) {
-        assert_int_equal(run_directory_run(f->directory, found), i == 1);
+        assert_int_equal(run_record_run(f->directory, found), i == 1);
         struct run_directory taken = take(f, NULL, false);
         memcpy(run[i], taken.run, RUN_ID_SIZE);
-        assert_true(run_directory_run(f->directory, found));
+        assert_true(run_record_run(f->directory, found));
         assert_string_equal(found, run[i]);
         assert_int_equal(strlen(found), 16);
         run_directory_close(&taken);
@@ -302,7 +303,7 @@ static void killed_while_overwriting_leaves_a_refused_directory_or_an_empty_one(
         close(ready[1]);
         struct run_directory left = closed(f);
         assert_int_equal(run_directory_lock(&left, false, &err), 0);
-        assert_true(run_directory_run(f->directory, found));
+        assert_true(run_record_run(f->directory, found));
         if (run_directory_check(&left, NULL, false, &err))
             assert_string_equal(found, run);
         else
