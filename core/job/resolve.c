@@ -90,7 +90,8 @@ static void find_baseline(struct question *q, struct extent cluster, struct exte
     extent->grid = grid_nearest_square((int32_t)extent_devices(*extent));
 }
 
-/* Whether the platform has room for @extent, which @where ("cluster") asks for: 0, or -1. */
+/* Whether the platform has room for @extent, which @where ("cluster") asks for, or the command
+ * line: 0, or -1. */
 static int check_room(struct question *q, const char *where, struct extent extent)
 {
     struct err found = {0};
@@ -100,7 +101,7 @@ static int check_room(struct question *q, const char *where, struct extent exten
     int result = platform_check_extent(q->platform, extent.nodes, extent.devices_per_node,
                                        extent.grid, &found);
     if (result)
-        blame_found(q, key, &found);
+        blame_found(q, q->wish->nodes ? "" : key, &found);
     free(key);
     return result;
 }

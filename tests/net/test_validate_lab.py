@@ -74,8 +74,8 @@ class ValidateLab(unittest.TestCase):
     def test_more_ranks_than_the_lab_has_are_refused(self):
         done = lab.run("validate", self.job, "--lab", lab.platform("flat-4"), "--device=replay",
                        "-n8", "--set=allreduce.grid={columns: 4, rows: 2}")
-        self.assertEqual((done.returncode, done.stdout), (65, ""), done.stderr)
-        self.assertIn("flat-4", done.stderr)
+        self.assertEqual((done.returncode, done.stdout), (64, ""), done.stderr)
+        self.assertIn("error: platform flat-4 has only 4 nodes, not 8", done.stderr)
 
     def test_nothing_is_left_however_it_ends(self):
         for number in (signal.SIGINT, signal.SIGKILL):
