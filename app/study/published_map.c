@@ -47,26 +47,35 @@ static int check_count(const struct published_row *row, const char *columns, dou
     return 0;
 }
 
+/* A step takes equally many images on each device. */
+static int check_batch(const struct published_row *row, struct err *err)
+{
+    if (fmod(row->global_batch, row->devices) > 0)
+        return err_add(err, "%s: global_batch: %g images cannot be divided evenly among %g devices",
+                       row->system, row->global_batch, row->devices);
+    if (check_count(row, "per_acc_batch", row->batch, BATCH_LIMIT, err))
+        return -1;
+    if (row->global_batch != row->batch * row->devices)
+        return err_add(err, "%s: global_batch is %g, but %g devices with %g images have %g",
+                       row->system, row->global_batch, row->devices, row->batch,
+                       row->batch * row->devices);
+    return 0;
+}
+
 static int complete(struct published_row *row, struct err *err)
 {
     if (isnan(row->nodes) && row->devices == 1)
         row->nodes = 1;
     fill(&row->devices, &row->nodes, &row->per_node);
     fill(&row->global_batch, &row->batch, &row->devices);
-    if (fmod(row->global_batch, row->devices) > 0)
-        return err_add(err, "%s: global_batch: %g images cannot be divided evenly among %g devices",
-                       row->system, row->global_batch, row->devices);
     if (check_count(row, "n_nodes", row->nodes, NODE_LIMIT, err) ||
-        check_count(row, "acc_per_node", row->per_node, NODE_DEVICE_LIMIT, err) ||
-        check_count(row, "per_acc_batch", row->batch, BATCH_LIMIT, err))
+        check_count(row, "acc_per_node", row->per_node, NODE_DEVICE_LIMIT, err))
         return -1;
     if (row->devices != row->nodes * row->per_node)
         return err_add(err, "%s: n_acc is %g, but %g nodes of %g have %g", row->system,
                        row->devices, row->nodes, row->per_node, row->nodes * row->per_node);
-    if (row->global_batch != row->batch * row->devices)
-        return err_add(err, "%s: global_batch is %g, but %g devices with %g images have %g",
-                       row->system, row->global_batch, row->devices, row->batch,
-                       row->batch * row->devices);
+    if (check_batch(row, err))
+        return -1;
     if (isnan(published_round(row->round)))
         return err_add(err, "%s: round '%s' must be one of MLPerf Training (v0.5 ... v4.0)",
                        row->system, row->round);

@@ -116,10 +116,14 @@ class Published(support.Case):
                              ({"n_nodes": "", "acc_per_node": ""}, "n_nodes"),
                              ({"n_acc": "63"}, "n_acc"),
                              ({"per_acc_batch": "1e9"}, "per_acc_batch"),
+                             ({"per_acc_batch": "50"}, "64 devices with 50 images have 3200"),
+                             ({"per_acc_batch": "", "global_batch": "1000"},
+                              "1000 images cannot be divided evenly among 64 devices"),
                              ({"intra_link": "wet string"}, "intra_link"),
                              ({"round": "spring"}, "round"),
                              ({"acc_per_node": "3", "n_acc": "24", "n_nodes": "8",
-                               "nics_per_node": "", "nic_Gbps": "", "node_inter_Gbps": ""},
+                               "global_batch": "", "nics_per_node": "", "nic_Gbps": "",
+                               "node_inter_Gbps": ""},
                               "nics_per_node")):
             self.assertIn(word, self.refuse(table([{**first, **change}])), change)
 
