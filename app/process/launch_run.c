@@ -13,7 +13,7 @@
 #include "app/process/process.h"
 
 /* Signals of the user to a run. */
-struct wish {
+struct interrupt {
     int number;    /* the last signal to end; 0: none */
     double first;  /* when SIGINT or SIGTERM first came; 0: not yet */
     bool at_once;  /* no step is waited for */
@@ -82,31 +82,32 @@ static sigset_t watched(void)
 }
 
 /* The first signal requests an end with a checkpoint; a second SIGINT or SIGTERM ends at once. */
-static void take_wish(struct wish *wish, int number, const struct launch *launch)
+static void take_interrupt(struct interrupt *interrupt, int number, const struct launch *launch)
 {
     bool end = number == SIGINT || number == SIGTERM;
     double now = process_now();
-    if (!wish->number && launch->saves)
+    if (!interrupt->number && launch->saves)
         fputs("the ranks end after the step at hand; Ctrl-C or SIGTERM once more ends them at "
               "once\n",
               stderr);
-    wish->at_once |= !launch->saves || (end && wish->first > 0.0 && now > wish->first + twin);
-    if (end && !(wish->first > 0.0))
-        wish->first = now;
-    wish->number = number;
+    interrupt->at_once |=
+        !launch->saves || (end && interrupt->first > 0.0 && now > interrupt->first + twin);
+    if (end && !(interrupt->first > 0.0))
+        interrupt->first = now;
+    interrupt->number = number;
 }
 
 /* Ranks that do not handle a signal yet miss it, so it is sent repeatedly. mpirun catches the usual
  * signals itself and would kill its ranks; it forwards SIGURG, whose default is to do nothing. */
-static void press(struct wish *wish, pid_t pid, const struct launch *launch)
+static void press(struct interrupt *interrupt, pid_t pid, const struct launch *launch)
 {
     bool mpirun = is_mpirun(launch);
-    if (!wish->at_once) {
+    if (!interrupt->at_once) {
         kill(pid, mpirun ? SIGURG : SIGUSR1);
-    } else if (mpirun && !(wish->passed > 0.0)) {
-        wish->passed = process_now();
+    } else if (mpirun && !(interrupt->passed > 0.0)) {
+        interrupt->passed = process_now();
         kill(pid, SIGTERM);
-    } else if (!mpirun || process_now() > wish->passed + patience) {
+    } else if (!mpirun || process_now() > interrupt->passed + patience) {
         kill(pid, SIGKILL);
         kill(-pid, SIGTERM); /* MPI's daemon of a single rank tidies up */
     }
@@ -125,11 +126,11 @@ static void rest(pid_t pid)
     kill(pid, SIGCONT);
 }
 
-static int finish(const struct wish *wish, int status, struct err *err)
+static int finish(const struct interrupt *interrupt, int status, struct err *err)
 {
-    if (wish->at_once)
-        return err_add_code(err, 128 + wish->number, "ended by a signal: %s",
-                            strsignal(wish->number));
+    if (interrupt->at_once)
+        return err_add_code(err, 128 + interrupt->number, "ended by a signal: %s",
+                            strsignal(interrupt->number));
     return process_code(status);
 }
 
@@ -137,7 +138,7 @@ static int supervise(const struct launch *launch, pid_t pid, const sigset_t *sig
                      struct err *err)
 {
     const struct timespec soon = {.tv_nsec = (long)(1e9 * again)};
-    struct wish wish = {0};
+    struct interrupt interrupt = {0};
     for (;;) {
         int status;
         pid_t ended = waitpid(pid, &status, WNOHANG);
@@ -145,14 +146,14 @@ static int supervise(const struct launch *launch, pid_t pid, const sigset_t *sig
             return err_add_code(err, 71, "%s: its exit code is lost: %s", launch->argument[0],
                                 strerror(errno));
         if (ended == pid)
-            return finish(&wish, status, err);
-        int number = sigtimedwait(signals, NULL, wish.number ? &soon : NULL);
+            return finish(&interrupt, status, err);
+        int number = sigtimedwait(signals, NULL, interrupt.number ? &soon : NULL);
         if (number == SIGTSTP)
             rest(pid);
         else if (number > 0 && number != SIGCHLD)
-            take_wish(&wish, number, launch);
-        if (wish.number)
-            press(&wish, pid, launch);
+            take_interrupt(&interrupt, number, launch);
+        if (interrupt.number)
+            press(&interrupt, pid, launch);
     }
 }
 
