@@ -19,7 +19,7 @@ enum kind {
     CIFAR,      /* 3x3 stem and three stages from 16 channels, blocks of two */
 };
 
-/* What tells one residual network from another. */
+/* The properties that distinguish residual networks. */
 struct variant {
     int32_t depth;
     enum kind kind;

@@ -48,7 +48,7 @@ struct stage {
     struct trace *trace;
     struct entity *entity;   /* (classes) */
     struct meeting *meeting; /* (relations, classes) */
-    sg_bar_t together;       /* where all classes meet before a step of NCCL */
+    sg_bar_t together;       /* where all classes wait for each other before a step of NCCL */
     sg_host_t home;          /* where actors start */
     bool *awaited;           /* (steps) whether another lane depends on it */
     double *seconds;         /* (steps) of local steps */

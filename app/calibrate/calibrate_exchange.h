@@ -55,8 +55,8 @@ enum { EXCHANGE_SWEEPS_LEAST = 4, EXCHANGE_SWEEPS_MOST = 16 };
 
 /** Measure exchanges between @ranks ranks on this machine, or on the hosts of @lab, with the sizes,
  * gradients and repeats of @request, into zeroed @exchange.
- * @return 0, or -1: the messages of measure_collective(), sizes that are none (exit code 64),
- * sweeps that do not agree (75). */
+ * @return 0, or -1: the messages of measure_collective(), malformed sizes (exit code 64), sweeps
+ * that do not agree (75). */
 int exchange_measure(struct exchanges *exchange, const struct exchange_options *options,
                      const char *bytes, int32_t ranks, const struct cabling *lab, struct err *err);
 

@@ -214,8 +214,8 @@ static int check_options(const struct calibrate_request *request, bool cluster, 
     return 0;
 }
 
-/* What is measured unless the user says otherwise: shapes of several kinds, each at three batches,
- * in about a minute on one core. */
+/* Defaults of the measurement: shapes of several kinds, each at three batches, in about a minute on
+ * one core. */
 static struct calibrate_request complete(const struct calibrate_request *request)
 {
     struct calibrate_request whole = *request;

@@ -20,7 +20,7 @@ struct command {
     size_t size;                    /**< of the record, which begins with struct request */
     const void *defaults;           /**< the record before any option is read; NULL: zeros */
     const struct field_table *keys; /**< listed by --help as the keys of JOB; or NULL */
-    int32_t minimum, maximum;       /**< how many arguments that are no options */
+    int32_t minimum, maximum;       /**< number of arguments that are not options */
 
     /** Answer @record into @out.  @return 0, or -1 with a message. */
     int (*run)(const void *record, struct text *out, struct err *err);
@@ -31,7 +31,7 @@ struct command {
 /** Three members of a command: its table, the type of its record, and the record's defaults. */
 #define RECORD(table, type, before) .options = table, .size = sizeof(type), .defaults = before
 
-/** Those of foretrain, each in a file of its own. */
+/** The commands of foretrain, each in its own file. */
 extern const struct command command_predict, command_show, command_check, command_collective,
     command_schema, command_env, command_completion, command_published, command_calibrate,
     command_explain, command_lab, command_train, command_evaluate, command_inspect, command_data,

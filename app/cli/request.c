@@ -8,8 +8,8 @@ static_assert(sizeof(backend_words) / sizeof(*backend_words) == BACKEND_CHOICE_C
 
 const char *const device_words[] = {"cpu", "cpu-naive", "cuda", "replay", NULL};
 
-/* Without folding every rank draws its own noise; else all are as slow as the slowest is expected
- * to be, in each iteration. */
+/* Without folding, every rank draws its own noise; else all are as slow as the expected slowest, in
+ * each iteration. */
 static bool draws_noise(const struct predict_options *options, const struct noise *noise)
 {
     bool noisy = noise->compute_cv > 0 || noise->straggler_fraction > 0;

@@ -40,7 +40,7 @@ struct predict_options {
     int32_t grain;          /**< enum grain */
     int32_t order;          /**< enum rank_order */
     int32_t iterations;     /**< to simulate, or REQUEST_CHOOSE */
-    int32_t traced_ranks;   /**< whose spans are kept; 0: all */
+    int32_t traced_ranks;   /**< number with spans kept; 0: all */
     bool no_noise;
 };
 
@@ -49,9 +49,9 @@ struct predict_options {
 
 /** What ranks compute on. */
 struct compute_options {
-    int32_t started; /**< ranks to start; 0: as many as the job has devices */
+    int32_t started; /**< ranks to start; 0: one per device of the job */
     int32_t device;  /**< index in device_words */
-    int32_t threads; /**< per rank; 0: the cores of the machine, shared out */
+    int32_t threads; /**< per rank; 0: an equal share of the machine's cores */
 };
 
 /** How steps are measured. */

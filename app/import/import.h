@@ -99,10 +99,9 @@ struct import_request {
     int32_t nodes, ranks; /**< 0: as the file says */
 };
 
-/** Fill what no file says, write the platform to @request->to (if given), and append for people or
- * as JSON what was understood, assumed and written.
- * @return 0, or -1: the platform cannot be written (exit codes 73, 74), or what the file says is
- * not a whole platform. */
+/** Fill gaps, write the platform to @request->to (if given), and append the data found, the
+ * assumptions and the written file, for people or as JSON. @return 0, or -1: the platform cannot be
+ * written (exit codes 73, 74), or the file does not describe a complete platform. */
 int import_finish(struct import *import, const struct import_request *request, struct text *out,
                   struct err *err);
 
@@ -118,7 +117,7 @@ void import_complete(struct import *import);
 void import_release(struct import *import);
 
 /** A reader of one kind of file: fills @import from its file; @request has the options.
- * @return 0, or -1 with messages that say file and line: nothing in the file is understood. */
+ * @return 0, or -1 with messages that give file and line: the file has no usable data. */
 typedef int import_reader(struct import *import, const struct import_request *request,
                           struct err *err);
 

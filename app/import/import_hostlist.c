@@ -161,7 +161,7 @@ struct expansion {
     char name[HOSTLIST_NAME + 1];
 };
 
-/* Finish the name whose first @length characters stand, from the text at @at. */
+/* Complete the name after its first @length characters, from the text at @at. */
 static void expand_on(struct expansion *expansion, const char *at, size_t length)
 {
     const char *what, *where;

@@ -5,7 +5,7 @@
 #include "app/import/import.h"
 #include "app/import/import_xml.h"
 
-enum { VERTEX_LIMIT = 64 }; /* of each kind: what a platform can say */
+enum { VERTEX_LIMIT = 64 }; /* of each kind: limit of platforms */
 
 /* A node as NCCL sees it. */
 struct topo {

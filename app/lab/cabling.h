@@ -23,7 +23,7 @@ struct lab_cable {
 struct lab_tier {
     const char *name; /**< "rack"; borrowed from the platform */
     int32_t nodes;    /**< in one group */
-    int32_t uplinks;  /**< cables of one group, which count as one pipe */
+    int32_t uplinks;  /**< cables of one group, treated as one pipe */
     struct lab_cable cable;
 };
 

@@ -4,7 +4,7 @@
 #include "app/lab/lab.h"
 #include "core/base/unit.h"
 
-/* On stderr, which is for talk: the command's output is not ours. */
+/* On stderr, since stdout belongs to the command. */
 static void print_summary(const struct cabling *cabling, const struct lab_result *result)
 {
     struct text all = {0}, ceiling = {0};

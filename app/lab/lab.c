@@ -79,7 +79,7 @@ static int refuse_rate(const struct cabling *cabling, double ceiling, struct err
     return -1;
 }
 
-/* On a busy machine one trial may find no moment in which both hosts run. */
+/* On a busy machine, the two hosts may never run at the same time during one trial. */
 static int measure_ceiling(const struct cabling *cabling, double *ceiling, struct err *err)
 {
     enum { TRIALS = 5 };

@@ -45,13 +45,14 @@ struct lab_result {
     double ceiling;      /**< rate of this machine between two unshaped hosts [bytes/s] */
 };
 
-/** How many hosts there are: cards of all nodes. */
+/** The number of hosts: cards of all nodes. */
 int32_t lab_hosts(const struct cabling *cabling);
 
 /** The name of host @host, at most LAB_NAME_LIMIT characters with the NUL. */
 void lab_host_name(const struct cabling *cabling, int32_t host, char *name);
 
-/** The devices that use card @nic of a node; they stand side by side after lab_check(). */
+/** The number of devices that use card @nic of a node; lab_check() ensures that they are
+ * neighbours. */
 int32_t lab_slots(const struct cabling *cabling, int32_t nic);
 
 /** Whether the lab can build @cabling as it is described.

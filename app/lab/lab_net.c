@@ -267,8 +267,8 @@ static void add_card(struct text *out, const struct cabling *cabling, int32_t ho
     free(above);
 }
 
-/* Neighbours are written down, so that nothing is asked while something is timed; the shortest time
- * before a repetition is long, because queues of the lab last longer than TCP expects. */
+/* Neighbours are fixed entries, so that there are no ARP requests during a measurement; the minimum
+ * retransmission timeout is long, because queues of the lab are longer than TCP expects. */
 static void add_addresses(struct text *out, const struct cabling *cabling, int32_t host)
 {
     /* Two frames pass the buckets in one piece, which halves the timers; the kernel subtracts 321

@@ -22,12 +22,11 @@ int lab_make_network(const struct cabling *cabling, struct err *err);
 /** Give every link its rate. */
 int lab_shape(const struct cabling *cabling, struct err *err);
 
-/** Send for a moment from the first host to the second and set @ceiling [bytes/s], in packets as
- * they are sent later, one card of each without limits. */
+/** Send for a moment from the first host to the second and set @ceiling [bytes/s], with the same
+ * packets as later, over one card of each without limits. */
 int lab_measure_ceiling(const struct cabling *cabling, double *ceiling, struct err *err);
 
-/** Sum what the links have dropped and held back and what the hosts have sent again into
- * @result. */
+/** Sum the drops and delays of the links and the retransmissions of the hosts into @result. */
 int lab_count(const struct cabling *cabling, struct lab_result *result, struct err *err);
 
 /** Set the environment for a command: path, folder for temporary files, Open MPI's parameters. */

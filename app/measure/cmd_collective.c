@@ -23,7 +23,7 @@ struct collective_request {
     int32_t nodes; /* 0: not given */
 };
 
-/* What the user asked for, read. */
+/* The parsed request. */
 struct order {
     const struct collective_request *request;
     const char *name; /* of the platform, or NULL */

@@ -41,8 +41,8 @@ double measure_quantile(const double *value, int32_t count, double share);
 int measure_launch(struct launch *launch, const struct cabling *lab, struct lab_result *result,
                    struct err *err);
 
-/** The hosts of @lab that the ranks of @point run on, for launch.hosts; the caller frees it.  NULL
- * without @lab. */
+/** The hosts of @lab for the ranks of @point, for launch.hosts; the caller frees it.  NULL without
+ * @lab. */
 char *measure_hosts(const struct cabling *lab, const struct point *point);
 
 /** Measure the all-reduce of @point with the algorithm, gradients and repeats of @options for each

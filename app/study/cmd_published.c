@@ -8,7 +8,7 @@
 #include "app/cli/command.h"
 #include "app/study/published_run.h"
 
-/* Where platforms and scenarios go: --keep DIR, else a directory that is removed afterwards. */
+/* Directory of platforms and scenarios: --keep DIR, else one that is removed afterwards. */
 struct folder {
     char *path;
     bool keep;

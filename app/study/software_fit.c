@@ -100,7 +100,7 @@ static char *usable_device(const struct published *table, const struct published
     return NULL;
 }
 
-/* Names what the table has; counts what is left out. */
+/* Collects names in the table; counts rows left out. */
 static void collect(struct software_fit *c, const struct published *table)
 {
     for (int32_t i = 0; i < table->count; i++) {
@@ -300,7 +300,7 @@ static bool of_mlperf(const struct software_fit_group *group)
     return !strncmp(group->software, "mlperf-", 7);
 }
 
-/* Less than a tenth would claim to know a device that nobody has run. */
+/* At least a tenth, since no run of the device is known. */
 static void conclude_pool(struct software_fit *c, const struct fit *fit)
 {
     const double smallest = 0.1, normal = 1.4826;

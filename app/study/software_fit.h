@@ -34,7 +34,7 @@ struct software_fit_check {
     double predicted, measured;      /**< one step [s] */
 };
 
-/** What a run took beyond its epochs and evaluations. */
+/** Time of a run beyond its epochs and evaluations. */
 struct software_fit_excess {
     const char *software; /**< borrowed from software_fit.software */
     double seconds;       /**< measured; below 0 where the first epoch was the fastest */
@@ -54,7 +54,7 @@ struct software_fit_pool {
 struct software_fit {
     struct software_fit_group *group;   /**< (groups) by software, then device */
     struct software_fit_check *check;   /**< (checks) */
-    struct software_fit_excess *excess; /**< (excesses) of the runs that state it */
+    struct software_fit_excess *excess; /**< (excesses) of the runs that have one */
     struct software_fit_pool pool;
     char **device, **software; /**< names, sorted; owned */
     int32_t groups, checks, devices, softwares, excesses;
@@ -76,7 +76,7 @@ int software_fit_make(struct software_fit *software_fit, const struct published 
 /** Release; the struct may be used again. */
 void software_fit_release(struct software_fit *software_fit);
 
-/** What runs of MLPerf take on one node before the first step runs at full speed. */
+/** Time of MLPerf's runs on one node before the first step runs at full speed. */
 struct software_fit_startup {
     double seconds;     /**< the median, at least 0 */
     int32_t runs;       /**< used for it */
@@ -90,7 +90,7 @@ bool software_fit_startup(const struct software_fit *software_fit, const char *s
                           struct software_fit_startup *startup);
 
 /** Append the profile of @software as a file of platforms/software.  Devices without a run under it
- * get the fit of the nearest round, less sure. */
+ * get the fit of the nearest round, with more uncertainty. */
 void software_fit_profile(struct text *out, const struct software_fit *software_fit,
                           const char *software);
 

@@ -48,7 +48,7 @@ struct refused_request {
     const char *text;
 };
 
-/* Those of both commands, so that the answer is always the same. */
+/* The options of both commands, so that the answer is always the same. */
 #define AT(member) offsetof(struct refused_request, member)
 
 static const struct option options[] = {ROW_FROM(AT(text)),

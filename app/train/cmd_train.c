@@ -10,7 +10,7 @@
 #include "core/base/json.h"
 #include "exec/checkpoint/checkpoint.h"
 
-/* What the child gets is what we got, word by word. */
+/* The child gets our own words unchanged. */
 static void add_options(struct launch *launch, const struct train_request *request)
 {
     for (int32_t i = 0; i < request->set.count; i++) {
@@ -108,7 +108,7 @@ static int check(const struct train_request *request, int32_t *ranks, struct tex
     return failed ? -1 : 0;
 }
 
-/* mpirun and the ranks have said what happened; what is left is how to go on. */
+/* mpirun and the ranks have reported the failure; add how to continue. */
 static void advise(const struct train_request *request, int code)
 {
     struct text line = {0}, notes = {0};
@@ -147,7 +147,7 @@ static void tell_line(struct text *out, struct json *json, const struct launch *
     }
 }
 
-/* @json: what a dry run has found before, to be printed with the line; NULL: text. */
+/* @json: results of a dry run, to be printed with the line; NULL: text. */
 static int start(const struct train_request *request, const char *command, int32_t ranks,
                  struct text *out, struct json *json, struct err *err)
 {

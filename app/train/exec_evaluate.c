@@ -120,7 +120,7 @@ static struct json *answer(const char *const *path, int32_t members,
     return json;
 }
 
-/* The checkpoints @path (count) vote, by the job beside the first. */
+/* The checkpoints @path (count) vote, with the job from the first one's directory. */
 static int score(const struct train_request *request, const char *const *path, int32_t count,
                  struct json *answers, struct text *out, struct err *err)
 {

@@ -7,8 +7,8 @@
 #include "exec/measure/devices.h"
 #include "exec/world/agree.h"
 
-/* Ranks times threads are at most the cores.  A rank that mpirun has bound sees its own cores only,
- * and so do not its neighbours: the largest mask on the machine tells how many there are. */
+/* Ranks times threads are at most the cores.  mpirun may bind a rank to some cores, so masks differ
+ * between ranks: the largest mask on the machine gives the number of cores. */
 int32_t exec_job_threads(const struct compute_options *options)
 {
     struct exec_world world = world_self();
@@ -36,7 +36,7 @@ const struct device_ops *exec_job_device(int32_t device, struct err *err)
     return ops;
 }
 
-/* What a rehearsal cannot do, and what only a rehearsal can. */
+/* Options that a rehearsal refuses, and those that only a rehearsal accepts. */
 static int check_rehearsal(struct exec_job *job, const struct train_request *request,
                            struct err *err)
 {

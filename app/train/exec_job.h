@@ -24,8 +24,8 @@ struct exec_job {
 int exec_job_open(struct exec_job *job, const struct train_request *request, bool trains,
                   struct err *err);
 
-/** Threads that a rank computes with: the user's, or the cores of the machine shared out.  On all
- * ranks together. */
+/** Number of computing threads of a rank: the user's, or an equal share of the machine's cores.  On
+ * all ranks together. */
 int32_t exec_job_threads(const struct compute_options *options);
 
 /** The device of an index of device_words.

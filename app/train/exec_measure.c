@@ -28,7 +28,7 @@ struct trial {
     struct measure_result result;
 };
 
-/* How the device merges operations, as its platform file says. */
+/* The device's fusion, as in its platform file. */
 static enum fusion fusion_of(const struct machine_options *options)
 {
     if (options->compute.device == DEVICE_CUDA)

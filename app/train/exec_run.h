@@ -15,14 +15,13 @@ struct exec_run {
     struct text values;             /**< of the job, for checkpoints; owned, rank 0's */
 };
 
-/** Find the checkpoint that @request resumes from, compare its job with @job, take the directory
- * that it writes into, remove a run from it if @request says so, keep a copy of the job's text and
- * assignments there for those who evaluate or resume it, and tell @job of all; all ranks together.
- * Borrows @request.
- * @return 0, or -1 on all ranks with a message on rank 0: no checkpoint to resume from (exit code
- * 66), one of another job (65), a directory that another process or run has, or that has newer
- * checkpoints than the one resumed from (73), files that cannot be written (73, 74); nothing was
- * changed then, but for the last. */
+/** Find the checkpoint that @request resumes from, compare its job with @job, lock the directory of
+ * the run, remove an older run from it if @request says so, write a copy of the job's text and
+ * assignments there for evaluating or resuming, and set all this in @job; all ranks together.
+ * Borrows @request.  @return 0, or -1 on all ranks with a message on rank 0: no checkpoint to
+ * resume from (exit code 66), one of another job (65), a directory of another process or run, or
+ * one with newer checkpoints than the resumed one (73), files that cannot be written (73, 74).
+ * Except in the last case, nothing changed. */
 int exec_run_open(struct exec_run *run, struct exec_job *job, const struct train_request *request,
                   struct err *err);
 

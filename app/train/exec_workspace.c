@@ -12,7 +12,7 @@ struct workspace_request {
     const char *batches;
 };
 
-/* What a rank's device takes for @batch images at once. */
+/* The workspace of a rank's device for @batch images at once. */
 static int add_batch(const struct job *job, const struct workspace_request *request,
                      const struct device_ops *ops, int64_t batch, struct json *rows,
                      struct err *err)

@@ -66,7 +66,7 @@ static bool ask(const struct train_request *request, int32_t threads, int64_t mi
 
 /* --- counting --- */
 
-/* Ranks of this machine share its cores out, unless told otherwise. */
+/* Ranks of this machine share its cores equally, unless --threads is given. */
 static int32_t threads_of(const struct train_request *request, int32_t ranks)
 {
     int32_t share = cores_available() / ranks;
@@ -82,7 +82,7 @@ static void find_batch(struct train_memory *memory, const struct plan *plan)
         }
 }
 
-/* @image: what each further image adds to the workspace. */
+/* @image: workspace of each further image. */
 static int ask_workspace(struct train_memory *memory, const struct train_request *request,
                          int32_t ranks, int64_t *image, struct err *err)
 {

@@ -12,7 +12,7 @@ struct train_request {
     struct request head;
     struct compute_options compute;
     struct option_list set;          /**< "key=value", over the scenario */
-    struct option_list allow_change; /**< keys that may differ from the run's that is resumed */
+    struct option_list allow_change; /**< keys that may differ from those of the resumed run */
     const char *directory, *resume, *trace, *spans, *time_scale, *job;
     int32_t steps;   /**< 0: to the end */
     int32_t traced;  /**< training steps to trace */
@@ -23,8 +23,8 @@ struct train_request {
 /** Before any option is read. */
 extern const struct train_request train_defaults;
 
-/** Whether the options that say which run is trained fit each other.
- * @return 0, or -1 (exit code 64): one that has no effect beside or without another. */
+/** Check that the options that select a run fit together.  @return 0, or -1 (exit code 64): an
+ * option that has no effect with or without another. */
 int train_request_check(const struct train_request *request, struct err *err);
 
 /** Where a member of it lies. */

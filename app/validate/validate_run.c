@@ -42,7 +42,7 @@ static void add_words(struct launch *launch, const struct validate_run *run)
     launch_add(launch, "--traced-steps=%d", run->steps + 1);
     launch_add(launch, "--device=%s", device_words[request->compute.device]);
     launch_add(launch, "--timeout=%d", request->timeout);
-    /* As many as the device was measured with, unless the user says otherwise. */
+    /* The number with which the device was measured, unless the user gives one. */
     int32_t threads = request->compute.threads;
     if (!threads && request->compute.device != DEVICE_REPLAY)
         threads = (int32_t)run->point->run.device->measured.threads;

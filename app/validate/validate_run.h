@@ -22,12 +22,12 @@ struct validate_request {
     int32_t timeout; /**< of the watchdog [s]; 0: none */
 };
 
-/** What is to be measured.  All pointers are borrowed. */
+/** The measurement to make.  All pointers are borrowed. */
 struct validate_run {
     const struct validate_request *request;
     const struct point *point; /**< where ranks are placed in the lab */
     const struct cabling *lab; /**< NULL: all on this machine */
-    int32_t steps;             /**< to be measured; VALIDATE_EXTRA_STEPS more are run */
+    int32_t steps;             /**< to measure; VALIDATE_EXTRA_STEPS more are run */
 };
 
 /** Facts of the measurement besides the spans; negative: unknown. */

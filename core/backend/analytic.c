@@ -44,7 +44,7 @@ static struct hop *timing_hops(struct timing *timing, int32_t pattern)
 }
 
 /* Time every message of a round.  @return whether all ranks send and all messages take equally
- * long, so that ranks that are level stay so. */
+ * long, so that ranks in step stay in step. */
 static bool timing_price(struct timing *timing, const struct hop *hop, double bytes)
 {
     bool equal = true;

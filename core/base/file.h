@@ -65,7 +65,8 @@ int file_fresh_close(struct file_fresh *file, bool failed,
 int file_write(const char *path, const struct text *text,
                int (*check)(const char *path, struct err *err), struct err *err);
 
-/** Bring the entries of directory @path to the disk.  File systems that cannot do so are forgiven.
+/** Flush the entries of directory @path to the disk.  On file systems that cannot do so, this does
+ * nothing.
  * @return 0, or -1 (exit code 74). */
 int file_sync_directory(const char *path, struct err *err);
 

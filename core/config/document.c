@@ -77,8 +77,8 @@ static void split_lines(struct document_text *source)
     }
 }
 
-/* Keep @text for messages; what could garble a terminal is shown as '?'.
- * @return where the first byte stands that is not text, or -1. */
+/* Keep @text for messages; characters that could garble a terminal become '?'. @return the position
+ * of the first byte that is not text, or -1. */
 static int64_t copy_text(struct document_text *source, const char *text, int64_t length)
 {
     int64_t wrong = -1;
@@ -338,7 +338,7 @@ static struct node *child_to_set(struct document *document, struct node *node, c
     return child;
 }
 
-/* The node that the key of the assignment names. */
+/* The node named by the key of the assignment. */
 static struct node *find_target(struct document *document, const struct document_text *source,
                                 const char *assignment, struct err *err)
 {

@@ -95,8 +95,8 @@ struct fabric *fabric_lay_torus(struct grid grid, int32_t dimensions, const stru
  * are, none twice.  For assert(). */
 bool fabric_check(const struct fabric *fabric);
 
-/** Let the ranks of a cluster take the places that @order gives them on @grid, all of whose ranks
- * are in the fabric. */
+/** Give the ranks of a cluster the places of @order on @grid; all ranks of @grid must be in the
+ * fabric. */
 void fabric_set_order(struct fabric *fabric, struct grid grid, enum rank_order order);
 
 /** The route from rank @from to another rank @to.  Always exists. */

@@ -164,7 +164,7 @@ extern const struct field_table scenario_table;
 int scenario_read(struct scenario *scenario, const char *path, const char *const *set,
                   int32_t set_count, struct err *err);
 
-/** The same from text that stands in a file called @name. */
+/** The same from the text of a file called @name. */
 int scenario_read_text(struct scenario *scenario, const char *name, const char *text,
                        struct err *err);
 

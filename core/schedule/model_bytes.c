@@ -26,7 +26,7 @@ static int64_t mask_bytes(struct shape shape)
     return (shape_elements(shape) + 7) / 8;
 }
 
-/* Where each maximum came from: a 64-bit position, or one byte within the window. */
+/* The place of each maximum: a 64-bit position, or one byte within the window. */
 static int64_t index_bytes(const struct neighbours *p, const struct layer *pool)
 {
     return shape_elements(pool->out) * (p->fusion == FUSION_NONE ? 8 : 1);
@@ -37,9 +37,9 @@ static bool is(const struct layer *layer, enum layer_op op)
     return layer && layer->op == op;
 }
 
-/* What a data gradient kernel also does when the batch norm before it has no backward reduction of
- * its own: it applies the ReLU and sums dz and dz * x, so it reads x.  A plain ReLU follows from x;
- * after a residual add it needs the mask, and a projection has sums, and an x, of its own. */
+/* Additional work of a data gradient kernel when the batch norm before it has no backward reduction
+ * of its own: it applies the ReLU and sums dz and dz * x, so it reads x.  A plain ReLU follows from
+ * x; after a residual add it needs the mask, and a projection has sums, and an x, of its own. */
 static int64_t reduction_bytes(const struct neighbours *p)
 {
     if (p->fusion < FUSION_MAINLOOP || !is(p->before, LAYER_BATCH_NORM) || p->layer->projection)
@@ -50,8 +50,8 @@ static int64_t reduction_bytes(const struct neighbours *p)
     return bytes(p, x) + (p->before->residual ? mask_bytes(x) : 0);
 }
 
-/* What the backward kernels read for the gradient of the output: if the batch norm behind the layer
- * is folded into them they compute it from dz and x.  One before a pool is never folded. */
+/* Bytes that the backward kernels read for the gradient of the output: if the batch norm after the
+ * layer is folded into them, they compute it from dz and x.  One before a pool is never folded. */
 static int64_t gradient_bytes(const struct neighbours *p)
 {
     bool pooled = is(p->second, LAYER_MAX_POOL);
@@ -59,7 +59,7 @@ static int64_t gradient_bytes(const struct neighbours *p)
     return (folded ? 2 : 1) * bytes(p, p->layer->out);
 }
 
-/* Images are stored with channels padded to a multiple of 4, which tensor cores ask for. */
+/* Images are stored with channels padded to a multiple of 4, which tensor cores need. */
 static int64_t input_bytes(const struct neighbours *p)
 {
     struct shape in = p->layer->in;

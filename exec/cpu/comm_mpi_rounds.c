@@ -77,7 +77,7 @@ static const struct piece *oldest(const struct flow *flow)
     return flow->posts > flow->ends ? &flow->posted[flow->ends % ROUNDS_WINDOW] : &flow->next;
 }
 
-/* Whether @flow has still to move elements of @part in a round up to @last. */
+/* Whether @flow must still move elements of @part in a round up to @last. */
 static bool is_pending(const struct transfer *transfer, const struct flow *flow,
                        const struct message *part, int32_t last)
 {
@@ -92,7 +92,7 @@ static bool is_pending(const struct transfer *transfer, const struct flow *flow,
     return false;
 }
 
-/* Whether a piece can be received where it belongs. */
+/* Whether a piece can be received directly in its place. */
 static bool lands_in_place(const struct transfer *transfer, const struct message *part)
 {
     return transfer->payload == DTYPE_FP32 && !part->reduce;
@@ -165,7 +165,7 @@ static void receive_next(struct transfer *transfer)
     world_unlock();
 }
 
-/* A finished sum is rounded here as well: this rank keeps what the others get. */
+/* A finished sum is rounded here as well, so that this rank keeps the same as the others. */
 static const void *wire_data(struct transfer *transfer, const struct message *part)
 {
     float *from = transfer->data + part->offset;
@@ -297,7 +297,7 @@ static int32_t peer_of(const struct message *message)
     return message->count > 0 ? message->peer : -1;
 }
 
-/* Tell those that will send to this rank that it is here, once each. */
+/* Announce this rank's entry to its senders, once each. */
 static void enter(struct transfer *transfer)
 {
     struct rounds_memory *memory = transfer->memory;

@@ -18,7 +18,7 @@ struct step_call {
     int32_t iteration;
 };
 
-/* A forward pass in inference on its way through a stream. */
+/* A forward pass in inference, queued on a stream. */
 struct score_call {
     struct device_state *state;
     const float *images;

@@ -39,7 +39,7 @@ static int check_types(const struct scenario *scenario, struct err *err)
 
 /* ---- forward ---- */
 
-/* To what the first layer reads. */
+/* Convert to the first layer's layout. */
 static void convert_images(const struct device_state *state, int32_t count, const float *from,
                            float *to)
 {
@@ -249,7 +249,7 @@ static const struct cpu_passes passes = {.convert_images = convert_images,
                                          .data = run_data,
                                          .filter = run_filter};
 
-/* oneDNN divides the work of a primitive when it is made, by the threads there are then. */
+/* oneDNN divides the work of a primitive when it is made, by the number of threads at that time. */
 static int open_dnnl(struct device_state **out, const struct device_job *job, struct err *err)
 {
     if (check_types(job->scenario, err))

@@ -38,7 +38,7 @@ struct blocked state_shape(const struct device_state *state, int32_t index);
 int state_init(struct device_state *state, const struct device_job *job,
                const struct cpu_passes *passes, struct err *err);
 
-/** The same to know `workspace`: nothing is allocated or made that could be run. */
+/** The same, but only for `workspace`: nothing is allocated, and no primitive is made. */
 int state_describe(struct device_state *state, const struct device_job *job,
                    const struct cpu_passes *passes, struct err *err);
 

@@ -92,7 +92,7 @@ static void convert(const struct device_state *state, cudaStream_t stream, int32
                   to);
 }
 
-/* All slots share the buffers on the way: steps of the input lane run one at a time. */
+/* All slots share the staging buffers: steps of the input lane run one at a time. */
 static void issue_input(struct device_state *state, cudaStream_t stream,
                         const struct cuda_slot *slot)
 {
@@ -128,7 +128,7 @@ static void prepare(struct device_state *state, int32_t iteration, const struct 
                                .scale = (float)(1 / (passes * update->loss_scale))};
 }
 
-/* The first compute step of an iteration brings what prepare() said, and a loss of 0. */
+/* The first compute step of an iteration uploads the numbers of prepare(), and a loss of 0. */
 static void bring_words(cudaStream_t stream, const struct cuda_slot *slot)
 {
     CUDA_CHECK(cudaMemcpyAsync(slot->words, slot->prepared, sizeof(*slot->words),

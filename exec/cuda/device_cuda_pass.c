@@ -4,8 +4,8 @@
 
 #include "core/base/base.h"
 
-/* The value of a layer.  One that is not written while training is written in inference, to where
- * its gradient would lie. */
+/* The value of a layer.  A value that is not written in training is written in inference, to the
+ * place of its gradient. */
 static void *value(const struct cuda_place *place, bool trains)
 {
     return place->applied && !trains ? place->given[0] : place->y;

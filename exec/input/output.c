@@ -87,7 +87,7 @@ int output_pad(struct output *output, int64_t unit, struct err *err)
     return 0;
 }
 
-/* The name itself is on the disk only when the folder is. */
+/* The name is on the disk only after the folder is flushed. */
 static int sync_folder(const char *path, struct err *err)
 {
     char *copy = base_copy(path);

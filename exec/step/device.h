@@ -174,7 +174,7 @@ struct device_ops {
      * and the job's padding; after the last micro-batch the sum over the local batch's
      * micro-batches of their mean's gradient.  Borrowed. */
     void *(*gradients)(struct device_state *state);
-    /** What came of a finished @iteration, one of the last `slots`. */
+    /** The result of a finished @iteration, one of the last `slots`. */
     struct outcome (*outcome)(const struct device_state *state, int32_t iteration);
 
     /** Issue the forward pass in inference (running statistics) of @count images (at most batch /

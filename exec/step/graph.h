@@ -21,10 +21,12 @@
 
 /** One layer's place in the graph; indices are those of the model's list. */
 struct graph_node {
-    int32_t reads;    /**< whose value it reads; -1: the images */
-    int32_t residual; /**< a layer with `residual`: whose value is added before the ReLU; else -1 */
-    int32_t finish;   /**< in whose forward step its value is complete: mostly its own */
-    int32_t finishes; /**< whose value this layer's forward step completes: mostly its own */
+    int32_t reads;    /**< the layer whose value it reads; -1: the images */
+    int32_t residual; /**< with `residual`: the layer whose value is added before the ReLU; else
+                           -1 */
+    int32_t finish;   /**< the layer in whose forward step its value is complete: mostly itself */
+    int32_t finishes; /**< the layer whose value this layer's forward step completes: mostly
+                           itself */
     int32_t readers;  /**< how many layers read its value, residual adds included */
 };
 

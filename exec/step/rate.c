@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-/* Where a step stands in its cycle. */
+/* The place of a step in its cycle. */
 struct cycle_point {
     double epoch;  /* since the cycle began */
     double length; /* of the cycle without its collapse */

@@ -57,7 +57,7 @@ char *conv_cache_key(int64_t version, const char *device, const char *name,
                        s->stride, s->padding);
 }
 
-/* Append the line of @plan: key = choice = checksum of what stands before. */
+/* Append the line of @plan: key = choice = checksum of both. */
 static void print_plan(struct text *text, const struct kept_plan *plan)
 {
     const struct conv_choice *choice = &plan->choice;
@@ -159,9 +159,8 @@ static void release(struct kept_plans *plans)
 
 /* ---- the file ---- */
 
-/* Read @path into @plans, which is empty.  A file that is not there is empty.
- * @return damaged lines, told to @talk where that is not NULL; or -1: not a file of ours, told
- * always. */
+/* Read @path into @plans, which is empty.  A missing file is empty.  @return the number of damaged
+ * lines, reported to @talk unless that is NULL; or -1: not a file of ours, always reported. */
 static int64_t read_file(const char *path, FILE *talk, struct kept_plans *plans)
 {
     struct text text = {0};
@@ -284,8 +283,8 @@ static int lock(const char *path)
 }
 
 /* Write @text to a new file in place of @path.  @return whether it worked; else errno. */
-/* What is in the file now, and what this process has added; what others added first counts here,
- * too. */
+/* The entries in the file now, and those added by this process; entries added first by others are
+ * used. */
 static void merge(struct kept_plans *file, struct kept_plans *ours)
 {
     for (int64_t i = 0; i < ours->count; i++) {
