@@ -9,7 +9,7 @@
 #include "app/cli/command.h"
 #include "core/base/json.h"
 #include "exec/input/input.h"
-#include "exec/input/pack.h"
+#include "exec/input/pack/pack.h"
 
 enum {
     SIDE_MOST = 4096, /* [pixels] of the shorter side */

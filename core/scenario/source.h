@@ -25,7 +25,8 @@ extern const char *const dataset_source_names[];
 /** The words of decode_names: who decodes JPEG files for training. */
 enum decode {
     DECODE_CPU,
-    DECODE_DEVICE, /**< a GPU, but for what it refuses and what does not fit (exec/input/crop.h) */
+    DECODE_DEVICE, /**< a GPU, but for what it refuses and what does not fit
+                      (exec/input/picture/crop.h) */
     DECODE_COUNT
 };
 
@@ -38,7 +39,7 @@ bool source_is_jpeg(enum dataset_source source);
 /** Whether images of @source are pictures, which a device can crop and resize itself. */
 bool source_has_pictures(enum dataset_source source);
 
-/** What a device holds of pictures that it crops itself: exec/input/crop.h. */
+/** What a device holds of pictures that it crops itself: exec/input/picture/crop.h. */
 enum {
     PICTURE_PLACE = 12,       /**< bytes of one, for each pixel of the image it becomes */
     PICTURE_FILE_PIXELS = 16, /**< most pixels of a file to be decoded, for each of the image */

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "core/base/base.h"
-#include "exec/input/file.h"
+#include "exec/input/files/file.h"
 #include "exec/input/reader.h"
 
 enum {

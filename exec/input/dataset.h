@@ -27,7 +27,7 @@
 #include "core/base/base.h"
 #include "core/base/err.h"
 #include "core/scenario/source.h"
-#include "exec/input/crop.h"
+#include "exec/input/picture/crop.h"
 
 /** Which part of the data. */
 enum split { SPLIT_TRAIN, SPLIT_VALIDATION, SPLIT_COUNT };

@@ -12,8 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "exec/input/crop.h"
 #include "exec/input/dataset.h"
+#include "exec/input/picture/crop.h"
 
 /** The content of batches.  All except INPUT_IMAGES need dataset_has_pictures(). */
 enum input_form {

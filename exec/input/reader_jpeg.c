@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "core/base/base.h"
-#include "exec/input/catalog.h"
-#include "exec/input/jpeg.h"
+#include "exec/input/files/catalog.h"
+#include "exec/input/picture/jpeg.h"
 #include "exec/input/reader.h"
 
 struct store {

@@ -2,15 +2,15 @@
 
 /** @file
  * One image on its way from a source to its reader: cropped, resized and normalised here, or as a
- * picture with a crop (exec/input/crop.h) for others to do so.
+ * picture with a crop (exec/input/picture/crop.h) for others to do so.
  */
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "exec/input/crop.h"
-#include "exec/input/picture.h"
-#include "exec/input/scratch.h"
+#include "exec/input/picture/crop.h"
+#include "exec/input/picture/picture.h"
+#include "exec/input/picture/scratch.h"
 
 /** One image to be read. */
 struct reading {

@@ -26,7 +26,7 @@
 #include "core/scenario/scenario.h"
 #include "core/schedule/model.h"
 #include "core/schedule/schedule.h"
-#include "exec/input/crop.h"
+#include "exec/input/picture/crop.h"
 #include "exec/step/layout.h"
 #include "exec/step/optimizer.h"
 #include "exec/step/rate.h"

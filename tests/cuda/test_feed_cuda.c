@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "exec/cuda/runtime/check.h"
-#include "exec/input/jpeg.h"
+#include "exec/input/picture/jpeg.h"
 #include "tests/cuda/fake/fake_nvjpeg.h"
 #include "tests/cuda/fake/fake_runtime.h"
 #include "tests/exec/input/fixture.h"

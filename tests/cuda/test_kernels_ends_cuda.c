@@ -12,9 +12,9 @@
 
 #include "core/base/base.h"
 #include "exec/cpu/ops_naive.h"
-#include "exec/input/picture.h"
-#include "exec/input/scratch.h"
-#include "exec/input/view.h"
+#include "exec/input/picture/picture.h"
+#include "exec/input/picture/scratch.h"
+#include "exec/input/picture/view.h"
 #include "tests/cuda/array.h"
 #include "tests/cuda/fake/emulate_order.h"
 

@@ -15,7 +15,7 @@
 
 #include "core/schedule/iteration.h"
 #include "exec/cpu/device_naive.h"
-#include "exec/input/jpeg.h"
+#include "exec/input/picture/jpeg.h"
 #include "exec/input/sampler.h"
 #include "exec/measure/devices.h"
 #include "exec/train/train.h"

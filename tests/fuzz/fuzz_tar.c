@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "core/base/base.h"
-#include "exec/input/catalog.h"
+#include "exec/input/files/catalog.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -22,7 +22,7 @@
 #include "exec/cuda/pictures/jpeg.h"
 #include "exec/cuda/runtime/check.h"
 #include "exec/input/input.h"
-#include "exec/input/pack.h"
+#include "exec/input/pack/pack.h"
 #include "exec/world/world.h"
 #include "tests/exec/input/fixture.h"
 

@@ -20,7 +20,7 @@
 #include <cuda_runtime_api.h>
 
 #include "core/schedule/model.h"
-#include "exec/input/crop.h"
+#include "exec/input/picture/crop.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -38,9 +38,9 @@ enum {
 void kernel_images(cudaStream_t stream, enum dtype type, int64_t pixels_count, int32_t from,
                    const float *images, int32_t to, void *out);
 
-/** Crop, resize (as exec/input/picture.h: bilinear, with wider triangles where a picture is made
- * smaller), flip and normalise @batch decoded pictures to (@batch, @size, @size, @to) in @type.
- * Picture i begins at @pixels[i]; that array and @crop (@batch) are in device memory. */
+/** Crop, resize (as exec/input/picture/picture.h: bilinear, with wider triangles where a picture is
+ * made smaller), flip and normalise @batch decoded pictures to (@batch, @size, @size, @to) in
+ * @type. Picture i begins at @pixels[i]; that array and @crop (@batch) are in device memory. */
 void kernel_augment(cudaStream_t stream, enum dtype type, int32_t batch, int32_t size, int32_t to,
                     const uint8_t *const *pixels, const struct crop *crop, const struct tint *tint,
                     void *out);

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "exec/input/crop.h"
+#include "exec/input/picture/crop.h"
 
 /** Crop, resize, flip and normalise the pixels of a picture to @image (@size, @size, 3).  Fails the
  * process when the crop reads beyond the picture. */

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "exec/input/dataset.h"
-#include "exec/input/jpeg.h"
-#include "exec/input/pack.h"
+#include "exec/input/pack/pack.h"
+#include "exec/input/picture/jpeg.h"
 #include "tests/exec/input/crop_reference.h"
 #include "tests/exec/input/fixture.h"
 

@@ -1,4 +1,4 @@
-#include "exec/input/pack.h"
+#include "exec/input/pack/pack.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -10,7 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "exec/input/pack_file.h"
+#include "exec/input/pack/pack_file.h"
 #include "tests/exec/input/fixture.h"
 
 enum { SIDE = 32, FLOATS = 3 * SIDE * SIDE, EACH = 4, CLASSES = 3 };

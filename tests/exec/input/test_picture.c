@@ -1,4 +1,4 @@
-#include "exec/input/picture.h"
+#include "exec/input/picture/picture.h"
 
 #include <math.h>
 #include <stdlib.h>

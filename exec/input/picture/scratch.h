@@ -18,7 +18,7 @@ void *buffer_reserve(struct buffer *buffer, int64_t size);
 /** Release; the struct may be used again. */
 void buffer_release(struct buffer *buffer);
 
-/** A JPEG decoder, exec/input/jpeg.h. */
+/** A JPEG decoder, exec/input/picture/jpeg.h. */
 struct decoder;
 
 /** The memory of one thread.  Start from {0}; release with scratch_release(). */

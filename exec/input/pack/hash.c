@@ -1,4 +1,4 @@
-#include "exec/input/hash.h"
+#include "exec/input/pack/hash.h"
 
 #include <xxhash.h>
 

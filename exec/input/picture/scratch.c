@@ -1,9 +1,9 @@
-#include "exec/input/scratch.h"
+#include "exec/input/picture/scratch.h"
 
 #include <stdlib.h>
 
 #include "core/base/base.h"
-#include "exec/input/jpeg.h"
+#include "exec/input/picture/jpeg.h"
 
 void *buffer_reserve(struct buffer *buffer, int64_t size)
 {

@@ -1,4 +1,4 @@
-#include "exec/input/picture.h"
+#include "exec/input/picture/picture.h"
 
 #include <assert.h>
 #include <math.h>

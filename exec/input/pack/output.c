@@ -1,4 +1,4 @@
-#include "exec/input/output.h"
+#include "exec/input/pack/output.h"
 
 #include <errno.h>
 #include <fcntl.h>

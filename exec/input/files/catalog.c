@@ -1,4 +1,4 @@
-#include "exec/input/catalog.h"
+#include "exec/input/files/catalog.h"
 
 void catalog_close(struct catalog *catalog)
 {

@@ -1,9 +1,9 @@
-#include "exec/input/pack.h"
+#include "exec/input/pack/pack.h"
 
 #include <stdlib.h>
 
 #include "core/base/base.h"
-#include "exec/input/pack_file.h"
+#include "exec/input/pack/pack_file.h"
 
 struct pack_summary pack_summarise(const struct pack_header *header, const struct pack_entry *entry,
                                    int64_t bytes)

@@ -1,4 +1,4 @@
-#include "exec/input/pack.h"
+#include "exec/input/pack/pack.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -9,12 +9,12 @@
 #include <sys/stat.h>
 
 #include "core/base/base.h"
-#include "exec/input/catalog.h"
-#include "exec/input/hash.h"
-#include "exec/input/jpeg.h"
-#include "exec/input/output.h"
-#include "exec/input/pack_file.h"
-#include "exec/input/picture.h"
+#include "exec/input/files/catalog.h"
+#include "exec/input/pack/hash.h"
+#include "exec/input/pack/output.h"
+#include "exec/input/pack/pack_file.h"
+#include "exec/input/picture/jpeg.h"
+#include "exec/input/picture/picture.h"
 
 enum { CHUNK = 64 /* images per thread between two writes */ };
 

@@ -1,4 +1,4 @@
-#include "exec/input/file.h"
+#include "exec/input/files/file.h"
 
 #include <errno.h>
 #include <fcntl.h>

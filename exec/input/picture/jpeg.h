@@ -13,8 +13,8 @@
 #include <stdint.h>
 
 #include "core/base/err.h"
-#include "exec/input/picture.h"
-#include "exec/input/scratch.h"
+#include "exec/input/picture/picture.h"
+#include "exec/input/picture/scratch.h"
 
 /** A decoder; one thread at a time. */
 struct decoder;

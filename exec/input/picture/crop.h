@@ -6,7 +6,7 @@
  * Pictures of one batch are in places of the same size, one after the other: crop_place() bytes
  * each, of which a picture uses the first.  A place holds either pixels or, with `file` not 0, a
  * whole JPEG file that the device decodes first.  The filter and its edges are those of
- * exec/input/picture.h.
+ * exec/input/picture/picture.h.
  *
  * Pixels may have been decoded at 1/2, 1/4 or 1/8 of the size of their JPEG file, by libjpeg's
  * scaling, where the crop is that much larger than the image.  A file is decoded at full size, and

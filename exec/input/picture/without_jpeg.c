@@ -1,7 +1,7 @@
 #include <assert.h>
 #include <stddef.h>
 
-#include "exec/input/jpeg.h"
+#include "exec/input/picture/jpeg.h"
 
 /* For builds without libjpeg: only the query may be called. */
 

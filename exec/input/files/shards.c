@@ -5,9 +5,9 @@
 #include <sys/resource.h>
 
 #include "core/base/base.h"
-#include "exec/input/catalog.h"
-#include "exec/input/pattern.h"
-#include "exec/input/tar.h"
+#include "exec/input/files/catalog.h"
+#include "exec/input/files/pattern.h"
+#include "exec/input/files/tar.h"
 
 struct sample {
     int64_t offset, size; /* of the image in its shard [bytes] */

@@ -12,9 +12,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "exec/input/crop.h"
-#include "exec/input/scratch.h"
-#include "exec/input/view.h"
+#include "exec/input/picture/crop.h"
+#include "exec/input/picture/scratch.h"
+#include "exec/input/picture/view.h"
 
 enum {
     PICTURE_PIXEL_LIMIT = 1 << 27, /**< of a file; larger ones are treated as damaged */

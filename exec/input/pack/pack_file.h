@@ -6,9 +6,9 @@
 
 #include <stdint.h>
 
-#include "exec/input/file.h"
-#include "exec/input/pack.h"
-#include "exec/input/pack_layout.h"
+#include "exec/input/files/file.h"
+#include "exec/input/pack/pack.h"
+#include "exec/input/pack/pack_layout.h"
 
 /** A pack whose header and index were checked.  Start from {0}; release with pack_file_close(). */
 struct pack_file {

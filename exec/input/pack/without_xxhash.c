@@ -1,6 +1,6 @@
 #include <assert.h>
 
-#include "exec/input/hash.h"
+#include "exec/input/pack/hash.h"
 
 /* For builds without xxHash: only the query may be called. */
 

@@ -1,4 +1,4 @@
-#include "exec/input/view.h"
+#include "exec/input/picture/view.h"
 
 #include <math.h>
 

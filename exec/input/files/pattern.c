@@ -1,4 +1,4 @@
-#include "exec/input/pattern.h"
+#include "exec/input/files/pattern.h"
 
 #include <glob.h>
 #include <stdbool.h>

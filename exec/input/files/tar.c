@@ -1,4 +1,4 @@
-#include "exec/input/tar.h"
+#include "exec/input/files/tar.h"
 
 #include <inttypes.h>
 #include <stdbool.h>

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "core/base/err.h"
-#include "exec/input/scratch.h"
+#include "exec/input/picture/scratch.h"
 
 /** The data of a kind of catalog; each defines its own. */
 struct listing;

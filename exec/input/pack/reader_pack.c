@@ -1,7 +1,7 @@
 #include <stdlib.h>
 
 #include "core/base/base.h"
-#include "exec/input/pack_file.h"
+#include "exec/input/pack/pack_file.h"
 #include "exec/input/reader.h"
 
 struct store {

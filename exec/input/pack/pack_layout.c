@@ -1,10 +1,10 @@
-#include "exec/input/pack_layout.h"
+#include "exec/input/pack/pack_layout.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 #include "exec/input/dataset.h"
-#include "exec/input/picture.h"
+#include "exec/input/picture/picture.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "packs are read as they lie in memory");
 _Static_assert(sizeof(struct pack_header) == 56, "no padding");

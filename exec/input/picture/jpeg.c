@@ -1,4 +1,4 @@
-#include "exec/input/jpeg.h"
+#include "exec/input/picture/jpeg.h"
 
 #include <setjmp.h>
 #include <stdio.h>

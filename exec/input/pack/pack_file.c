@@ -1,11 +1,11 @@
-#include "exec/input/pack_file.h"
+#include "exec/input/pack/pack_file.h"
 
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdlib.h>
 
 #include "core/base/base.h"
-#include "exec/input/hash.h"
+#include "exec/input/pack/hash.h"
 
 static int64_t entries_size(const struct pack_header *header)
 {

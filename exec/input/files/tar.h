@@ -8,7 +8,7 @@
 
 #include "core/base/base.h"
 #include "core/base/err.h"
-#include "exec/input/file.h"
+#include "exec/input/files/file.h"
 
 /** A walk over a tar file.  Start from {.file = ...}; release with tar_release(). */
 struct tar {

@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 
 #include "core/base/base.h"
-#include "exec/input/catalog.h"
-#include "exec/input/file.h"
+#include "exec/input/files/catalog.h"
+#include "exec/input/files/file.h"
 
 /* Names of files, or of folders. */
 struct names {
