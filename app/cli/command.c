@@ -60,9 +60,24 @@ static int check_arguments(const struct command *command, const struct request *
     return 0;
 }
 
+static bool wants_help(int argc, char **argv)
+{
+    for (int i = 0; i < argc; i++)
+        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
+            return true;
+    return false;
+}
+
 static void run_one(const char *program, const struct command *command, int argc, char **argv,
                     struct text *out, struct err *err)
 {
+    if (command->missing) {
+        if (wants_help(argc, argv))
+            print_help(out, program, command);
+        else
+            err_add_code(err, 69, "this foretrain was built without %s", command->missing);
+        return;
+    }
     struct request *request = base_alloc(1, command->size); /* and what follows it */
     if (command->defaults)
         memcpy(request, command->defaults, command->size);

@@ -166,13 +166,3 @@ int32_t request_iterations(const struct predict_options *options, const struct r
                "Of the arithmetic (default: fp32)")
 #define ROW_DIRECTORY(at)                                                                          \
     OPTION_ROW("out", 'o', OPTION_TEXT, at, "DIR", NULL, "Directory for checkpoints and log files")
-#define ROW_KEEP(at)                                                                               \
-    OPTION_ROW("keep", 'k', OPTION_TEXT, at, "DIR", NULL, "Keep what each row was mapped to in DIR")
-#define ROW_FROM(at)                                                                               \
-    OPTION_ROW("from", 'f', OPTION_TEXT, at, "FILE", NULL,                                         \
-               "A table of runs, as `published` reads it")
-#define ROW_TO(at)                                                                                 \
-    OPTION_ROW("to", 0, OPTION_TEXT, at, "DIR", NULL, "Write a profile per software to DIR")
-#define ROW_WITHOUT(at)                                                                            \
-    OPTION_ROW("without", 0, OPTION_TEXT, at, "FAMILY", NULL,                                      \
-               "Predict the runs of that device family instead of fitting to them")

@@ -9,13 +9,6 @@
 #include "app/import/import_fit.h"
 #include "app/predict/uncertainty.h"
 
-static int refuse(const void *record, struct text *out, struct err *err)
-{
-    (void)record;
-    (void)out;
-    return err_add_code(err, 69, "this foretrain was built without GSL (-Dgsl=enabled)");
-}
-
 struct uncertainty uncertainty_of(const struct job *job, bool several_nodes)
 {
     (void)job;
@@ -41,41 +34,15 @@ int curve_fit_lines(struct curve_fit *fit, struct curve *curve, struct err *err)
                         "times are fitted with GSL, which this foretrain was built without");
 }
 
-struct refused_request {
-    struct request head;
-    struct machine_options machine;
-    int32_t backend;
-    const char *text;
-};
-
-/* The options of both commands, so that the answer is always the same. */
-#define AT(member) offsetof(struct refused_request, member)
-
-static const struct option options[] = {ROW_FROM(AT(text)),
-                                        ROW_TO(AT(text)),
-                                        ROW_WITHOUT(AT(text)),
-                                        ROW_BACKEND(AT(backend)),
-                                        ROW_JSON,
-                                        ROW_KEEP(AT(text)),
-                                        ROW_DIRECTORY(AT(text)),
-                                        ROW_NETWORKS(AT(machine.networks)),
-                                        ROW_BATCHES(AT(machine.batches)),
-                                        ROW_DTYPE(AT(machine.dtype)),
-                                        ROW_THREADS(AT(machine.compute.threads)),
-                                        ROW_DEVICE(AT(machine.compute.device)),
-                                        ROW_REPEATS(AT(machine.repeats)),
-                                        ROW_STARTED(AT(machine.compute.started)),
-                                        ROW_LAB(AT(text)),
-                                        ROW_LAST};
+static const struct option options[] = {ROW_LAST};
 
 const struct command command_calibrate = {
     .name = "calibrate",
     .synopsis = "",
     .help = "not in this build: it needs GSL",
     .examples = "",
-    RECORD(options, struct refused_request, NULL),
-    .maximum = INT32_MAX,
-    .run = refuse,
+    .options = options,
+    .missing = "GSL (-Dgsl=enabled)",
 };
 
 const struct command command_published = {
@@ -83,7 +50,6 @@ const struct command command_published = {
     .synopsis = "",
     .help = "not in this build: it needs GSL",
     .examples = "",
-    RECORD(options, struct refused_request, NULL),
-    .maximum = INT32_MAX,
-    .run = refuse,
+    .options = options,
+    .missing = "GSL (-Dgsl=enabled)",
 };

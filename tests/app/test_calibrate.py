@@ -138,5 +138,16 @@ class Calibrate(support.Case):
             self.assertEqual({row["n_nodes"] for row in csv.DictReader(lines)}, {"1"})
 
 
+if WITHOUT_GSL:
+    class Refused(support.Case):
+        """A build that lacks the library says so, whatever it is asked."""
+
+        def test_any_words_get_the_same_answer(self):
+            for words in (["calibrate"], ["calibrate", "cluster", "--bytes", "1MB"],
+                          ["published", "x.csv", "--no-such-option"]):
+                self.assertIn("built without GSL", self.refused(69, *words))
+            self.assertIn("not in this build", support.run("calibrate", "--help").stdout)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)
