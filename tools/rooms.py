@@ -20,6 +20,7 @@ FOLDERS = ("core", "models", "sim", "exec", "app")
 SOURCES = ("*.c", "*.h", "*.cu", "*.cuh")
 ROW = re.compile(r"^\| `(?P<room>[\w/]+)` \| *(?P<files>\d+) \| *(?P<lines>\d+) \|(?P<may>[^|]*)\|",
                  re.MULTILINE)
+LIMIT = 25  # files: what a reader takes in at a glance
 TOLERANCE = 0.15  # lines change with every commit; the table tells the size
 
 Room = collections.namedtuple("Room", "files lines may")
@@ -66,6 +67,8 @@ def faults(rooms, found):
     wrong = [f"{room}: stands in the table, but not in the tree" for room in rooms
              if room not in found]
     for room, (files, lines) in sorted(found.items()):
+        if files > LIMIT:
+            wrong.append(f"{room}: {files} files, more than {LIMIT}: more than one purpose?")
         if room not in rooms:
             wrong.append(f"{room}: not in the table of docs/DESIGN.md")
         elif rooms[room].files != files or abs(rooms[room].lines / lines - 1) > TOLERANCE:

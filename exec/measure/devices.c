@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "config.h"
-#include "exec/cpu/comm_mpi.h"
-#include "exec/cpu/device_dnnl.h"
 #include "exec/cpu/device_naive.h"
+#include "exec/cpu/dnnl/device_dnnl.h"
+#include "exec/cpu/mpi/comm_mpi.h"
 #include "exec/cpu/replay.h"
 #include "exec/cuda/device_cuda.h"
 #include "exec/cuda/nccl/comm_nccl.h"

@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "core/base/base.h"
-#include "exec/cpu/comm_mpi.h"
-#include "exec/cpu/comm_mpi_rounds.h"
+#include "exec/cpu/mpi/comm_mpi.h"
+#include "exec/cpu/mpi/comm_mpi_rounds.h"
 #include "exec/cpu/stream.h"
 #include "exec/world/world.h"
 

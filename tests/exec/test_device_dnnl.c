@@ -9,9 +9,9 @@
 #include <cmocka.h>
 
 #include "core/base/base.h"
-#include "exec/cpu/device_dnnl.h"
-#include "exec/cpu/device_dnnl_state.h"
 #include "exec/cpu/device_naive.h"
+#include "exec/cpu/dnnl/device_dnnl.h"
+#include "exec/cpu/dnnl/device_dnnl_state.h"
 #include "models/networks.h"
 #include "tests/exec/device_run.h"
 #include "tests/exec/random_network.h"

@@ -1,4 +1,4 @@
-#include "exec/cpu/kernels.h"
+#include "exec/cpu/dnnl/kernels.h"
 
 #include <math.h>
 #include <setjmp.h>

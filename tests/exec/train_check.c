@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "core/schedule/iteration.h"
-#include "exec/cpu/comm_mpi.h"
 #include "exec/cpu/device_naive.h"
+#include "exec/cpu/mpi/comm_mpi.h"
 #include "exec/input/input.h"
 #include "exec/step/walk.h"
 #include "exec/train/train.h"

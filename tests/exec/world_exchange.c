@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "core/base/base.h"
-#include "exec/cpu/comm_mpi.h"
+#include "exec/cpu/mpi/comm_mpi.h"
 #include "exec/cpu/stream.h"
 #include "exec/world/world.h"
 

@@ -77,6 +77,12 @@ class Includes(unittest.TestCase):
         self.assertEqual(len(rooms.faults(table, {"core/a": (2, 100), "core/new": (1, 1)})), 3)
         self.assertEqual(len(rooms.faults(table, {"core/a": (1, 150)})), 2)
 
+    def test_a_crowded_folder_is_found(self):
+        table = rooms.parse("| `core/a` | 25 | 100 | | x |\n| `core/b` | 26 | 100 | | x |\n")
+        wrong = rooms.faults(table, {"core/a": (25, 100), "core/b": (26, 100)})
+        self.assertEqual(len(wrong), 1)
+        self.assertIn("core/b: 26 files", wrong[0])
+
     def test_libraries_have_one_owner(self):
         self.assertIsNone(check_includes.fault_of_system("core/config/yaml.c", "libfyaml.h"))
         self.assertIn("alone", check_includes.fault_of_system("core/base/json.c", "libfyaml.h"))

@@ -1,6 +1,6 @@
-#include "exec/cpu/kernels.h"
+#include "exec/cpu/dnnl/kernels.h"
 
-#include "exec/cpu/kernels_strip.h"
+#include "exec/cpu/dnnl/kernels_strip.h"
 
 /* ---- element by element ---- */
 

@@ -1,7 +1,7 @@
 #pragma once
 
 /** @file
- * The rounds of one collective on one communicator, in pieces; only for exec/cpu/comm_mpi*.c.
+ * The rounds of one collective on one communicator, in pieces; only for exec/cpu/mpi/comm_mpi*.c.
  *
  * A message is sent in pieces of ROUNDS_PIECE bytes, so that one is added while the next is on its
  * way, and stays in the cache in between.  A rank need not finish a round to begin the next: a

@@ -1,4 +1,4 @@
-#include "exec/cpu/device_dnnl_engine.h"
+#include "exec/cpu/dnnl/device_dnnl_engine.h"
 
 #include <assert.h>
 #include <stdio.h>

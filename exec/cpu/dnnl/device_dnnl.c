@@ -1,4 +1,4 @@
-#include "exec/cpu/device_dnnl.h"
+#include "exec/cpu/dnnl/device_dnnl.h"
 
 #include <assert.h>
 #include <omp.h>
@@ -7,7 +7,7 @@
 
 #include "core/base/base.h"
 #include "exec/cpu/device_copy.h"
-#include "exec/cpu/device_dnnl_state.h"
+#include "exec/cpu/dnnl/device_dnnl_state.h"
 #include "exec/cpu/stream.h"
 
 /* Else oneDNN would emulate it. */

@@ -1,7 +1,7 @@
 #pragma once
 
 /** @file
- * All-reduce by the MPI library; only for exec/cpu/comm_mpi*.c.
+ * All-reduce by the MPI library; only for exec/cpu/mpi/comm_mpi*.c.
  */
 
 #include <mpi.h>

@@ -1,4 +1,4 @@
-#include "exec/cpu/device_dnnl_state.h"
+#include "exec/cpu/dnnl/device_dnnl_state.h"
 
 #include <stdlib.h>
 

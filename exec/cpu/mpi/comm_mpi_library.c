@@ -1,4 +1,4 @@
-#include "exec/cpu/comm_mpi_library.h"
+#include "exec/cpu/mpi/comm_mpi_library.h"
 
 #include <stdlib.h>
 

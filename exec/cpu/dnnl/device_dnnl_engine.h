@@ -2,7 +2,7 @@
 
 /** @file
  * oneDNN's engine with all its memory, and primitives with their operands; only for
- * exec/cpu/device_dnnl*.c, the only files that include oneDNN's header.
+ * exec/cpu/dnnl/device_dnnl*.c, the only files that include oneDNN's header.
  */
 
 #include <oneapi/dnnl/dnnl.h>

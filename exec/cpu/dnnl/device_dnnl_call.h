@@ -2,7 +2,7 @@
 
 /** @file
  * oneDNN's primitives for one layer each, made once with fixed operands and then only run; only for
- * exec/cpu/device_dnnl*.c.
+ * exec/cpu/dnnl/device_dnnl*.c.
  *
  * Weights and their gradients have the layout that oneDNN prefers; "packing" copies the flat
  * masters into it, "unpacking" the gradients out of it.
@@ -13,7 +13,7 @@
 
 #include "core/base/err.h"
 #include "core/schedule/model.h"
-#include "exec/cpu/device_dnnl_engine.h"
+#include "exec/cpu/dnnl/device_dnnl_engine.h"
 
 /** The arrays of a layer. */
 struct call_arrays {

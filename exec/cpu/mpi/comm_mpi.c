@@ -1,4 +1,4 @@
-#include "exec/cpu/comm_mpi.h"
+#include "exec/cpu/mpi/comm_mpi.h"
 
 #include <mpi.h>
 #include <stdatomic.h>
@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 #include "core/base/base.h"
-#include "exec/cpu/comm_mpi_library.h"
-#include "exec/cpu/comm_mpi_rounds.h"
+#include "exec/cpu/mpi/comm_mpi_library.h"
+#include "exec/cpu/mpi/comm_mpi_rounds.h"
 #include "exec/cpu/stream.h"
 #include "exec/world/world.h"
 

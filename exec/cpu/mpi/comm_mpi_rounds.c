@@ -1,4 +1,4 @@
-#include "exec/cpu/comm_mpi_rounds.h"
+#include "exec/cpu/mpi/comm_mpi_rounds.h"
 
 #include <assert.h>
 #include <stdbool.h>

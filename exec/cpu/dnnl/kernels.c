@@ -1,8 +1,8 @@
-#include "exec/cpu/kernels.h"
+#include "exec/cpu/dnnl/kernels.h"
 
 #include <math.h>
 
-#include "exec/cpu/kernels_strip.h"
+#include "exec/cpu/dnnl/kernels_strip.h"
 
 void kernels_visit(const struct blocked *shape, void (*visit)(const void *, const struct strip *),
                    const void *argument)

@@ -1,12 +1,12 @@
 #pragma once
 
 /** @file
- * A network in the memory of the oneDNN device; only for exec/cpu/device_dnnl*.c.
+ * A network in the memory of the oneDNN device; only for exec/cpu/dnnl/device_dnnl*.c.
  */
 
 #include "exec/cpu/device_cpu.h"
-#include "exec/cpu/device_dnnl_call.h"
-#include "exec/cpu/kernels.h"
+#include "exec/cpu/dnnl/device_dnnl_call.h"
+#include "exec/cpu/dnnl/kernels.h"
 #include "exec/step/backward_plan.h"
 
 /** Everything that belongs to one layer. */

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "exec/cpu/kernels.h"
+#include "exec/cpu/dnnl/kernels.h"
 
 /** Floats of a vector. */
 enum { LANES = 16 };
