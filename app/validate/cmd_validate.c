@@ -94,7 +94,7 @@ static struct wish choose_ranks(const struct trial *trial)
     const struct validate_request *request = &trial->request;
     const struct scenario *s = &trial->job.scenario;
     int64_t full = platform_devices_per_node(trial->job.platform);
-    int64_t each = s->cluster.devices_per_node ? s->cluster.devices_per_node : full;
+    int64_t each = cluster_devices_per_node(s, trial->job.platform);
     int32_t ranks = request->measured ? trial->measured.ranks : request->compute.started;
     bool same = !ranks || ranks == s->cluster.nodes * each;
     struct wish wish = {0};

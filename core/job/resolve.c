@@ -50,9 +50,10 @@ int64_t extent_devices(struct extent extent)
 
 /* ---- nodes and devices ---- */
 
-static int64_t devices_per_node(const struct question *q, int64_t given)
+int64_t cluster_devices_per_node(const struct scenario *scenario, const struct platform *platform)
 {
-    return given ? given : platform_devices_per_node(q->platform);
+    int64_t given = scenario->cluster.devices_per_node;
+    return given ? given : platform_devices_per_node(platform);
 }
 
 struct wish wish_for_ranks(int64_t ranks, int64_t room)
@@ -67,8 +68,8 @@ static void find_cluster(struct question *q, struct extent *extent)
 {
     bool wished = q->wish->nodes > 0;
     int64_t nodes = wished ? q->wish->nodes : q->scenario->cluster.nodes;
-    int64_t each = wished ? q->wish->devices_per_node
-                          : devices_per_node(q, q->scenario->cluster.devices_per_node);
+    int64_t each =
+        wished ? q->wish->devices_per_node : cluster_devices_per_node(q->scenario, q->platform);
     if (nodes * each > SCENARIO_DEVICE_LIMIT)
         blame(q, "cluster.nodes", "%lld nodes with %lld devices each are more than %d devices",
               (long long)nodes, (long long)each, SCENARIO_DEVICE_LIMIT);

@@ -65,6 +65,11 @@ void resolved_release(struct resolved *resolved);
 /** The number of devices. */
 int64_t extent_devices(struct extent extent);
 
+/** Devices of each node of @scenario's cluster: those it gives, or all that a node of @platform
+ * has.
+ */
+int64_t cluster_devices_per_node(const struct scenario *scenario, const struct platform *platform);
+
 /** A wish for @ranks ranks on as few nodes as hold them, equally many and at most @room on each. */
 struct wish wish_for_ranks(int64_t ranks, int64_t room);
 
