@@ -58,17 +58,21 @@ static void lay_pattern(struct bounds *bounds, const struct fabric *fabric,
     free(pay);
 }
 
-/* With any algorithm of NCCL, all bytes pass the narrowest part: the links of a node or its network
- * cards. */
+/* With any algorithm of NCCL, all bytes pass the narrowest part of a node, its links or its network
+ * cards, and the uplinks of each group of nodes, each way. */
 static void lay_nccl(struct bounds *bounds, const struct fabric *fabric, double bytes)
 {
     const struct nccl_world *world = &fabric->nccl;
     bool between = world->nodes > 1 && world->inter_bandwidth < world->intra_bandwidth;
-    int32_t tier = between ? fabric->nic_tier : 0;
-    for (int32_t link = 0; link < fabric->link_count; link++)
-        if (fabric->link[link].tier == tier)
-            bounds->load[link] +=
-                bytes / (between ? world->inter_bandwidth : world->intra_bandwidth);
+    double slowest = between ? world->inter_bandwidth : world->intra_bandwidth;
+    for (int32_t i = 0; i < fabric->link_count; i++) {
+        const struct link *link = &fabric->link[i];
+        int32_t level = link->tier - fabric->nic_tier;
+        if (link->tier == (between ? fabric->nic_tier : 0))
+            bounds->load[i] += bytes / slowest;
+        else if (level > 0 && level < world->level_count && world->level[level].groups > 1)
+            bounds->load[i] += bytes / link->bandwidth;
+    }
 }
 
 static struct bounds bounds_build(const struct fabric *fabric, const struct schedule *schedule,

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stddef.h>
 
+#include "core/network/nccl_fabric.h"
+
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
 const char *const nccl_intra_names[] = {"nvlink", "pci", NULL};
@@ -170,14 +172,6 @@ static int32_t channels(const struct nccl_world *w)
     return w->nodes > 1 ? w->inter_channels : w->channels;
 }
 
-static int32_t log2_floor(int32_t n)
-{
-    int32_t log = 0;
-    while (n >>= 1)
-        log++;
-    return log;
-}
-
 static bool ll128_is_safe(const struct nccl_world *w)
 {
     int32_t cc = w->compute_capability;
@@ -207,13 +201,20 @@ static bool can_run(const struct nccl_world *w, enum collective_op op,
 
 /* --- latency, in microseconds --- */
 
+/* What a platform's latencies are compared with: a ring's hop by LL128, or Simple before that. */
+static double usual_hop(const struct nccl_world *w, int32_t kind)
+{
+    const double *hop = latency_of(w)->hop[kind][NCCL_RING];
+    return hop[NCCL_LL128] > 0 ? hop[NCCL_LL128] : hop[NCCL_SIMPLE];
+}
+
 /* From 2.7 to 2.17, LL is slower inside a node when it also goes to others. */
 static double hop_inside(const struct nccl_world *w, enum nccl_algorithm algorithm,
                          enum nccl_protocol protocol)
 {
     double hop = latency_of(w)->hop[w->intra][algorithm][protocol];
     bool slower = protocol == NCCL_LL && w->nodes > 1 && w->version >= 207 && w->version < 218;
-    return slower ? 1.8 * hop : hop;
+    return (slower ? 1.8 * hop : hop) + nccl_more_inside(w, usual_hop(w, w->intra));
 }
 
 /* A ring that leaves the node advances no faster than the network takes messages (from 2.18). */
@@ -241,7 +242,8 @@ static double ring_latency(const struct nccl_world *w, int32_t turns, enum nccl_
     int32_t steps = turns * (w->ranks - 1), between = steps_between(w, turns);
     bool exposed = w->version >= 223 && w->ranks == w->nodes;
     double inside = fmax(hop_inside(w, NCCL_RING, protocol), network_overhead(w, protocol));
-    double outside = l->hop[HOP_NETWORK][exposed ? NCCL_TREE : NCCL_RING][protocol];
+    double outside = l->hop[HOP_NETWORK][exposed ? NCCL_TREE : NCCL_RING][protocol] +
+                     nccl_more_of_ring(w, usual_hop(w, HOP_NETWORK));
     return l->base[NCCL_RING][protocol] + (steps - between) * inside + between * outside;
 }
 
@@ -251,7 +253,8 @@ static double tree_latency(const struct nccl_world *w, enum nccl_protocol protoc
     int32_t local = w->ranks / w->nodes;
     return l->base[NCCL_TREE][protocol] +
            2 * ((local - 1) * hop_inside(w, NCCL_TREE, protocol) +
-                log2_floor(w->nodes) * l->hop[HOP_NETWORK][NCCL_TREE][protocol]);
+                nccl_levels(w->nodes) * l->hop[HOP_NETWORK][NCCL_TREE][protocol] +
+                nccl_more_of_tree(w, usual_hop(w, HOP_NETWORK)));
 }
 
 /* Large vectors on a ring between nodes cost more (from 2.7). */
@@ -339,10 +342,12 @@ static struct nccl_choice collnet(const struct nccl_world *w)
     int32_t others = w->ranks / w->nodes - 1;
     double hop = w->version >= 219 ? 3.7 : 8, between = w->version >= 219 ? 31 : 10.7;
     double each = w->version >= 219 ? .4 : .5;
+    double more = nccl_more_inside(w, usual_hop(w, w->intra));
+    double inside = (others > 0) * (hop + more) + others * each;
     double cards = fmax((others + 1.) / w->inter_channels, 1);
     double rate = fmin(w->intra_bandwidth / 2, w->inter_bandwidth) / ((cards + 1) / 2);
     return (struct nccl_choice){
-        .latency = 2 * ((others > 0) * hop + others * each) + between,
+        .latency = 2 * inside + between + nccl_more_of_longest(w, usual_hop(w, HOP_NETWORK)),
         .bandwidth = w->compute_capability >= 90 ? .85 * rate : rate,
     };
 }
@@ -361,12 +366,14 @@ static double nvls_bandwidth(const struct nccl_world *w)
 
 static struct nccl_choice nvls(const struct nccl_world *w)
 {
-    double latency = w->version < 221 ? 23 : 25, bus = nvls_bandwidth(w);
+    double network = usual_hop(w, HOP_NETWORK);
+    double latency = (w->version < 221 ? 23 : 25) + 2 * nccl_more_inside(w, usual_hop(w, w->intra));
+    double bus = nvls_bandwidth(w);
     if (w->nodes > 1 && w->sharp) {
-        latency += 18;
+        latency += 18 + nccl_more_of_longest(w, network);
         bus = fmin(bus, w->inter_bandwidth);
     } else if (w->nodes > 1) {
-        latency += 2 * log2_floor(w->nodes) * 14;
+        latency += 2 * (nccl_levels(w->nodes) * 14 + nccl_more_of_tree(w, network));
         bus = fmin(bus, w->nodes == 2 ? w->inter_bandwidth : w->inter_bandwidth / 2);
     }
     return (struct nccl_choice){.latency = latency, .bandwidth = 5. / 6 * bus};
@@ -405,6 +412,8 @@ struct nccl_choice nccl_cost(const struct nccl_world *world, enum collective_op 
     if (world->ranks > 1 && can_run(world, op, algorithm, protocol)) {
         c = price(world, op, bytes, algorithm, protocol);
         c.latency *= 1e-6;
+        c.bandwidth = fmin(c.bandwidth,
+                           nccl_uplink_rate(world, op == COLLECTIVE_ALL_REDUCE ? 2 : 1, algorithm));
         c.seconds = c.latency + (double)bytes / c.bandwidth;
     } else if (world->ranks > 1) {
         c.seconds = INFINITY;
@@ -417,12 +426,15 @@ struct nccl_choice nccl_cost(const struct nccl_world *world, enum collective_op 
 struct nccl_choice nccl_choose(const struct nccl_world *world, enum collective_op op, int64_t bytes)
 {
     struct nccl_choice best = {.seconds = INFINITY};
+    struct nccl_world known = *world;
+    known.inside_latency = 0;
+    known.level_count = 0;
     for (enum nccl_algorithm a = 0; a < NCCL_ALGORITHM_COUNT; a++) {
         for (enum nccl_protocol p = 0; p < NCCL_PROTOCOL_COUNT; p++) {
-            struct nccl_choice c = nccl_cost(world, op, bytes, a, p);
+            struct nccl_choice c = nccl_cost(&known, op, bytes, a, p);
             if (c.seconds < best.seconds)
                 best = c;
         }
     }
-    return best;
+    return nccl_cost(world, op, bytes, best.algorithm, best.protocol);
 }

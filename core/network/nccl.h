@@ -19,7 +19,11 @@
  *   - 2.3 has no model: rings only, with the times of 2.4 (it has no choice of protocols);
  *   - LL's limit and the network's overhead depend on the processors: AMD's with compute capability
  *     80 (DGX A100), else Intel's;
- *   - NVLS is included from 2.18 on, its trees between nodes from 2.19 on.
+ *   - NVLS is included from 2.18 on, its trees between nodes from 2.19 on;
+ *   - NCCL takes the network for one switch without limits; here its rings and trees are routes
+ *     over the uplinks of groups of nodes, which carry every ring once each way, every edge of a
+ *     tree once each way with half the vector, and with SHARP, which adds in the switches, the
+ *     vector once each way.  Source of the trees: src/graph/trees.cc, ncclGetDtree().
  */
 
 #include <stdbool.h>
@@ -54,6 +58,18 @@ const char *nccl_protocol_name(enum nccl_protocol protocol);
 
 enum {
     NCCL_VERSION_DEFAULT = 227, /**< where no software profile names one: 2.27 of 2025 */
+    NCCL_LEVEL_LIMIT = 16,
+};
+
+/** Groups of nodes that reach each other through shared uplinks.  The lowest level is the node with
+ * its cards. */
+struct nccl_level {
+    int32_t nodes;    /**< in one group; 1: a node */
+    int32_t groups;   /**< in use; 1: nothing passes the uplinks */
+    double bandwidth; /**< of one group's uplinks together, each way [bytes/s]; of a node INFINITY,
+                           as inter_bandwidth says it */
+    double latency;   /**< of a message that leaves the group and enters the next [s] */
+    int32_t tree_edges; /**< of both trees over the nodes, that leave one group, at most */
 };
 
 /** A communicator.  Every node has the same number of ranks. */
@@ -68,7 +84,16 @@ struct nccl_world {
     int32_t inter_channels;     /**< between nodes: one per network card that can be kept busy */
     double intra_bandwidth;     /**< of all rings of a node together [bytes/s] */
     double inter_bandwidth;     /**< of a node's network cards together, one direction [bytes/s] */
+
+    /* What the fabric does to the messages; NCCL does not know it when it chooses. */
+    double inside_latency; /**< of a message between neighbours in a node [s] */
+    int32_t level_count;   /**< 0: no bound */
+    struct nccl_level level[NCCL_LEVEL_LIMIT];
 };
+
+/** Add a level above those there are; tree_edges and groups are computed from world->nodes.  There
+ * are at most NCCL_LEVEL_LIMIT. */
+void nccl_add_level(struct nccl_world *world, int32_t nodes, double bandwidth, double latency);
 
 /** What NCCL would do, and how long it takes. */
 struct nccl_choice {
@@ -79,10 +104,13 @@ struct nccl_choice {
     double seconds;   /**< latency + bytes / bandwidth */
 };
 
-/** The cheapest way to run @op on a vector of @bytes.  With one rank it takes no time. */
+/** The way that NCCL would choose to run @op on a vector of @bytes, with nccl_cost() in the fabric.
+ * With one rank it takes no time. */
 struct nccl_choice nccl_choose(const struct nccl_world *world, enum collective_op op,
                                int64_t bytes);
 
-/** The cost of one way; seconds = INFINITY when the version does not support it. */
+/** The cost of one way; seconds = INFINITY when the version does not support it.  Where the fabric
+ * is slower than NCCL's tables it counts instead: each hop takes at least the latency of its route,
+ * and the bytes take at least their time over the uplinks of one group. */
 struct nccl_choice nccl_cost(const struct nccl_world *world, enum collective_op op, int64_t bytes,
                              enum nccl_algorithm algorithm, enum nccl_protocol protocol);

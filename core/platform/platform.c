@@ -301,7 +301,7 @@ static struct fabric *lay_cluster(const struct platform *platform, int32_t nodes
         .latency_between = platform->transport.between.value,
     };
     struct fabric *fabric = fabric_lay_cluster(&plan);
-    fabric->nccl = platform_nccl(platform, nodes, devices_per_node);
+    fabric->nccl = platform_nccl(platform, fabric);
     fabric->eager = platform->transport.eager.value;
     return fabric;
 }

@@ -67,14 +67,43 @@ static bool has_nvswitch(const struct platform *platform)
     return platform->nccl.intra == NCCL_NVLINK;
 }
 
-struct nccl_world platform_nccl(const struct platform *platform, int32_t nodes,
-                                int32_t devices_per_node)
+/* The mean time of a message from a device to the next one of its node [s]. */
+static double inside_latency(const struct fabric *fabric)
 {
+    double sum = 0;
+    for (int32_t d = 0; d + 1 < fabric->devices_per_node; d++)
+        sum += fabric_route(fabric, d, d + 1).latency;
+    return fabric->devices_per_node > 1 ? sum / (fabric->devices_per_node - 1) : 0;
+}
+
+/* From a node that is the last of its group to the first node of the next one. */
+static double latency_across(const struct fabric *fabric, int32_t nodes)
+{
+    int32_t first = nodes * fabric->devices_per_node;
+    return first < fabric->ranks ? fabric_route(fabric, first - 1, first).latency : 0;
+}
+
+static void add_levels(const struct platform *platform, const struct fabric *fabric,
+                       struct nccl_world *world)
+{
+    world->inside_latency = inside_latency(fabric);
+    nccl_add_level(world, 1, INFINITY, latency_across(fabric, 1));
+    const struct tier_record *tier = platform->tiers.item;
+    for (int32_t i = 0; i < platform->tiers.count; i++)
+        nccl_add_level(world, (int32_t)tier[i].nodes,
+                       (double)tier[i].uplinks * tier[i].uplink.bandwidth.value *
+                           tier[i].uplink.efficiency.value,
+                       latency_across(fabric, (int32_t)tier[i].nodes));
+}
+
+struct nccl_world platform_nccl(const struct platform *platform, const struct fabric *fabric)
+{
+    int32_t devices_per_node = fabric->devices_per_node, nodes = fabric->ranks / devices_per_node;
     if (platform->nccl.channels == 0)
         return (struct nccl_world){0};
     struct nccl_world world = {
         .version = NCCL_VERSION_DEFAULT,
-        .ranks = nodes * devices_per_node,
+        .ranks = fabric->ranks,
         .nodes = nodes,
         .intra = (enum nccl_intra)platform->nccl.intra,
         .compute_capability = (int32_t)platform->device.compute_capability,
@@ -85,6 +114,7 @@ struct nccl_world platform_nccl(const struct platform *platform, int32_t nodes,
     };
     if (nodes > 1)
         leave_node(platform, devices_per_node, &world);
+    add_levels(platform, fabric, &world);
     return world;
 }
 

@@ -76,10 +76,9 @@ struct platform {
     struct wiring wiring;
 };
 
-/** NCCL's view of @nodes nodes with @devices_per_node devices each; version 0 when the file has no
- * section `nccl`. */
-struct nccl_world platform_nccl(const struct platform *platform, int32_t nodes,
-                                int32_t devices_per_node);
+/** NCCL's view of the platform laid out as @fabric; version 0 when the file has no section `nccl`.
+ */
+struct nccl_world platform_nccl(const struct platform *platform, const struct fabric *fabric);
 
 /** Check beyond single rows: missing or useless keys for the shape, names, cables, tiers.  Builds
  * platform->wiring, and completes transport.payload.  All faults are reported, each at its place

@@ -307,6 +307,68 @@ static void nothing_beats_its_links(void **state)
     for_each_world(see_floor);
 }
 
+/* --- in a fabric --- */
+
+/* Sixteen nodes in leaves of four with 30 GB/s up; @more over what the tables have for a hop, in
+ * microseconds, between neighbours of a leaf and between leaves. */
+static struct nccl_world in_leaves(struct nccl_world world, double more, double far)
+{
+    nccl_add_level(&world, 1, INFINITY, 1e-6 * (4 + more));
+    nccl_add_level(&world, 4, 30e9, 1e-6 * (4 + far));
+    return world;
+}
+
+/* Of the 16 hops of a ring 4 go between leaves; of a tree's 4 levels 2 do, and the inner leaves
+ * have 6 edges of both trees: drawn and counted by hand. */
+static void hops_and_bytes_go_over_the_fabric(void **state)
+{
+    (void)state;
+    struct nccl_world world = in_leaves(dgx(227, 80, 16), 2, 10);
+    assert_int_equal(world.level[0].groups, 16);
+    assert_int_equal(world.level[1].groups, 4);
+    assert_int_equal(world.level[1].tree_edges, 6);
+    assert_cost(world, NCCL_RING, NCCL_LL, 4096,
+                6.6 + 224 * 2. + 30 * (2.7 + (12 * 2 + 4 * 10) / 16.), 19. * 128 / 254);
+    assert_cost(world, NCCL_TREE, NCCL_SIMPLE, 1 << 30,
+                8.4 + 2 * (7 * 4 + 4 * 14. + 2 * 2 + 2 * 10), 10);
+}
+
+static void switches_that_add_send_the_vector_once(void **state)
+{
+    (void)state;
+    struct nccl_world world = dgx(227, 90, 16);
+    world.sharp = true;
+    world = in_leaves(world, 0, 100);
+    assert_cost(world, NCCL_NVLS, NCCL_SIMPLE, 1 << 30, 25 + 18 + 100, 30);
+}
+
+static void a_fast_fabric_changes_nothing(void **state)
+{
+    (void)state;
+    struct nccl_world world = dgx(227, 90, 16), fast = world;
+    nccl_add_level(&fast, 1, INFINITY, 3e-6);
+    nccl_add_level(&fast, 4, 1e15, 4e-6);
+    fast.inside_latency = 1e-6;
+    for (int64_t bytes = 1; bytes < INT64_C(1) << 34; bytes *= 2)
+        assert_true(nccl_choose(&world, ALL_REDUCE, bytes).seconds ==
+                    nccl_choose(&fast, ALL_REDUCE, bytes).seconds);
+}
+
+/* NCCL does not know the uplinks when it chooses. */
+static void the_choice_is_made_without_the_fabric(void **state)
+{
+    (void)state;
+    for (int64_t bytes = 1; bytes < INT64_C(1) << 34; bytes *= 2) {
+        struct nccl_world world = dgx(227, 80, 16), slow = in_leaves(world, 0, 0);
+        slow.level[1].bandwidth = 1e6;
+        struct nccl_choice a = nccl_choose(&world, ALL_REDUCE, bytes);
+        struct nccl_choice b = nccl_choose(&slow, ALL_REDUCE, bytes);
+        assert_int_equal(a.algorithm, b.algorithm);
+        assert_int_equal(a.protocol, b.protocol);
+        assert_true(b.seconds >= (double)bytes / 1e6);
+    }
+}
+
 static void one_rank_takes_no_time(void **state)
 {
     (void)state;
@@ -334,6 +396,10 @@ int main(void)
         cmocka_unit_test(a_larger_vector_never_takes_less_time),
         cmocka_unit_test(a_faster_link_never_takes_more_time),
         cmocka_unit_test(nothing_beats_its_links),
+        cmocka_unit_test(hops_and_bytes_go_over_the_fabric),
+        cmocka_unit_test(switches_that_add_send_the_vector_once),
+        cmocka_unit_test(a_fast_fabric_changes_nothing),
+        cmocka_unit_test(the_choice_is_made_without_the_fabric),
         cmocka_unit_test(one_rank_takes_no_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,30 @@
+#pragma once
+
+/** @file
+ * What the fabric does to the messages of NCCL.  Times are in microseconds, as in NCCL's tables.
+ */
+
+#include "core/network/nccl.h"
+
+/** The number of levels that NCCL counts in a tree over @n nodes: log2, rounded down. */
+int32_t nccl_levels(int32_t n);
+
+/* By how much the routes of the fabric take longer than @hop, which NCCL's table has for a hop
+ * [us]; 0 where they are no longer. */
+
+/** A hop between neighbours in a node [us]. */
+double nccl_more_inside(const struct nccl_world *world, double hop);
+
+/** A hop of a ring through all nodes in their order, on average [us]. */
+double nccl_more_of_ring(const struct nccl_world *world, double hop);
+
+/** All hops between the leaves of a tree over the nodes and its root, one way [us]. */
+double nccl_more_of_tree(const struct nccl_world *world, double hop);
+
+/** A hop between the nodes that are farthest apart [us]. */
+double nccl_more_of_longest(const struct nccl_world *world, double hop);
+
+/** Bytes of the vector per second that the uplinks of one group let through; INFINITY without
+ * uplinks.  @turns is 2 for an all-reduce by a ring, else 1. */
+double nccl_uplink_rate(const struct nccl_world *world, int32_t turns,
+                        enum nccl_algorithm algorithm);
