@@ -7,11 +7,6 @@
 #include "sim/lane.h"
 #include "sim/smooth.h"
 
-static bool is_noisy(const struct noise *noise)
-{
-    return noise->compute_cv > 0 || noise->straggler_fraction > 0;
-}
-
 static int64_t count_messages(const struct run *run, const struct schedule *schedule,
                               const struct traffic *traffic, const struct fold *fold)
 {
@@ -22,7 +17,7 @@ static bool wants_every_rank(const struct run *run, const struct schedule *sched
                              const struct traffic *traffic, const struct fold *every_rank)
 {
     return run->grain == GRAIN_FULL ||
-           (run->grain == GRAIN_AUTO && is_noisy(&run->noise) &&
+           (run->grain == GRAIN_AUTO && noise_is_any(&run->noise) &&
             count_messages(run, schedule, traffic, every_rank) <= SIM_MESSAGE_LIMIT);
 }
 
@@ -87,7 +82,7 @@ static int sim_run(const struct run *run, const struct schedule *schedule, struc
         .fold = fold,
         .slowdown = fold->count == traffic->fabric->ranks
                         ? 0
-                        : noise_expected_slowest(&run->noise, traffic->fabric->ranks),
+                        : noise_slowest(&run->noise, traffic->fabric->ranks, run->iterations - 1),
     };
     snprintf(trace->backend, sizeof(trace->backend), "sim");
     trace->schedule_hash = schedule_hash(schedule);

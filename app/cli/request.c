@@ -6,15 +6,17 @@ const char *const backend_words[] = {"analytic", "sim", NULL};
 static_assert(sizeof(backend_words) / sizeof(*backend_words) == BACKEND_CHOICE_COUNT + 1,
               "a word per back end");
 
+const char *const noise_words[] = {"expected", "drawn", "none", NULL};
+static_assert(sizeof(noise_words) / sizeof(*noise_words) == NOISE_CHOICE_COUNT + 1, "a word each");
+
 const char *const device_words[] = {"cpu", "cpu-naive", "cuda", "replay", NULL};
 
-/* Without folding, every rank draws its own noise; else all are as slow as the expected slowest, in
- * each iteration. */
+/* Without folding, every rank draws its own noise; else all are as slow as the slowest, in each
+ * iteration. */
 static bool draws_noise(const struct predict_options *options, const struct noise *noise)
 {
-    bool noisy = noise->compute_cv > 0 || noise->straggler_fraction > 0;
     bool each_rank = options->grain == GRAIN_AUTO || options->grain == GRAIN_FULL;
-    return noisy && each_rank && options->backend != BACKEND_ANALYTIC;
+    return noise_is_any(noise) && each_rank && options->backend != BACKEND_ANALYTIC;
 }
 
 int32_t request_iterations(const struct predict_options *options, const struct run *run)

@@ -25,6 +25,12 @@ enum device_choice { DEVICE_CPU, DEVICE_CPU_NAIVE, DEVICE_CUDA, DEVICE_REPLAY };
 /** The devices of `train`, NULL-terminated, in the order of enum device_choice. */
 extern const char *const device_words[];
 
+/** Words of --noise: the index in noise_words. */
+enum noise_choice { NOISE_EXPECTED, NOISE_DRAWN, NOISE_NONE, NOISE_CHOICE_COUNT };
+
+/** "expected", "drawn", "none", NULL-terminated, in the order of enum noise_choice. */
+extern const char *const noise_words[];
+
 enum { REQUEST_CHOOSE = INT32_MIN /**< the program is to choose */ };
 
 /** The first member of every record.  Texts are borrowed from argv. */
@@ -41,7 +47,7 @@ struct predict_options {
     int32_t order;          /**< enum rank_order */
     int32_t iterations;     /**< to simulate, or REQUEST_CHOOSE */
     int32_t traced_ranks;   /**< number with spans kept; 0: all */
-    bool no_noise;
+    int32_t noise;          /**< enum noise_choice */
 };
 
 /** Before any option is read. */
@@ -106,6 +112,9 @@ int32_t request_iterations(const struct predict_options *options, const struct r
 #define ROW_ITERATIONS(at)                                                                         \
     OPTION_ROW("iterations", 'i', OPTION_INTEGER, at, "N", NULL,                                   \
                "Training steps to walk; the last counts (default: 1, or 2 with input or noise)")
+#define ROW_NOISE(at)                                                                              \
+    OPTION_ROW("noise", 0, OPTION_WORD, at, NULL, noise_words,                                     \
+               "Jitter and slow ranks: the expectation (default), one draw by the seed, or none")
 #define ROW_TRACED_RANKS(at)                                                                       \
     OPTION_ROW("traced-ranks", 0, OPTION_INTEGER, at, "N", NULL,                                   \
                "Ranks whose steps are recorded; 0: all (default: 4)")

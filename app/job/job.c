@@ -135,16 +135,17 @@ int job_point(const struct job *job, int32_t phase, struct point *point, struct 
     if (phase > job_phases(job))
         return err_add_code(err, 64, "there is no phase %d: %s has %d", phase, job->scenario.path,
                             job_phases(job));
-    bool baseline = phase == JOB_BASELINE;
-    struct extent extent = baseline ? job->resolved.baseline : job->resolved.cluster;
-    const struct phase *counts =
-        &job->resolved.plan.phase[(phase > 0 ? phase : job_phases(job)) - 1];
+    struct extent extent = phase < 0 ? job->resolved.baseline : job->resolved.cluster;
+    struct phase counts = job->resolved.plan.phase[(phase > 0 ? phase : job_phases(job)) - 1];
+    if (phase == JOB_STRONG) {
+        counts.batch_per_device = (counts.global_batch - 1) / extent_devices(extent) + 1;
+        counts.micro_batch = phase_micro_batch(&job->scenario, counts.batch_per_device);
+    }
     if (lay_out(job, extent, point, err))
         return -1;
     struct fabric *fabric = point->fabric;
-    struct iteration iteration =
-        describe(job, extent, counts->batch_per_device, counts->micro_batch);
-    point->batch = counts->batch_per_device;
+    struct iteration iteration = describe(job, extent, counts.batch_per_device, counts.micro_batch);
+    point->batch = counts.batch_per_device;
     point->schedule = iteration_build(&iteration);
     point->run = job_run(job);
     point->run.fabric = fabric;

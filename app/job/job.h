@@ -42,7 +42,8 @@ int32_t job_phases(const struct job *job);
 
 /** What stands in place of a phase's number. */
 enum {
-    JOB_BASELINE = -1, /**< the run that efficiency is relative to */
+    JOB_STRONG = -2,   /**< the baseline's devices at the last phase's global batch */
+    JOB_BASELINE = -1, /**< the run that efficiency is relative to, at the local batch */
     JOB_LAST = 0,      /**< the last phase */
 };
 
@@ -57,8 +58,8 @@ struct point {
     struct run run;            /**< points to the fabric and to the platform's device */
 };
 
-/** Build the iteration of @phase (from 1), or of the baseline at the last phase's batch, into
- * zeroed @point.  Borrows from the resolved @job.
+/** Build the iteration of @phase (from 1), or of a baseline, into zeroed @point.  Borrows from the
+ * resolved @job.
  * @return 0, or -1: no such phase (exit code 64). */
 int job_point(const struct job *job, int32_t phase, struct point *point, struct err *err);
 

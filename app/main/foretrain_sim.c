@@ -15,7 +15,7 @@ struct simulate_request {
     struct request head;
     struct predict_options predict;
     int32_t phase; /* from 1; 0: the last */
-    bool baseline;
+    bool baseline, strong;
     const char *extent; /* "4x8", nodes and devices of each */
     const char *bytes, *grid, *platform;
     int32_t nodes; /* 0: not given */
@@ -50,7 +50,11 @@ static int read_point(const struct simulate_request *request, struct job *job, s
                        job_read(job, request->head.argument.item[0], request->predict.set.item,
                                 request->predict.set.count, err) ||
                        job_resolve(job, &wish, err) ||
-                       job_point(job, request->baseline ? JOB_BASELINE : request->phase, point, err)
+                       job_point(job,
+                                 request->strong     ? JOB_STRONG
+                                 : request->baseline ? JOB_BASELINE
+                                                     : request->phase,
+                                 point, err)
                    ? -1
                    : 0;
     }
@@ -79,7 +83,7 @@ static int simulate(const void *record, struct text *out, struct err *err)
     int failed = read_point(request, &job, &point, err);
     if (!failed) {
         point.run.grain = (enum grain)request->predict.grain;
-        if (request->predict.no_noise)
+        if (request->predict.noise != NOISE_DRAWN)
             point.run.noise = (struct noise){0};
         point.run.iterations = request_iterations(&request->predict, &point.run);
         point.run.traced_ranks = request->predict.traced_ranks;
@@ -98,6 +102,8 @@ static const struct option options[] = {
     ROW_SET(AT(predict.set)),
     ROW_PHASE(AT(phase)),
     ROW_BASELINE(AT(baseline)),
+    OPTION_ROW("strong", 0, OPTION_FLAG, AT(strong),
+               .help = "The baseline's devices at the phase's global batch"),
     OPTION_ROW("collective", 0, OPTION_TEXT, AT(bytes), "SIZE", NULL,
                "One all-reduce of that size instead of a JOB"),
     ROW_PLATFORM(AT(platform)),
@@ -108,8 +114,10 @@ static const struct option options[] = {
     ROW_GRAIN(AT(predict.grain)),
     ROW_ITERATIONS(AT(predict.iterations)),
     ROW_TRACED_RANKS(AT(predict.traced_ranks)),
-    OPTION_ROW("no-noise", 0, OPTION_FLAG, AT(predict.no_noise),
-               .help = "Leave jitter and slow ranks out"),
+    OPTION_ROW(
+        "noise", 0, OPTION_WORD, AT(predict.noise), NULL, noise_words,
+        "Jitter and slow ranks: drawn by the seed, or left out (default; foretrain adds what "
+        "is expected)"),
     OPTION_ROW("extent", 0, OPTION_TEXT, AT(extent), "NxD", NULL,
                "N nodes with D devices each instead of the scenario's cluster"),
     ROW_LAST};

@@ -235,8 +235,8 @@ static struct table_row make_row(const struct order *order, int32_t way, int32_t
         row.grain = order->request->lab ? "lab" : "this machine";
         row.time_s = row.measured->time_s;
     } else {
-        row.grain = task->trace->grain;
-        row.time_s = trace_step_time(task->trace);
+        row.grain = task->quiet->grain;
+        row.time_s = trace_step_time(task->quiet);
     }
     return row;
 }

@@ -107,9 +107,9 @@ static void print_table(struct text *out, const struct answer *answer)
 static void print_run(struct text *out, const char *name, const struct explanation *e)
 {
     const struct point *run = &e->task[0].point, *baseline = &e->task[1].point;
-    const struct trace *trace = e->task[0].trace;
+    const struct trace *trace = task_trace(&e->task[0]);
     struct text step = {0}, efficiency = {0};
-    unit_print(&step, UNIT_SECONDS, e->step[0]);
+    unit_print(&step, UNIT_SECONDS, e->task[0].step);
     unit_print(&efficiency, UNIT_FRACTION, e->efficiency);
     text_add(out, "%s: %s\n", name, e->job.scenario.path);
     text_add(out, "   %s on %s, phase %d: %d devices with %lld images each, %s a step\n",
@@ -173,15 +173,15 @@ static struct json *run_json(const struct explanation *e)
     struct json *json = json_new_object();
     json_put_text(json, "scenario", e->job.scenario.path);
     json_put_text(json, "platform", platform_name(e->job.platform));
-    json_put_text(json, "backend", e->task[0].trace->backend);
-    json_put_text(json, "grain", e->task[0].trace->grain);
+    json_put_text(json, "backend", task_trace(&e->task[0])->backend);
+    json_put_text(json, "grain", task_trace(&e->task[0])->grain);
     json_put_integer(json, "phase", e->phase);
     json_put_integer(json, "devices", e->task[0].point.fabric->ranks);
     json_put_integer(json, "batch_per_device", e->task[0].point.batch);
-    json_put_real(json, "step_time_s", e->step[0]);
+    json_put_real(json, "step_time_s", e->task[0].step);
     json_put_integer(json, "baseline_devices", e->task[1].point.fabric->ranks);
     json_put_integer(json, "baseline_batch_per_device", e->task[1].point.batch);
-    json_put_real(json, "baseline_step_time_s", e->step[1]);
+    json_put_real(json, "baseline_step_time_s", e->task[1].step);
     json_put_real(json, "efficiency", e->efficiency);
     json_put(json, "causes", causes_json(e->cause));
     json_put_text(json, "warning", e->warning);
@@ -227,6 +227,7 @@ static const struct option options[] = {ROW_SET(AT(predict.set)),
                                         ROW_PHASE(AT(phase)),
                                         ROW_BACKEND(AT(predict.backend)),
                                         ROW_GRAIN(AT(predict.grain)),
+                                        ROW_NOISE(AT(predict.noise)),
                                         ROW_JSON,
                                         ROW_LAST};
 

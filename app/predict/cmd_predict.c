@@ -31,11 +31,12 @@ static int predict(const void *record, struct text *out, struct err *err)
         const struct task *last = prediction_last(&prediction);
         print(out, &prediction.result, request->head.json);
         const struct schedule *schedule = last->point.schedule;
-        failed =
-            timeline_write_file(request->trace, timeline_write_kineto, schedule, last->trace,
-                                err) ||
-            timeline_write_file(request->paje, timeline_write_paje, schedule, last->trace, err) ||
-            timeline_write_file(request->spans, timeline_write_spans, schedule, last->trace, err);
+        failed = timeline_write_file(request->trace, timeline_write_kineto, schedule,
+                                     task_trace(last), err) ||
+                 timeline_write_file(request->paje, timeline_write_paje, schedule, task_trace(last),
+                                     err) ||
+                 timeline_write_file(request->spans, timeline_write_spans, schedule,
+                                     task_trace(last), err);
     }
     prediction_release(&prediction);
     return failed ? -1 : 0;
@@ -47,6 +48,7 @@ static const struct option options[] = {
     ROW_SET(AT(predict.set)),
     ROW_BACKEND(AT(predict.backend)),
     ROW_GRAIN(AT(predict.grain)),
+    ROW_NOISE(AT(predict.noise)),
     ROW_ORDER(AT(predict.order)),
     ROW_JSON,
     OPTION_ROW("trace", 't', OPTION_TEXT, AT(trace), "FILE", NULL,

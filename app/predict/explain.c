@@ -38,37 +38,13 @@ static void release_pair(struct task *task)
     task_release(&task[BASELINE]);
 }
 
-static bool has_noise(const struct task *task)
-{
-    const struct noise *noise = &task->point.run.noise;
-    return noise->compute_cv > 0 || noise->straggler_fraction > 0;
-}
-
-/* The actual steps: with noise, if there is any. */
-static int time_steps(struct explanation *e, enum backend_choice backend,
-                      const struct predict_options *options, struct err *err)
-{
-    struct task noisy[PAIR_COUNT] = {0};
-    int failed = build_pair(noisy, e, options, err);
-    bool run = !failed && (has_noise(&noisy[RUN]) || has_noise(&noisy[BASELINE]));
-    if (run)
-        failed = task_run_all(noisy, PAIR_COUNT, backend, options, err);
-    for (int i = 0; i < PAIR_COUNT && !failed; i++)
-        e->step[i] = trace_step_time(run ? noisy[i].trace : e->task[i].trace);
-    release_pair(noisy);
-    return failed;
-}
-
-static int run_pairs(struct explanation *e, const struct predict_options *options, struct err *err)
+static int run_pair(struct explanation *e, const struct predict_options *options, struct err *err)
 {
     enum backend_choice backend = task_backend(options, &e->warning);
-    struct predict_options quiet = *options, noisy = *options;
-    quiet.no_noise = true;
-    noisy.no_noise = false;
-    if (build_pair(e->task, e, &quiet, err) ||
-        task_run_all(e->task, PAIR_COUNT, backend, &quiet, err))
+    if (build_pair(e->task, e, options, err) ||
+        task_run_all(e->task, PAIR_COUNT, backend, options, err))
         return -1;
-    return time_steps(e, backend, &noisy, err);
+    return 0;
 }
 
 /* --- latency --- */
@@ -86,12 +62,10 @@ static double no_latency(void *context, const struct quantity *quantity, enum un
 
 static int closed_form(const struct point *point, struct breakdown *breakdown, struct err *err)
 {
-    struct run run = point->run;
     struct trace trace = {0};
-    run.noise = (struct noise){0};
-    if (backend_analytic.run(&run, point->schedule, &trace, err))
+    if (backend_analytic.run(&point->run, point->schedule, &trace, err))
         return -1;
-    *breakdown = report_breakdown(point->schedule, &trace);
+    *breakdown = report_breakdown(point->schedule, &trace, trace_step_time(&trace));
     trace_release(&trace);
     return 0;
 }
@@ -130,6 +104,7 @@ static int find_shares(const struct job *swift, int32_t phase, const struct poin
     int failed = job_point(swift, phase, &other, err);
     if (!failed) {
         other.run.iterations = point->run.iterations;
+        other.run.noise = point->run.noise;
         failed = closed_form(point, &with, err) || closed_form(&other, &without, err);
     }
     if (!failed)
@@ -161,11 +136,11 @@ static void spend(const struct explanation *e, int which, const struct shares *s
                   double seconds[CAUSE_COUNT])
 {
     const struct task *task = &e->task[which];
-    struct breakdown step = report_breakdown(task->point.schedule, task->trace);
+    struct breakdown step = report_breakdown(task->point.schedule, task->quiet, task->step);
     bool torus = e->job.scenario.allreduce.algorithm == ALGORITHM_TORUS2D;
     enum cause_kind row = torus ? CAUSE_ROW_LATENCY : CAUSE_WORLD_LATENCY;
     memset(seconds, 0, CAUSE_COUNT * sizeof(*seconds));
-    seconds[CAUSE_NOISE] = e->step[which] - step.time;
+    seconds[CAUSE_NOISE] = step.slower;
     seconds[CAUSE_INPUT] = step.input_wait;
     seconds[row] = step.exposed_row * shares->row;
     seconds[row + 1] = step.exposed_row - seconds[row];
@@ -193,10 +168,10 @@ static void find_causes(struct explanation *e, const struct shares *shares)
     double images = (double)e->task[RUN].point.batch / (double)e->task[BASELINE].point.batch;
     spend(e, RUN, &shares[RUN], run);
     spend(e, BASELINE, &shares[BASELINE], baseline);
-    e->efficiency = images * e->step[BASELINE] / e->step[RUN];
+    e->efficiency = images * e->task[BASELINE].step / e->task[RUN].step;
     for (int i = 0; i < CAUSE_COUNT; i++) {
         e->cause[i].seconds = run[i] - images * baseline[i];
-        e->cause[i].points = 100 * e->cause[i].seconds / e->step[RUN];
+        e->cause[i].points = 100 * e->cause[i].seconds / e->task[RUN].step;
     }
     e->cause[CAUSE_ROW_BYTES].link = limiting_link(e, AXIS_ROW);
     e->cause[CAUSE_COLUMN_BYTES].link = limiting_link(e, AXIS_COLUMN);
@@ -211,7 +186,7 @@ int explanation_make(struct explanation *explanation, const char *path,
                  (enum rank_order)options->order, err))
         return -1;
     explanation->phase = phase ? phase : job_phases(&explanation->job);
-    if (run_pairs(explanation, options, err) || find_both_shares(explanation, options, shares, err))
+    if (run_pair(explanation, options, err) || find_both_shares(explanation, options, shares, err))
         return -1;
     find_causes(explanation, shares);
     return 0;

@@ -51,8 +51,7 @@ struct cause {
 struct explanation {
     struct job job;
     int32_t phase;       /**< from 1 */
-    struct task task[2]; /**< the run and its baseline, without noise */
-    double step[2];      /**< [s] of both, with noise */
+    struct task task[2]; /**< the run and its baseline */
     double efficiency;   /**< device-time of an image in the baseline over that in the run */
     struct cause cause[CAUSE_COUNT];
     char *warning; /**< about the back end; owned; NULL: none */

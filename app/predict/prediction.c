@@ -5,38 +5,48 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/predict/assumption.h"
 #include "app/predict/uncertainty.h"
-#include "core/backend/cost.h"
-#include "core/platform/device_table.h"
 
+/* Whether the scenario fixes how many images all devices of the last phase have together, which is
+ * more than the devices of the baseline have otherwise. */
+static bool has_strong(const struct job *job)
+{
+    int32_t last = job_phases(job) - 1;
+    const struct scenario_phase *asked = job->scenario.training.phase.item;
+    const struct phase *phase = &job->resolved.plan.phase[last];
+    int64_t devices = extent_devices(job->resolved.baseline);
+    return asked[last].global_batch > 0 && phase->global_batch > devices * phase->batch_per_device;
+}
+
+/* The phases, the baseline, and if asked for its devices at the global batch. */
 static int make_tasks(struct prediction *prediction, const struct predict_options *options,
                       struct err *err)
 {
     int32_t phases = job_phases(&prediction->job);
-    prediction->task_count = phases + 1;
+    prediction->task_count = phases + 1 + has_strong(&prediction->job);
     prediction->task = base_alloc(prediction->task_count, sizeof(*prediction->task));
-    for (int32_t i = 0; i <= phases; i++) {
-        int32_t phase = i < phases ? i + 1 : JOB_BASELINE;
+    for (int32_t i = 0; i < prediction->task_count; i++) {
+        int32_t phase = i < phases ? i + 1 : i == phases ? JOB_BASELINE : JOB_STRONG;
         if (task_build(&prediction->task[i], &prediction->job, phase, options, err))
             return -1;
     }
     return 0;
 }
 
-const struct task *prediction_last(const struct prediction *prediction)
+static int32_t last_phase(const struct prediction *prediction)
 {
-    return &prediction->task[prediction->task_count - 2];
+    return job_phases(&prediction->job) - 1;
 }
 
-static const struct task *find_baseline(const struct prediction *prediction)
+const struct task *prediction_last(const struct prediction *prediction)
 {
-    return &prediction->task[prediction->task_count - 1];
+    return &prediction->task[last_phase(prediction)];
 }
 
 static double images_per_s(const struct task *task)
 {
-    return (double)grid_ranks(task->point.grid) * (double)task->point.batch /
-           trace_step_time(task->trace);
+    return (double)grid_ranks(task->point.grid) * (double)task->point.batch / task->step;
 }
 
 /* What a collective of the last phase waits for, in words. */
@@ -54,137 +64,44 @@ static char *describe_wait(const struct prediction *prediction)
     return base_format("the %s on the %s", which, last->point.fabric->tier_name[tier]);
 }
 
+/* What a step spends most time on decides, and is named with what it waits for. */
 static void find_bound(struct prediction *prediction)
 {
     struct result *result = &prediction->result;
-    double communication = 100.0 * result->step.exposed_communication / result->step.time;
-    double input = 100.0 * result->step.input_wait / result->step.time;
-    if (fmax(communication, input) < PREDICTION_BOUND_PERCENT) {
-        result->bound_by = base_copy("compute");
+    const struct breakdown *step = &result->step;
+    char *link = describe_wait(prediction);
+    const struct {
+        const char *name, *what;
+        double percent;
+    } wait[] = {
+        {"communication", link, 100 * step->exposed_communication / step->time},
+        {"input", "images", 100 * step->input_wait / step->time},
+        {"slow devices", "the slowest device", 100 * step->slower / step->time},
+    };
+    double busy = 100 * (step->compute + step->other) / step->time;
+    int most = 0;
+    for (int i = 1; i < 3; i++)
+        most = wait[most].percent < wait[i].percent ? i : most;
+    bool bound = wait[most].percent > busy;
+    result->bound_by = base_copy(bound ? wait[most].name : "compute");
+    if (wait[most].percent < PREDICTION_WAIT_PERCENT)
         result->sentence = base_format("compute-bound: %.0f %% of each step waits for "
                                        "communication, %.0f %% for input",
-                                       communication, input);
-    } else if (input > communication) {
-        result->bound_by = base_copy("input");
-        result->sentence = base_format("input-bound: %.0f %% of each step waits for images", input);
-    } else {
-        char *wait = describe_wait(prediction);
-        result->bound_by = base_copy("communication");
-        result->sentence = base_format("communication-bound: %.0f %% of each step waits for %s",
-                                       communication, wait);
-        free(wait);
-    }
-}
-
-static void add_assumption(struct result *result, char *text)
-{
-    result_add(&result->assumption, &result->assumption_count, text);
-}
-
-static void add_assumed(void *context, const struct quantity *quantity, enum unit unit)
-{
-    if (quantity->provenance != PROVENANCE_ASSUMED)
-        return;
-    struct text text = {0};
-    text_add(&text, "%s = ", quantity->path);
-    unit_print(&text, unit, quantity->value);
-    if (quantity->source)
-        text_add(&text, " (%s)", quantity->source);
-    add_assumption(context, text.data);
-}
-
-/* The share of computing time in measured steps, and the source of the measurement. */
-static void add_measured(struct prediction *prediction)
-{
-    const struct device *device = platform_device(prediction->job.platform);
-    const struct schedule *schedule = prediction_last(prediction)->point.schedule;
-    double all = 0, known = 0;
-    if (device->measured.steps.count == 0)
-        return;
-    for (int32_t id = 0; id < schedule->step_count; id++) {
-        const struct step *step = &schedule->step[id];
-        double seconds = step->kind == STEP_COMPUTE ? cost_compute(device, step) : 0;
-        all += seconds;
-        if (step->kind == STEP_COMPUTE && device_measured(device, step) >= 0)
-            known += seconds;
-    }
-    add_assumption(&prediction->result,
-                   base_format("%.0f %% of the computing time is of steps measured one by one, the "
-                               "rest of the roofline (%s)",
-                               all > 0 ? 100 * known / all : 0,
-                               device->measured.source ? device->measured.source : "no source"));
-}
-
-/* Numbers of 16 bits are converted for messages, which costs about as much as they save where ranks
- * communicate through memory. */
-static void add_payload(struct prediction *prediction)
-{
-    int32_t measured = platform_payload(prediction->job.platform);
-    int32_t travels = prediction->job.scenario.model.gradients;
-    if (measured < 0 || measured == travels || prediction->result.devices < 2)
-        return;
-    const char *conversion = measured == DTYPE_FP32  ? "whose conversion is not in the prediction"
-                             : travels == DTYPE_FP32 ? "without the conversion in the prediction"
-                                                     : "whose conversion is another";
-    add_assumption(&prediction->result,
-                   base_format("links were measured with gradients in %s; those of the job travel "
-                               "in %s, %s: foretrain calibrate cluster --gradients %s",
-                               dtype_names[measured], dtype_names[travels], conversion,
-                               dtype_names[travels]));
-}
-
-/* Assumes equal turns, and no cost of switching between ranks. */
-static void add_turns(struct prediction *prediction)
-{
-    const struct point *last = &prediction_last(prediction)->point;
-    int32_t cores = platform_cores(prediction->job.platform, last->devices_per_node);
-    if (cores > 0)
-        add_assumption(&prediction->result,
-                       base_format("%d ranks of a node take turns on %d cores, each as long as "
-                                   "the others",
-                                   last->devices_per_node, cores));
-}
-
-/* A global batch that the devices cannot share evenly. */
-static void add_rounding(struct prediction *prediction, int32_t index)
-{
-    const struct field_list *list = &prediction->job.scenario.training.phase;
-    int64_t asked = ((const struct scenario_phase *)list->item)[index].global_batch;
-    const struct phase *phase = &prediction->job.resolved.plan.phase[index];
-    if (asked && asked != phase->global_batch)
-        add_assumption(&prediction->result,
-                       base_format("phase %d: the global batch of %lld is rounded to %lld, %lld "
-                                   "images on each device",
-                                   index + 1, (long long)asked, (long long)phase->global_batch,
-                                   (long long)phase->batch_per_device));
-}
-
-static void list_assumptions(struct prediction *prediction)
-{
-    struct result *result = &prediction->result;
-    add_measured(prediction);
-    add_payload(prediction);
-    add_turns(prediction);
-    platform_each_quantity(prediction->job.platform, add_assumed, result);
-    for (int32_t i = 0; i < job_phases(&prediction->job); i++)
-        add_rounding(prediction, i);
-    const struct point *last = &prediction_last(prediction)->point;
-    if (prediction->job.resolved.grid_chosen)
-        add_assumption(result, base_format("grid %d x %d, the nearest to a square, since "
-                                           "allreduce.grid is not given",
-                                           last->grid.columns, last->grid.rows));
-    if (result->plan.evaluations)
-        add_assumption(result,
-                       base_format("evaluation: %lld forward passes over %lld validation images, "
-                                   "split evenly, without communication",
-                                   (long long)result->plan.evaluations,
-                                   (long long)result->scenario->training.validation_images));
+                                       wait[0].percent, wait[1].percent);
+    else
+        result->sentence = base_format("%s: %.0f %% of each step waits for %s",
+                                       !bound      ? "mostly compute"
+                                       : most == 0 ? "communication-bound"
+                                       : most == 1 ? "input-bound"
+                                                   : "bound by slow devices",
+                                       wait[most].percent, wait[most].what);
+    free(link);
 }
 
 static bool any_grain(const struct prediction *prediction, const char *grain)
 {
     for (int32_t i = 0; i < prediction->task_count; i++)
-        if (!strncmp(prediction->task[i].trace->grain, grain, strlen(grain)))
+        if (!strncmp(prediction->task[i].quiet->grain, grain, strlen(grain)))
             return true;
     return false;
 }
@@ -192,8 +109,7 @@ static bool any_grain(const struct prediction *prediction, const char *grain)
 static void list_warnings(struct prediction *prediction)
 {
     struct result *result = &prediction->result;
-    const struct noise *noise = &prediction_last(prediction)->point.run.noise;
-    bool noisy = noise->compute_cv > 0 || noise->straggler_fraction > 0;
+    const struct task *last = prediction_last(prediction);
     if (any_grain(prediction, "coarse"))
         result_add(&result->warning, &result->warning_count,
                    base_copy("the coarse grain was used: up to 20 % optimistic where collectives "
@@ -202,10 +118,10 @@ static void list_warnings(struct prediction *prediction)
         result_add(&result->assumption, &result->assumption_count,
                    base_copy("smoothed grain: links that cannot be filled left out, small "
                              "differences in latency rounded up; --grain folded is exact"));
-    if (noisy && strcmp(result->grain, "full") != 0)
+    if (last->drawn)
         result_add(&result->warning, &result->warning_count,
-                   base_copy("noise is approximated: every rank takes as long as the slowest is "
-                             "expected to take"));
+                   base_format("one draw of the noise, with seed %llu, not what is expected",
+                               (unsigned long long)last->noise.seed));
 }
 
 /* The run as a whole: start-up, every phase's steps, and the evaluations. */
@@ -219,39 +135,108 @@ static void sum_up(struct prediction *prediction)
     result->startup_s = prediction->job.scenario.training.startup;
     result->time_to_train_s = result->startup_s + result->evaluation_s;
     for (int32_t i = 0; i < result->plan.phase_count; i++) {
-        result->phase_step_time[i] = trace_step_time(prediction->task[i].trace);
+        result->phase_step_time[i] = prediction->task[i].step;
         result->time_to_train_s += (double)result->plan.phase[i].steps * result->phase_step_time[i];
     }
+}
+
+/* ---- intervals ---- */
+
+/* Efficiency against the baseline of @task: more devices are no faster than one, unless they are in
+ * the prediction itself. */
+static struct interval likely_efficiency(const struct scaling *scaling, const double *step,
+                                         const double *base, double steps_ratio, int32_t draws)
+{
+    double *sample = base_alloc(draws, sizeof(*sample));
+    for (int32_t i = 0; i < draws; i++)
+        sample[i] = fmin(steps_ratio * base[i] / step[i], fmax(1, scaling->efficiency));
+    struct interval likely = uncertainty_interval(sample, draws);
+    free(sample);
+    return likely;
+}
+
+static struct scaling scale(const struct prediction *prediction, int32_t baseline,
+                            const double *step, int32_t draws)
+{
+    const struct task *task = &prediction->task[baseline], *last = prediction_last(prediction);
+    double batches = (double)last->point.batch / (double)task->point.batch;
+    struct scaling scaling = {.efficiency = batches * task->step / last->step,
+                              .likely = {NAN, NAN},
+                              .devices = grid_ranks(task->point.grid),
+                              .batch = task->point.batch,
+                              .images_per_s = images_per_s(task)};
+    if (step)
+        scaling.likely = likely_efficiency(&scaling, step + last_phase(prediction) * draws,
+                                           step + baseline * draws, batches, draws);
+    return scaling;
+}
+
+/* Evaluation, which is compute, moves with the baseline. */
+static struct interval likely_training(const struct prediction *prediction, const double *step,
+                                       int32_t draws)
+{
+    const struct result *result = &prediction->result;
+    const struct task *baseline = &prediction->task[job_phases(&prediction->job)];
+    const double *base = step + job_phases(&prediction->job) * draws;
+    double *sample = base_alloc(draws, sizeof(*sample));
+    for (int32_t i = 0; i < draws; i++) {
+        sample[i] = result->startup_s + result->evaluation_s * base[i] / baseline->step;
+        for (int32_t p = 0; p < result->plan.phase_count; p++)
+            sample[i] += (double)result->plan.phase[p].steps * step[p * draws + i];
+    }
+    struct interval likely = uncertainty_interval(sample, draws);
+    free(sample);
+    return likely;
+}
+
+static void find_intervals(struct prediction *prediction)
+{
+    struct result *result = &prediction->result;
+    struct uncertainty doubts = uncertainty_of(&prediction->job);
+    double *step = uncertainty_draw(prediction->task, prediction->task_count, 0, &doubts);
+    int32_t baseline = last_phase(prediction) + 1;
+    result->weak = scale(prediction, baseline, step, doubts.draws);
+    if (baseline + 1 < prediction->task_count)
+        result->strong = scale(prediction, baseline + 1, step, doubts.draws);
+    result->train_likely = (struct interval){NAN, NAN};
+    if (step)
+        result->train_likely = likely_training(prediction, step, doubts.draws);
+    result->step_likely = uncertainty_interval(
+        step ? step + last_phase(prediction) * doubts.draws : NULL, doubts.draws);
+    double images = result->images_per_s * result->step.time;
+    result->images_likely =
+        (struct interval){images / result->step_likely.high, images / result->step_likely.low};
+    free(step);
+}
+
+/* Whether rows and columns mean something to the job. */
+static bool has_grid(const struct job *job)
+{
+    return job->resolved.algorithm == ALGORITHM_TORUS2D || job->resolved.order != RANK_ORDER_ROW ||
+           !platform_nodes(job->platform);
 }
 
 static void conclude(struct prediction *prediction)
 {
     struct result *result = &prediction->result;
     const struct task *last = prediction_last(prediction);
-    const struct task *baseline = find_baseline(prediction);
     result->scenario = &prediction->job.scenario;
     result->platform = base_copy(platform_name(prediction->job.platform));
     memcpy(result->sha256, result->scenario->sha256, sizeof(result->sha256));
     result->schedule_hash = schedule_hash(last->point.schedule);
     result->platform_hash = platform_hash(prediction->job.platform);
-    memcpy(result->backend, last->trace->backend, sizeof(result->backend));
-    memcpy(result->grain, last->trace->grain, sizeof(result->grain));
-    result->grid = last->point.grid;
+    memcpy(result->backend, task_trace(last)->backend, sizeof(result->backend));
+    memcpy(result->grain, task_trace(last)->grain, sizeof(result->grain));
+    if (has_grid(&prediction->job))
+        result->grid = last->point.grid;
     result->nodes = last->point.nodes;
     result->devices = grid_ranks(last->point.grid);
-    result->step = report_breakdown(last->point.schedule, last->trace);
+    result->step = report_breakdown(last->point.schedule, last->quiet, last->step);
     result->images_per_s = images_per_s(last);
-    result->baseline_devices = grid_ranks(baseline->point.grid);
-    result->baseline_images_per_s = images_per_s(baseline);
-    result->scaling_efficiency = result->images_per_s / result->devices /
-                                 (result->baseline_images_per_s / result->baseline_devices);
-    struct uncertainty doubts = uncertainty_of(&prediction->job, result->nodes > 1);
-    struct interval likely = uncertainty_step(&last->point, last->trace, 0, &doubts);
-    result->step_low = likely.low;
-    result->step_high = likely.high;
     sum_up(prediction);
+    find_intervals(prediction);
     find_bound(prediction);
-    list_assumptions(prediction);
+    assumption_list(prediction);
     list_warnings(prediction);
 }
 

@@ -11,7 +11,8 @@
 /** A prediction and all its inputs.  Start from {0}; release with prediction_release(). */
 struct prediction {
     struct job job;
-    struct task *task; /**< (task_count) the phases in order, then the baseline; owned */
+    struct task *task; /**< (task_count) the phases in order, the baseline, and if the scenario
+                            fixes the global batch, the baseline's devices with that; owned */
     int32_t task_count;
     struct result result;
 };
@@ -28,7 +29,5 @@ const struct task *prediction_last(const struct prediction *prediction);
 void prediction_release(struct prediction *prediction);
 
 enum {
-    /** From this share of waiting on [%], a step is bound by what it waits for; below, by
-     * compute. */
-    PREDICTION_BOUND_PERCENT = 10
+    PREDICTION_WAIT_PERCENT = 10 /**< from here on the sentence says what a step waits for */
 };

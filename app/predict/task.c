@@ -4,6 +4,7 @@
 
 #include "core/backend/analytic.h"
 #include "core/backend/floor.h"
+#include "core/backend/steady.h"
 
 enum backend_choice task_backend(const struct predict_options *options, char **warning)
 {
@@ -25,15 +26,13 @@ static void describe_child(struct task *task, const struct job *job, int32_t pha
     const char *path = job->scenario.path;
     for (int32_t i = 0; i < options->set.count; i++)
         child_add(&task->child, "--set=%s", options->set.item[i]);
-    if (options->no_noise)
-        child_add(&task->child, "--no-noise");
     if (job->wish.nodes)
         child_add(&task->child, "--extent=%lldx%lld", (long long)job->wish.nodes,
                   (long long)job->wish.devices_per_node);
     if (job->wish.order != RANK_ORDER_ROW)
         child_add(&task->child, "--order=%s", rank_order_names[job->wish.order]);
-    if (phase == JOB_BASELINE) {
-        child_add(&task->child, "--baseline");
+    if (phase < 0) {
+        child_add(&task->child, phase == JOB_STRONG ? "--strong" : "--baseline");
         task->child.what = base_format("the baseline of %s", path);
     } else {
         child_add(&task->child, "--phase=%d", phase);
@@ -47,11 +46,27 @@ int task_build(struct task *task, const struct job *job, int32_t phase,
 {
     if (job_point(job, phase, &task->point, err))
         return -1;
-    if (options->no_noise)
-        task->point.run.noise = (struct noise){0};
+    if (options->noise != NOISE_NONE)
+        task->noise = task->point.run.noise;
+    task->point.run.noise = (struct noise){0};
     task->point.run.iterations = request_iterations(options, &task->point.run);
     describe_child(task, job, phase, options);
+    if (options->noise != NOISE_DRAWN || !noise_is_any(&task->noise))
+        return 0;
+    struct predict_options quiet = *options;
+    quiet.noise = NOISE_NONE;
+    task->drawn = base_alloc(1, sizeof(*task->drawn));
+    if (task_build(task->drawn, job, phase, &quiet, err))
+        return -1;
+    task->drawn->point.run.noise = task->noise;
+    task->drawn->point.run.iterations = request_iterations(options, &task->drawn->point.run);
+    child_add(&task->drawn->child, "--noise=drawn");
     return 0;
+}
+
+const struct trace *task_trace(const struct task *task)
+{
+    return task->drawn ? task->drawn->quiet : task->quiet;
 }
 
 static int run_analytic(struct task *const *task, int32_t count, struct err *err)
@@ -81,7 +96,7 @@ static int run_sim(struct task *const *task, int32_t count, const struct predict
     return failed;
 }
 
-/* The tasks that are not equal to an earlier one. */
+/* The tasks that are not equal to an earlier one, and the drawn ones. */
 static int32_t find_distinct(struct task *task, int32_t count, struct task **distinct)
 {
     int32_t found = 0;
@@ -91,31 +106,52 @@ static int32_t find_distinct(struct task *task, int32_t count, struct task **dis
             same++;
         if (same == found)
             distinct[found++] = &task[i];
-        task[i].trace = &distinct[same]->child.trace;
+        task[i].quiet = &distinct[same]->child.trace;
     }
+    for (int32_t i = 0; i < count; i++)
+        if (task[i].drawn) {
+            distinct[found++] = task[i].drawn;
+            task[i].drawn->quiet = &task[i].drawn->child.trace;
+        }
     return found;
+}
+
+/* The step with noise. */
+static void add_noise(struct task *task)
+{
+    task->step = trace_step_time(task_trace(task));
+    if (task->drawn || !noise_is_any(&task->noise))
+        return;
+    struct steady steady = steady_new(task->point.schedule, task->quiet);
+    task->step += steady_waiting(&steady, &task->noise, grid_ranks(task->point.grid));
+    steady_release(&steady);
 }
 
 int task_run_all(struct task *task, int32_t count, enum backend_choice backend,
                  const struct predict_options *options, struct err *err)
 {
-    for (int32_t i = 0; i < count; i++) {
-        task[i].point.run.grain = (enum grain)options->grain;
-        task[i].point.run.traced_ranks = options->traced_ranks;
-    }
-    struct task **distinct = base_alloc(count, sizeof(struct task *));
+    struct task **distinct = base_alloc(2 * count, sizeof(struct task *));
     int32_t found = find_distinct(task, count, distinct);
+    for (int32_t i = 0; i < found; i++) {
+        distinct[i]->point.run.grain = (enum grain)options->grain;
+        distinct[i]->point.run.traced_ranks = options->traced_ranks;
+    }
     int failed = backend == BACKEND_SIM ? run_sim(distinct, found, options, err)
                                         : run_analytic(distinct, found, err);
     for (int32_t i = 0; i < found && !failed; i++)
         failed = floor_check(&distinct[i]->point.run, distinct[i]->point.schedule,
-                             distinct[i]->trace, err);
+                             distinct[i]->quiet, err);
+    for (int32_t i = 0; i < count && !failed; i++)
+        add_noise(&task[i]);
     free(distinct);
     return failed;
 }
 
 void task_release(struct task *task)
 {
+    if (task->drawn)
+        task_release(task->drawn);
+    free(task->drawn);
     point_release(&task->point);
     child_release(&task->child);
     *task = (struct task){0};

@@ -11,23 +11,32 @@
 
 /** One point to run.  Start from {0}; release with task_release(). */
 struct task {
-    struct point point;
-    struct child child;        /**< the same in foretrain-sim's words; unused by other back ends */
-    const struct trace *trace; /**< the answer; borrowed from a task of the same array */
+    struct point point; /**< whose run is without noise */
+    struct noise noise; /**< of the job */
+    struct child child; /**< the same in foretrain-sim's words; unused by other back ends */
+    const struct trace
+        *quiet;         /**< the answer without noise; borrowed from a task of the same array */
+    double step;        /**< time of a step with noise: what is expected, or drawn [s] */
+    struct task *drawn; /**< one draw of the noise; owned; NULL: not asked for */
 };
+
+/** When its steps ran: as drawn, else without noise. */
+const struct trace *task_trace(const struct task *task);
 
 /** The back end of @options: as given, else sim when foretrain-sim is there, else analytic with a
  * line in *@warning (owned by the caller; NULL when there is nothing to say). */
 enum backend_choice task_backend(const struct predict_options *options, char **warning);
 
 /** Make zeroed @task the run of @phase of @job (as job_point() has it), with the iterations and
- * --set of @options.  Borrows from @job; with options->no_noise nobody is slow.
+ * --set of @options.  Borrows from @job.
  * @return 0, or -1 with the message of job_point(). */
 int task_build(struct task *task, const struct job *job, int32_t phase,
                const struct predict_options *options, struct err *err);
 
 /** Run all @task (@count) of one platform with the grain, iterations and traced ranks of @options,
- * and check every trace against its floor.
+ * and check every trace against its floor.  Noise is not run but added to the step, with its
+ * expectation (core/backend/steady.h), so that every back end and grain agrees on it; with
+ * options->noise drawn, each task is run once more with noise.
  * @return 0, or -1 with the message of the back end or of the floor. */
 int task_run_all(struct task *task, int32_t count, enum backend_choice backend,
                  const struct predict_options *options, struct err *err);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/backend/cost.h"
+#include "core/backend/steady.h"
 
 /* Uncertainty of the spread of devices: it varies between machines by as much as itself. */
 #define JITTER_SPREAD 0.5
@@ -86,12 +87,12 @@ static void doubt_software(struct uncertainty *u, const struct software *softwar
     u->residual = fmax(fit->residual, machine_scatter(software));
 }
 
-struct uncertainty uncertainty_of(const struct job *job, bool several_nodes)
+struct uncertainty uncertainty_of(const struct job *job)
 {
     struct uncertainty u = {
         .jitter = JITTER_SPREAD,
         .network = uncertainty_network(job->platform),
-        .model = several_nodes ? MODEL_SPREAD : 0,
+        .model = MODEL_SPREAD,
         .draws = DRAWS,
         .seed = SEED,
     };
@@ -103,85 +104,76 @@ struct uncertainty uncertainty_of(const struct job *job, bool several_nodes)
     return u;
 }
 
-/* What every draw starts from. */
-struct table {
-    const struct schedule *schedule;
-    double *roof;     /* (steps) compute at the stated efficiency, without overhead [s] */
-    double *overhead; /* (steps) of its kernels [s] */
-    double *norm;     /* (steps) of batch norm's exchanges [s] */
-    double *exchange; /* (steps) of collectives [s] */
-    double *input;    /* (steps) of decoding [s] */
-    double *seconds;  /* (steps) of one draw */
-    double *ends;     /* (2 * steps) */
-    int32_t ranks;
+/* A step in parts that are uncertain in different ways [s]. */
+struct parts {
+    double roof;     /* compute at the stated efficiency, without overhead */
+    double overhead; /* of its kernels */
+    double fixed;    /* batch norm's exchanges */
+    double exchange; /* a collective */
+    double input;
 };
 
-static struct table table_new(const struct point *point, const struct trace *trace)
+/* What every draw of one task starts from. */
+struct table {
+    const struct task *task;
+    struct steady steady;
+    struct parts *parts; /* (steps) */
+    double above;        /* what the task's step takes beyond the closed form [s] */
+};
+
+static struct parts split(const struct run *run, const struct step *step, double seconds)
 {
-    const struct schedule *schedule = point->schedule;
-    int32_t steps = schedule->step_count;
-    struct table t = {.schedule = schedule,
-                      .roof = base_alloc(steps, sizeof(double)),
-                      .overhead = base_alloc(steps, sizeof(double)),
-                      .norm = base_alloc(steps, sizeof(double)),
-                      .exchange = base_alloc(steps, sizeof(double)),
-                      .input = base_alloc(steps, sizeof(double)),
-                      .seconds = base_alloc(steps, sizeof(double)),
-                      .ends = base_alloc(2 * steps, sizeof(double)),
-                      .ranks = grid_ranks(schedule->grid)};
-    double each = point->run.device->kernel_overhead.value;
-    for (int32_t id = 0; id < steps; id++) {
-        const struct step *step = &schedule->step[id];
-        if (step->kind == STEP_COMPUTE) {
-            double longer = 1 + point->run.contention;
-            double all = longer * cost_compute(point->run.device, step);
-            t.norm[id] = longer * step->compute.exchanges * COST_NORM_EXCHANGE;
-            t.overhead[id] = fmin(longer * step->compute.kernels * each, all - t.norm[id]);
-            t.roof[id] = all - t.overhead[id] - t.norm[id];
-        } else if (step->kind == STEP_INPUT) {
-            t.input[id] = run_local_seconds(&point->run, step);
-        }
+    double longer = 1 + run->contention;
+    if (step->kind == STEP_COLLECTIVE)
+        return (struct parts){.exchange = seconds};
+    if (step->kind == STEP_INPUT)
+        return (struct parts){.input = run_local_seconds(run, step)};
+    double all = longer * cost_compute(run->device, step);
+    double fixed = longer * step->compute.exchanges * COST_NORM_EXCHANGE;
+    double each = longer * step->compute.kernels * run->device->kernel_overhead.value;
+    double overhead = fmin(each, all - fixed);
+    return (struct parts){.roof = all - overhead - fixed, .overhead = overhead, .fixed = fixed};
+}
+
+/* One draw of everything. */
+struct draw {
+    double efficiency, overhead, residual, network, model;
+    double jitter; /* factor of the coefficient of variation */
+};
+
+/* The closed form of a task when everything is as drawn. */
+static double draw_step(const struct table *t, const struct draw *d, double extra)
+{
+    const struct schedule *schedule = t->steady.schedule;
+    struct noise noise = t->task->noise;
+    noise.compute_cv *= d->jitter;
+    double local = d->residual * noise_expected_slowest(&noise, grid_ranks(t->task->point.grid));
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        const struct parts *p = &t->parts[id];
+        t->steady.seconds[id] =
+            local * (p->roof / d->efficiency + d->overhead * p->overhead + p->fixed) +
+            d->network * p->exchange + p->input;
     }
-    for (int64_t i = 0; i < trace->span_count; i++) {
-        const struct span *span = &trace->span[i];
-        if (span->iteration == trace->iterations - 1 && span->rank == trace->span[0].rank &&
-            schedule->step[span->step].kind == STEP_COLLECTIVE)
-            t.exchange[span->step] = span->end - span->begin;
-    }
+    return (t->task->point.nodes > 1 ? d->model : 1) *
+           (steady_step(&t->steady, 1) + t->above + local * extra);
+}
+
+static struct table table_new(const struct task *task)
+{
+    const struct schedule *schedule = task->point.schedule;
+    struct table t = {.task = task,
+                      .steady = steady_new(schedule, task->quiet),
+                      .parts = base_alloc(schedule->step_count, sizeof(struct parts))};
+    for (int32_t id = 0; id < schedule->step_count; id++)
+        t.parts[id] = split(&task->point.run, &schedule->step[id], t.steady.seconds[id]);
+    t.above = task->step - draw_step(&t, &(struct draw){1, 1, 1, 1, 1, 1}, 0);
     return t;
 }
 
 static void table_release(struct table *t)
 {
-    free(t->roof);
-    free(t->overhead);
-    free(t->norm);
-    free(t->exchange);
-    free(t->input);
-    free(t->seconds);
-    free(t->ends);
-}
-
-/* The closed form: each step starts when its lane and what it depends on are free. */
-static double walk(const struct table *t)
-{
-    const struct schedule *schedule = t->schedule;
-    int32_t steps = schedule->step_count;
-    double lane[LANE_COUNT] = {0}, end[2] = {0};
-    for (int32_t iteration = 0; iteration < 2; iteration++)
-        for (int32_t id = 0; id < steps; id++) {
-            const struct step *step = &schedule->step[id];
-            double begin = lane[step->lane];
-            for (int32_t i = step->dep_begin; i < step->dep_end; i++) {
-                struct dep dep = schedule->dep[i];
-                if (dep.distance <= iteration)
-                    begin = fmax(begin, t->ends[(iteration - dep.distance) * steps + dep.step]);
-            }
-            double done = begin + t->seconds[id];
-            t->ends[iteration * steps + id] = lane[step->lane] = done;
-            end[iteration] = fmax(end[iteration], done);
-        }
-    return end[1] - end[0];
+    steady_release(&t->steady);
+    free(t->parts);
 }
 
 /* A factor of mean about 1 that is never negative. */
@@ -190,40 +182,46 @@ static double factor(const gsl_rng *rng, double sd)
     return exp(gsl_ran_gaussian(rng, sd));
 }
 
-static double draw(const struct table *t, const struct noise *stated, double extra,
-                   const struct uncertainty *u, const gsl_rng *rng)
+static struct draw draw_all(const struct uncertainty *u, const gsl_rng *rng)
 {
     double e, o;
+    struct draw d;
     gsl_ran_bivariate_gaussian(rng, u->efficiency, u->overhead, u->correlation, &e, &o);
-    double efficiency = exp(e), overhead = exp(o);
-    struct noise noise = *stated;
-    noise.compute_cv *= factor(rng, u->jitter);
-    double local = factor(rng, u->residual) * noise_expected_slowest(&noise, t->ranks);
-    double network = factor(rng, u->network);
-    for (int32_t id = 0; id < t->schedule->step_count; id++)
-        t->seconds[id] =
-            local * (t->roof[id] / efficiency + overhead * t->overhead[id] + t->norm[id]) +
-            network * t->exchange[id] + t->input[id];
-    return factor(rng, u->model) * (walk(t) + local * extra);
+    d.efficiency = exp(e);
+    d.overhead = exp(o);
+    d.jitter = factor(rng, u->jitter);
+    d.residual = factor(rng, u->residual);
+    d.network = factor(rng, u->network);
+    d.model = factor(rng, u->model);
+    return d;
 }
 
-struct interval uncertainty_step(const struct point *point, const struct trace *trace, double extra,
-                                 const struct uncertainty *u)
+double *uncertainty_draw(const struct task *task, int32_t count, double extra,
+                         const struct uncertainty *u)
 {
     assert(u->draws >= 20);
-    struct table t = table_new(point, trace);
-    gsl_rng *rng = gsl_rng_alloc(gsl_rng_mt19937);
-    gsl_rng_set(rng, (unsigned long)u->seed);
-    double *sample = base_alloc(u->draws, sizeof(*sample));
-    for (int32_t i = 0; i < u->draws; i++)
-        sample[i] = draw(&t, &point->run.noise, extra, u, rng);
-    gsl_sort(sample, 1, (size_t)u->draws);
-    struct interval interval = {
-        .low = gsl_stats_quantile_from_sorted_data(sample, 1, (size_t)u->draws, 0.05),
-        .high = gsl_stats_quantile_from_sorted_data(sample, 1, (size_t)u->draws, 0.95),
+    double *seconds = base_alloc((int64_t)count * u->draws, sizeof(*seconds));
+    for (int32_t i = 0; i < count; i++) {
+        struct table t = table_new(&task[i]);
+        gsl_rng *rng = gsl_rng_alloc(gsl_rng_mt19937);
+        gsl_rng_set(rng, (unsigned long)u->seed);
+        for (int32_t k = 0; k < u->draws; k++) {
+            struct draw d = draw_all(u, rng);
+            seconds[i * u->draws + k] = draw_step(&t, &d, extra);
+        }
+        gsl_rng_free(rng);
+        table_release(&t);
+    }
+    return seconds;
+}
+
+struct interval uncertainty_interval(double *sample, int32_t count)
+{
+    if (!sample)
+        return (struct interval){NAN, NAN};
+    gsl_sort(sample, 1, (size_t)count);
+    return (struct interval){
+        .low = gsl_stats_quantile_from_sorted_data(sample, 1, (size_t)count, 0.05),
+        .high = gsl_stats_quantile_from_sorted_data(sample, 1, (size_t)count, 0.95),
     };
-    free(sample);
-    gsl_rng_free(rng);
-    table_release(&t);
-    return interval;
 }

@@ -26,14 +26,15 @@ static void conclude(struct published_answer *answer, const struct prediction *p
 {
     const struct task *last = prediction_last(prediction);
     const struct result *result = &prediction->result;
-    const struct run *run = &last->point.run;
     double extra = fusion_copies(answer, prediction);
-    struct uncertainty u = uncertainty_of(&prediction->job, answer->job.nodes > 1);
+    struct uncertainty u = uncertainty_of(&prediction->job);
+    double *step = uncertainty_draw(last, 1, extra, &u);
     snprintf(answer->backend, sizeof(answer->backend), "%s", result->backend);
     snprintf(answer->grain, sizeof(answer->grain), "%s", result->grain);
     answer->predicted =
-        result->step.time + extra * noise_expected_slowest(&run->noise, answer->job.devices);
-    answer->likely = uncertainty_step(&last->point, last->trace, extra, &u);
+        result->step.time + extra * noise_expected_slowest(&last->noise, answer->job.devices);
+    answer->likely = uncertainty_interval(step, u.draws);
+    free(step);
     answer->exposed = result->step.exposed_communication;
     answer->startup = result->startup_s;
     answer->evaluation = result->evaluation_s;

@@ -9,20 +9,26 @@
 #include "app/import/import_fit.h"
 #include "app/predict/uncertainty.h"
 
-struct uncertainty uncertainty_of(const struct job *job, bool several_nodes)
+struct uncertainty uncertainty_of(const struct job *job)
 {
     (void)job;
-    (void)several_nodes;
     return (struct uncertainty){0};
 }
 
-struct interval uncertainty_step(const struct point *point, const struct trace *trace, double extra,
-                                 const struct uncertainty *uncertainty)
+double *uncertainty_draw(const struct task *task, int32_t count, double extra,
+                         const struct uncertainty *uncertainty)
 {
-    (void)point;
-    (void)trace;
+    (void)task;
+    (void)count;
     (void)extra;
     (void)uncertainty;
+    return NULL;
+}
+
+struct interval uncertainty_interval(double *sample, int32_t count)
+{
+    (void)sample;
+    (void)count;
     return (struct interval){NAN, NAN};
 }
 

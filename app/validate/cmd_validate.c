@@ -151,9 +151,12 @@ static int predict(struct trial *trial, struct err *err)
     enum backend_choice backend = task_backend(&trial->request.predict, &trial->warning);
     if (task_run_all(&trial->task, 1, backend, &trial->request.predict, err))
         return -1;
-    trial->predicted = trial->task.trace;
-    struct uncertainty doubts = uncertainty_of(&trial->job, trial->task.point.nodes > 1);
-    struct interval likely = uncertainty_step(&trial->task.point, trial->task.trace, 0, &doubts);
+    trial->predicted = task_trace(&trial->task);
+    trial->validation.waiting_s = trial->task.step - trace_step_time(trial->predicted);
+    struct uncertainty doubts = uncertainty_of(&trial->job);
+    double *step = uncertainty_draw(&trial->task, 1, 0, &doubts);
+    struct interval likely = uncertainty_interval(step, doubts.draws);
+    free(step);
     trial->validation.low = likely.low;
     trial->validation.high = likely.high;
     return 0;
@@ -409,6 +412,7 @@ static const struct option options[] = {
     ROW_TIMEOUT(AT(timeout)),
     ROW_BACKEND(AT(predict.backend)),
     ROW_GRAIN(AT(predict.grain)),
+    ROW_NOISE(AT(predict.noise)),
     ROW_JSON,
     OPTION_ROW("tolerance", 0, OPTION_TEXT, AT(tolerance), "SHARE", NULL,
                "What the step time may be off by, relative to the measured one (default: 10 %)"),

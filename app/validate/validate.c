@@ -156,7 +156,7 @@ static double part_seconds(const struct joined *joined, int32_t iteration, enum 
 {
     struct trace until = *joined->trace;
     until.iterations = iteration + 1;
-    struct breakdown step = report_breakdown(joined->schedule, &until);
+    struct breakdown step = report_breakdown(joined->schedule, &until, trace_step_time(&until));
     const double seconds[PART_COUNT] = {
         step.compute,
         step.exposed_communication,
@@ -219,7 +219,7 @@ static void add_step(struct validation *validation, const struct trace *predicte
 {
     struct validate_row *row = add_row(validation, VALIDATE_STEP, "step");
     double *time = step_times(measured);
-    row->predicted_s = trace_step_time(predicted);
+    row->predicted_s = trace_step_time(predicted) + validation->waiting_s;
     validation->time = step_times(measured);
     conclude(row, validation->lab, time, measured->iterations - 1);
     free(time);

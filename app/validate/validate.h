@@ -62,6 +62,7 @@ struct validation {
     double *time;             /**< (iterations) the step times in their order [s]; owned */
     struct validate_row *row; /**< (count) the first is the whole step; owned */
     int32_t count;
+    double waiting_s; /**< predicted for waiting for slower ranks, beyond the trace [s] */
     double low, high; /**< the prediction's 90 % interval [s]; NAN where there is none */
     bool inside;      /**< the measured step is in it */
     bool busy;        /**< other processes' share of the processors, or lost packets, may have

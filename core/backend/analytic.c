@@ -150,7 +150,7 @@ static double collective_seconds(const struct run *run, const struct schedule *s
 static double *step_seconds(const struct run *run, const struct schedule *schedule)
 {
     double *seconds = base_alloc(schedule->step_count, sizeof(*seconds));
-    double slowest = noise_expected_slowest(&run->noise, grid_ranks(schedule->grid));
+    double slowest = noise_slowest(&run->noise, grid_ranks(schedule->grid), run->iterations - 1);
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct step *step = &schedule->step[id];
         if (step->kind == STEP_COLLECTIVE) {

@@ -1,7 +1,7 @@
 #include "core/backend/noise.h"
 
 #include <math.h>
-#include <stdbool.h>
+#include <stdlib.h>
 
 #include "core/base/base.h"
 
@@ -29,34 +29,95 @@ double noise_factor(const struct noise *noise, int32_t rank, int32_t iteration)
     return factor;
 }
 
-static double normal_quantile(double p)
+double noise_slowest(const struct noise *noise, int32_t ranks, int32_t iteration)
 {
-    double low = -40, high = 40;
-    for (int i = 0; i < 64; i++) {
-        double middle = (low + high) / 2;
-        if (erfc(-middle * M_SQRT1_2) / 2 < p)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
+    double slowest = 0;
+    for (int32_t rank = 0; rank < ranks; rank++)
+        slowest = fmax(slowest, noise_factor(noise, rank, iteration));
+    return slowest;
 }
 
-/* The expected slowest of @count equal ranks; the mean of one rank. */
-static double expected_slowest(double cv, int32_t count)
+bool noise_is_any(const struct noise *noise)
 {
-    if (count == 0)
-        return 0;
-    if (count == 1 || cv <= 0)
-        return 1;
-    return lognormal(cv, normal_quantile((count - 0.375) / (count + 0.25)));
+    return noise->compute_cv > 0 ||
+           (noise->straggler_fraction > 0 && noise->straggler_slowdown > 0);
+}
+
+/* The probability that @ranks ranks all take at most @factor. */
+static double all_within(const struct noise *noise, int32_t ranks, double factor)
+{
+    double variance = log1p(noise->compute_cv * noise->compute_cv), sd = sqrt(variance);
+    double beyond = 0;
+    for (int slow = 0; slow < 2; slow++) {
+        double share = slow ? noise->straggler_fraction : 1 - noise->straggler_fraction;
+        double own = log(factor / (slow ? 1 + noise->straggler_slowdown : 1));
+        if (share > 0)
+            beyond +=
+                share * (sd > 0 ? erfc((own + variance / 2) / sd * M_SQRT1_2) / 2 : own < -1e-12);
+    }
+    return exp(ranks * log1p(-fmin(beyond, 1)));
+}
+
+enum { STEPS_A_DEVIATION = 16, DEVIATIONS = 8, NODES = 2 * STEPS_A_DEVIATION * DEVIATIONS + 1 };
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Where the probability changes: @node (2 * NODES) about the factor of fast and of slow ranks, in
+ * order.  Returns how many. */
+static int32_t find_nodes(const struct noise *noise, double *node)
+{
+    int32_t count = 0;
+    double low = lognormal(noise->compute_cv, -DEVIATIONS);
+    double ratio =
+        lognormal(noise->compute_cv, 1. / STEPS_A_DEVIATION) / lognormal(noise->compute_cv, 0);
+    int kinds = noise->straggler_fraction > 0 && noise->straggler_slowdown > 0 ? 2 : 1;
+    for (int slow = 0; slow < kinds; slow++)
+        for (int32_t i = 0; i < NODES; i++)
+            node[count++] = low * pow(ratio, i) * (slow ? 1 + noise->straggler_slowdown : 1);
+    qsort(node, (size_t)count, sizeof(*node), compare);
+    return count;
+}
+
+/* With F the distribution of the slowest, E f = f(last) - integral of f' F. */
+static double integrate(const struct noise *noise, int32_t ranks, noise_function *function,
+                        void *context)
+{
+    double node[2 * NODES] = {0};
+    int32_t count = find_nodes(noise, node);
+    double value = function(context, node[0]), within = all_within(noise, ranks, node[0]);
+    double sum = 0;
+    for (int32_t i = 1; i < count; i++) {
+        double next = function(context, node[i]), p = all_within(noise, ranks, node[i]);
+        sum += (next - value) * (within + p) / 2;
+        value = next;
+        within = p;
+    }
+    return value - sum;
+}
+
+double noise_expect(const struct noise *noise, int32_t ranks, noise_function *function,
+                    void *context)
+{
+    if (!noise_is_any(noise))
+        return function(context, 1);
+    if (noise->compute_cv > 0)
+        return integrate(noise, ranks, function, context);
+    double none = all_within(noise, ranks, 1);
+    return none * function(context, 1) +
+           (1 - none) * function(context, 1 + noise->straggler_slowdown);
+}
+
+static double itself(void *context, double factor)
+{
+    (void)context;
+    return factor;
 }
 
 double noise_expected_slowest(const struct noise *noise, int32_t ranks)
 {
-    int32_t stragglers = 0;
-    for (int32_t rank = 0; rank < ranks; rank++)
-        stragglers += is_straggler(noise, rank);
-    return fmax(expected_slowest(noise->compute_cv, ranks - stragglers),
-                expected_slowest(noise->compute_cv, stragglers) * (1 + noise->straggler_slowdown));
+    return noise_expect(noise, ranks, itself, NULL);
 }

@@ -4,6 +4,7 @@
  * How much longer a rank computes than the model says: jitter and stragglers.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /** Random slowness. */
@@ -22,7 +23,20 @@ struct noise {
  * iteration. */
 double noise_factor(const struct noise *noise, int32_t rank, int32_t iteration);
 
-/** The expected factor of the slowest of @ranks ranks, for which all wait.  The seed decides which
- * ranks are stragglers; the expected maximum of n normals is Phi^-1((n - 0.375) / (n + 0.25)).
- * Source: Blom, Statistical Estimates and Transformed Beta-Variables, 1958. */
+/** Whether it makes anybody slower. */
+bool noise_is_any(const struct noise *noise);
+
+/** The largest noise_factor() of @ranks ranks in @iteration. */
+double noise_slowest(const struct noise *noise, int32_t ranks, int32_t iteration);
+
+/** Something that depends on the factor of the slowest rank. */
+typedef double noise_function(void *context, double factor);
+
+/** The expectation of @function of the slowest of @ranks ranks, for which all wait.  Each rank is a
+ * straggler with the stated probability, and draws its own lognormal; the seed plays no part.
+ * Integrated over the distribution of the slowest, F^ranks, to a thousandth of what noise adds. */
+double noise_expect(const struct noise *noise, int32_t ranks, noise_function *function,
+                    void *context);
+
+/** The expected factor of the slowest of @ranks ranks. */
 double noise_expected_slowest(const struct noise *noise, int32_t ranks);

@@ -76,7 +76,8 @@ static struct event *event_list(const struct schedule *schedule, const struct tr
     return event;
 }
 
-struct breakdown report_breakdown(const struct schedule *schedule, const struct trace *trace)
+struct breakdown report_breakdown(const struct schedule *schedule, const struct trace *trace,
+                                  double time)
 {
     double to = trace->iteration_end[trace->iterations - 1];
     double from = to - trace_step_time(trace);
@@ -93,13 +94,14 @@ struct breakdown report_breakdown(const struct schedule *schedule, const struct 
             spent[now] += event[i + 1].time - event[i].time;
     }
     free(event);
-    struct breakdown step = {.time = to - from,
+    struct breakdown step = {.time = time,
+                             .slower = time - (to - from),
                              .compute = spent[BUSY_COMPUTE],
                              .exposed_communication = spent[BUSY_ROW] + spent[BUSY_COLUMN],
                              .exposed_row = spent[BUSY_ROW],
                              .exposed_column = spent[BUSY_COLUMN],
                              .input_wait = spent[BUSY_INPUT]};
-    step.other = step.time - step.compute - step.exposed_communication - step.input_wait;
+    step.other = to - from - step.compute - step.exposed_communication - step.input_wait;
     return step;
 }
 
@@ -122,14 +124,17 @@ void result_add(char ***list, int32_t *count, char *text)
     (*list)[(*count)++] = text;
 }
 
-static struct json *json_step(const struct breakdown *step)
+static struct json *json_step(const struct result *result)
 {
+    const struct breakdown *step = &result->step;
+    bool grid = result->grid.columns > 0;
     struct json *json = json_new_object();
     json_put_real(json, "time_s", step->time);
     json_put_real(json, "compute_s", step->compute);
     json_put_real(json, "exposed_communication_s", step->exposed_communication);
-    json_put_real(json, "exposed_row_s", step->exposed_row);
-    json_put_real(json, "exposed_column_s", step->exposed_column);
+    json_put_real(json, "exposed_row_s", grid ? step->exposed_row : NAN);
+    json_put_real(json, "exposed_column_s", grid ? step->exposed_column : NAN);
+    json_put_real(json, "slower_ranks_s", step->slower);
     json_put_real(json, "input_wait_s", step->input_wait);
     json_put_real(json, "other_s", step->other);
     return json;
@@ -159,6 +164,11 @@ static struct json *json_texts(char *const *text, int32_t count)
     return json;
 }
 
+static void put_side(struct json *json, const char *key, int32_t size)
+{
+    json_put(json, key, size ? json_new_integer(size) : json_new_text(NULL));
+}
+
 static void put_setting(struct json *json, const struct result *result)
 {
     char *hash = base_format("%016" PRIx64, result->schedule_hash);
@@ -174,35 +184,68 @@ static void put_setting(struct json *json, const struct result *result)
     json_put_integer(json, "nodes", result->nodes);
     json_put_integer(json, "devices", result->devices);
     struct json *grid = json_new_object();
-    json_put_integer(grid, "columns", result->grid.columns);
-    json_put_integer(grid, "rows", result->grid.rows);
+    put_side(grid, "columns", result->grid.columns);
+    put_side(grid, "rows", result->grid.rows);
     json_put(json, "grid", grid);
     free(hash);
     free(numbers);
+}
+
+static void put_interval(struct json *json, const char *key, struct interval likely)
+{
+    struct json *both = json_new_array();
+    if (!isnan(likely.low)) {
+        json_append_real(both, likely.low);
+        json_append_real(both, likely.high);
+    }
+    json_put(json, key, both);
+}
+
+/* What a scenario that fixes the global batch asks for first. */
+static const struct scaling *first_scaling(const struct result *result)
+{
+    return result->strong.batch ? &result->strong : &result->weak;
+}
+
+static struct json *json_baseline(const struct scaling *scaling)
+{
+    struct json *json = json_new_object();
+    json_put_integer(json, "devices", scaling->devices);
+    json_put_integer(json, "batch_per_device", scaling->batch);
+    json_put_real(json, "images_per_s", scaling->images_per_s);
+    return json;
+}
+
+static void put_scaling(struct json *json, const struct result *result)
+{
+    const struct scaling *first = first_scaling(result);
+    json_put_real(json, "scaling_efficiency", first->efficiency);
+    put_interval(json, "scaling_efficiency_interval", first->likely);
+    json_put(json, "baseline", json_baseline(first));
+    json_put_text(json, "scaling", first == &result->weak ? "weak" : "strong");
+    json_put_real(json, "weak_scaling_efficiency", result->weak.efficiency);
+    put_interval(json, "weak_scaling_interval", result->weak.likely);
+    json_put_real(json, "strong_scaling_efficiency",
+                  result->strong.batch ? result->strong.efficiency : NAN);
+    put_interval(json, "strong_scaling_interval",
+                 result->strong.batch ? result->strong.likely : (struct interval){NAN, NAN});
 }
 
 struct json *result_json(const struct result *result)
 {
     struct json *json = json_new_object();
     put_setting(json, result);
-    json_put(json, "step", json_step(&result->step));
-    struct json *interval = json_new_array();
-    if (!isnan(result->step_low)) {
-        json_append_real(interval, result->step_low);
-        json_append_real(interval, result->step_high);
-    }
-    json_put(json, "step_interval_s", interval);
+    json_put(json, "step", json_step(result));
+    put_interval(json, "step_interval_s", result->step_likely);
     json_put_real(json, "images_per_s", result->images_per_s);
-    json_put_real(json, "scaling_efficiency", result->scaling_efficiency);
-    struct json *baseline = json_new_object();
-    json_put_integer(baseline, "devices", result->baseline_devices);
-    json_put_real(baseline, "images_per_s", result->baseline_images_per_s);
-    json_put(json, "baseline", baseline);
+    put_interval(json, "throughput_interval", result->images_likely);
+    put_scaling(json, result);
     json_put(json, "phases", json_phases(result));
     json_put_real(json, "epochs", result->plan.epochs);
     json_put_real(json, "evaluation_s", result->evaluation_s);
     json_put_real(json, "startup_s", result->startup_s);
     json_put_real(json, "time_to_train_s", result->time_to_train_s);
+    put_interval(json, "time_to_train_interval_s", result->train_likely);
     json_put_text(json, "bound_by", result->bound_by);
     json_put_text(json, "sentence", result->sentence);
     json_put(json, "assumptions", json_texts(result->assumption, result->assumption_count));
@@ -233,13 +276,13 @@ static void print_part(struct text *out, const char *label, double seconds, doub
 }
 
 /* Only if it was drawn: a build without GSL has none. */
-static void print_interval(struct text *out, const struct result *result)
+static void print_interval(struct text *out, enum unit unit, struct interval likely)
 {
-    if (isnan(result->step_low))
+    if (isnan(likely.low))
         return;
     struct text low = {0}, high = {0};
-    unit_print(&low, UNIT_SECONDS, result->step_low);
-    unit_print(&high, UNIT_SECONDS, result->step_high);
+    unit_print(&low, unit, likely.low);
+    unit_print(&high, unit, likely.high);
     text_add(out, "  %-24s%16s to %s\n", "  90 % interval", low.data, high.data);
     text_release(&low);
     text_release(&high);
@@ -249,29 +292,43 @@ static void print_step(struct text *out, const struct result *result)
 {
     const struct breakdown *step = &result->step;
     print_row(out, "step", UNIT_SECONDS, step->time, "");
-    print_interval(out, result);
+    print_interval(out, UNIT_SECONDS, result->step_likely);
     print_part(out, "  compute", step->compute, step->time);
+    if (step->slower > 0)
+        print_part(out, "  slower ranks", step->slower, step->time);
     print_part(out, "  exposed communication", step->exposed_communication, step->time);
     if (step->exposed_row > 0 && step->exposed_column > 0) {
         print_part(out, "    in rows", step->exposed_row, step->time);
         print_part(out, "    in columns", step->exposed_column, step->time);
     }
     print_part(out, "  input wait", step->input_wait, step->time);
-    print_part(out, "  other", step->other, step->time);
+    print_part(out, "  optimizer and other", step->other, step->time);
+}
+
+static void print_scaling(struct text *out, const char *label, const char *kind,
+                          const struct scaling *scaling)
+{
+    struct text note = {0};
+    text_add(&note, "%s, of %" PRId32 " device%s with ", kind, scaling->devices,
+             plural(scaling->devices));
+    unit_print(&note, UNIT_IMAGES_PER_SECOND, scaling->images_per_s);
+    text_add(&note, " at %" PRId64 " each", scaling->batch);
+    print_row(out, label, UNIT_FRACTION, scaling->efficiency, note.data);
+    print_interval(out, UNIT_FRACTION, scaling->likely);
+    text_release(&note);
 }
 
 static void print_totals(struct text *out, const struct result *result)
 {
-    struct text note = {0};
     print_row(out, "throughput", UNIT_IMAGES_PER_SECOND, result->images_per_s, "");
-    text_add(&note, "of %" PRId32 " device%s with ", result->baseline_devices,
-             plural(result->baseline_devices));
-    unit_print(&note, UNIT_IMAGES_PER_SECOND, result->baseline_images_per_s);
-    print_row(out, "scaling efficiency", UNIT_FRACTION, result->scaling_efficiency, note.data);
+    print_interval(out, UNIT_IMAGES_PER_SECOND, result->images_likely);
+    if (result->strong.batch)
+        print_scaling(out, "scaling efficiency", "strong", &result->strong);
+    print_scaling(out, result->strong.batch ? "" : "scaling efficiency", "weak", &result->weak);
     print_row(out, "evaluation", UNIT_SECONDS, result->evaluation_s, "");
     print_row(out, "start-up", UNIT_SECONDS, result->startup_s, "");
     print_row(out, "time to train", UNIT_SECONDS, result->time_to_train_s, "");
-    text_release(&note);
+    print_interval(out, UNIT_SECONDS, result->train_likely);
 }
 
 static void print_phases(struct text *out, const struct result *result)
@@ -302,9 +359,10 @@ static void print_heading(struct text *out, const struct result *result)
     text_add(out, "%s on %s: %" PRId32 " device%s in %" PRId32 " node%s",
              result->scenario->model.network, result->platform, result->devices,
              plural(result->devices), result->nodes, plural(result->nodes));
-    text_add(out, ", grid of %" PRId32 " column%s x %" PRId32 " row%s\n", result->grid.columns,
-             plural(result->grid.columns), result->grid.rows, plural(result->grid.rows));
-    text_add(out, "back end %s, grain %s, schedule %016" PRIx64 "\n\n", result->backend,
+    if (result->grid.columns)
+        text_add(out, ", grid of %" PRId32 " column%s x %" PRId32 " row%s", result->grid.columns,
+                 plural(result->grid.columns), result->grid.rows, plural(result->grid.rows));
+    text_add(out, "\nback end %s, grain %s, schedule %016" PRIx64 "\n\n", result->backend,
              result->grain, result->schedule_hash);
 }
 

@@ -9,23 +9,41 @@
 #include "core/base/json.h"
 #include "core/scenario/phase.h"
 
+/** 90 % of the probability are between both; NAN: not known. */
+struct interval {
+    double low, high;
+};
+
 /** Where the time of one step goes, on the rank that finishes last [s]; sums to time. */
 struct breakdown {
     double time;
-    double compute;                     /**< forward, loss and backward */
+    double compute;                     /**< forward, loss and backward, of a rank that nothing
+                                             slows down */
+    double slower;                      /**< waiting for the slowest rank to compute */
     double exposed_communication;       /**< waiting for a collective while not computing */
     double exposed_row, exposed_column; /**< the same, by the axis waited for */
     double input_wait;                  /**< waiting for input */
     double other;                       /**< optimizer and whatever is left */
 };
 
-/** Split the last iteration of @trace. */
-struct breakdown report_breakdown(const struct schedule *schedule, const struct trace *trace);
+/** Split the last iteration of @trace, which ran without noise; with noise a step takes @step [s].
+ */
+struct breakdown report_breakdown(const struct schedule *schedule, const struct trace *trace,
+                                  double step);
 
 /** The link kind that limits collectives along @axis: highest load over bandwidth when all ranks
  * send at once.  @return an index into fabric.tier_name, or -1 when the axis has one rank. */
 int32_t report_bottleneck(const struct fabric *fabric, const struct schedule *schedule,
                           enum axis axis);
+
+/** Images per second of a device, in relation to those of a device of the baseline. */
+struct scaling {
+    double efficiency;
+    struct interval likely;
+    int32_t devices;     /**< of the baseline */
+    int64_t batch;       /**< images on each of them */
+    double images_per_s; /**< of all of them */
+};
 
 /** A finished prediction.  Texts are owned. */
 struct result {
@@ -35,22 +53,24 @@ struct result {
     uint64_t schedule_hash; /**< of the last phase */
     uint64_t platform_hash; /**< of the numbers it rests on */
     char backend[16], grain[16];
-    struct grid grid;
+    struct grid grid; /**< {0}: rows and columns mean nothing to the job */
     int32_t devices, nodes;
-    struct breakdown step;      /**< of the last phase */
-    double step_low, step_high; /**< its 90 % interval [s]; NAN where none was drawn */
-    double images_per_s;        /**< of the last phase */
-    double scaling_efficiency;
-    int32_t baseline_devices;
-    double baseline_images_per_s;
+    struct breakdown step;       /**< of the last phase */
+    struct interval step_likely; /**< [s] */
+    double images_per_s;         /**< of the last phase */
+    struct interval images_likely;
+    struct scaling weak;     /**< of the same number of images on each device */
+    struct scaling strong;   /**< of the same global batch, where the scenario fixes that; else
+                                  batch is 0 */
     struct plan plan;        /**< (phase_count) phases; borrowed */
     double *phase_step_time; /**< (phase_count) [s] */
     double evaluation_s;     /**< all evaluations together */
     double startup_s;        /**< as the scenario states it */
     double time_to_train_s;  /**< all steps, evaluations and the start-up */
-    char *bound_by;          /**< "compute", "communication" or "input" */
-    char *sentence;          /**< one plain sentence */
-    char **assumption;       /**< (assumption_count) */
+    struct interval train_likely;
+    char *bound_by;    /**< "compute", "communication" or "input" */
+    char *sentence;    /**< one plain sentence */
+    char **assumption; /**< (assumption_count) */
     int32_t assumption_count;
     char **warning; /**< (warning_count) */
     int32_t warning_count;

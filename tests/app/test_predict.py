@@ -186,7 +186,7 @@ class Predict(support.Case):
         return sum(event["ph"] == "X" for event in events)
 
     def test_one_step_is_walked_where_all_are_alike(self):
-        noise = ("--set", "noise.compute_cv=2 %")
+        noise = ("--set", "noise.compute_cv=2 %", "--noise", "drawn")
         once = ("--iterations", "1")
         for backend in self.backends:
             folded = ("-b", backend, "-g", "folded")

@@ -1,5 +1,8 @@
 #!/usr/bin/python3
 """What changes when a job or a platform is changed, against bounds computed here."""
+import json
+import math
+import statistics
 import unittest
 
 import support
@@ -107,6 +110,94 @@ class Uplinks(support.Case):
         near = self.all_reduce(8)["time_s"]
         self.fabric(32, latency="1 ms")
         self.assertGreater(self.all_reduce(8)["time_s"], near + 1.99e-3)
+
+    def test_uplinks_that_never_limit_are_no_assumption(self):
+        def listed(uplinks):
+            return "tiers[0].bandwidth" in "".join(
+                answer("predict", self.fabric(uplinks))["assumptions"])
+
+        self.assertFalse(listed(32))
+        self.assertTrue(listed(1))
+
+
+class Noise(support.Case):
+    """Jitter and slow ranks."""
+
+    def step(self, *words):
+        """The prediction of the job with 1 % of its ranks 50 % slower, and other words."""
+        return answer("predict", self.job, "--set", "noise.compute_cv=3 %",
+                      "--set", "noise.straggler.fraction=1 %",
+                      "--set", "noise.straggler.slowdown=50 %", *words)
+
+    def test_seeds_move_a_draw_and_not_what_is_expected(self):
+        expected = {json.dumps(self.step("--set", f"seed={seed}")["step"]) for seed in range(1, 13)}
+        drawn = {self.step("--set", f"seed={seed}", "--noise", "drawn")["step"]["time_s"]
+                 for seed in range(1, 13)}
+        self.assertEqual(len(expected), 1)
+        self.assertEqual(len(drawn), 12)
+
+    def test_what_is_expected_is_the_mean_of_draws(self):
+        expected = self.step("--backend", "analytic")["step"]["time_s"]
+        draws = [self.step("--backend", "analytic", "--noise", "drawn",
+                           "--set", f"seed={seed}")["step"]["time_s"] for seed in range(1, 101)]
+        error = statistics.stdev(draws) / math.sqrt(len(draws))
+        self.assertLess(abs(expected - statistics.mean(draws)), 3 * error)
+
+    def test_every_grain_and_back_end_agrees_on_it(self):
+        found = [self.step(*words)["step"]["slower_ranks_s"] for words in (
+            ("--backend", "analytic"), ("--grain", "full"), ("--grain", "folded"))]
+        self.assertLess(max(found), 1.01 * min(found))
+
+    def test_no_noise_is_none(self):
+        for words in (["--noise", "none"], ["--set", "noise={compute_cv: 0}"]):
+            self.assertEqual(answer("predict", self.job, *words)["step"]["slower_ranks_s"], 0)
+        small = self.step("--set", "noise={compute_cv: 0.01 %}")["step"]["time_s"]
+        self.assertGreater(small, self.step("--noise", "none")["step"]["time_s"])
+
+    def test_waiting_for_slow_ranks_is_not_communication(self):
+        quiet, noisy = self.step("--noise", "none")["step"], self.step()["step"]
+        for part in "compute_s", "exposed_communication_s", "input_wait_s", "other_s":
+            self.assertEqual(quiet[part], noisy[part], part)
+        parts = sum(value for key, value in noisy.items()
+                    if key not in ("time_s", "exposed_row_s", "exposed_column_s"))
+        self.assertAlmostEqual(parts, noisy["time_s"], 12)
+        result = answer("explain", self.job, "--set", "noise.straggler.fraction=10 %",
+                        "--set", "noise.straggler.slowdown=100 %")
+        lost = {cause["name"]: cause["points"] for cause in result["causes"]}
+        self.assertEqual(max(lost, key=lost.get), "jitter and slow ranks")
+        sentence = answer("predict", self.job, "--set", "noise.straggler.fraction=10 %",
+                          "--set", "noise.straggler.slowdown=200 %")["sentence"]
+        self.assertIn("waits for the slowest device", sentence)
+
+
+class Scaling(support.Case):
+    """Efficiency against one node."""
+
+    def test_strong_and_weak_scaling_are_told_apart(self):
+        words = ("--set", "training.phases=[{epochs: 90, global_batch: 1024}]",
+                 "--set", "noise={compute_cv: 0}")
+        result = answer("predict", self.job, *words)
+        one = {kind: answer("predict", self.job, *words[2:], "--set", "cluster.nodes=1",
+                            "--set", "allreduce.grid={columns: 2, rows: 2}", "--set",
+                            f"training.phases=[{{epochs: 90, global_batch: {batch}}}]")
+               for kind, batch in (("strong", 1024), ("weak", 256))}
+        self.assertEqual(result["scaling"], "strong")
+        self.assertEqual(result["scaling_efficiency"], result["strong_scaling_efficiency"])
+        self.assertLess(result["strong_scaling_efficiency"], result["weak_scaling_efficiency"])
+        for kind, single in one.items():
+            expected = result["images_per_s"] / 4 / single["images_per_s"]
+            self.assertLess(abs(result[f"{kind}_scaling_efficiency"] / expected - 1), 1e-9)
+
+    def test_no_interval_of_efficiency_passes_one(self):
+        result = answer("predict", self.job)
+        low, high = result["scaling_efficiency_interval"]
+        self.assertLess(low, result["scaling_efficiency"])
+        self.assertLessEqual(result["scaling_efficiency"], high)
+        self.assertLessEqual(high, 1)
+        for key, value in (("throughput_interval", "images_per_s"),
+                           ("time_to_train_interval_s", "time_to_train_s")):
+            self.assertLess(result[key][0], result[value])
+            self.assertLess(result[value], result[key][1])
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ static void ran(struct trace *trace, int32_t rank, int32_t step, double begin, d
 static struct breakdown broken_down(struct trace *trace)
 {
     struct schedule *schedule = six_steps();
-    struct breakdown step = report_breakdown(schedule, trace);
+    struct breakdown step = report_breakdown(schedule, trace, trace_step_time(trace));
     assert_true(
         step.compute + step.exposed_communication + step.input_wait + step.other == step.time ||
         fabs(step.compute + step.exposed_communication + step.input_wait + step.other - step.time) <
@@ -198,18 +198,22 @@ static struct result example(const struct scenario *scenario)
                             .devices = 1088,
                             .nodes = 272,
                             .step = {.time = 0.1,
-                                     .compute = 0.06,
+                                     .compute = 0.05,
+                                     .slower = 0.01,
                                      .exposed_communication = 0.031,
                                      .exposed_row = 0.001,
                                      .exposed_column = 0.03,
                                      .input_wait = 0,
                                      .other = 0.009},
-                            .step_low = 0.09,
-                            .step_high = 0.125,
+                            .step_likely = {0.09, 0.125},
                             .images_per_s = 348160,
-                            .scaling_efficiency = 0.9162,
-                            .baseline_devices = 4,
-                            .baseline_images_per_s = 1397.25,
+                            .images_likely = {300000, 400000},
+                            .weak = {.efficiency = 0.9162,
+                                     .likely = {0.875, 0.95},
+                                     .devices = 4,
+                                     .batch = 32,
+                                     .images_per_s = 1397.25},
+                            .train_likely = {NAN, NAN},
                             .evaluation_s = 2.5,
                             .startup_s = 12,
                             .time_to_train_s = 365.6,
@@ -235,35 +239,40 @@ static void prints_a_table_a_sentence_and_what_is_assumed(void **state)
     struct text text = {0};
     result_print(&text, &result);
     assert_string_equal(
-        text.data, "resnet50 on abci: 1088 devices in 272 nodes, grid of 34 columns x 32 rows\n"
-                   "back end sim, grain folded, schedule fedcba9876543210\n"
-                   "\n"
-                   "  step                              100 ms\n"
-                   "    90 % interval                    90 ms to 125 ms\n"
-                   "    compute                          60 ms    60.0 %\n"
-                   "    exposed communication            31 ms    31.0 %\n"
-                   "      in rows                         1 ms     1.0 %\n"
-                   "      in columns                     30 ms    30.0 %\n"
-                   "    input wait                         0 s     0.0 %\n"
-                   "    other                             9 ms     9.0 %\n"
-                   "  throughput               348160 images/s\n"
-                   "  scaling efficiency               91.62 %   of 4 devices with 1397 images/s\n"
-                   "  evaluation                         2.5 s\n"
-                   "  start-up                            12 s\n"
-                   "  time to train                    365.6 s\n"
-                   "\n"
-                   "  phase   epochs  batch per device  global batch    steps          step\n"
-                   "      1       45                16         17408     3312         60 ms\n"
-                   "      2       45                32         34816     1656        100 ms\n"
-                   "\n"
-                   "communication-bound: 31 % of each step waits\n"
-                   "\n"
-                   "assumptions\n"
-                   "  kernel_overhead = 3 us\n"
-                   "  a grid\n"
-                   "\n"
-                   "warnings\n"
-                   "  coarse\n");
+        text.data,
+        "resnet50 on abci: 1088 devices in 272 nodes, grid of 34 columns x 32 rows\n"
+        "back end sim, grain folded, schedule fedcba9876543210\n"
+        "\n"
+        "  step                              100 ms\n"
+        "    90 % interval                    90 ms to 125 ms\n"
+        "    compute                          50 ms    50.0 %\n"
+        "    slower ranks                     10 ms    10.0 %\n"
+        "    exposed communication            31 ms    31.0 %\n"
+        "      in rows                         1 ms     1.0 %\n"
+        "      in columns                     30 ms    30.0 %\n"
+        "    input wait                         0 s     0.0 %\n"
+        "    optimizer and other               9 ms     9.0 %\n"
+        "  throughput               348160 images/s\n"
+        "    90 % interval          300000 images/s to 400000 images/s\n"
+        "  scaling efficiency               91.62 %   weak, of 4 devices with 1397 images/s "
+        "at 32 each\n"
+        "    90 % interval                   87.5 % to 95 %\n"
+        "  evaluation                         2.5 s\n"
+        "  start-up                            12 s\n"
+        "  time to train                    365.6 s\n"
+        "\n"
+        "  phase   epochs  batch per device  global batch    steps          step\n"
+        "      1       45                16         17408     3312         60 ms\n"
+        "      2       45                32         34816     1656        100 ms\n"
+        "\n"
+        "communication-bound: 31 % of each step waits\n"
+        "\n"
+        "assumptions\n"
+        "  kernel_overhead = 3 us\n"
+        "  a grid\n"
+        "\n"
+        "warnings\n"
+        "  coarse\n");
     text_release(&text);
     result_release(&result);
 }
@@ -287,10 +296,11 @@ static const char *const json_lines[] = {
     "},",
     "\"step\": {",
     "\"time_s\": 0.10000000000000001,",
-    "\"compute_s\": 0.059999999999999998,",
+    "\"compute_s\": 0.050000000000000003,",
     "\"exposed_communication_s\": 0.031,",
     "\"exposed_row_s\": 0.001,",
     "\"exposed_column_s\": 0.029999999999999999,",
+    "\"slower_ranks_s\": 0.01,",
     "\"input_wait_s\": 0.0,",
     "\"other_s\": 0.0089999999999999993",
     "},",
@@ -299,11 +309,28 @@ static const char *const json_lines[] = {
     "0.125",
     "],",
     "\"images_per_s\": 348160.0,",
+    "\"throughput_interval\": [",
+    "300000.0,",
+    "400000.0",
+    "],",
     "\"scaling_efficiency\": 0.91620000000000001,",
+    "\"scaling_efficiency_interval\": [",
+    "0.875,",
+    "0.94999999999999996",
+    "],",
     "\"baseline\": {",
     "\"devices\": 4,",
+    "\"batch_per_device\": 32,",
     "\"images_per_s\": 1397.25",
     "},",
+    "\"scaling\": \"weak\",",
+    "\"weak_scaling_efficiency\": 0.91620000000000001,",
+    "\"weak_scaling_interval\": [",
+    "0.875,",
+    "0.94999999999999996",
+    "],",
+    "\"strong_scaling_efficiency\": null,",
+    "\"strong_scaling_interval\": [],",
     "\"phases\": [",
     "{",
     "\"epochs\": 45.0,",
@@ -324,6 +351,7 @@ static const char *const json_lines[] = {
     "\"evaluation_s\": 2.5,",
     "\"startup_s\": 12.0,",
     "\"time_to_train_s\": 365.60000000000002,",
+    "\"time_to_train_interval_s\": [],",
     "\"bound_by\": \"communication\",",
     "\"sentence\": \"communication-bound: 31 % of each step waits\",",
     "\"assumptions\": [",

@@ -1,4 +1,5 @@
 #include "core/backend/analytic.h"
+#include "core/backend/steady.h"
 #include "sim/sim.h"
 
 #include <math.h>
@@ -263,7 +264,7 @@ static void a_step_of_nccl_starts_on_all_ranks_together(void **state)
 /* --- noise --- */
 
 static const struct noise noises[] = {{.compute_cv = 0.05},
-                                      {.straggler_fraction = 0.05, .straggler_slowdown = 0.5}};
+                                      {.straggler_fraction = 0.3, .straggler_slowdown = 0.5}};
 
 static double noisy_seconds(const struct fabric *fabric, const struct schedule *schedule,
                             struct noise noise, enum grain grain)
@@ -274,24 +275,34 @@ static double noisy_seconds(const struct fabric *fabric, const struct schedule *
     return simulated_seconds(&run, schedule);
 }
 
-/* Everybody waits for the slowest, so all computing as long as the slowest is expected to is a good
- * approximation: within the spread of the slowest of 256, which is 0.4 standard deviations. */
-static void folded_noise_is_near_the_mean_of_full_runs(void **state)
+/* Everybody waits for the slowest, so what is expected of a step with noise can be told from one
+ * without: the mean of full runs, each with its own seed, within three standard errors. */
+static void expected_noise_is_the_mean_of_full_runs(void **state)
 {
     (void)state;
-    struct grid grid = {16, 16};
+    enum { RUNS = 16 };
+    struct grid grid = {8, 8};
     struct fabric *fabric = world_torus(grid);
     struct schedule *schedule = world_step(grid, ALGORITHM_TORUS2D, 4, 100000000);
+    struct run run = world_run(fabric, GRAIN_FOLDED);
+    struct trace trace = simulate(&run, schedule);
+    struct steady steady = steady_new(schedule, &trace);
     for (int i = 0; i < 2; i += WORLD_EVERY) {
         struct noise noise = noises[i];
-        double full = 0, folded = 0;
-        for (noise.seed = 1; noise.seed <= 5; noise.seed++) {
-            full += noisy_seconds(fabric, schedule, noise, GRAIN_FULL) / 5;
-            folded += noisy_seconds(fabric, schedule, noise, GRAIN_FOLDED) / 5;
+        double sum = 0, squares = 0;
+        for (noise.seed = 1; noise.seed <= RUNS; noise.seed++) {
+            double full = noisy_seconds(fabric, schedule, noise, GRAIN_FULL);
+            sum += full;
+            squares += full * full;
         }
-        assert_near(folded, full, 0.02);
-        assert_true(full > 1.05 * noisy_seconds(fabric, schedule, (struct noise){0}, GRAIN_FULL));
+        double mean = sum / RUNS, error = sqrt((squares / RUNS - mean * mean) / (RUNS - 1));
+        double expected =
+            trace_step_time(&trace) + steady_waiting(&steady, &noise, grid_ranks(grid));
+        assert_true(fabs(expected - mean) < 3 * error + 1e-6 * mean);
+        assert_true(mean > 1.05 * trace_step_time(&trace));
     }
+    steady_release(&steady);
+    trace_release(&trace);
     schedule_free(schedule);
     fabric_free(fabric);
 }
@@ -380,7 +391,7 @@ int main(void)
         cmocka_unit_test(ranks_are_numbered_node_by_node),
         cmocka_unit_test(a_slow_link_is_felt_by_its_row_alone),
         cmocka_unit_test(a_step_of_nccl_starts_on_all_ranks_together),
-        cmocka_unit_test(folded_noise_is_near_the_mean_of_full_runs),
+        cmocka_unit_test(expected_noise_is_the_mean_of_full_runs),
         cmocka_unit_test(same_seed_same_answer),
         cmocka_unit_test(names_the_grain_it_took),
         cmocka_unit_test(traces_the_first_the_last_and_evenly_between),

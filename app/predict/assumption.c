@@ -1,0 +1,185 @@
+#include "app/predict/assumption.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/backend/analytic.h"
+#include "core/backend/cost.h"
+#include "core/platform/device_table.h"
+
+enum { PROBE_LIMIT = 16384 /* devices: above, a closed form for each number would be felt */ };
+
+static void add_assumption(struct result *result, char *text)
+{
+    result_add(&result->assumption, &result->assumption_count, text);
+}
+
+/* ---- assumed numbers ---- */
+
+/* One number, by its path, and what it is made. */
+struct change {
+    const char *path;
+    double factor;
+};
+
+static double change_one(void *context, const struct quantity *quantity, enum unit unit)
+{
+    const struct change *change = context;
+    (void)unit;
+    return strcmp(quantity->path, change->path) ? 1 : change->factor;
+}
+
+/* The closed form of one task's step without noise, with the platform as it is now. */
+static double closed_form(const struct job *job, int32_t phase)
+{
+    struct point point = {0};
+    struct trace trace = {0};
+    struct err err = {0};
+    double seconds = NAN;
+    if (!job_point(job, phase, &point, &err)) {
+        point.run.noise = (struct noise){0};
+        if (!backend_analytic.run(&point.run, point.schedule, &trace, &err))
+            seconds = trace_step_time(&trace);
+    }
+    err_release(&err);
+    trace_release(&trace);
+    point_release(&point);
+    return seconds;
+}
+
+/* What list_assumed() carries along. */
+struct listing {
+    struct prediction *prediction;
+    double last, baseline; /* steps [s] */
+};
+
+/* Whether the answer would move if @quantity were half as good: a smaller bandwidth, a longer time.
+ * A number that is zero stands for what is left out. */
+static bool plays_a_part(const struct listing *listing, const struct quantity *quantity,
+                         enum unit unit)
+{
+    const struct job *job = &listing->prediction->job;
+    if (!(quantity->value > 0) || listing->prediction->result.devices > PROBE_LIMIT)
+        return true;
+    struct change change = {quantity->path, unit == UNIT_SECONDS ? 2 : 0.5};
+    platform_scale(job->platform, change_one, &change);
+    bool moves = closed_form(job, JOB_LAST) != listing->last ||
+                 closed_form(job, JOB_BASELINE) != listing->baseline;
+    change.factor = 1 / change.factor;
+    platform_scale(job->platform, change_one, &change);
+    return moves;
+}
+
+static void add_assumed(void *context, const struct quantity *quantity, enum unit unit)
+{
+    struct listing *listing = context;
+    if (quantity->provenance != PROVENANCE_ASSUMED || !plays_a_part(listing, quantity, unit))
+        return;
+    struct text text = {0};
+    text_add(&text, "%s = ", quantity->path);
+    unit_print(&text, unit, quantity->value);
+    if (quantity->source)
+        text_add(&text, " (%s)", quantity->source);
+    add_assumption(&listing->prediction->result, text.data);
+}
+
+static void list_assumed(struct prediction *prediction)
+{
+    const struct job *job = &prediction->job;
+    struct listing listing = {.prediction = prediction};
+    if (prediction->result.devices <= PROBE_LIMIT) {
+        listing.last = closed_form(job, JOB_LAST);
+        listing.baseline = closed_form(job, JOB_BASELINE);
+    }
+    platform_each_quantity(job->platform, add_assumed, &listing);
+}
+
+/* ---- everything else ---- */
+
+/* The share of computing time in measured steps, and the source of the measurement. */
+static void add_measured(struct prediction *prediction)
+{
+    const struct device *device = platform_device(prediction->job.platform);
+    const struct schedule *schedule = prediction_last(prediction)->point.schedule;
+    double all = 0, known = 0;
+    if (device->measured.steps.count == 0)
+        return;
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        const struct step *step = &schedule->step[id];
+        double seconds = step->kind == STEP_COMPUTE ? cost_compute(device, step) : 0;
+        all += seconds;
+        if (step->kind == STEP_COMPUTE && device_measured(device, step) >= 0)
+            known += seconds;
+    }
+    add_assumption(&prediction->result,
+                   base_format("%.0f %% of the computing time is of steps measured one by one, the "
+                               "rest of the roofline (%s)",
+                               all > 0 ? 100 * known / all : 0,
+                               device->measured.source ? device->measured.source : "no source"));
+}
+
+/* Numbers of 16 bits are converted for messages, which costs about as much as they save where ranks
+ * communicate through memory. */
+static void add_payload(struct prediction *prediction)
+{
+    int32_t measured = platform_payload(prediction->job.platform);
+    int32_t travels = prediction->job.scenario.model.gradients;
+    if (measured < 0 || measured == travels || prediction->result.devices < 2)
+        return;
+    const char *conversion = measured == DTYPE_FP32  ? "whose conversion is not in the prediction"
+                             : travels == DTYPE_FP32 ? "without the conversion in the prediction"
+                                                     : "whose conversion is another";
+    add_assumption(&prediction->result,
+                   base_format("links were measured with gradients in %s; those of the job travel "
+                               "in %s, %s: foretrain calibrate cluster --gradients %s",
+                               dtype_names[measured], dtype_names[travels], conversion,
+                               dtype_names[travels]));
+}
+
+/* Assumes equal turns, and no cost of switching between ranks. */
+static void add_turns(struct prediction *prediction)
+{
+    const struct point *last = &prediction_last(prediction)->point;
+    int32_t cores = platform_cores(prediction->job.platform, last->devices_per_node);
+    if (cores > 0)
+        add_assumption(&prediction->result,
+                       base_format("%d ranks of a node take turns on %d cores, each as long as "
+                                   "the others",
+                                   last->devices_per_node, cores));
+}
+
+/* A global batch that the devices cannot share evenly. */
+static void add_rounding(struct prediction *prediction, int32_t index)
+{
+    const struct field_list *list = &prediction->job.scenario.training.phase;
+    int64_t asked = ((const struct scenario_phase *)list->item)[index].global_batch;
+    const struct phase *phase = &prediction->job.resolved.plan.phase[index];
+    if (asked && asked != phase->global_batch)
+        add_assumption(&prediction->result,
+                       base_format("phase %d: the global batch of %lld is rounded to %lld, %lld "
+                                   "images on each device",
+                                   index + 1, (long long)asked, (long long)phase->global_batch,
+                                   (long long)phase->batch_per_device));
+}
+
+void assumption_list(struct prediction *prediction)
+{
+    struct result *result = &prediction->result;
+    add_measured(prediction);
+    add_payload(prediction);
+    add_turns(prediction);
+    list_assumed(prediction);
+    for (int32_t i = 0; i < job_phases(&prediction->job); i++)
+        add_rounding(prediction, i);
+    const struct point *last = &prediction_last(prediction)->point;
+    if (prediction->job.resolved.grid_chosen)
+        add_assumption(result, base_format("grid %d x %d, the nearest to a square, since "
+                                           "allreduce.grid is not given",
+                                           last->grid.columns, last->grid.rows));
+    if (result->plan.evaluations)
+        add_assumption(result,
+                       base_format("evaluation: %lld forward passes over %lld validation images, "
+                                   "split evenly, without communication",
+                                   (long long)result->plan.evaluations,
+                                   (long long)result->scenario->training.validation_images));
+}

@@ -1,0 +1,30 @@
+#pragma once
+
+/** @file
+ * A steady iteration in closed form, from the duration of each of its steps.
+ */
+
+#include "core/backend/noise.h"
+#include "core/backend/trace.h"
+#include "core/schedule/schedule.h"
+
+/** The steps of one rank.  Release with steady_release(). */
+struct steady {
+    const struct schedule *schedule; /**< borrowed */
+    double *seconds;                 /**< (steps) of each [s] */
+    double *ends;                    /**< (2 * steps) private */
+};
+
+/** The durations in the last iteration of the first traced rank of @trace. */
+struct steady steady_new(const struct schedule *schedule, const struct trace *trace);
+
+/** Seconds of an iteration in which compute takes @factor times as long and everything else as long
+ * as stated: each step starts when its lane and what it depends on are free. */
+double steady_step(const struct steady *steady, double factor);
+
+/** By how much the iteration is expected to be longer, because all of @ranks ranks wait for the one
+ * that @noise makes slowest [s]. */
+double steady_waiting(const struct steady *steady, const struct noise *noise, int32_t ranks);
+
+/** Release. */
+void steady_release(struct steady *steady);
