@@ -19,8 +19,8 @@ struct question {
     int faults;
 };
 
-/* A fault, which another part of the program has found, of what stands at @key or of the ranks that
- * were wished for. */
+/* A fault, which another part of the program has found, of what stands at @key; NULL: of what the
+ * command line wishes. */
 static void blame_found(struct question *q, const char *key, struct err *found)
 {
     scenario_blame(q->scenario, key, found, q->err);
@@ -71,8 +71,9 @@ static void find_cluster(struct question *q, struct extent *extent)
     int64_t each =
         wished ? q->wish->devices_per_node : cluster_devices_per_node(q->scenario, q->platform);
     if (nodes * each > SCENARIO_DEVICE_LIMIT)
-        blame(q, "cluster.nodes", "%lld nodes with %lld devices each are more than %d devices",
-              (long long)nodes, (long long)each, SCENARIO_DEVICE_LIMIT);
+        blame(q, wished ? NULL : "cluster.nodes",
+              "%lld nodes with %lld devices each are more than %d devices", (long long)nodes,
+              (long long)each, SCENARIO_DEVICE_LIMIT);
     else
         *extent = (struct extent){.nodes = (int32_t)nodes, .devices_per_node = (int32_t)each};
 }
@@ -102,7 +103,7 @@ static int check_room(struct question *q, const char *where, struct extent exten
     int result = platform_check_extent(q->platform, extent.nodes, extent.devices_per_node,
                                        extent.grid, &found);
     if (result)
-        blame_found(q, q->wish->nodes ? "" : key, &found);
+        blame_found(q, q->wish->nodes ? NULL : key, &found);
     free(key);
     return result;
 }
@@ -227,7 +228,7 @@ static void check_order(struct question *q)
 {
     struct err found = {0};
     if (resolved_check_order(q->platform, q->scenario->allreduce.algorithm, q->wish->order, &found))
-        blame_found(q, "", &found);
+        blame_found(q, NULL, &found);
 }
 
 int resolved_check_order(const struct platform *platform, enum algorithm algorithm,

@@ -93,7 +93,7 @@ bool scenario_is_assigned(const struct scenario *scenario, const char *key)
 int scenario_blame(const struct scenario *scenario, const char *key, struct err *found,
                    struct err *err)
 {
-    const struct node *node = field_origin(yaml_root(scenario->document), key);
+    const struct node *node = key ? field_origin(yaml_root(scenario->document), key) : NULL;
     int32_t length = (int32_t)strlen(found->text);
     length -= length > 0 && found->text[length - 1] == '\n';
     if (node && found->count == 1 && !memchr(found->text, '\n', (size_t)length))

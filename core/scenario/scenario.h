@@ -179,8 +179,8 @@ bool scenario_is_given(const struct scenario *scenario, const char *key);
 bool scenario_is_assigned(const struct scenario *scenario, const char *key);
 
 /** Add the messages of @found, located at the value of @key ("cluster.platform"), or as they are
- * when they have places of their own already; keeps the exit code and releases @found.  @return -1.
- */
+ * when they have places of their own already or @key is NULL; keeps the exit code and releases
+ * @found.  @return -1. */
 int scenario_blame(const struct scenario *scenario, const char *key, struct err *found,
                    struct err *err);
 

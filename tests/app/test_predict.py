@@ -89,6 +89,13 @@ class Predict(support.Case):
             self.assertAlmostEqual(times[1] - times[0], exchange, delta=1e-3 * exchange)
             self.assertAlmostEqual(times[2] - times[1], exchange, delta=1e-3 * exchange)
 
+    def test_an_order_that_has_no_effect_is_refused_without_a_place_in_the_file(self):
+        for sets, part in ((["allreduce={algorithm: hierarchical}"], "algorithm hierarchical"),
+                           (["cluster={platform: t1-torus, nodes: 16}"], "t1-torus")):
+            text = self.refused(64, "predict", self.job, "--order=column",
+                                *(f"--set={word}" for word in sets))
+            self.assertTrue(text.startswith(f"error: --order has no effect on {part}"), text)
+
     def test_a_group_of_batch_norm_that_cannot_be_is_refused(self):
         for words, message in ((("group=3",), "1, 2, 4, 8"),
                                (("group=8",), "do not fill a node of 4"),

@@ -131,6 +131,7 @@ static void real_ranks_may_be_more_than_the_platform_has(void **state)
     struct job job = job_with(PHASE, "");
     assert_int_equal(resolve(&job, (struct wish){.nodes = 2, .devices_per_node = 5}), -1);
     assert_int_equal(job.err.exit_code, 64); /* the command line's fault, not the file's */
+    assert_string_equal(job.err.text, "a node of platform abci has only 4 devices, not 5\n");
     release(&job);
     job = resolved_job(PHASE, "", (struct wish){.nodes = 2, .devices_per_node = 5, .real = true});
     release(&job);
