@@ -7,7 +7,7 @@
 
 #include "core/schedule/bucket.h"
 
-enum { EXIT_USAGE = 64 };
+enum { EXIT_USAGE = 64, EXIT_DATA = 65 };
 
 /* What every decision needs. */
 struct question {
@@ -24,21 +24,25 @@ struct question {
 static void blame_found(struct question *q, const char *key, struct err *found)
 {
     scenario_blame(q->scenario, key, found, q->err);
-    if (q->wish->nodes && !q->faults)
-        q->err->exit_code = EXIT_USAGE;
     q->faults++;
 }
 
-static void blame(struct question *q, const char *key, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-static void blame(struct question *q, const char *key, const char *format, ...)
+/* The exit code for a number of ranks that does not fit: the command line's fault if it says it. */
+static int32_t ranks_code(const struct question *q)
+{
+    return q->wish->nodes ? EXIT_USAGE : EXIT_DATA;
+}
+
+static void blame(struct question *q, int32_t exit_code, const char *key, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+static void blame(struct question *q, int32_t exit_code, const char *key, const char *format, ...)
 {
     va_list list;
     struct err found = {0};
     va_start(list, format);
     char *text = base_format_list(format, list);
     va_end(list);
-    err_add(&found, "%s", text);
+    err_add_code(&found, exit_code, "%s", text);
     blame_found(q, key, &found);
     free(text);
 }
@@ -71,7 +75,7 @@ static void find_cluster(struct question *q, struct extent *extent)
     int64_t each =
         wished ? q->wish->devices_per_node : cluster_devices_per_node(q->scenario, q->platform);
     if (nodes * each > SCENARIO_DEVICE_LIMIT)
-        blame(q, wished ? NULL : "cluster.nodes",
+        blame(q, ranks_code(q), wished ? NULL : "cluster.nodes",
               "%lld nodes with %lld devices each are more than %d devices", (long long)nodes,
               (long long)each, SCENARIO_DEVICE_LIMIT);
     else
@@ -84,28 +88,30 @@ static void find_baseline(struct question *q, struct extent cluster, struct exte
     int64_t each = q->scenario->baseline.devices_per_node;
     each = each ? each : cluster.devices_per_node;
     if (nodes * each > SCENARIO_DEVICE_LIMIT) {
-        blame(q, "baseline.nodes", "%lld nodes with %lld devices each are more than %d devices",
-              (long long)nodes, (long long)each, SCENARIO_DEVICE_LIMIT);
+        blame(q, EXIT_DATA, "baseline.nodes",
+              "%lld nodes with %lld devices each are more than %d devices", (long long)nodes,
+              (long long)each, SCENARIO_DEVICE_LIMIT);
         return;
     }
     *extent = (struct extent){.nodes = (int32_t)nodes, .devices_per_node = (int32_t)each};
     extent->grid = grid_nearest_square((int32_t)extent_devices(*extent));
 }
 
-/* Whether the platform has room for @extent, which @where ("cluster") asks for, or the command
- * line: 0, or -1. */
+/* Whether the platform has room for @extent, which @where ("cluster") asks for, or, if NULL, the
+ * command line: 0, or -1. */
 static int check_room(struct question *q, const char *where, struct extent extent)
 {
     struct err found = {0};
+    if (!platform_check_extent(q->platform, extent.nodes, extent.devices_per_node, extent.grid,
+                               &found))
+        return 0;
     bool each = platform_nodes(q->platform) &&
                 extent.devices_per_node > platform_devices_per_node(q->platform);
-    char *key = base_format("%s.%s", where, each ? "devices_per_node" : "nodes");
-    int result = platform_check_extent(q->platform, extent.nodes, extent.devices_per_node,
-                                       extent.grid, &found);
-    if (result)
-        blame_found(q, q->wish->nodes ? NULL : key, &found);
+    char *key = where ? base_format("%s.%s", where, each ? "devices_per_node" : "nodes") : NULL;
+    found.exit_code = where ? EXIT_DATA : EXIT_USAGE;
+    blame_found(q, key, &found);
     free(key);
-    return result;
+    return -1;
 }
 
 /* ---- the grid ---- */
@@ -133,13 +139,13 @@ static void refuse_grid(struct question *q, int32_t devices)
     int64_t columns = q->scenario->allreduce.columns, rows = q->scenario->allreduce.rows;
     struct grid fits = fitting_grid(devices, columns);
     if (q->wish->nodes)
-        blame(q, grid_key(q),
+        blame(q, ranks_code(q), grid_key(q),
               "the grid of %lld x %lld needs %lld ranks, not %d; use -n %lld, or --set "
               "allreduce.grid.columns=%d --set allreduce.grid.rows=%d",
               (long long)columns, (long long)rows, (long long)(columns * rows), devices,
               (long long)(columns * rows), fits.columns, fits.rows);
     else
-        blame(q, grid_key(q),
+        blame(q, ranks_code(q), grid_key(q),
               "grid %lld x %lld has %lld places but there are %d devices; "
               "{columns: %d, rows: %d} would fit",
               (long long)columns, (long long)rows, (long long)(columns * rows), devices,
@@ -166,10 +172,11 @@ static void refuse_uneven(struct question *q, const char *key, int64_t batch, in
 {
     int64_t below = batch / devices * devices, above = below + devices;
     if (below == 0)
-        blame(q, key, "%lld images are fewer than the %lld devices; use at least %lld",
-              (long long)batch, (long long)devices, (long long)above);
+        blame(q, ranks_code(q), key,
+              "%lld images are fewer than the %lld devices; use at least %lld", (long long)batch,
+              (long long)devices, (long long)above);
     else
-        blame(q, key,
+        blame(q, ranks_code(q), key,
               "%lld images cannot be divided evenly among %lld devices; round: down beside it "
               "trains %lld, round: up %lld",
               (long long)batch, (long long)devices, (long long)below, (long long)above);
@@ -188,10 +195,12 @@ static void check_phase(struct question *q, int32_t index, int64_t devices)
     else if (batch == 0)
         refuse_uneven(q, key, phase->global_batch, devices);
     else if (batch * devices > s->training.train_images)
-        blame(q, key, "a step would take %lld images, more than the %lld of an epoch",
+        blame(q, phase->global_batch ? EXIT_DATA : ranks_code(q), key,
+              "a step would take %lld images, more than the %lld of an epoch",
               (long long)(batch * devices), (long long)s->training.train_images);
     else if (micro > 0 && batch > micro && batch % micro)
-        blame(q, key, "%lld images per device are no multiple of training.micro_batch: %lld",
+        blame(q, EXIT_DATA, key,
+              "%lld images per device are no multiple of training.micro_batch: %lld",
               (long long)batch, (long long)micro);
     free(key);
 }
@@ -206,10 +215,10 @@ static void check_norm(struct question *q, struct extent cluster)
     for (int32_t i = 0; i < q->model->layer_count; i++)
         any = any || q->model->layer[i].op == LAYER_BATCH_NORM;
     if (group > 1 && !any)
-        blame(q, "training.batch_norm.group", "no effect: %s has no batch norm",
+        blame(q, EXIT_DATA, "training.batch_norm.group", "no effect: %s has no batch norm",
               q->scenario->model.network);
     else if (cluster.devices_per_node % group)
-        blame(q, "training.batch_norm.group",
+        blame(q, EXIT_DATA, "training.batch_norm.group",
               "groups of %lld devices do not fill a node of %d: a group lies within one node",
               (long long)group, cluster.devices_per_node);
 }
@@ -274,7 +283,7 @@ static void check_all(struct question *q, const struct resolved *resolved)
         return;
     check_norm(q, resolved->cluster);
     check_parts(q);
-    if (!check_room(q, "cluster", resolved->cluster))
+    if (!check_room(q, q->wish->nodes ? NULL : "cluster", resolved->cluster))
         check_room(q, "baseline", resolved->baseline);
     check_order(q);
 }

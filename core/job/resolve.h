@@ -49,7 +49,7 @@ struct resolved {
  * SCENARIO_DEVICE_LIMIT or than the platform has, a grid that does not hold them, a batch that is
  * too small or too large, cannot be divided evenly or is no multiple of the micro-batch, groups
  * of batch norm that do not fill a node, a number format or NCCL that the platform lacks.  The exit
- * code is 64 when wish->nodes is what does not fit, else 65. */
+ * code is 64 when wish->nodes is what does not fit or wish->order has no effect, else 65. */
 int resolved_build(struct resolved *resolved, const struct scenario *scenario,
                    const struct platform *platform, const struct software *software,
                    const struct model *model, const struct wish *wish, struct err *err);

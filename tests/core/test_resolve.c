@@ -137,6 +137,24 @@ static void real_ranks_may_be_more_than_the_platform_has(void **state)
     release(&job);
 }
 
+static void a_fault_of_the_file_is_no_fault_of_the_wished_ranks(void **state)
+{
+    (void)state;
+    struct job job = job_with(PHASE, "baseline: {nodes: 1089}\n");
+    assert_int_equal(resolve(&job, wish_for_ranks(8, 4)), -1);
+    assert_int_equal(job.err.exit_code, 65);
+    assert_non_null(strstr(job.err.text, "t.yaml:5:19: error: platform abci has only 1088 nodes"));
+    release(&job);
+    job = job_with("{epochs: 1, global_batch: 2000000}", "");
+    assert_int_equal(resolve(&job, wish_for_ranks(8, 4)), -1);
+    assert_int_equal(job.err.exit_code, 65);
+    release(&job);
+    job = job_with("{epochs: 1, global_batch: 1000}", "");
+    assert_int_equal(resolve(&job, wish_for_ranks(3, 4)), -1);
+    assert_int_equal(job.err.exit_code, 64);
+    release(&job);
+}
+
 static void a_grid_that_wished_ranks_do_not_fill_says_what_would(void **state)
 {
     (void)state;
@@ -216,6 +234,7 @@ int main(void)
         cmocka_unit_test(a_global_batch_is_rounded_as_the_phase_says),
         cmocka_unit_test(wished_ranks_stand_in_place_of_the_cluster),
         cmocka_unit_test(real_ranks_may_be_more_than_the_platform_has),
+        cmocka_unit_test(a_fault_of_the_file_is_no_fault_of_the_wished_ranks),
         cmocka_unit_test(a_grid_that_wished_ranks_do_not_fill_says_what_would),
         cmocka_unit_test(jitter_is_the_softwares_unless_it_is_given),
         cmocka_unit_test(all_faults_are_reported_at_once),
