@@ -105,8 +105,7 @@ static int check_room(struct question *q, const char *where, struct extent exten
     if (!platform_check_extent(q->platform, extent.nodes, extent.devices_per_node, extent.grid,
                                &found))
         return 0;
-    bool each = platform_nodes(q->platform) &&
-                extent.devices_per_node > platform_devices_per_node(q->platform);
+    bool each = extent.devices_per_node > platform_devices_per_node(q->platform);
     char *key = where ? base_format("%s.%s", where, each ? "devices_per_node" : "nodes") : NULL;
     found.exit_code = where ? EXIT_DATA : EXIT_USAGE;
     blame_found(q, key, &found);

@@ -309,13 +309,13 @@ static struct fabric *lay_cluster(const struct platform *platform, int32_t nodes
 static int check_cluster(const struct platform *platform, int32_t nodes, int32_t devices_per_node,
                          struct err *err)
 {
-    if (nodes > platform->nodes)
-        return err_add(err, "platform %s has only %lld nodes, not %d", platform->name,
-                       (long long)platform->nodes, nodes);
     int32_t devices = platform_devices_per_node(platform);
     if (devices_per_node > devices)
         return err_add(err, "a node of platform %s has only %d devices, not %d", platform->name,
                        devices, devices_per_node);
+    if (nodes > platform->nodes)
+        return err_add(err, "platform %s has only %lld nodes, not %d", platform->name,
+                       (long long)platform->nodes, nodes);
     const struct wiring *wiring = &platform->wiring;
     int64_t links = (int64_t)nodes * 2 * (wiring->cable_count + wiring->count[VERTEX_NIC]);
     if (links > LINK_LIMIT)
