@@ -58,15 +58,20 @@ static int check_rehearsal(struct exec_job *job, const struct train_request *req
                                request->time_scale);
 }
 
-/* Ranks per machine; if the machines have different numbers, each rank is a node.
- */
-static int lay_out_ranks(struct exec_job *job, struct err *err)
+/* Ranks of each machine, as all ranks find together; 0: the machines have different numbers. */
+static int32_t ranks_per_machine(void)
 {
-    struct exec_world world = world_self();
-    bool even = world.ranks % world.local_ranks == 0;
-    struct wish wish = wish_for_ranks(world.ranks, even ? world.local_ranks : 1);
+    int64_t local = world_self().local_ranks, bound[] = {local, -local};
+    world_max(bound, 2);
+    return bound[0] == -bound[1] ? (int32_t)local : 0;
+}
+
+/* With @each ranks per machine; 0: each rank is a node. */
+static int lay_out_ranks(struct exec_job *job, int32_t each, struct err *err)
+{
+    struct wish wish = wish_for_ranks(world_self().ranks, each ? each : 1);
     wish.real = true;
-    if (!even && job->job.scenario.allreduce.algorithm == ALGORITHM_HIERARCHICAL)
+    if (!each && job->job.scenario.allreduce.algorithm == ALGORITHM_HIERARCHICAL)
         return err_add_code(err, 64,
                             "%s: hierarchical needs the same number of ranks on each machine",
                             job->job.scenario.path);
@@ -78,12 +83,12 @@ static int lay_out_ranks(struct exec_job *job, struct err *err)
 }
 
 static int fill(struct exec_job *job, const struct train_request *request, bool trains,
-                struct err *err)
+                int32_t each, struct err *err)
 {
     const struct option_list *set = &request->set;
     const char *path = request->job ? request->job : request->head.argument.item[0];
     if (job_read(&job->job, path, set->item, set->count, err) ||
-        (trains && lay_out_ranks(job, err)))
+        (trains && lay_out_ranks(job, each, err)))
         return -1;
     job->job.scenario.training.data.strict |= request->strict_data;
     const struct device_ops *ops = exec_job_device(request->compute.device, err);
@@ -120,7 +125,8 @@ int exec_job_open(struct exec_job *job, const struct train_request *request, boo
                   struct err *err)
 {
     *job = (struct exec_job){0};
-    int failed = world_agree(fill(job, request, trains, err), err);
+    int32_t each = ranks_per_machine();
+    int failed = world_agree(fill(job, request, trains, each, err), err);
     job->train.threads = exec_job_threads(&request->compute);
     return failed;
 }

@@ -77,6 +77,15 @@ class ValidateLab(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (64, ""), done.stderr)
         self.assertIn("error: platform flat-4 has only 4 nodes, not 8", done.stderr)
 
+    def test_ranks_agree_that_their_machines_have_different_numbers(self):
+        """With 2, 1 and 1 of 4 ranks, the first machine alone could take all to have two."""
+        done = lab.run("lab", lab.platform("flat-4"), "--", "mpirun", "--mca", "rmaps", "seq",
+                       "--host", "h0,h0,h1,h2", lab.PROGRAM + "-exec", "train", self.job,
+                       "--device=cpu-naive", "--steps=1", "--timeout=60",
+                       "--set=allreduce={algorithm: hierarchical}")
+        self.assertEqual((done.returncode, done.stdout), (64, ""), done.stderr)
+        self.assertIn("the same number of ranks on each machine", done.stderr)
+
     def test_nothing_is_left_however_it_ends(self):
         for number in (signal.SIGINT, signal.SIGKILL):
             mark, place = f"LAB_TEST={uuid.uuid4()}", tempfile.mkdtemp(dir=self.folder)
