@@ -121,8 +121,7 @@ static int open_directory(struct run_directory *directory, const char *job,
     bool over = request->overwrite;
     struct text text = {0};
     int failed = file_read(job, &text, err) || run_directory_check(directory, run, over, err) ||
-                 (!over && check_job(directory, &text, err)) ||
-                 run_directory_lock(directory, true, err) ||
+                 check_job(directory, &text, err) || run_directory_lock(directory, true, err) ||
                  run_directory_check(directory, run, over, err) ||
                  (resumed && check_newest(directory, resumed, err)) ||
                  run_directory_begin(directory, run, over, err) ||

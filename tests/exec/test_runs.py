@@ -258,7 +258,8 @@ class Runs(unittest.TestCase):
         os.mkdir(self.run)
         with open(self.path("run", "job.yaml"), "w", encoding="utf-8") as file:
             file.write("mine")
-        self.assertIn("job.yaml", self.refusal(73, "--out", self.run))
+        for words in ((), ("--overwrite",)):
+            self.assertIn("job.yaml", self.refusal(73, "--out", self.run, *words))
 
     def test_what_failed_before_its_first_step_keeps_no_directory(self):
         self.assertEqual(self.train("--out", self.run, "--set", "training.dataset.source=imagefolder",
