@@ -230,12 +230,13 @@ double job_evaluation(const struct job *job, const struct point *point, int64_t 
     return (double)evaluations * (double)passes * longest;
 }
 
-int grid_parse(const char *text, struct grid *grid, struct err *err)
+int grid_parse(const char *option, const char *text, struct grid *grid, struct err *err)
 {
     int columns, rows, length = 0;
     if (sscanf(text, "%dx%d%n", &columns, &rows, &length) != 2 || text[length] || columns < 1 ||
         rows < 1 || (int64_t)columns * rows > INT32_MAX)
-        return err_add_code(err, 64, "--grid: expected columns x rows as in 64x32, got '%s'", text);
+        return err_add_code(err, 64, "%s: expected two whole numbers as in 64x32, got '%s'", option,
+                            text);
     *grid = (struct grid){.columns = columns, .rows = rows};
     return 0;
 }

@@ -106,5 +106,6 @@ bool point_equal(const struct point *a, const struct point *b);
  * passes at the local batch, without communication. */
 double job_evaluation(const struct job *job, const struct point *point, int64_t evaluations);
 
-/** Parse "64x32" as columns x rows.  @return 0, or -1 with exit code 64. */
-int grid_parse(const char *text, struct grid *grid, struct err *err);
+/** Parse "64x32", the value of @option ("--grid"), as columns x rows; nodes x devices are written
+ * alike.  @return 0, or -1 with exit code 64. */
+int grid_parse(const char *option, const char *text, struct grid *grid, struct err *err);

@@ -4,7 +4,6 @@
  */
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "app/cli/command.h"
 #include "app/job/job.h"
@@ -24,17 +23,11 @@ struct simulate_request {
 
 static int read_extent(const struct simulate_request *request, struct wish *wish, struct err *err)
 {
-    long long nodes, devices;
-    int length = 0;
-    const char *text = request->extent;
-    if (!text)
-        return 0;
-    if (sscanf(text, "%lldx%lld%n", &nodes, &devices, &length) != 2 || text[length] || nodes < 1 ||
-        devices < 1)
-        return err_add_code(err, 64, "--extent: expected nodes x devices as in 4x8, got '%s'",
-                            text);
-    wish->nodes = nodes;
-    wish->devices_per_node = devices;
+    struct grid extent = {0};
+    if (request->extent && grid_parse("--extent", request->extent, &extent, err))
+        return -1;
+    wish->nodes = extent.columns;
+    wish->devices_per_node = extent.rows;
     return 0;
 }
 
@@ -62,7 +55,7 @@ static int read_point(const struct simulate_request *request, struct job *job, s
     struct placement placement = {.nodes = request->nodes,
                                   .order = (enum rank_order)request->predict.order};
     if (unit_parse(UNIT_BYTES, request->bytes, &bytes, err) ||
-        (request->grid && grid_parse(request->grid, &placement.grid, err)))
+        (request->grid && grid_parse("--grid", request->grid, &placement.grid, err)))
         return -1;
     if (!request->platform)
         return err_add_code(err, 64, "--collective needs --platform");

@@ -140,7 +140,7 @@ static int make_task(struct task *task, const struct order *order, int64_t bytes
     const struct collective_request *request = order->request;
     struct placement placement = {.nodes = request->nodes,
                                   .order = (enum rank_order)request->predict.order};
-    if (request->grid && grid_parse(request->grid, &placement.grid, err))
+    if (request->grid && grid_parse("--grid", request->grid, &placement.grid, err))
         return -1;
     if (point_collective(&task->point, order->platform, placement,
                          (enum algorithm)request->exchange.algorithm, bytes, err))
@@ -167,7 +167,7 @@ static int make_local_task(struct task *task, const struct order *order, int64_t
     struct point *point = &task->point;
     if (!request->grid)
         return err_add_code(err, 64, "how many ranks? give --grid CxR");
-    if (grid_parse(request->grid, &point->grid, err))
+    if (grid_parse("--grid", request->grid, &point->grid, err))
         return -1;
     point->nodes = 1;
     point->devices_per_node = grid_ranks(point->grid);

@@ -90,7 +90,7 @@ static int check(const struct exec_collective_request *request, struct grid *gri
         return err_add_code(err, 69,
                             "algorithm nccl is a model of NCCL, for predictions; exec "
                             "exchanges over MPI: use ring or another");
-    if (request->grid && grid_parse(request->grid, grid, err))
+    if (request->grid && grid_parse("--grid", request->grid, grid, err))
         return -1;
     return sizes_read(sizes, request->bytes ? request->bytes : "100MB", err);
 }
