@@ -85,6 +85,7 @@ static struct iteration describe(const struct job *job, struct extent extent, in
         .batch = batch,
         .micro_batch = micro,
         .bucket = job->resolved.bucket,
+        .column_algorithm = job->resolved.column_algorithm,
     };
 }
 

@@ -219,8 +219,7 @@ struct schedule *iteration_build(const struct iteration *it)
 {
     const struct scenario *scenario = it->scenario;
     struct schedule *schedule = schedule_new(it->grid);
-    schedule->column_algorithm =
-        column_algorithm((enum column_algorithm)scenario->allreduce.column_algorithm);
+    schedule->column_algorithm = it->column_algorithm;
     struct exchange_list list = {0};
     if (grid_ranks(it->grid) > 1)
         list.bucket = bucket_build(it->model, scenario->model.gradients, it->bucket);

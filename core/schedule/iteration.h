@@ -40,10 +40,11 @@ struct iteration {
     const struct scenario *scenario; /**< borrowed: precision, optimizer, all-reduce, input */
     enum fusion fusion;              /**< of the device's software */
     struct grid grid;
-    int32_t devices_per_node; /**< for hierarchical all-reduce and groups of batch norm */
-    int64_t batch;            /**< images per rank; a multiple of micro_batch */
-    int64_t micro_batch;      /**< images that pass through the network at once */
-    int64_t bucket;           /**< gradients in one all-reduce, at most [bytes] */
+    int32_t devices_per_node;        /**< for hierarchical all-reduce and groups of batch norm */
+    int64_t batch;                   /**< images per rank; a multiple of micro_batch */
+    int64_t micro_batch;             /**< images that pass through the network at once */
+    int64_t bucket;                  /**< gradients in one all-reduce, at most [bytes] */
+    enum algorithm column_algorithm; /**< of the column step of TORUS2D */
 };
 
 /** Build and seal: input (prefetched), forward, loss, backward from last to first layer, an

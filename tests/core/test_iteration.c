@@ -280,7 +280,7 @@ static void columns_run_what_they_are_told(void **state)
     struct iteration it = example_iteration(model, &scenario);
     it.grid = (struct grid){4, 2};
     scenario.allreduce.algorithm = ALGORITHM_TORUS2D;
-    scenario.allreduce.column_algorithm = COLUMN_DOUBLE_TREE;
+    it.column_algorithm = ALGORITHM_DOUBLE_TREE;
     struct schedule *schedule = iteration_build(&it);
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct step *step = &schedule->step[id];
