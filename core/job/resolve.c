@@ -161,8 +161,8 @@ static void find_grid(struct question *q, struct resolved *resolved)
     else if (columns)
         resolved->cluster.grid = (struct grid){(int32_t)columns, (int32_t)rows};
     else
-        resolved->grid_chosen = resolved->algorithm == ALGORITHM_TORUS2D ||
-                                (!platform_nodes(q->platform) && !q->wish->real);
+        resolved->grid_chosen =
+            resolved->algorithm == ALGORITHM_TORUS2D || !platform_nodes(q->platform);
 }
 
 /* ---- batches ---- */
