@@ -41,7 +41,6 @@ int job_read(struct job *job, const char *path, const char *const *set, int32_t 
 
 int job_resolve(struct job *job, const struct wish *wish, struct err *err)
 {
-    job->wish = *wish;
     return resolved_build(&job->resolved, &job->scenario, job->platform, job->software, job->model,
                           wish, err);
 }

@@ -16,7 +16,6 @@ struct job {
     struct platform *platform; /**< owned; its device as the software makes it */
     struct software *software; /**< owned; NULL: the scenario names none */
     struct model *model;       /**< owned */
-    struct wish wish;          /**< what job_resolve() was asked for */
     struct resolved resolved;  /**< owned; set by job_resolve() */
 };
 

@@ -26,11 +26,9 @@ static void describe_child(struct task *task, const struct job *job, int32_t pha
     const char *path = job->scenario.path;
     for (int32_t i = 0; i < options->set.count; i++)
         child_add(&task->child, "--set=%s", options->set.item[i]);
-    if (job->wish.nodes)
-        child_add(&task->child, "--extent=%lldx%lld", (long long)job->wish.nodes,
-                  (long long)job->wish.devices_per_node);
-    if (job->wish.order != RANK_ORDER_ROW)
-        child_add(&task->child, "--order=%s", rank_order_names[job->wish.order]);
+    child_add(&task->child, "--extent=%dx%d", job->resolved.cluster.nodes,
+              job->resolved.cluster.devices_per_node);
+    child_add(&task->child, "--order=%s", rank_order_names[job->resolved.order]);
     if (phase < 0) {
         child_add(&task->child, phase == JOB_STRONG ? "--strong" : "--baseline");
         task->child.what = base_format("the baseline of %s", path);
