@@ -53,8 +53,8 @@ struct exchanges {
 #define EXCHANGE_DISTURBED 0.30
 enum { EXCHANGE_SWEEPS_LEAST = 4, EXCHANGE_SWEEPS_MOST = 16 };
 
-/** Measure exchanges between @ranks ranks on this machine, or on the hosts of @lab, with the sizes,
- * gradients and repeats of @request, into zeroed @exchange.
+/** Measure exchanges between @ranks ranks on this machine, or on the hosts of @lab, with messages
+ * of @bytes ("1KiB..4MiB:x4") and the gradients and repeats of @options, into zeroed @exchange.
  * @return 0, or -1: the messages of measure_collective(), malformed sizes (exit code 64), sweeps
  * that do not agree (75). */
 int exchange_measure(struct exchanges *exchange, const struct exchange_options *options,

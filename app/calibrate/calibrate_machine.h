@@ -27,8 +27,8 @@ struct calibrate_request {
 int calibrate_device(const struct calibrate_request *request, struct text *out, struct err *err);
 
 /** Measure how ranks on this machine, or in the lab of request->lab, exchange and disturb each
- * other, and write a platform file.  Of @request: as above, started (ranks), platform (the device
- * file).  @return as calibrate_device(). */
+ * other, and write a platform file.  Of @request: as above, started (ranks), lab, bytes,
+ * gradients, oversubscribe, device (the file's).  @return as calibrate_device(). */
 int calibrate_cluster(const struct calibrate_request *request, struct text *out, struct err *err);
 
 /** "measured by foretrain calibrate on HOST, DATE: WHAT", without quotes and backslashes.  The

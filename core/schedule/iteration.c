@@ -203,7 +203,7 @@ static int32_t add_pass(struct schedule *schedule, const struct iteration *it, i
     return last;
 }
 
-/* Whether all that is computed is computed once for each image, and every gradient is exchanged. */
+/* Whether all that is computed is computed once for each image. */
 static bool iteration_check(const struct schedule *schedule, const struct iteration *it)
 {
     int64_t passes = it->batch / it->micro_batch, count[COMPUTE_OP_COUNT] = {0};
