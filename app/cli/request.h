@@ -31,7 +31,10 @@ enum noise_choice { NOISE_EXPECTED, NOISE_DRAWN, NOISE_NONE, NOISE_CHOICE_COUNT 
 /** "expected", "drawn", "none", NULL-terminated, in the order of enum noise_choice. */
 extern const char *const noise_words[];
 
-enum { REQUEST_CHOOSE = INT32_MIN /**< the program is to choose */ };
+enum {
+    REQUEST_CHOOSE = INT32_MIN, /**< the program is to choose */
+    REQUEST_RANKS_MOST = 64,    /**< ranks of a job that start without --ranks.  Our choice */
+};
 
 /** The first member of every record.  Texts are borrowed from argv. */
 struct request {

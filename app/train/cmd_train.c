@@ -92,7 +92,7 @@ static int check(const struct train_request *request, int32_t *ranks, struct tex
         return -1;
     int failed = job_resolve(&job, &wish, err);
     *ranks = grid_ranks(job.resolved.cluster.grid);
-    if (!failed && !request->compute.started && *ranks > 64)
+    if (!failed && !request->compute.started && *ranks > REQUEST_RANKS_MOST)
         failed = err_add_code(err, 64,
                               "%s is for %d devices: give the number of ranks to start here with "
                               "-n N, or start foretrain-exec with your cluster's mpirun or srun",

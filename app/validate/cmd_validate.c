@@ -114,7 +114,7 @@ static int read_job(struct trial *trial, struct err *err)
     if (job_resolve(&trial->job, &wish, err))
         return -1;
     trial->ranks = grid_ranks(trial->job.resolved.cluster.grid);
-    if (!request->measured && !request->compute.started && trial->ranks > 64)
+    if (!request->measured && !request->compute.started && trial->ranks > REQUEST_RANKS_MOST)
         return err_add_code(
             err, 64, "%s is for %d devices: give the number of ranks to start here with -n N", path,
             trial->ranks);
