@@ -291,8 +291,7 @@ static const struct option options[] = {
         .help = "Of the cluster: ranks may be more than the cores, which they then share by turns"),
     {0}};
 
-static const struct calibrate_request defaults = {.machine = {.repeats = 8},
-                                                  .exchange = {EXCHANGE_DEFAULTS}};
+static const struct calibrate_request defaults = {.machine = {.repeats = REQUEST_REPEATS}};
 
 const struct command command_calibrate = {
     .name = "calibrate",

@@ -34,6 +34,8 @@ extern const char *const noise_words[];
 enum {
     REQUEST_CHOOSE = INT32_MIN, /**< the program is to choose */
     REQUEST_RANKS_MOST = 64,    /**< ranks of a job that start without --ranks.  Our choice */
+    REQUEST_REPEATS = 8,        /**< the default of --repeats */
+    REQUEST_TIMEOUT = 30,       /**< the default of --timeout [s] */
 };
 
 /** The first member of every record.  Texts are borrowed from argv. */
@@ -80,7 +82,7 @@ struct exchange_options {
 };
 
 /** Before any option is read. */
-#define EXCHANGE_DEFAULTS .algorithm = ALGORITHM_RING, .repeats = 8
+#define EXCHANGE_DEFAULTS .algorithm = ALGORITHM_RING, .repeats = REQUEST_REPEATS
 
 /** Iterations to walk: the user's, or 1 where every iteration is like the first, or 2 where input
  * is prefetched or every rank draws its own noise. */

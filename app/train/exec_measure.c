@@ -203,7 +203,7 @@ static const struct option table[] = {ROW_NETWORKS(AT(machine.networks)),
                                       ROW_DTYPE(AT(machine.dtype)),
                                       ROW_LAST};
 
-static const struct exec_measure_request defaults = {.machine = {.repeats = 8}};
+static const struct exec_measure_request defaults = {.machine = {.repeats = REQUEST_REPEATS}};
 
 const struct command exec_measure = {
     .name = "measure",

@@ -2,7 +2,7 @@
 
 #include "core/scenario/scenario_change.h"
 
-const struct train_request train_defaults = {.traced = 4, .timeout = 30};
+const struct train_request train_defaults = {.traced = 4, .timeout = REQUEST_TIMEOUT};
 
 int train_request_check(const struct train_request *request, struct err *err)
 {

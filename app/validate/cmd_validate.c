@@ -424,7 +424,8 @@ static const struct option options[] = {
                "Write both, one below the other, as Chrome/Kineto JSON"),
     ROW_LAST};
 
-static const struct validate_request defaults = {.predict = {PREDICT_DEFAULTS}, .timeout = 30};
+static const struct validate_request defaults = {.predict = {PREDICT_DEFAULTS},
+                                                 .timeout = REQUEST_TIMEOUT};
 
 const struct command command_validate = {
     .name = "validate",
