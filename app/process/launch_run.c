@@ -20,6 +20,7 @@ struct interrupt {
     double passed; /* when it was forwarded to mpirun; 0: not yet */
 };
 
+/* Our choices. */
 static const double again = 0.2, /* [s] between one telling and the next */
     twin = 0.5,     /* within this time two signals are one: timeout(1) sends two, to process and
                        group */
