@@ -1,8 +1,6 @@
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "app/import/import.h"
 #include "core/base/file.h"

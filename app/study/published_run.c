@@ -1,6 +1,5 @@
 #include "app/study/published_run.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

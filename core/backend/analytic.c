@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/backend/cost.h"
 #include "core/backend/floor.h"
 
 /* What a rank sends in the rounds of one pattern. */

@@ -1,11 +1,7 @@
 #include "core/job/resolve.h"
 
-#include <assert.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-
-#include "core/schedule/bucket.h"
 
 enum { EXIT_USAGE = 64, EXIT_DATA = 65 };
 
