@@ -30,14 +30,13 @@ static int find_resumed(struct exec_run *run, const char *path, struct progress 
     return 0;
 }
 
-/* The number of ranks may differ, like the keys of allreduce. */
-static int compare_job(const struct exec_run *run, const struct exec_job *job,
+/* The number of ranks may differ, like the keys of allreduce; @now are the values of the job. */
+static int compare_job(const struct exec_run *run, const struct json *now,
                        const struct train_request *request, const struct progress *progress,
                        struct err *err)
 {
     struct text notes = {0};
     struct json *before = checkpoint_read_job(run->resume, err);
-    struct json *now = scenario_values(&job->job.scenario, &job->job.resolved.plan);
     int failed = !before || scenario_compare(run->resume, before, now, request->allow_change.item,
                                              request->allow_change.count, &notes, err);
     if (progress->ranks != world_self().ranks)
@@ -46,7 +45,6 @@ static int compare_job(const struct exec_run *run, const struct exec_job *job,
     fputs(notes.data && !failed ? notes.data : "", stderr);
     text_release(&notes);
     json_free(before);
-    json_free(now);
     return failed ? -1 : 0;
 }
 
@@ -129,25 +127,19 @@ static int open_directory(struct run_directory *directory, const char *job,
     return failed;
 }
 
-static void print_values(struct exec_run *run, const struct exec_job *job)
-{
-    struct json *values = scenario_values(&job->job.scenario, &job->job.resolved.plan);
-    json_print(&run->values, values);
-    json_free(values);
-}
-
 static int open_first(struct exec_run *run, const struct exec_job *job,
                       const struct train_request *request, struct err *err)
 {
     struct progress progress = {0};
     struct run_directory *directory = &run->directory;
-    if ((request->directory && run_directory_lock(directory, false, err)) ||
-        (request->resume && (find_resumed(run, request->resume, &progress, err) ||
-                             compare_job(run, job, request, &progress, err))))
-        return -1;
-    print_values(run, job);
-    if (!request->directory)
-        return 0;
+    struct json *values = scenario_values(&job->job.scenario, &job->job.resolved.plan);
+    int failed = (request->directory && run_directory_lock(directory, false, err)) ||
+                 (request->resume && (find_resumed(run, request->resume, &progress, err) ||
+                                      compare_job(run, values, request, &progress, err)));
+    json_print(&run->values, values);
+    json_free(values);
+    if (failed || !request->directory)
+        return failed ? -1 : 0;
     return open_directory(directory, job->job.scenario.path, request,
                           request->resume ? &progress : NULL, err);
 }
