@@ -64,11 +64,11 @@ static int run_ranks(const struct validate_run *run, int spans, int output,
         add_words(&launch, run);
         /* In a lab this process is the child that is process 1. */
         launch_add(&launch, "--spans=/proc/%d/fd/%d", run->lab ? 1 : getpid(), spans);
-        char *line = launch_line(&launch);
-        if (!run->lab)
+        char *line = run->lab ? NULL : launch_line(&launch);
+        if (line)
             fprintf(stderr, "%s\n", line);
-        code = measure_launch(&launch, run->lab, &result, err);
         free(line);
+        code = measure_launch(&launch, run->lab, &result, err);
     }
     notes->drops = result.drops;
     notes->retransmits = result.retransmits;
