@@ -203,8 +203,9 @@ static int32_t add_pass(struct schedule *schedule, const struct iteration *it, i
     return last;
 }
 
-/* Whether all that is computed is computed once for each image. */
-static bool iteration_check(const struct schedule *schedule, const struct iteration *it)
+/* Whether all that is computed is computed once for each image; only assert() asks. */
+__attribute__((unused)) static bool iteration_check(const struct schedule *schedule,
+                                                    const struct iteration *it)
 {
     int64_t passes = it->batch / it->micro_batch, count[COMPUTE_OP_COUNT] = {0};
     for (int32_t i = 0; i < schedule->step_count; i++)

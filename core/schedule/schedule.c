@@ -178,8 +178,8 @@ static const char *dep_fault(const struct schedule *schedule, int32_t id, struct
     return NULL;
 }
 
-/* What no message is about: a fault here is one of core/collective. */
-static bool rounds_check(const struct schedule *schedule)
+/* What no message is about: a fault here is one of core/collective.  Only assert() asks. */
+__attribute__((unused)) static bool rounds_check(const struct schedule *schedule)
 {
     for (int32_t id = 0; id < schedule->step_count; id++) {
         if (schedule->step[id].kind != STEP_COLLECTIVE)
