@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "app/process/launch.h"
 #include "app/process/process.h"
 #include "core/base/base.h"
 
@@ -130,16 +131,6 @@ static void wait_for_one(struct child *child, int32_t count, double begin, int32
     }
 }
 
-static char *read_talk(const struct child *child)
-{
-    struct text text = {0};
-    char part[4096];
-    lseek(child->talk, 0, SEEK_SET);
-    for (ssize_t got; (got = read(child->talk, part, sizeof(part))) > 0;)
-        text_append(&text, part, got);
-    return text.data ? text.data : base_copy("");
-}
-
 /* The last useful line: SimGrid appends a backtrace to its reason. */
 static char *last_line(const char *talk)
 {
@@ -210,7 +201,8 @@ static int finish(struct child *child, struct err *err)
 {
     if (child->pid < 0)
         return report_stop(child, "how it ended is lost", "", err);
-    char *talk = read_talk(child);
+    struct text said = launch_read(child->talk);
+    const char *talk = said.data ? said.data : "";
     if (getenv("FORETRAIN_DEBUG"))
         fputs(talk, stderr);
     int code = WIFEXITED(child->status) ? WEXITSTATUS(child->status) : -1;
@@ -223,7 +215,7 @@ static int finish(struct child *child, struct err *err)
         err_add_code(err, 69, "%.*s", (int)strcspn(talk, "\n"), talk);
     else
         report_exit(child, talk, err);
-    free(talk);
+    text_release(&said);
     return failed;
 }
 
