@@ -30,13 +30,6 @@ struct trial {
     double best; /* [bytes/s] of the best window */
 };
 
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 static struct sockaddr_in receiver_address(void)
 {
     return (struct sockaddr_in){
@@ -56,9 +49,9 @@ static int receive(void *argument)
         return 1;
     atomic_store(&trial->listening, 1);
     int wire = accept(door, NULL, NULL);
-    double begin = now(), bytes = 0.0;
+    double begin = process_now(), bytes = 0.0;
     for (ssize_t got; wire >= 0 && (got = read(wire, piece, sizeof(piece))) > 0;) {
-        double passed = now() - begin;
+        double passed = process_now() - begin;
         bytes += (double)got;
         if (passed < window)
             continue;
@@ -79,7 +72,7 @@ static int send_pieces(void *argument)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     if (connect(wire, (struct sockaddr *)&address, sizeof(address)))
         return 1;
-    for (double end = now() + duration; now() < end;)
+    for (double end = process_now() + duration; process_now() < end;)
         if (write(wire, piece, sizeof(piece)) < 0)
             return 1;
     close(wire);
