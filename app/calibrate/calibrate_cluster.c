@@ -330,7 +330,8 @@ static int measure_all(struct cluster *cluster, const char *name, struct err *er
 int calibrate_cluster(const struct calibrate_request *request, struct text *out, struct err *err)
 {
     struct cluster cluster = {0};
-    char *name = request->directory ? calibrate_name(request->directory, err) : base_copy("here");
+    char *name = request->directory ? request_yaml_name("--out", request->directory, err)
+                                    : base_copy("here");
     int failed = !name || open_cluster(&cluster, request, err) || measure_all(&cluster, name, err);
     if (!failed && request->directory)
         failed = write_platform(&cluster, name, err);

@@ -1,7 +1,6 @@
 #include "app/calibrate/calibrate_machine.h"
 
 #include <stdio.h>
-#include <string.h>
 #include <sys/utsname.h>
 #include <time.h>
 
@@ -31,14 +30,4 @@ char *calibrate_command(const char *kind, const struct calibrate_request *reques
                        request->machine.networks, request->machine.batches,
                        request->machine.compute.threads, dtype_names[request->machine.dtype],
                        request->machine.repeats);
-}
-
-char *calibrate_name(const char *path, struct err *err)
-{
-    const char *slash = strrchr(path, '/'), *first = slash ? slash + 1 : path;
-    size_t length = strlen(first);
-    if (length > 5 && !strcmp(first + length - 5, ".yaml"))
-        return base_format("%.*s", (int)length - 5, first);
-    err_add_code(err, 64, "--out %s: expected a name that ends in .yaml", path);
-    return NULL;
 }

@@ -103,7 +103,8 @@ static void describe_processor(struct words *words, const struct machine *machin
 static int find_words(struct words *words, const struct machine *machine,
                       const struct calibrate_request *request, struct err *err)
 {
-    words->name = request->directory ? calibrate_name(request->directory, err) : base_copy("here");
+    words->name = request->directory ? request_yaml_name("--out", request->directory, err)
+                                     : base_copy("here");
     if (!words->name)
         return -1;
     char *command = calibrate_command("device", request);
@@ -266,7 +267,7 @@ int calibrate_device(const struct calibrate_request *request, struct text *out, 
 {
     struct machine machine = {0};
     struct device_fit fit = {0};
-    char *name = request->directory ? calibrate_name(request->directory, err) : NULL;
+    char *name = request->directory ? request_yaml_name("--out", request->directory, err) : NULL;
     int failed = request->directory && !name;
     free(name);
     failed = failed || machine_measure(&machine, &request->machine, 1, err) ||

@@ -37,7 +37,3 @@ char *calibrate_source(const char *what);
 
 /** The command line of a calibration of a device; the caller frees it. */
 char *calibrate_command(const char *kind, const struct calibrate_request *request);
-
-/** The base name of @path without .yaml; the caller frees it.  NULL (exit code 64) if @path does
- * not end in .yaml. */
-char *calibrate_name(const char *path, struct err *err);

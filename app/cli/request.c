@@ -1,6 +1,9 @@
 #include "app/cli/request.h"
 
 #include <assert.h>
+#include <string.h>
+
+#include "core/base/base.h"
 
 const char *const backend_words[] = {"analytic", "sim", NULL};
 static_assert(sizeof(backend_words) / sizeof(*backend_words) == BACKEND_CHOICE_COUNT + 1,
@@ -24,4 +27,14 @@ int32_t request_iterations(const struct predict_options *options, const struct r
     if (options->iterations != REQUEST_CHOOSE)
         return options->iterations;
     return run->input_workers == 0 && !draws_noise(options, &run->noise) ? 1 : 2;
+}
+
+char *request_yaml_name(const char *option, const char *path, struct err *err)
+{
+    const char *slash = strrchr(path, '/'), *first = slash ? slash + 1 : path;
+    size_t length = strlen(first);
+    if (length > 5 && !strcmp(first + length - 5, ".yaml"))
+        return base_format("%.*s", (int)length - 5, first);
+    err_add_code(err, 64, "%s %s: expected a name that ends in .yaml", option, path);
+    return NULL;
 }

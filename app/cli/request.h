@@ -88,6 +88,10 @@ struct exchange_options {
  * is prefetched or every rank draws its own noise. */
 int32_t request_iterations(const struct predict_options *options, const struct run *run);
 
+/** The base name of @path, the value of @option ("--to"), without .yaml; the caller frees it.  NULL
+ * (exit code 64) if @path does not end in .yaml. */
+char *request_yaml_name(const char *option, const char *path, struct err *err);
+
 /** --help, and the end of a table. */
 #define ROW_LAST                                                                                   \
     ROW_HELP,                                                                                      \

@@ -302,13 +302,11 @@ static int write_platform(struct import *import, const struct import_request *re
                           struct err *err)
 {
     const char *to = request->to ? request->to : "imported.yaml";
-    const char *slash = strrchr(to, '/'), *first = slash ? slash + 1 : to;
-    size_t length = strlen(first);
-    if (length < 6 || strcmp(first + length - 5, ".yaml") != 0)
-        return err_add_code(err, 64, "--to %s: expected a name that ends in .yaml", to);
+    char *name = request_yaml_name("--to", to, err);
+    if (!name)
+        return -1;
     int failed = 0;
     char *base = find_base(request, &failed, err);
-    char *name = base_format("%.*s", (int)length - 5, first);
     struct text text = {0};
     if (!failed) {
         if (!base)
