@@ -22,6 +22,12 @@ static bool draws_noise(const struct predict_options *options, const struct nois
     return noise_is_any(noise) && each_rank && options->backend != BACKEND_ANALYTIC;
 }
 
+struct wish request_wish(const struct predict_options *options)
+{
+    return (struct wish){.order = (enum rank_order)options->order,
+                         .ignore_memory = options->ignore_memory};
+}
+
 int32_t request_iterations(const struct predict_options *options, const struct run *run)
 {
     if (options->iterations != REQUEST_CHOOSE)

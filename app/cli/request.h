@@ -12,6 +12,7 @@
 #include "app/cli/option.h"
 #include "core/backend/backend.h"
 #include "core/collective/collective.h"
+#include "core/job/wish.h"
 
 /** Words of --backend: the index in backend_words. */
 enum backend_choice { BACKEND_ANALYTIC, BACKEND_SIM, BACKEND_CHOICE_COUNT };
@@ -53,7 +54,11 @@ struct predict_options {
     int32_t iterations;     /**< to simulate, or REQUEST_CHOOSE */
     int32_t traced_ranks;   /**< number with spans kept; 0: all */
     int32_t noise;          /**< enum noise_choice */
+    bool ignore_memory;     /**< predict batches that no device can hold */
 };
+
+/** What @options ask of a job. */
+struct wish request_wish(const struct predict_options *options);
 
 /** Before any option is read. */
 #define PREDICT_DEFAULTS .backend = -1, .iterations = REQUEST_CHOOSE, .traced_ranks = 4
@@ -80,6 +85,9 @@ struct exchange_options {
     int32_t repeats;   /**< of what is measured */
     bool pairs;        /**< neighbours exchange instead of all ranks reducing */
 };
+
+/** What @options ask of a job. */
+struct wish request_wish(const struct predict_options *options);
 
 /** Before any option is read. */
 #define EXCHANGE_DEFAULTS .algorithm = ALGORITHM_RING, .repeats = REQUEST_REPEATS
@@ -124,6 +132,9 @@ char *request_yaml_name(const char *option, const char *path, struct err *err);
 #define ROW_NOISE(at)                                                                              \
     OPTION_ROW("noise", 0, OPTION_WORD, at, NULL, noise_words,                                     \
                "Jitter and slow ranks: the expectation (default), one draw by the seed, or none")
+#define ROW_IGNORE_MEMORY(at)                                                                      \
+    OPTION_ROW("ignore-memory", 0, OPTION_FLAG, at,                                                \
+               .help = "Predict batches that do not fit the memory of a device")
 #define ROW_TRACED_RANKS(at)                                                                       \
     OPTION_ROW("traced-ranks", 0, OPTION_INTEGER, at, "N", NULL,                                   \
                "Ranks whose steps are recorded; 0: all (default: 4)")

@@ -46,11 +46,11 @@ int job_resolve(struct job *job, const struct wish *wish, struct err *err)
 }
 
 int job_open(struct job *job, const char *path, const char *const *set, int32_t set_count,
-             enum rank_order order, struct err *err)
+             const struct wish *wish, struct err *err)
 {
     if (job_read(job, path, set, set_count, err))
         return -1;
-    if (!job_resolve(job, &(struct wish){.order = order}, err))
+    if (!job_resolve(job, wish, err))
         return 0;
     job_release(job);
     return -1;
@@ -140,6 +140,9 @@ int job_point(const struct job *job, int32_t phase, struct point *point, struct 
     if (phase == JOB_STRONG) {
         counts.batch_per_device = (counts.global_batch - 1) / extent_devices(extent) + 1;
         counts.micro_batch = phase_micro_batch(&job->scenario, counts.batch_per_device);
+        if (job->resolved.most_images)
+            counts.micro_batch =
+                resolved_fitting_part(counts.micro_batch, job->resolved.most_images);
     }
     if (lay_out(job, extent, point, err))
         return -1;

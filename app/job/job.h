@@ -29,9 +29,9 @@ int job_read(struct job *job, const char *path, const char *const *set, int32_t 
  */
 int job_resolve(struct job *job, const struct wish *wish, struct err *err);
 
-/** Both, with nothing wished but @order; on failure @job is released. */
+/** Both; on failure @job is released. */
 int job_open(struct job *job, const char *path, const char *const *set, int32_t set_count,
-             enum rank_order order, struct err *err);
+             const struct wish *wish, struct err *err);
 
 /** Release; accepts a zeroed struct. */
 void job_release(struct job *job);

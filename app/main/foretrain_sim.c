@@ -38,7 +38,7 @@ static int read_point(const struct simulate_request *request, struct job *job, s
     if (!request->bytes) {
         if (!request->head.argument.count)
             return err_add_code(err, 64, "missing JOB; --help says more");
-        struct wish wish = {.order = (enum rank_order)request->predict.order};
+        struct wish wish = request_wish(&request->predict);
         return read_extent(request, &wish, err) ||
                        job_read(job, request->head.argument.item[0], request->predict.set.item,
                                 request->predict.set.count, err) ||
@@ -107,6 +107,7 @@ static const struct option options[] = {
     ROW_GRAIN(AT(predict.grain)),
     ROW_ITERATIONS(AT(predict.iterations)),
     ROW_TRACED_RANKS(AT(predict.traced_ranks)),
+    ROW_IGNORE_MEMORY(AT(predict.ignore_memory)),
     OPTION_ROW(
         "noise", 0, OPTION_WORD, AT(predict.noise), NULL, noise_words,
         "Jitter and slow ranks: drawn by the seed, or left out (default; foretrain adds what "

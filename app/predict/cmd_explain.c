@@ -228,6 +228,7 @@ static const struct option options[] = {ROW_SET(AT(predict.set)),
                                         ROW_BACKEND(AT(predict.backend)),
                                         ROW_GRAIN(AT(predict.grain)),
                                         ROW_NOISE(AT(predict.noise)),
+                                        ROW_IGNORE_MEMORY(AT(predict.ignore_memory)),
                                         ROW_JSON,
                                         ROW_LAST};
 

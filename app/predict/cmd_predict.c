@@ -49,6 +49,7 @@ static const struct option options[] = {
     ROW_BACKEND(AT(predict.backend)),
     ROW_GRAIN(AT(predict.grain)),
     ROW_NOISE(AT(predict.noise)),
+    ROW_IGNORE_MEMORY(AT(predict.ignore_memory)),
     ROW_ORDER(AT(predict.order)),
     ROW_JSON,
     OPTION_ROW("trace", 't', OPTION_TEXT, AT(trace), "FILE", NULL,

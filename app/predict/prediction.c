@@ -244,8 +244,8 @@ int prediction_make(struct prediction *prediction, const char *path,
                     const struct predict_options *options, struct err *err)
 {
     struct result *result = &prediction->result;
-    if (job_open(&prediction->job, path, options->set.item, options->set.count,
-                 (enum rank_order)options->order, err) ||
+    struct wish wish = request_wish(options);
+    if (job_open(&prediction->job, path, options->set.item, options->set.count, &wish, err) ||
         make_tasks(prediction, options, err))
         return -1;
     char *warning;

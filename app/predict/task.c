@@ -29,6 +29,8 @@ static void describe_child(struct task *task, const struct job *job, int32_t pha
     child_add(&task->child, "--extent=%dx%d", job->resolved.cluster.nodes,
               job->resolved.cluster.devices_per_node);
     child_add(&task->child, "--order=%s", rank_order_names[job->resolved.order]);
+    if (options->ignore_memory)
+        child_add(&task->child, "--ignore-memory");
     if (phase < 0) {
         child_add(&task->child, phase == JOB_STRONG ? "--strong" : "--baseline");
         task->child.what = base_format("the baseline of %s", path);

@@ -4,7 +4,7 @@
 struct check_request {
     struct request head;
     struct option_list set;
-    bool explain;
+    bool explain, ignore_memory;
     const char *platform;
 };
 
@@ -12,7 +12,8 @@ static int check_job(const struct check_request *request, struct text *out, stru
 {
     const char *path = request->head.argument.item[0];
     struct job job = {0};
-    if (job_open(&job, path, request->set.item, request->set.count, RANK_ORDER_ROW, err))
+    struct wish wish = {.ignore_memory = request->ignore_memory};
+    if (job_open(&job, path, request->set.item, request->set.count, &wish, err))
         return -1;
     struct extent cluster = job.resolved.cluster;
     int failed = 0;
@@ -49,7 +50,7 @@ static const struct option options[] = {
     ROW_SET(AT(set)),
     OPTION_ROW("explain", 'e', OPTION_FLAG, AT(explain),
                .help = "Print every value and where it comes from"),
-    ROW_PLATFORM(AT(platform)), ROW_LAST};
+    ROW_IGNORE_MEMORY(AT(ignore_memory)), ROW_PLATFORM(AT(platform)), ROW_LAST};
 
 const struct command command_check = {
     .name = "check",

@@ -43,7 +43,7 @@ static int show_schedule(const void *record, struct text *out, struct err *err)
     const struct show_job_request *request = record;
     struct job job = {0};
     if (job_open(&job, request->head.argument.item[0], request->set.item, request->set.count,
-                 RANK_ORDER_ROW, err))
+                 &(struct wish){.ignore_memory = true}, err))
         return -1;
     struct point point = {0};
     int failed = job_point(&job, request->baseline ? JOB_BASELINE : request->phase, &point, err);
@@ -59,7 +59,7 @@ static int show_job(const void *record, struct text *out, struct err *err)
     const struct show_job_request *request = record;
     struct job job = {0};
     if (job_open(&job, request->head.argument.item[0], request->set.item, request->set.count,
-                 RANK_ORDER_ROW, err))
+                 &(struct wish){.ignore_memory = true}, err))
         return -1;
     resolved_print(out, &job.resolved);
     job_release(&job);

@@ -101,6 +101,7 @@ static struct wish choose_ranks(const struct trial *trial)
     if (!same)
         wish = wish_for_ranks(ranks, request->measured ? each : full);
     wish.order = (enum rank_order)request->predict.order;
+    wish.ignore_memory = request->predict.ignore_memory;
     return wish;
 }
 
@@ -413,6 +414,7 @@ static const struct option options[] = {
     ROW_BACKEND(AT(predict.backend)),
     ROW_GRAIN(AT(predict.grain)),
     ROW_NOISE(AT(predict.noise)),
+    ROW_IGNORE_MEMORY(AT(predict.ignore_memory)),
     ROW_JSON,
     OPTION_ROW("tolerance", 0, OPTION_TEXT, AT(tolerance), "SHARE", NULL,
                "What the step time may be off by, relative to the measured one (default: 10 %)"),

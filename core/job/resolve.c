@@ -3,6 +3,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
+#include "core/schedule/memory.h"
+
 enum { EXIT_USAGE = 64, EXIT_DATA = 65 };
 
 /* What every decision needs. */
@@ -251,6 +253,55 @@ int resolved_check_order(const struct platform *platform, enum algorithm algorit
     return 0;
 }
 
+/* ---- memory ---- */
+
+static int64_t find_most_images(const struct question *q)
+{
+    const struct device *device = platform_device(q->platform);
+    int64_t workspace = device->compute_capability > 0 ? MEMORY_WORKSPACE_LIMIT : 0;
+    return memory_largest_batch(q->model, q->scenario, workspace, 0, (int64_t)device->memory.value);
+}
+
+int64_t resolved_fitting_part(int64_t batch, int64_t most)
+{
+    int64_t parts = (batch - 1) / most + 1;
+    while (batch % parts)
+        parts++;
+    return batch / parts;
+}
+
+static void check_memory(struct question *q, int32_t index, int64_t devices, int64_t most)
+{
+    const struct scenario *s = q->scenario;
+    const struct device *device = platform_device(q->platform);
+    const struct scenario_phase *phase =
+        (const struct scenario_phase *)s->training.phase.item + index;
+    int64_t batch = phase_batch(phase, devices), micro = phase_micro_batch(s, batch);
+    if (q->faults || micro <= most)
+        return;
+    char *key = base_format("training.phases.%d.%s", index,
+                            phase->global_batch ? "global_batch" : "batch_per_device");
+    struct text room = {0};
+    unit_print(&room, UNIT_BYTES, device->memory.value);
+    int64_t part = most ? resolved_fitting_part(batch, most) : 0;
+    char *parts = 4 * part < most
+                      ? base_copy("")
+                      : base_format("; in parts: training.micro_batch=%lld", (long long)part);
+    if (most == 0)
+        blame(q, EXIT_DATA, key,
+              "%s does not fit the %s of %s, even with one image; to predict all the same: "
+              "--ignore-memory",
+              q->model->name, room.data, device->name);
+    else
+        blame(q, EXIT_DATA, key,
+              "%lld images at once do not fit the %s of %s, at most %lld do%s; all the same: "
+              "--ignore-memory",
+              (long long)micro, room.data, device->name, (long long)most, parts);
+    free(parts);
+    text_release(&room);
+    free(key);
+}
+
 /* ---- all together ---- */
 
 static struct noise find_noise(const struct scenario *s, const struct software *software)
@@ -281,6 +332,8 @@ static void check_all(struct question *q, const struct resolved *resolved)
     if (!check_room(q, q->wish->nodes ? NULL : "cluster", resolved->cluster))
         check_room(q, "baseline", resolved->baseline);
     check_order(q);
+    for (int32_t i = 0; i < q->scenario->training.phase.count && !q->wish->ignore_memory; i++)
+        check_memory(q, i, devices, resolved->most_images);
 }
 
 int resolved_build(struct resolved *resolved, const struct scenario *scenario,
@@ -298,6 +351,7 @@ int resolved_build(struct resolved *resolved, const struct scenario *scenario,
         .nccl = software ? (int32_t)software->nccl : 0,
         .software = software ? software->name : NULL,
     };
+    resolved->most_images = find_most_images(&q);
     find_cluster(&q, &resolved->cluster);
     if (!q.faults)
         find_baseline(&q, resolved->cluster, &resolved->baseline);
@@ -344,6 +398,8 @@ void resolved_print(struct text *out, const struct resolved *resolved)
                  i + 1, phase->epochs, (long long)phase->steps, (long long)phase->global_batch,
                  (long long)phase->batch_per_device, (long long)phase->micro_batch);
     }
+    text_add(out, "%-10s at most %lld images at once fit a device\n", "memory",
+             (long long)resolved->most_images);
     text_add(out, "%-10s %s\n", "software",
              resolved->software ? resolved->software : "the device's");
     text_add(out, "%-10s compute varies by %g %%; %g %% of devices are %g %% slower\n", "noise",

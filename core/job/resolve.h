@@ -10,18 +10,12 @@
 
 #include "core/backend/noise.h"
 #include "core/collective/grid.h"
+#include "core/job/wish.h"
 #include "core/network/fabric.h"
 #include "core/platform/platform.h"
 #include "core/platform/software.h"
 #include "core/scenario/phase.h"
 #include "core/schedule/model.h"
-
-/** What the command line asks for beyond the scenario.  Start from {0}: nothing. */
-struct wish {
-    int64_t nodes, devices_per_node; /**< instead of the scenario's cluster; 0: that */
-    bool real; /**< the ranks are processes: neither size nor parts of the platform bind them */
-    enum rank_order order;
-};
 
 /** Devices that work together. */
 struct extent {
@@ -37,6 +31,7 @@ struct resolved {
     enum rank_order order;  /**< in which ranks fill the nodes of the cluster */
     enum algorithm algorithm, column_algorithm;
     int64_t bucket;       /**< gradients in one all-reduce, at most [bytes] */
+    int64_t most_images;  /**< at once that fit the memory of a device */
     struct plan plan;     /**< phases: batches, micro-batches, steps; owned */
     struct noise noise;   /**< zero: every device computes as fast as every other, always */
     int32_t nccl;         /**< version that the software brings, 100 * major + minor; 0: none */
@@ -48,7 +43,9 @@ struct resolved {
  * @return 0, or -1 with every fault, each located where the scenario says it: more devices than
  * SCENARIO_DEVICE_LIMIT or than the platform has, a grid that does not hold them, a batch that is
  * too small or too large, cannot be divided evenly or is no multiple of the micro-batch, groups
- * of batch norm that do not fill a node, a number format or NCCL that the platform lacks.  The exit
+ * of batch norm that do not fill a node, a number format or NCCL that the platform lacks, a batch
+ * that does not fit the memory of a device (core/schedule/memory.h, with the workspace that a
+ * convolution on a GPU may need).  The exit
  * code is 64 when wish->nodes is what does not fit or wish->order has no effect, else 65. */
 int resolved_build(struct resolved *resolved, const struct scenario *scenario,
                    const struct platform *platform, const struct software *software,
@@ -69,6 +66,9 @@ int64_t extent_devices(struct extent extent);
  * has.
  */
 int64_t cluster_devices_per_node(const struct scenario *scenario, const struct platform *platform);
+
+/** The largest divisor of @batch that is at most @most. */
+int64_t resolved_fitting_part(int64_t batch, int64_t most);
 
 /** A wish for @ranks ranks on as few nodes as hold them, equally many and at most @room on each. */
 struct wish wish_for_ranks(int64_t ranks, int64_t room);

@@ -2,11 +2,12 @@
 """What changes when a job or a platform is changed, against bounds computed here."""
 import json
 import math
+import re
 import statistics
 import unittest
 
 import support
-from support import answer
+from support import answer, run
 
 JOB = """\
 version: 1
@@ -168,6 +169,27 @@ class Noise(support.Case):
         sentence = answer("predict", self.job, "--set", "noise.straggler.fraction=10 %",
                           "--set", "noise.straggler.slowdown=200 %")["sentence"]
         self.assertIn("waits for the slowest device", sentence)
+
+
+class Memory(support.Case):
+    """Batches that no device can hold."""
+
+    def words(self, batch):
+        """The job with that many images on each of its V100s of 16 GB."""
+        return ("--set", f"training.phases=[{{epochs: 90, batch_per_device: {batch}}}]")
+
+    def test_a_batch_that_does_not_fit_is_refused_with_the_largest_that_does(self):
+        for command in "predict", "check", "explain":
+            message = self.refused(65, command, self.job, *self.words(4096))
+            most = int(re.search(r"do not fit the 16 GB of \S+, at most (\d+) do", message)[1])
+            self.refused(65, command, self.job, *self.words(most + 1))
+            self.assertEqual(run(command, self.job, *self.words(most)).returncode, 0)
+        part = re.search(r"training.micro_batch=\d+", message)[0]
+        self.assertEqual(run("predict", self.job, *self.words(4096), "--set", part).returncode, 0)
+
+    def test_it_is_predicted_all_the_same_when_asked(self):
+        result = answer("predict", self.job, "--ignore-memory", *self.words(4096))
+        self.assertEqual(result["phases"][0]["batch_per_device"], 4096)
 
 
 class Scaling(support.Case):
