@@ -39,11 +39,16 @@ double uncertainty_tolerance(enum provenance provenance)
     return tolerance[provenance];
 }
 
+static double tolerance_of(const struct quantity *quantity)
+{
+    return fmax(uncertainty_tolerance(quantity->provenance), quantity->spread);
+}
+
 static void widen(void *context, const struct quantity *quantity, enum unit unit)
 {
     double *most = context;
     if (unit == UNIT_BYTES_PER_SECOND && strncmp(quantity->path, "device.", 7) != 0)
-        *most = fmax(*most, uncertainty_tolerance(quantity->provenance));
+        *most = fmax(*most, tolerance_of(quantity));
 }
 
 double uncertainty_network(const struct platform *platform)
@@ -72,8 +77,8 @@ static double machine_scatter(const struct software *software)
 /* The numbers of the device file itself, when no software profile is named. */
 static void doubt_device(struct uncertainty *u, const struct device *device)
 {
-    u->efficiency = fmax(uncertainty_tolerance(device->math_efficiency.provenance),
-                         uncertainty_tolerance(device->memory_efficiency.provenance));
+    u->efficiency =
+        fmax(tolerance_of(&device->math_efficiency), tolerance_of(&device->memory_efficiency));
     u->overhead = OVERHEAD_SPREAD;
 }
 

@@ -30,9 +30,11 @@ enum provenance {
 /** The word of a provenance: "measured", ... */
 const char *provenance_name(enum provenance provenance);
 
-/** A number with its source.  In a file: `{value: 12.5 GB/s, source: "...", kind: datasheet}`. */
+/** A number with its source.  In a file: `{value: 12.5 GB/s, source: "...", kind: datasheet}`; a
+ * measurement that scatters adds `spread: 8 %`. */
 struct quantity {
-    double value; /**< SI */
+    double value;  /**< SI */
+    double spread; /**< its standard deviation, relative; 0: what its kind says */
     enum provenance provenance;
     char *source; /**< owned by the record */
     char *path;   /**< the key's full path, for lists of assumptions; owned */

@@ -32,7 +32,15 @@ void quantity_rows_init(struct quantity_rows *rows, const struct field *field)
                                     .offset = offsetof(struct quantity, provenance),
                                     .words = provenance_names,
                                     .help = "how the number was obtained"};
-    rows->table = (struct field_table){"quantity", rows->field, 3, sizeof(struct quantity)};
+    rows->field[3] = (struct field){.path = "spread",
+                                    .kind = FIELD_REAL,
+                                    .unit = UNIT_FRACTION,
+                                    .offset = offsetof(struct quantity, spread),
+                                    .fallback = "",
+                                    .maximum = 10,
+                                    .help = "its standard deviation, relative, where more than "
+                                            "is usual for its kind"};
+    rows->table = (struct field_table){"quantity", rows->field, 4, sizeof(struct quantity)};
 }
 
 char *path_join(const char *prefix, const char *path)

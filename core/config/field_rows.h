@@ -6,9 +6,9 @@
 
 #include "core/config/field.h"
 
-/** The rows of `{value, source, kind}` for one QUANTITY row. */
+/** The rows of `{value, source, kind, spread}` for one QUANTITY row. */
 struct quantity_rows {
-    struct field field[3];
+    struct field field[4];
     struct field_table table;
 };
 

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """What `predict` answers."""
 import json
+import math
 import shutil
 import subprocess
 import unittest
@@ -158,6 +159,23 @@ class Predict(support.Case):
                                    "--set=training.phases=[{epochs: 1, batch_per_device: 8}]")[1],
                              [])
         self.assertEqual(notes()[1], [])  # abci does not say
+
+    def test_a_number_that_scatters_widens_the_interval(self):
+        if answer("predict", self.job, "-b", "analytic")["step_interval_s"] == []:
+            self.skipTest("intervals need GSL")
+        for spread, width in (("", 0.03), (", spread: 40 %", 0.4)):
+            platform = self.write("slow.yaml", "version: 1\nname: slow\ndescription: slow\n"
+                                  "kind: ring\ndevice: v100-sxm2-16gb\nring:\n"
+                                  "  bandwidth: {value: 10 MB/s, source: a test, kind: measured"
+                                  f"{spread}}}\n"
+                                  "  efficiency: {value: 100 %, source: a test, kind: measured}\n"
+                                  "  latency: {value: 1 us, source: a test, kind: measured}\n")
+            low, high = answer("predict", self.job, "-b", "analytic", "--set",
+                               f"cluster={{platform: {platform}, nodes: 4}}", "--set",
+                               "allreduce={algorithm: ring, bucket: 4 MiB}")["step_interval_s"]
+            # nearly all of the step is the exchange: both deviations, and 1.645 of them each way
+            expected = 2 * 1.645 * (width ** 2 + 0.05 ** 2) ** 0.5
+            self.assertLess(abs(math.log(high / low) / expected - 1), 0.2, spread)
 
     def test_text_tells_the_same_as_json(self):
         done = run("predict", self.job, "-b", "analytic")
