@@ -205,6 +205,7 @@ void import_release(struct import *import)
     wiring_release(&import->wiring);
     text_release(&import->understood);
     text_release(&import->assumed);
+    text_release(&import->comparison);
     json_free(import->result);
     *import = (struct import){0};
 }

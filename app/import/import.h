@@ -48,6 +48,7 @@ struct import {
     struct quantity inside, between; /**< the transport's [s per message] */
     bool no_platform;                /**< nor anything else of a platform */
     struct text understood, assumed; /**< a line each */
+    struct text comparison;          /**< a table of times measured and predicted, or empty */
     struct json *result;             /**< more for --json: fits and tables */
 };
 

@@ -4,6 +4,10 @@
 #include <math.h>
 #include <stdlib.h>
 
+/* All-reduces of gradients are of a megabyte and more: their times decide, where no one line fits
+ * all.  Our choice. */
+#define LEAST_BUCKET 1048576.0
+
 bool curve_add(struct curve *curve, double size, double seconds)
 {
     if (curve->count == CURVE_ROWS || !(size > 0) || !(seconds > 0))
@@ -13,39 +17,72 @@ bool curve_add(struct curve *curve, double size, double seconds)
     return true;
 }
 
-/* The lines for people and for --json; @bytes: bytes of the vector per byte of a message. */
+/* "+- 3 %", or that nobody knows: two points lie on every line. */
+static char *say_deviation(const char *format, double deviation, int32_t rows)
+{
+    return rows > 2 ? base_format(format, deviation)
+                    : base_format("from %d points: no spread known", rows);
+}
+
+/* Variances are 0 where rows leave none. */
+static struct json *piece_json(const struct curve_piece *p)
+{
+    struct json *object = json_new_object();
+    json_put_real(object, "from_bytes", p->from);
+    json_put_real(object, "to_bytes", p->to);
+    json_put_integer(object, "rows", p->rows);
+    json_put_real(object, "latency_s", p->latency);
+    json_put_real(object, "s_per_byte", p->per_byte);
+    if (p->rows < 3)
+        return object;
+    json_put_real(object, "latency_variance", p->latency_variance);
+    json_put_real(object, "covariance", p->covariance);
+    json_put_real(object, "s_per_byte_variance", p->per_byte_variance);
+    return object;
+}
+
+/* The lines for people and for --json. */
 static void tell(struct import *import, const struct curve_fit *fit)
 {
     struct json *array = json_new_array();
     for (int32_t i = 0; i < fit->pieces; i++) {
         const struct curve_piece *p = &fit->piece[i];
-        double deviation = sqrt(p->latency_variance), slope = sqrt(p->per_byte_variance);
-        struct json *object = json_new_object();
-        json_put_real(object, "from_bytes", p->from);
-        json_put_real(object, "to_bytes", p->to);
-        json_put_integer(object, "rows", p->rows);
-        json_put_real(object, "latency_s", p->latency);
-        json_put_real(object, "s_per_byte", p->per_byte);
-        json_put_real(object, "latency_variance", p->latency_variance);
-        json_put_real(object, "covariance", p->covariance);
-        json_put_real(object, "s_per_byte_variance", p->per_byte_variance);
-        json_append(array, object);
-        import_note(import,
-                    "%g to %g B (%d sizes): %.4g us (+- %.2g) + bytes / %.5g GB/s (+- %.2g %%)",
-                    p->from, p->to, p->rows, p->latency * 1e6, deviation * 1e6, 1e-9 / p->per_byte,
-                    100 * slope / p->per_byte);
+        json_append(array, piece_json(p));
+        char *latency = say_deviation("+- %.2g", 1e6 * sqrt(p->latency_variance), p->rows);
+        char *slope =
+            say_deviation("+- %.2g %%", 100 * sqrt(p->per_byte_variance) / p->per_byte, p->rows);
+        import_note(import, "%g to %g B (%d sizes): %.4g us (%s) + bytes / %.5g GB/s (%s)", p->from,
+                    p->to, p->rows, p->latency * 1e6, latency, 1e-9 / p->per_byte, slope);
+        free(latency);
+        free(slope);
     }
-    import_note(import, "%d line%s, residual %.2f %% of the time", fit->pieces,
-                fit->pieces > 1 ? "s, as the protocol changes with the size" : "",
-                100 * fit->residual);
     if (!import->result)
         import->result = json_new_object();
-    json_put_real(import->result, "residual", fit->residual);
     json_put(import->result, "lines", array);
 }
 
-int import_fit_line(struct import *import, struct curve *curve, struct curve_line *line,
-                    struct err *err)
+/* The line with the least relative error over the sizes from @matter on. */
+static struct curve_piece choose(struct import *import, const struct curve *curve,
+                                 const struct curve_fit *fit, double matter, int32_t *first)
+{
+    struct curve_piece piece = fit->piece[0];
+    *first = 0;
+    if (fit->pieces == 1)
+        return piece;
+    while (*first + 3 <= curve->count && curve->size[*first] < matter)
+        ++*first;
+    if (*first + 3 > curve->count)
+        *first = 0;
+    curve_fit_from(&piece, curve, *first);
+    import_assume(import,
+                  "one latency and one bandwidth, though the library's protocol changes with the "
+                  "size: those that fit the %d sizes from %g B on",
+                  piece.rows, piece.from);
+    return piece;
+}
+
+int import_fit_line(struct import *import, struct curve *curve, double matter,
+                    struct curve_line *line, struct err *err)
 {
     struct curve_fit fit;
     struct err own = {0};
@@ -56,17 +93,44 @@ int import_fit_line(struct import *import, struct curve *curve, struct curve_lin
         return -1;
     }
     tell(import, &fit);
-    const struct curve_piece *first = &fit.piece[0], *last = &fit.piece[fit.pieces - 1];
-    *line = (struct curve_line){
-        .latency = first->latency,
-        .latency_deviation = sqrt(first->latency_variance),
-        .bandwidth = 1 / last->per_byte,
-        .bandwidth_spread = sqrt(last->per_byte_variance) / last->per_byte,
-    };
-    if (fit.pieces > 1)
-        import_assume(import, "one latency and one bandwidth: those of the smallest and of the "
-                              "largest sizes; between them protocols change");
-    return 0;
+    struct curve_piece chosen = choose(import, curve, &fit, matter, &line->first);
+    line->latency = chosen.latency;
+    line->bandwidth = 1 / chosen.per_byte;
+    if (chosen.per_byte > 0)
+        return 0;
+    return err_add(err, "%s: the times do not grow with the size from %g B on", import->file,
+                   chosen.from);
+}
+
+double import_compare(struct import *import, const struct curve *curve,
+                      const struct curve_line *line)
+{
+    double squares = 0;
+    int32_t rows = curve->count - line->first;
+    struct json *array = json_new_array();
+    struct text *table = &import->comparison;
+    text_add(table, "%12s %14s %14s %9s\n", "size [B]", "measured [us]", "predicted [us]", "error");
+    for (int32_t i = 0; i < curve->count; i++) {
+        double measured = curve->seconds[i];
+        double predicted = line->latency + curve->size[i] / line->bandwidth;
+        double error = predicted / measured - 1;
+        squares += i < line->first ? 0 : error * error;
+        text_add(table, "%12.0f %14.2f %14.2f %+7.1f %%%s\n", curve->size[i], 1e6 * measured,
+                 1e6 * predicted, 100 * error, i < line->first ? "  not fitted" : "");
+        struct json *row = json_new_object();
+        json_put_real(row, "bytes", curve->size[i]);
+        json_put_real(row, "measured_s", measured);
+        json_put_real(row, "predicted_s", predicted);
+        json_put_boolean(row, "fitted", i >= line->first);
+        json_append(array, row);
+    }
+    char *residual = say_deviation("%.2f %% of the time", 100 * sqrt(squares / rows), rows);
+    import_note(import, "residual of the %d sizes fitted: %s", rows, residual);
+    free(residual);
+    json_put(import->result, "table", array);
+    if (rows > 2)
+        json_put_real(import->result, "residual", sqrt(squares / rows));
+    return curve_spread(squares, rows);
 }
 
 /* Devices of a node, connected by one switch, and a card if there are several nodes. */
@@ -92,35 +156,35 @@ int import_fit_ring(struct import *import, struct curve *curve, int32_t ranks, i
                        "%s: %d ranks on %d nodes: expected at least 2 ranks, and the same number "
                        "on every node, at most 60",
                        import->file, ranks, nodes);
-    if (import_fit_line(import, curve, &line, err))
+    if (import_fit_line(import, curve, LEAST_BUCKET, &line, err))
         return -1;
     double messages = 2.0 * (ranks - 1), latency = line.latency / messages;
     double bandwidth = line.bandwidth * messages / ranks;
-    import_note(import,
-                "as a ring of %d: bus bandwidth %.5g GB/s (+- %.2g %%), %.4g us (+- %.2g) "
-                "for each of %g messages",
-                ranks, bandwidth * 1e-9, 100 * line.bandwidth_spread, latency * 1e6,
-                line.latency_deviation / messages * 1e6, messages);
+    double spread = import_compare(import, curve, &line);
+    import_note(import, "as a ring of %d: bus bandwidth %.5g GB/s, %.4g us for each of %g messages",
+                ranks, bandwidth * 1e-9, latency * 1e6, messages);
     json_put_integer(import->result, "ranks", ranks);
     json_put_integer(import->result, "nodes", nodes);
     json_put_real(import->result, "bus_bandwidth_bytes_per_s", bandwidth);
-    json_put_real(import->result, "bus_bandwidth_spread", line.bandwidth_spread);
+    json_put_real(import->result, "spread", spread);
     json_put_real(import->result, "message_latency_s", latency);
     import->nodes = nodes;
     lay_node(import, ranks / nodes, nodes > 1);
     struct quantity *inside = &import->link[0].bandwidth;
-    char *fit = base_format("%s: fitted as a ring of %d ranks on %d nodes, +- %.2g %%",
-                            import->base_name, ranks, nodes, 100 * line.bandwidth_spread);
-    import_set(nodes > 1 ? &import->nic.bandwidth : inside, bandwidth, PROVENANCE_MEASURED, "%s",
-               fit);
+    struct quantity *measured = nodes > 1 ? &import->nic.bandwidth : inside;
+    int32_t rows = curve->count - line.first;
+    import_set(measured, bandwidth, PROVENANCE_MEASURED,
+               "%s: fitted as a ring of %d ranks on %d nodes%s", import->base_name, ranks, nodes,
+               rows < 3 ? ", from 2 points: no spread known" : "");
+    measured->spread = spread;
     import_set(inside, bandwidth, PROVENANCE_ASSUMED,
                "at least what the whole ring reaches; measure inside one node for more");
     import_set(&import->link[0].efficiency, 1, PROVENANCE_ASSUMED,
                "nothing is left out of the fit");
     import_set(nodes > 1 ? &import->between : &import->inside, latency, PROVENANCE_MEASURED,
-               "%s: the smallest sizes, over %g messages of a ring", import->base_name, messages);
+               "%s: fitted with the bandwidth, over %g messages of a ring", import->base_name,
+               messages);
     import_set(&import->inside, latency, PROVENANCE_ASSUMED,
                "as between nodes; measure inside one node to tell them apart");
-    free(fit);
     return 0;
 }

@@ -7,18 +7,23 @@
 #include "app/import/import.h"
 #include "app/import/import_fit.h"
 
-/** The numbers of a fit that a platform uses. */
+/** The one line that a platform can hold. */
 struct curve_line {
-    double latency;           /**< of the smallest sizes [s] */
-    double latency_deviation; /**< its standard deviation [s] */
-    double bandwidth;         /**< of the largest sizes [bytes/s] */
-    double bandwidth_spread;  /**< its standard deviation, relative */
+    double latency, bandwidth; /**< [s], [bytes/s] */
+    int32_t first;             /**< the row of the sorted curve from which on it is fitted */
 };
 
-/** Fit lines to @curve and report them.  @return 0, or -1 with the file's name and the messages of
- * curve_fit_lines(). */
-int import_fit_line(struct import *import, struct curve *curve, struct curve_line *line,
-                    struct err *err);
+/** Fit lines to @curve and report them, and choose one: the only one, or else the one with the
+ * least relative error over the sizes from @matter [bytes] on; over all if fewer than three are as
+ * large.
+ * @return 0, or -1 with the file's name and the messages of curve_fit_lines(). */
+int import_fit_line(struct import *import, struct curve *curve, double matter,
+                    struct curve_line *line, struct err *err);
+
+/** List for each size of @curve the time measured and that of @line, which the platform predicts.
+ * @return curve_spread() of the rows that @line is fitted to. */
+double import_compare(struct import *import, const struct curve *curve,
+                      const struct curve_line *line);
 
 /** Interpret @curve as all-reduces of @ranks ranks on @nodes nodes, as rings of 2 (ranks - 1)
  * messages of one rank-th of the bytes; this gives bandwidth and latency of the links of a platform

@@ -1,5 +1,6 @@
 #include "app/import/import_fit.h"
 
+#include <gsl/gsl_cdf.h>
 #include <gsl/gsl_fit.h>
 #include <math.h>
 #include <stdlib.h>
@@ -108,11 +109,24 @@ int curve_fit_lines(struct curve_fit *fit, struct curve *curve, struct err *err)
                        "measure from 8 B to 1 GiB",
                        n);
     struct cut cut = find_cut(curve);
-    *fit = (struct curve_fit){.pieces = cut.pieces, .residual = sqrt(cut.chi2 / n)};
+    *fit = (struct curve_fit){.pieces = cut.pieces};
     for (int32_t i = 0, first = 0; i < cut.pieces; first = cut.last[i++] + 1)
         fit_piece(&fit->piece[i], curve, first, cut.last[i]);
     if (!(fit->piece[cut.pieces - 1].per_byte > 0))
         return err_add(err, "the times do not grow with the size up to %g B: measure larger sizes",
                        curve->size[n - 1]);
     return 0;
+}
+
+void curve_fit_from(struct curve_piece *piece, const struct curve *curve, int32_t first)
+{
+    fit_piece(piece, curve, first, curve->count - 1);
+}
+
+double curve_spread(double squares, int32_t rows)
+{
+    if (rows < 3)
+        return CURVE_UNKNOWN;
+    double normal = gsl_cdf_ugaussian_Pinv(0.95), t = gsl_cdf_tdist_Pinv(0.95, rows - 2);
+    return sqrt(squares / (rows - 2)) * t / normal;
 }

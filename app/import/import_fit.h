@@ -41,13 +41,24 @@ struct curve_piece {
 struct curve_fit {
     struct curve_piece piece[CURVE_PIECES]; /**< by size */
     int32_t pieces;
-    double residual; /**< root mean square of (measured - fitted) / measured */
 };
 
 /** Add a time.  @return whether there was room and both are above 0. */
 bool curve_add(struct curve *curve, double size, double seconds);
 
+/** A relative standard deviation of two times from which nothing about their spread is known.  Our
+ * choice: as of an assumed number. */
+#define CURVE_UNKNOWN 0.30
+
 /** Fit @curve, and sort it by size.
  * @return 0, or -1: fewer than two sizes, times that do not grow, or a build without GSL (exit code
  * 69). */
 int curve_fit_lines(struct curve_fit *fit, struct curve *curve, struct err *err);
+
+/** Fit one line to the rows of sorted @curve from row @first on, two at least. */
+void curve_fit_from(struct curve_piece *piece, const struct curve *curve, int32_t first);
+
+/** A relative standard deviation s of @rows times about a line, widened by Student's t so that
+ * 1.645 s is half of a 90 % interval; CURVE_UNKNOWN if fewer than three rows leave none.
+ * @squares: the sum of squares of (measured - line) / measured. */
+double curve_spread(double squares, int32_t rows);

@@ -77,33 +77,39 @@ static int read_lines(struct tables *tables, const char *file, char *rest, struc
                    file, number);
 }
 
+/* A bucket of 16 MiB among 256 ranks travels in such parts. */
+#define LEAST_MESSAGE 65536.0
+
 /* Two ranks, on two nodes unless --nodes 1 is given. */
 static int understand_pair(struct import *import, struct tables *tables, int32_t nodes,
                            struct err *err)
 {
     struct curve_line line = {.latency = 0};
     bool timed = tables->latency.count > 0;
-    if (timed && import_fit_line(import, &tables->latency, &line, err))
+    double spread = 0;
+    if (timed && import_fit_line(import, &tables->latency, LEAST_MESSAGE, &line, err))
         return -1;
     double bandwidth = tables->bandwidth > 0 ? tables->bandwidth : line.bandwidth;
+    line.bandwidth = bandwidth;
+    if (timed)
+        spread = import_compare(import, &tables->latency, &line);
     bool card = nodes > 1;
     import->nodes = nodes;
     import->wiring.count[VERTEX_DEVICE] = card ? 1 : 2;
     import->wiring.count[VERTEX_NIC] = card;
     int32_t link = import_add_link(import, "inside");
     import_connect(import, 0, 1, link);
-    import_set(card ? &import->nic.bandwidth : &import->link[link].bandwidth, bandwidth,
-               PROVENANCE_MEASURED, "%s: %s", import->base_name,
-               tables->bandwidth > 0 ? "the largest of osu_bw"
-                                     : "fitted to the largest sizes of osu_latency");
+    struct quantity *measured = card ? &import->nic.bandwidth : &import->link[link].bandwidth;
+    import_set(measured, bandwidth, PROVENANCE_MEASURED, "%s: %s", import->base_name,
+               tables->bandwidth > 0 ? "the largest of osu_bw" : "fitted to osu_latency");
+    measured->spread = spread;
     import_set(&import->link[link].bandwidth, 10 * bandwidth, PROVENANCE_ASSUMED,
                "nobody measured: ten cards, enough never to decide");
     import_note(import, "bandwidth %.5g GB/s between two ranks", bandwidth * 1e-9);
     if (timed) {
         import_set(card ? &import->between : &import->inside, line.latency, PROVENANCE_MEASURED,
-                   "%s: the smallest sizes of osu_latency", import->base_name);
-        import_note(import, "%.4g us a message (+- %.2g)", line.latency * 1e6,
-                    line.latency_deviation * 1e6);
+                   "%s: fitted to osu_latency", import->base_name);
+        import_note(import, "%.4g us a message", line.latency * 1e6);
         json_put_real(import->result, "message_latency_s", line.latency);
     }
     if (!import->result)

@@ -58,6 +58,16 @@ void import_complete(struct import *import)
 
 /* --- the file --- */
 
+/* A text of lines under @head, if there is one, each behind @indent. */
+static void print_lines(struct text *out, const char *head, const char *indent,
+                        const struct text *lines)
+{
+    if (lines->data)
+        text_add(out, "%s\n", head);
+    for (const char *line = lines->data; line && *line; line += strcspn(line, "\n") + 1)
+        text_add(out, "%s%.*s\n", indent, (int)strcspn(line, "\n"), line);
+}
+
 /* A text in double quotes. */
 static void print_quoted(struct text *out, const char *text)
 {
@@ -90,7 +100,10 @@ static void print_quantity(struct import *import, struct text *out, const char *
     print_value(&value, unit, quantity->value);
     text_add(out, "%s%s: {value: %s, source: ", indent, key, value.data);
     print_quoted(out, quantity->source);
-    text_add(out, ", kind: %s}\n", provenance_name(quantity->provenance));
+    text_add(out, ", kind: %s", provenance_name(quantity->provenance));
+    if (quantity->spread > 0)
+        text_add(out, ", spread: %.3g %%", 100 * quantity->spread);
+    text_add(out, "}\n");
     if (quantity->provenance == PROVENANCE_ASSUMED)
         import_assume(import, "%s%s: %s, %s", place, key, value.data, quantity->source);
     text_release(&value);
@@ -175,6 +188,7 @@ void import_print_platform(struct import *import, const char *name, const char *
 {
     text_add(out, "# Written by foretrain import from %s; what was assumed says kind: assumed.\n",
              import->base_name);
+    print_lines(out, "# measured, and as this file predicts it:", "#", &import->comparison);
     if (base) {
         text_add(out, "extends: ");
         print_quoted(out, base);
@@ -334,14 +348,6 @@ static void put_lines(struct json *object, const char *key, const struct text *l
     json_put(object, key, array);
 }
 
-static void print_lines(struct text *out, const char *head, const struct text *lines)
-{
-    if (lines->data)
-        text_add(out, "%s\n", head);
-    for (const char *line = lines->data; line && *line; line += strcspn(line, "\n") + 1)
-        text_add(out, "  %.*s\n", (int)strcspn(line, "\n"), line);
-}
-
 int import_finish(struct import *import, const struct import_request *request, struct text *out,
                   struct err *err)
 {
@@ -352,8 +358,9 @@ int import_finish(struct import *import, const struct import_request *request, s
     if (!import->no_platform && write_platform(import, request, err))
         return -1;
     if (!request->head.json) {
-        print_lines(out, "understood:", &import->understood);
-        print_lines(out, "assumed:", &import->assumed);
+        print_lines(out, "understood:", "  ", &import->understood);
+        print_lines(out, "measured, and as the platform predicts it:", "  ", &import->comparison);
+        print_lines(out, "assumed:", "  ", &import->assumed);
         if (request->to)
             text_add(out, "written: %s\n", request->to);
         return 0;

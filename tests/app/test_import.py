@@ -76,6 +76,57 @@ class NcclTests(Case):
             for row, size in zip(rows["rows"], (8, 1 << 20, 1 << 30)):
                 self.assertLess(abs(row["time_s"] / law(size) - 1), 5e-3, row)
 
+    def table(self, sizes, seconds):
+        """The file of an all_reduce_perf of 16 ranks on 2 nodes that takes seconds(size)."""
+        make = maker()
+        make.SIZES = sizes
+        return self.write("table.txt", make.all_reduce(16, seconds, 2))
+
+    @staticmethod
+    def bent(size):
+        """Seconds as NCCL's protocols make them: a fixed 34 us below 32 KiB, three slopes above."""
+        knots = ((8, 34), (1 << 15, 36), (1 << 18, 52), (1 << 20, 88), (1 << 23, 165.2),
+                 (1 << 26, 480.5), (1 << 30, 5885.6))
+        for (a, low), (b, high) in zip(knots, knots[1:]):
+            if size <= b:
+                return 1e-6 * (low + (high - low) * (size - a) / (b - a))
+        return None
+
+    def test_what_is_written_gives_the_times_back_and_says_how_well(self):
+        sizes = [2 ** i for i in range(3, 31)]
+        result = self.take("nccl-tests", self.table(sizes, self.bent))["result"]
+        rows = answer("collective", "--platform", self.platform, "--nodes", 2, "--algorithm", "ring",
+                      "--bytes", ",".join(f"{size} B" for size in sizes), "--backend", "analytic",
+                      "--grid", "16x1")["rows"]
+        text, errors = self.platform.read_text(encoding="utf-8"), []
+        for size, row, told in zip(sizes, rows, result["table"]):
+            self.assertEqual((told["bytes"], told["fitted"]), (size, size >= 1 << 20))
+            self.assertLess(abs(told["measured_s"] / self.bent(size) - 1), 1e-3)
+            if size >= 64:  # a rank's part of less is a rounded number of bytes
+                self.assertLess(abs(told["predicted_s"] / row["time_s"] - 1), 1e-4)
+            error = told["predicted_s"] / told["measured_s"] - 1
+            self.assertRegex(text, rf"\n# +{size} .* \{error * 100:+.1f} %")
+            if told["fitted"]:
+                self.assertLess(abs(error), 0.25, size)
+                errors.append(error)
+        squares = sum(error ** 2 for error in errors)
+        self.assertAlmostEqual(result["residual"], (squares / len(errors)) ** 0.5, 9)
+        # Student's t of 9 degrees of freedom against the normal distribution's 1.645, from tables
+        spread = (squares / (len(errors) - 2)) ** 0.5 * 1.8331 / 1.6449
+        self.assertAlmostEqual(result["spread"], spread, 4)
+        self.assertIn(f"kind: measured, spread: {100 * spread:.3g} %", text)
+
+    def test_two_times_know_nothing_of_their_spread(self):
+        path = self.table([1 << 23, 1 << 26], self.bent)
+        result = self.take("nccl-tests", path)["result"]
+        self.assertNotIn("residual", result)
+        self.assertEqual(result["spread"], 0.3)
+        self.assertIn("from 2 points: no spread known\", kind: measured, spread: 30 %",
+                      self.platform.read_text(encoding="utf-8"))
+        told = run("import", "nccl-tests", path).stdout
+        self.assertIn("residual of the 2 sizes fitted: from 2 points: no spread known", told)
+        self.assertNotIn("+- 0", told)
+
     def test_protocols_are_told_apart(self):
         lines = self.take("nccl-tests", "all_reduce_protocols.txt")["result"]["lines"]
         self.assertEqual([line["to_bytes"] for line in lines], [65536, 1 << 23, 1 << 30])
