@@ -75,24 +75,35 @@ static char *format_list(const char *format, va_list arguments)
     return line;
 }
 
+static void add_line(struct text *list, const char *format, va_list arguments)
+{
+    char *line = format_list(format, arguments);
+    text_add(list, "%s\n", line);
+    free(line);
+}
+
 void import_note(struct import *import, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    char *line = format_list(format, arguments);
+    add_line(&import->understood, format, arguments);
     va_end(arguments);
-    text_add(&import->understood, "%s\n", line);
-    free(line);
 }
 
 void import_assume(struct import *import, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    char *line = format_list(format, arguments);
+    add_line(&import->assumed, format, arguments);
     va_end(arguments);
-    text_add(&import->assumed, "%s\n", line);
-    free(line);
+}
+
+void import_warn(struct import *import, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    add_line(&import->warning, format, arguments);
+    va_end(arguments);
 }
 
 void import_set(struct quantity *quantity, double value, enum provenance provenance,
@@ -173,7 +184,7 @@ void import_set_device(struct import *import, const char *model)
         import_note(import, "device '%s': %s of platforms/devices", model, import->device);
         return;
     }
-    import_note(import, "device '%s' has no file in platforms/devices", model);
+    import_warn(import, "device '%s' has no file in platforms/devices", model);
 }
 
 void import_set_nic(struct import *import, double bytes_per_second, const char *what)
@@ -205,6 +216,7 @@ void import_release(struct import *import)
     wiring_release(&import->wiring);
     text_release(&import->understood);
     text_release(&import->assumed);
+    text_release(&import->warning);
     text_release(&import->comparison);
     json_free(import->result);
     *import = (struct import){0};

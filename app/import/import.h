@@ -45,11 +45,11 @@ struct import {
     struct import_link nic;
     struct import_tier tier[IMPORT_TIER_LIMIT]; /**< smallest first */
     int32_t tier_count;
-    struct quantity inside, between; /**< the transport's [s per message] */
-    bool no_platform;                /**< nor anything else of a platform */
-    struct text understood, assumed; /**< a line each */
-    struct text comparison;          /**< a table of times measured and predicted, or empty */
-    struct json *result;             /**< more for --json: fits and tables */
+    struct quantity inside, between;          /**< the transport's [s per message] */
+    bool no_platform;                         /**< nor anything else of a platform */
+    struct text understood, assumed, warning; /**< a line each */
+    struct text comparison; /**< a table of times measured and predicted, or empty */
+    struct json *result;    /**< more for --json: fits and tables */
 };
 
 /** Read the whole of @path.
@@ -74,6 +74,10 @@ void import_note(struct import *import, const char *format, ...)
 void import_assume(struct import *import, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/** Add a line to the list of what makes the platform of little use as it is. */
+void import_warn(struct import *import, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /** Set @quantity, unless it is known already. */
 void import_set(struct quantity *quantity, double value, enum provenance provenance,
                 const char *format, ...) __attribute__((format(printf, 4, 5)));
@@ -85,7 +89,7 @@ int32_t import_add_link(struct import *import, const char *name);
 /** Connect two vertices by a cable of kind @link, unless they are already connected or the same. */
 void import_connect(struct import *import, int32_t a, int32_t b, int32_t link);
 
-/** Set the device that a driver calls @model ("NVIDIA A100-SXM4-80GB"), or note that we have no
+/** Set the device that a driver calls @model ("NVIDIA A100-SXM4-80GB"), or warn that we have no
  * such device. */
 void import_set_device(struct import *import, const char *model);
 

@@ -47,7 +47,9 @@ void import_complete(struct import *import)
                "LL128");
     if (!import->device) {
         import->device = base_copy("ideal");
-        import_assume(import, "device: ideal; put in a name of platforms/devices");
+        import_warn(import, "device ideal: nothing of compute is known, so predictions are of "
+                            "communication alone and have no interval; put a name of "
+                            "platforms/devices into the file, or a device file of your own");
     }
     if (import->nodes < 1) {
         import->nodes = import->wiring.count[VERTEX_NIC] ? 64 : 1;
@@ -361,6 +363,7 @@ int import_finish(struct import *import, const struct import_request *request, s
         print_lines(out, "understood:", "  ", &import->understood);
         print_lines(out, "measured, and as the platform predicts it:", "  ", &import->comparison);
         print_lines(out, "assumed:", "  ", &import->assumed);
+        print_lines(out, "warnings:", "  ", &import->warning);
         if (request->to)
             text_add(out, "written: %s\n", request->to);
         return 0;
@@ -370,6 +373,7 @@ int import_finish(struct import *import, const struct import_request *request, s
     json_put_text(object, "file", import->file);
     put_lines(object, "understood", &import->understood);
     put_lines(object, "assumed", &import->assumed);
+    put_lines(object, "warnings", &import->warning);
     json_put_text(object, "written", request->to);
     if (import->result)
         json_put(object, "result", import->result);

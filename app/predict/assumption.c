@@ -118,6 +118,19 @@ static void add_measured(struct prediction *prediction)
                                device->measured.source ? device->measured.source : "no source"));
 }
 
+/* Numbers that another software or other devices showed. */
+static void add_software(struct prediction *prediction)
+{
+    const struct software *software = prediction->job.software;
+    const char *device = platform_device(prediction->job.platform)->name;
+    const struct software_fit *fit = software ? software_find_fit(software, device) : NULL;
+    if (fit && fit->rows == 0)
+        add_assumption(&prediction->result,
+                       base_format("software %s has no run on %s: its efficiency is %.4g %% (%s)",
+                                   software->name, device, 100 * fit->efficiency.value,
+                                   fit->efficiency.source));
+}
+
 /* Numbers of 16 bits are converted for messages, which costs about as much as they save where ranks
  * communicate through memory. */
 static void add_payload(struct prediction *prediction)
@@ -166,6 +179,7 @@ void assumption_list(struct prediction *prediction)
 {
     struct result *result = &prediction->result;
     add_measured(prediction);
+    add_software(prediction);
     add_payload(prediction);
     add_turns(prediction);
     list_assumed(prediction);

@@ -33,7 +33,7 @@ class Case(support.Case):
         self.assertEqual(told["written"], str(self.platform))
         for line in shown.stdout.splitlines():  # nothing assumed goes unsaid
             if line.endswith("assumed") and "device" not in line:
-                self.assertTrue(told["assumed"], line)
+                self.assertTrue(told["assumed"] + told["warnings"], line)
         return told
 
     def predict(self, nodes, devices):
@@ -148,6 +148,17 @@ class NcclTests(Case):
     def test_a_prediction_stands_on_it(self):
         self.take("nccl-tests", "all_reduce_16.txt")
         self.assertGreater(self.predict(2, 8)["step"]["time_s"], 0)
+
+    def test_an_unknown_gpu_is_a_warning_here_and_in_every_prediction(self):
+        text = maker().all_reduce(16, self.bent, 2, "NVIDIA B900")
+        told = self.take("nccl-tests", self.write("table.txt", text))
+        self.assertIn("'NVIDIA B900' has no file", told["warnings"][0])
+        self.assertIn("nothing of compute is known", told["warnings"][1])
+        result = self.predict(2, 8)
+        self.assertIn("device ideal: nothing of compute is known; no interval", result["warnings"])
+        self.assertEqual(result["step_interval_s"], [])
+        self.assertEqual(self.take("nccl-tests", "all_reduce_16.txt")["warnings"], [])
+        self.assertEqual(self.predict(2, 8)["warnings"], [])
 
     def test_what_is_not_understood_says_where_and_what_to_do(self):
         text = (DATA / "all_reduce_8.txt").read_text(encoding="utf-8")

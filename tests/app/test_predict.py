@@ -177,6 +177,17 @@ class Predict(support.Case):
             expected = 2 * 1.645 * (width ** 2 + 0.05 ** 2) ** 0.5
             self.assertLess(abs(math.log(high / low) / expected - 1), 0.2, spread)
 
+    def test_software_without_a_run_on_the_device_is_an_assumption(self):
+        def notes(platform, software):
+            result = answer("predict", self.job, "-b", "analytic", "--set",
+                            f"cluster={{platform: {platform}, nodes: 4, software: {software}}}",
+                            "--set=baseline={nodes: 1}", "--set=allreduce={algorithm: ring}")
+            return [line for line in result["assumptions"] if line.startswith("software ")]
+        self.assertEqual(notes("dgx-h100", "mlperf-v4.0"), [])
+        self.assertIn("software mlperf-v0.5 has no run on h100-sxm5-80gb",
+                      notes("dgx-h100", "mlperf-v0.5")[0])
+        self.assertIn("as under mlperf-v2.1", notes("dgx-a100-40gb", "mlperf-v4.0")[0])
+
     def test_text_tells_the_same_as_json(self):
         done = run("predict", self.job, "-b", "analytic")
         result = answer("predict", self.job, "-b", "analytic")
