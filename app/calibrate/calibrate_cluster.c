@@ -21,7 +21,8 @@ struct cluster {
     struct exchanges exchange;
     struct machine alone, together; /* without a lab */
     double contention;
-    char *device; /* the file of the device, as the platform names it; owned */
+    char *device;      /* the file of the device, as the platform names it; owned */
+    char *device_path; /* the same to write it; NULL: it is not written; owned */
 };
 
 static const struct cabling *lab_of(const struct cluster *cluster)
@@ -70,14 +71,37 @@ static int check_machine(struct cluster *cluster, struct err *err)
     return 0;
 }
 
+/* A second file beside the platform's, unless the user gives one. */
+static int name_files(struct cluster *cluster, const char *name, struct err *err)
+{
+    const struct calibrate_request *request = &cluster->request;
+    const char *out = request->directory, *slash = out ? strrchr(out, '/') : NULL;
+    if (request->device || !out) {
+        cluster->device = base_copy(request->device ? request->device : "./device.yaml");
+    } else {
+        cluster->device = base_format("./%s-device.yaml", name);
+        if (!request->lab)
+            cluster->device_path =
+                base_format("%.*s%s-device.yaml", slash ? (int)(slash + 1 - out) : 0, out, name);
+    }
+    return (out && calibrate_check_file(out, request, err)) ||
+                   (cluster->device_path &&
+                    calibrate_check_file(cluster->device_path, request, err))
+               ? -1
+               : 0;
+}
+
 static int open_cluster(struct cluster *cluster, const struct calibrate_request *request,
-                        struct err *err)
+                        const char *name, struct err *err)
 {
     cluster->request = *request;
     cluster->ranks = request->machine.compute.started;
     if (!cluster->request.bytes)
         cluster->request.bytes = request->lab ? "4KiB..256KiB:x4" : "1KiB..4MiB:x4";
-    return request->lab ? read_lab(cluster, err) : check_machine(cluster, err);
+    return name_files(cluster, name, err) ||
+                   (request->lab ? read_lab(cluster, err) : check_machine(cluster, err))
+               ? -1
+               : 0;
 }
 
 /* --- measuring --- */
@@ -98,23 +122,13 @@ static int measure_contention(struct cluster *cluster, struct err *err)
     return 0;
 }
 
-/* A second file beside the platform's, unless the user gives one. */
-static int make_device(struct cluster *cluster, const char *name, struct err *err)
+static int make_device(struct cluster *cluster, struct err *err)
 {
     struct calibrate_request request = cluster->request;
-    if (request.device || !request.directory) {
-        cluster->device = base_copy(request.device ? request.device : "./device.yaml");
-        return 0;
-    }
-    const char *slash = strrchr(request.directory, '/');
-    char *path = base_format("%.*s%s-device.yaml", slash ? (int)(slash + 1 - request.directory) : 0,
-                             request.directory, name);
-    cluster->device = base_format("./%s-device.yaml", name);
     struct text talk = {0};
-    request.directory = path;
-    int failed = calibrate_device(&request, &talk, err);
+    request.directory = cluster->device_path;
+    int failed = request.directory ? calibrate_device(&request, &talk, err) : 0;
     text_release(&talk);
-    free(path);
     return failed;
 }
 
@@ -169,7 +183,8 @@ static void write_machine(struct text *out, const struct cluster *cluster, const
 {
     char value[64];
     text_add(out,
-             "# Written by foretrain calibrate cluster.\nversion: 1\nname: \"%s\"\ndescription: "
+             CALIBRATE_FILE
+             " cluster.\nversion: 1\nname: \"%s\"\ndescription: "
              "\"one machine of %d devices that talk through its memory\"\nkind: cluster\ndevice: "
              "%s\nnodes: 1\n\nnode:\n  devices: %d\n  cpus: 1\n",
              name, cluster->ranks, cluster->device, cluster->ranks);
@@ -192,8 +207,8 @@ static void write_lab(struct text *out, const struct cluster *cluster, const cha
                       const char *source)
 {
     text_add(out,
-             "# Written by foretrain calibrate cluster.\nextends: \"%s\"\nname: "
-             "\"%s\"\n\nnetwork:\n  nic:\n",
+             CALIBRATE_FILE " cluster.\nextends: \"%s\"\nname: "
+                            "\"%s\"\n\nnetwork:\n  nic:\n",
              cluster->lab.file, name);
     add_link(out, cluster, "    ", source);
     text_add(out, "\n");
@@ -317,14 +332,14 @@ static void print_json(struct text *out, const struct cluster *cluster)
 
 /* --- the whole --- */
 
-static int measure_all(struct cluster *cluster, const char *name, struct err *err)
+static int measure_all(struct cluster *cluster, struct err *err)
 {
     if (exchange_measure(&cluster->exchange, &cluster->request.exchange, cluster->request.bytes,
                          cluster->ranks, lab_of(cluster), err))
         return -1;
     if (cluster->base)
         return 0;
-    return measure_contention(cluster, err) || make_device(cluster, name, err) ? -1 : 0;
+    return measure_contention(cluster, err) || make_device(cluster, err) ? -1 : 0;
 }
 
 int calibrate_cluster(const struct calibrate_request *request, struct text *out, struct err *err)
@@ -332,7 +347,7 @@ int calibrate_cluster(const struct calibrate_request *request, struct text *out,
     struct cluster cluster = {0};
     char *name = request->directory ? request_yaml_name("--out", request->directory, err)
                                     : base_copy("here");
-    int failed = !name || open_cluster(&cluster, request, err) || measure_all(&cluster, name, err);
+    int failed = !name || open_cluster(&cluster, request, name, err) || measure_all(&cluster, err);
     if (!failed && request->directory)
         failed = write_platform(&cluster, name, err);
     if (!failed && request->head.json)
@@ -346,6 +361,7 @@ int calibrate_cluster(const struct calibrate_request *request, struct text *out,
     machine_release(&cluster.together);
     platform_free(cluster.base);
     free(cluster.device);
+    free(cluster.device_path);
     free(name);
     return failed ? -1 : 0;
 }

@@ -299,8 +299,8 @@ static void write_classes(struct text *out, const struct device_fit *fit,
 void device_fit_write(struct text *out, const struct device_fit *fit, const struct machine *machine,
                       const struct device_text *text)
 {
-    text_add(out, "# Written by foretrain calibrate device.\nname: \"%s\"\ndescription: \"%s\"\n",
-             text->name, text->description);
+    text_add(out, CALIBRATE_FILE " device.\nname: \"%s\"\ndescription: \"%s\"\n", text->name,
+             text->description);
     write_numbers(out, fit, text);
     write_fit(out, fit, text);
     text_add(out, "fusion: %s\n", machine->fusion);

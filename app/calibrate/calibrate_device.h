@@ -45,6 +45,9 @@ double device_fit_predict(const struct device_fit *fit, const struct machine_ste
 /** Seconds of all steps of @trial by the fit alone. */
 double device_fit_trial(const struct device_fit *fit, const struct machine_trial *trial);
 
+/** How each file of a calibration begins. */
+#define CALIBRATE_FILE "# Written by foretrain calibrate"
+
 /** The texts of a device file. */
 struct device_text {
     const char *name;        /**< of the file */

@@ -4,6 +4,8 @@
 #include <sys/utsname.h>
 #include <time.h>
 
+#include "core/base/file.h"
+
 char *calibrate_source(const char *what)
 {
     struct utsname host;
@@ -30,4 +32,14 @@ char *calibrate_command(const char *kind, const struct calibrate_request *reques
                        request->machine.networks, request->machine.batches,
                        request->machine.compute.threads, dtype_names[request->machine.dtype],
                        request->machine.repeats);
+}
+
+int calibrate_check_file(const char *path, const struct calibrate_request *request, struct err *err)
+{
+    struct file_fresh file;
+    if ((!request->overwrite && file_check_own(path, CALIBRATE_FILE, err)) ||
+        file_fresh_open(&file, path, err))
+        return -1;
+    file_fresh_close(&file, true, NULL, err); /* leaves what stands there */
+    return 0;
 }

@@ -270,7 +270,9 @@ int calibrate_device(const struct calibrate_request *request, struct text *out, 
     char *name = request->directory ? request_yaml_name("--out", request->directory, err) : NULL;
     int failed = request->directory && !name;
     free(name);
-    failed = failed || machine_measure(&machine, &request->machine, 1, err) ||
+    failed = failed ||
+             (request->directory && calibrate_check_file(request->directory, request, err)) ||
+             machine_measure(&machine, &request->machine, 1, err) ||
              device_fit_make(&fit, &machine, err) || write_device(&fit, &machine, request, err);
     if (!failed && request->head.json)
         print_json(out, &fit, &machine, request);

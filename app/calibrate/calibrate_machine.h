@@ -18,6 +18,7 @@ struct calibrate_request {
     const char *device;    /**< of the cluster's file; NULL: measured too */
     const char *from, *to, *without;
     bool oversubscribe; /**< more ranks than cores may take turns */
+    bool overwrite;     /**< files that no calibration wrote */
 };
 
 /** Measure this machine's device and write its file.  Of @request: networks, batches, threads,
@@ -30,6 +31,11 @@ int calibrate_device(const struct calibrate_request *request, struct text *out, 
  * other, and write a platform file.  Of @request: as above, started (ranks), lab, bytes,
  * gradients, oversubscribe, device (the file's).  @return as calibrate_device(). */
 int calibrate_cluster(const struct calibrate_request *request, struct text *out, struct err *err);
+
+/** Check before anything is measured that @path can be written, and may be.
+ * @return 0, or -1 (exit code 73): as file_check_own() and file_fresh_open(). */
+int calibrate_check_file(const char *path, const struct calibrate_request *request,
+                         struct err *err);
 
 /** "measured by foretrain calibrate on HOST, DATE: WHAT", without quotes and backslashes.  The
  * caller frees it. */

@@ -132,28 +132,37 @@ static void print_json(struct text *out, const struct software_fit *c, bool writ
     json_free(json);
 }
 
-static int write_profile(const struct software_fit *c, const char *software, const char *directory,
+static int write_profile(const struct software_fit *c, const char *software, const char *path,
                          struct err *err)
 {
-    char *path = base_format("%s/%s.yaml", directory, software);
     struct text text = {0};
     software_fit_profile(&text, c, software);
     int failed = file_write(path, &text, NULL, err);
     text_release(&text);
-    free(path);
     return failed;
 }
 
-static int write_profiles(const struct software_fit *c, const char *directory, struct err *err)
+/* Every file is looked at before the first is written. */
+static int write_profiles(const struct software_fit *c, const struct calibrate_request *request,
+                          struct err *err)
 {
+    const char *directory = request->to;
     if (mkdir(directory, 0777) && errno != EEXIST)
         return err_add_code(err, 73, "cannot create %s: %s", directory, strerror(errno));
+    int failed = 0;
     for (int32_t i = 0; i < c->softwares; i++)
         if (strchr(c->software[i], '/'))
-            return err_add(err, "round '%s' cannot be the name of a file", c->software[i]);
-        else if (write_profile(c, c->software[i], directory, err))
-            return -1;
-    return 0;
+            failed = err_add(err, "round '%s' cannot be the name of a file", c->software[i]);
+    for (int32_t i = 0; i < 2 * c->softwares && !failed; i++) {
+        const char *software = c->software[i % c->softwares];
+        char *path = base_format("%s/%s.yaml", directory, software);
+        if (i >= c->softwares)
+            failed = write_profile(c, software, path, err);
+        else if (!request->overwrite)
+            failed = file_check_own(path, SOFTWARE_FIT_PROFILE, err);
+        free(path);
+    }
+    return failed;
 }
 
 static void print_people(struct text *out, const struct software_fit *c,
@@ -178,7 +187,7 @@ static int answer(const struct calibrate_request *request, const struct publishe
                            request->without)
             : 0;
     if (!failed && request->to)
-        failed = write_profiles(&c, request->to, err);
+        failed = write_profiles(&c, request, err);
     if (!failed && request->head.json)
         print_json(out, &c, request->to != NULL);
     else if (!failed)
@@ -290,6 +299,7 @@ static const struct option options[] = {
         "oversubscribe", 0, OPTION_FLAG, AT(oversubscribe),
         .help = "Of the cluster: ranks may be more than the cores, which they then share by turns"),
     {0}};
+    ROW_REPLACE(AT(overwrite)),
 
 static const struct calibrate_request defaults = {.machine = {.repeats = REQUEST_REPEATS}};
 

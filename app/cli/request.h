@@ -195,3 +195,6 @@ char *request_yaml_name(const char *option, const char *path, struct err *err);
                "Of the arithmetic (default: fp32)")
 #define ROW_DIRECTORY(at)                                                                          \
     OPTION_ROW("out", 'o', OPTION_TEXT, at, "DIR", NULL, "Directory for checkpoints and log files")
+#define ROW_REPLACE(at)                                                                            \
+    OPTION_ROW("overwrite", 0, OPTION_FLAG, at,                                                    \
+               .help = "Replace files that this command did not write")

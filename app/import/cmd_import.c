@@ -26,12 +26,16 @@ static int answer(import_reader *read, const struct import_request *request, str
     OPTION_ROW("nodes", 'n', OPTION_INTEGER, AT(nodes), "N", NULL,                                 \
                "Nodes, when the file does not say")
 
-static const struct option times_options[] = {TO, NODES,
+static const struct option times_options[] = {TO,
+                                              ROW_REPLACE(AT(overwrite)),
+                                              NODES,
                                               OPTION_ROW("ranks", 0, OPTION_INTEGER, AT(ranks), "N",
                                                          NULL, "Ranks, when the file does not say"),
-                                              ROW_JSON, ROW_LAST};
-static const struct option node_options[] = {TO, NODES, ROW_JSON, ROW_LAST};
-static const struct option network_options[] = {TO,
+                                              ROW_JSON,
+                                              ROW_LAST};
+static const struct option node_options[] = {TO, ROW_REPLACE(AT(overwrite)), NODES, ROW_JSON,
+                                             ROW_LAST};
+static const struct option network_options[] = {TO, ROW_REPLACE(AT(overwrite)),
                                                 OPTION_ROW("platform", 0, OPTION_TEXT, AT(platform),
                                                            "NAME", NULL,
                                                            "Take the nodes of this platform"),

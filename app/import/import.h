@@ -102,6 +102,7 @@ struct import_request {
     const char *to;       /**< the platform file to write; NULL: none */
     const char *platform; /**< whose nodes are taken; NULL: nobody's */
     int32_t nodes, ranks; /**< 0: as the file says */
+    bool overwrite;       /**< any file at `to` */
 };
 
 /** Fill gaps, write the platform to @request->to (if given), and append the data found, the

@@ -60,6 +60,9 @@ void import_complete(struct import *import)
 
 /* --- the file --- */
 
+/* How each of our files begins. */
+#define OWN_FILE "# Written by foretrain import"
+
 /* A text of lines under @head, if there is one, each behind @indent. */
 static void print_lines(struct text *out, const char *head, const char *indent,
                         const struct text *lines)
@@ -188,8 +191,7 @@ static void print_tiers(struct import *import, struct text *out)
 void import_print_platform(struct import *import, const char *name, const char *base,
                            struct text *out)
 {
-    text_add(out, "# Written by foretrain import from %s; what was assumed says kind: assumed.\n",
-             import->base_name);
+    text_add(out, OWN_FILE " from %s; what was assumed says kind: assumed.\n", import->base_name);
     print_lines(out, "# measured, and as this file predicts it:", "#", &import->comparison);
     if (base) {
         text_add(out, "extends: ");
@@ -322,7 +324,11 @@ static int write_platform(struct import *import, const struct import_request *re
     if (!name)
         return -1;
     int failed = 0;
-    char *base = find_base(request, &failed, err);
+    if (request->overwrite && !request->to)
+        failed = err_add_code(err, 64, "--overwrite has no effect without --to");
+    else if (request->to && !request->overwrite)
+        failed = file_check_own(to, OWN_FILE, err);
+    char *base = failed ? NULL : find_base(request, &failed, err);
     struct text text = {0};
     if (!failed) {
         if (!base)

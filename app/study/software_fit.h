@@ -94,6 +94,9 @@ bool software_fit_startup(const struct software_fit *software_fit, const char *s
 void software_fit_profile(struct text *out, const struct software_fit *software_fit,
                           const char *software);
 
+/** How each profile begins. */
+#define SOFTWARE_FIT_PROFILE "# Written by: foretrain calibrate"
+
 /** Facts of a software that runs do not show. */
 struct software_era {
     const char *name;        /**< "mlperf-v1.0"; NULL: any other */

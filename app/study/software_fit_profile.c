@@ -112,7 +112,7 @@ static void add_startup(struct text *out, const struct software_fit *c, const ch
 void software_fit_profile(struct text *out, const struct software_fit *c, const char *software)
 {
     const struct software_era *era = software_era(software);
-    text_add(out, "# Written by: foretrain calibrate device --from %s\n", c->file);
+    text_add(out, SOFTWARE_FIT_PROFILE " device --from %s\n", c->file);
     text_add(out, "version: 1\nname: %s\ndescription: \"%s\"\nnccl: %d\ncuda_graphs: %s\n",
              software, era->description, era->nccl, era->launch == LAUNCH_GRAPH ? "true" : "false");
     text_add(out, "groups: %d\noverlap: %s\n", era->groups_at_scale,

@@ -190,6 +190,24 @@ int file_write(const char *path, const struct text *text,
     return file_fresh_close(&file, false, check, err);
 }
 
+int file_check_own(const char *path, const char *mark, struct err *err)
+{
+    struct stat found;
+    if (stat(path, &found) != 0 || !S_ISREG(found.st_mode))
+        return 0;
+    char *begin = base_alloc((int64_t)strlen(mark) + 1, 1);
+    FILE *file = fopen(path, "re");
+    bool own = file && fread(begin, 1, strlen(mark), file) == strlen(mark) && !strcmp(begin, mark);
+    if (file)
+        fclose(file);
+    free(begin);
+    return own ? 0
+               : err_add_code(err, 73,
+                              "%s exists, and this command did not write it: name another file, or "
+                              "replace it with --overwrite",
+                              path);
+}
+
 int file_sync_directory(const char *path, struct err *err)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

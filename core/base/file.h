@@ -65,6 +65,11 @@ int file_fresh_close(struct file_fresh *file, bool failed,
 int file_write(const char *path, const struct text *text,
                int (*check)(const char *path, struct err *err), struct err *err);
 
+/** Whether a command whose files begin with @mark may write @path unasked: nothing stands there, or
+ * no regular file, or one of its own.
+ * @return 0, or -1 (exit code 73) with the way out, `--overwrite`. */
+int file_check_own(const char *path, const char *mark, struct err *err);
+
 /** Flush the entries of directory @path to the disk.  On file systems that cannot do so, this does
  * nothing.
  * @return 0, or -1 (exit code 74). */

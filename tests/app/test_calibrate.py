@@ -111,6 +111,20 @@ class Calibrate(support.Case):
                                  self.directory / "to")
         self.assertEqual(written["profiles_written"], len(list((self.directory / "to").iterdir())))
 
+    def test_a_profile_of_somebody_else_stays(self):
+        table = self.table([{**self.made_up(100 + i, 50 + i), "round": name}
+                            for i, name in enumerate(("v1.0", "v1.0", "v2.0", "v2.0"))])
+        folder = self.directory / "to"
+        folder.mkdir()
+        mine = folder / "mlperf-v2.0.yaml"
+        mine.write_text("# by hand\n", encoding="utf-8")
+        words = "calibrate", "device", "--from", table, "--to", folder
+        self.assertIn(f"{mine} exists", self.refused(73, *words))
+        self.assertEqual([file.name for file in folder.iterdir()], [mine.name])
+        for more in (["--overwrite"], []):  # the second time it is its own
+            self.assertEqual(support.run(*words, *more).returncode, 0)
+        self.assertIn("Written by", mine.read_text(encoding="utf-8"))
+
     def test_the_start_up_is_the_median_excess_of_a_round_or_of_its_era(self):
         def rows(name, excess):
             return [{**self.made_up(100 + i, 50 + i), "round": name, "warmup_excess_s": seconds}

@@ -175,6 +175,21 @@ class NcclTests(Case):
                      self.directory / "no" / "x.yaml")
 
 
+class Own(Case):
+    """A platform somebody wrote is not replaced unasked."""
+
+    def test_a_file_of_somebody_else_stays(self):
+        words = "import", "slurm", DATA / "topology.conf", "--to"
+        mine = self.write("hand.yaml", "# my own platform\n")
+        self.assertIn("--overwrite", self.refused(73, *words, mine))
+        self.assertEqual(mine.read_text(encoding="utf-8"), "# my own platform\n")
+        self.assertEqual(run(*words, mine, "--overwrite").returncode, 0)
+        self.assertIn("Written by foretrain import", mine.read_text(encoding="utf-8"))
+        self.assertEqual(run(*words, mine).returncode, 0)  # its own
+        self.assertEqual([file.name for file in self.directory.iterdir()
+                          if "hand" in file.name], ["hand.yaml"])
+
+
 HAS_EXPAT = "built without" not in run("import", "nccl-topo", DATA / "nccl_mesh.xml").stderr
 
 
