@@ -170,13 +170,25 @@ static int fit_lines(struct exchanges *exchange, struct err *err)
     return 0;
 }
 
+static int check_sizes(const struct sizes *sizes, const struct exchange_options *options,
+                       struct err *err)
+{
+    int64_t number = options->gradients == DTYPE_FP32 ? 4 : 2;
+    if (sizes->count < 3)
+        return err_add_code(err, 64, "--bytes: a line needs at least three sizes");
+    for (int32_t i = 0; i < sizes->count; i++)
+        if (sizes->item[i] % number)
+            return err_add_code(err, 64, "--bytes: %lld B are not whole %s numbers",
+                                (long long)sizes->item[i], dtype_names[options->gradients]);
+    return 0;
+}
+
 int exchange_measure(struct exchanges *exchange, const struct exchange_options *options,
                      const char *bytes, int32_t ranks, const struct cabling *lab, struct err *err)
 {
     exchange->ranks = ranks;
     int failed = sizes_read(&exchange->sizes, bytes, err);
-    if (!failed && exchange->sizes.count < 3)
-        failed = err_add_code(err, 64, "--bytes: a line needs at least three sizes");
+    failed = failed || check_sizes(&exchange->sizes, options, err);
     for (enum exchange_kind kind = 0; kind < EXCHANGE_KIND_COUNT && !failed; kind++)
         if (takes_part(kind, ranks, lab))
             failed = measure_kind(exchange, kind, options, lab, err);

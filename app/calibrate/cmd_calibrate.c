@@ -201,6 +201,7 @@ static int answer(const struct calibrate_request *request, const struct publishe
 static int check_options(const struct calibrate_request *request, bool cluster, struct err *err)
 {
     bool measures = !request->from;
+    int32_t repeats = request->machine.repeats;
     if (cluster && request->from)
         return err_add_code(err, 64, "--from has no effect on cluster, which measures");
     if (measures && (request->to || request->without))
@@ -216,6 +217,11 @@ static int check_options(const struct calibrate_request *request, bool cluster, 
         return err_add_code(err, 64,
                             "--ranks, --oversubscribe, --lab, --bytes, --gradients and "
                             "--platform-device are options of calibrate cluster");
+    if (measures && (repeats < STEPS_REPEATS_LEAST || repeats > REPEATS_MOST))
+        return err_add_code(err, 64, "--repeats: expected %d to %d", STEPS_REPEATS_LEAST,
+                            REPEATS_MOST);
+    if (request->overwrite && !request->directory && !request->to)
+        return err_add_code(err, 64, "--overwrite has no effect without --out or --to");
     if (request->lab && request->oversubscribe)
         return err_add_code(err, 64,
                             "--oversubscribe has no effect in a lab: its hosts' ranks "
@@ -293,13 +299,13 @@ static const struct option options[] = {
     OPTION_ROW("to", 0, OPTION_TEXT, AT(to), "DIR", NULL, "Write a profile per software to DIR"),
     OPTION_ROW("without", 0, OPTION_TEXT, AT(without), "FAMILY", NULL,
                "Predict the runs of that device family instead of fitting to them"),
+    ROW_REPLACE(AT(overwrite)),
     ROW_JSON,
     ROW_HELP,
     OPTION_ROW(
         "oversubscribe", 0, OPTION_FLAG, AT(oversubscribe),
         .help = "Of the cluster: ranks may be more than the cores, which they then share by turns"),
     {0}};
-    ROW_REPLACE(AT(overwrite)),
 
 static const struct calibrate_request defaults = {.machine = {.repeats = REQUEST_REPEATS}};
 

@@ -78,6 +78,11 @@ struct machine_options {
     int32_t repeats; /**< of what is measured */
 };
 
+enum {
+    STEPS_REPEATS_LEAST = 4, /**< of machine_options: quartiles need them */
+    REPEATS_MOST = 1000      /**< of both: a mistyped number must not run for hours */
+};
+
 /** How an all-reduce is measured. */
 struct exchange_options {
     int32_t algorithm; /**< enum algorithm */
@@ -193,8 +198,8 @@ char *request_yaml_name(const char *option, const char *path, struct err *err);
 #define ROW_DTYPE(at)                                                                              \
     OPTION_ROW("precision", 0, OPTION_WORD, at, NULL, dtype_names,                                 \
                "Of the arithmetic (default: fp32)")
-#define ROW_DIRECTORY(at)                                                                          \
-    OPTION_ROW("out", 'o', OPTION_TEXT, at, "DIR", NULL, "Directory for checkpoints and log files")
 #define ROW_REPLACE(at)                                                                            \
     OPTION_ROW("overwrite", 0, OPTION_FLAG, at,                                                    \
                .help = "Replace files that this command did not write")
+#define ROW_DIRECTORY(at)                                                                          \
+    OPTION_ROW("out", 'o', OPTION_TEXT, at, "DIR", NULL, "Directory for checkpoints and log files")

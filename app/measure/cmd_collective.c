@@ -128,8 +128,9 @@ static int read_order(struct order *order, struct err *err)
                             "here; use ring or another");
     if (!order->measures && request->exchange.gradients)
         return err_add_code(err, 64, "--gradients has no effect without exec in --backend");
-    if (order->measures && request->exchange.repeats < 1)
-        return err_add_code(err, 64, "--repeats: expected at least 1");
+    if (order->measures &&
+        (request->exchange.repeats < 1 || request->exchange.repeats > REPEATS_MOST))
+        return err_add_code(err, 64, "--repeats: expected 1 to %d", REPEATS_MOST);
     return read_platform(order, err);
 }
 

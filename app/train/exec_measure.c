@@ -171,7 +171,9 @@ static int measure(const void *record, struct text *out, struct err *err)
     struct measure_list list = {0};
     struct json *rows = world_self().rank ? NULL : json_new_array();
     struct json *copies = rows ? json_new_array() : NULL;
-    int failed = options->repeats < 4 ? err_add_code(err, 64, "--repeats: expected at least 4") : 0;
+    int failed = options->repeats < STEPS_REPEATS_LEAST
+                     ? err_add_code(err, 64, "--repeats: expected at least %d", STEPS_REPEATS_LEAST)
+                     : 0;
     if (!failed)
         failed = measure_list_read(&list, options->networks ? options->networks : "resnet20",
                                    options->batches ? options->batches : "32", err) ||

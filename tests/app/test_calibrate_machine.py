@@ -246,6 +246,37 @@ class Machine(support.Case):
         note, = (a for a in result["assumptions"] if "measured one by one" in a)
         self.assertRegex(note, r"^0 % of the computing time .*measured by foretrain calibrate")
 
+    def test_a_file_of_somebody_else_is_found_before_anything_is_measured(self):
+        if len(os.sched_getaffinity(0)) < 2:
+            self.skipTest("one core: a cluster is refused for that")
+        for kind, name in (("device", "x.yaml"), ("cluster", "x.yaml"), ("cluster", "x-device.yaml")):
+            mine = self.write(name, "# my own\n")
+            done = self.calibrate("-o", self.directory / "x.yaml", kind=kind)
+            self.assertEqual((done.returncode, done.stdout), (73, ""), kind)
+            self.assertIn(f"{mine} exists", done.stderr)
+            self.assertIn("--overwrite", done.stderr)
+            self.assertEqual(self.rounds(), 0)
+            self.assertEqual(mine.read_text(encoding="utf-8"), "# my own\n")
+            self.answer("-o", self.directory / "x.yaml", "--overwrite", kind=kind)
+            self.answer("-o", self.directory / "x.yaml", kind=kind)  # its own
+            for file in self.directory.glob("x*"):
+                self.assertIn("Written by foretrain calibrate", file.read_text(encoding="utf-8"))
+                file.unlink()
+        done = self.calibrate("-o", self.directory / "no" / "x.yaml")
+        self.assertEqual((done.returncode, self.rounds()), (73, 0))
+
+    def test_numbers_are_checked_before_anything_is_measured(self):
+        for kind, words, said in (("device", ["--repeats=3"], "--repeats: expected 4 to 1000"),
+                                  ("cluster", ["--repeats=1"], "--repeats: expected 4 to 1000"),
+                                  ("cluster", ["--repeats=1001"], "--repeats: expected 4 to 1000"),
+                                  ("cluster", ["--bytes=1MB,2MB"], "three sizes"),
+                                  ("cluster", ["--bytes=1MB,2MB,6B"], "6 B are not whole fp32")):
+            done = self.calibrate("-n2", "--oversubscribe", *words, kind=kind) \
+                if kind == "cluster" else self.calibrate(*words, kind=kind)
+            self.assertEqual((done.returncode, done.stdout), (64, ""), words)
+            self.assertIn(said, done.stderr)
+            self.assertEqual(self.rounds(), 0)
+
     def test_words_without_effect_are_refused(self):
         for words in (["--to", "x"], ["--without", "V100"], ["--lab", "flat-4"], ["-n", "2"], ["--oversubscribe"], ["--gradients", "fp16"],
                       ["-o", "mine.txt"], ["--networks", "resnet21"], ["--batch", "0"]):
