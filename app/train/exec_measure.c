@@ -172,6 +172,7 @@ static int measure(const void *record, struct text *out, struct err *err)
     struct json *rows = world_self().rank ? NULL : json_new_array();
     struct json *copies = rows ? json_new_array() : NULL;
     int failed = options->repeats < STEPS_REPEATS_LEAST
+    int32_t threads = exec_job_threads(&options->compute); /* all ranks agree on it */
                      ? err_add_code(err, 64, "--repeats: expected at least %d", STEPS_REPEATS_LEAST)
                      : 0;
     if (!failed)
@@ -183,7 +184,7 @@ static int measure(const void *record, struct text *out, struct err *err)
         json_put_text(json, "schema", "foretrain/exec-measure/1");
         json_put_text(json, "device", device_words[options->compute.device]);
         json_put_text(json, "fusion", fusion_names[fusion_of(options)]);
-        json_put_integer(json, "threads", failed ? 0 : exec_job_threads(&options->compute));
+        json_put_integer(json, "threads", threads);
         json_put_integer(json, "ranks", world_self().ranks);
         json_put(json, "trials", rows);
         json_put(json, "copies", copies);
