@@ -107,12 +107,16 @@ static int open_cluster(struct cluster *cluster, const struct calibrate_request 
 /* --- measuring --- */
 
 /* How much longer the same iterations take while every rank computes. */
-static int measure_contention(struct cluster *cluster, struct err *err)
+static int measure_contention(struct cluster *cluster, struct budget *budget, struct err *err)
 {
-    struct calibrate_request *request = &cluster->request;
+    struct machine_options options = cluster->request.machine;
     double alone = 0, together = 0;
-    if (machine_measure(&cluster->alone, &request->machine, 1, err) ||
-        machine_measure(&cluster->together, &request->machine, cluster->ranks, err))
+    budget_part(budget, "steps of training", 0.6);
+    if (machine_measure(&cluster->alone, &options, 1, budget, err))
+        return -1;
+    budget_part(budget, "the same while all ranks compute", 1);
+    options.repeats = STEPS_REPEATS_LEAST; /* only the whole iterations count */
+    if (machine_measure(&cluster->together, &options, cluster->ranks, budget, err))
         return -1;
     for (int32_t i = 0; i < cluster->alone.trials; i++) {
         alone += cluster->alone.trial[i].time_s;
@@ -122,18 +126,27 @@ static int measure_contention(struct cluster *cluster, struct err *err)
     return 0;
 }
 
+/* Also of the ranks that compute at once. */
+static double compute_spread(const struct cluster *cluster)
+{
+    return fmax(machine_spread(&cluster->alone), machine_spread(&cluster->together));
+}
+
 static int make_device(struct cluster *cluster, struct err *err)
 {
     struct calibrate_request request = cluster->request;
     struct text talk = {0};
     request.directory = cluster->device_path;
-    int failed = request.directory ? calibrate_device(&request, &talk, err) : 0;
+    int failed = request.directory ? calibrate_device_of(&cluster->alone, &request,
+                                                         compute_spread(cluster), &talk, err)
+                                   : 0;
     text_release(&talk);
     return failed;
 }
 
 /* --- the file --- */
 
+/* @kind may add a spread. */
 static void add_quantity(struct text *out, const char *indent, const char *key, const char *value,
                          const char *source, const char *kind)
 {
@@ -152,8 +165,11 @@ static void add_link(struct text *out, const struct cluster *cluster, const char
                     "deviation %.0f %%, residual %.0f %%, %s",
                     cluster->ranks, gradients_of(cluster), 100 * line->bandwidth_sd,
                     100 * line->residual, source);
+    char *kind = base_format("measured, spread: %.3g %%",
+                             100 * fmin(exchange_spread(&cluster->exchange, EXCHANGE_ROUND), 10));
     snprintf(value, sizeof(value), "%.5g GB/s", 1e-9 * line->bandwidth);
-    add_quantity(out, indent, "bandwidth", value, whole, "measured");
+    add_quantity(out, indent, "bandwidth", value, whole, kind);
+    free(kind);
     free(whole);
     add_quantity(out, indent, "efficiency", "100 %", "the bandwidth is what ranks reached",
                  "measured");
@@ -266,19 +282,24 @@ static void print_people(struct text *out, const struct cluster *cluster)
     text_add(out, "\n\n");
     for (int32_t kind = 0; kind < EXCHANGE_KIND_COUNT; kind++) {
         const struct exchange_line *line = &exchange->line[kind];
-        if (exchange->time_s[kind])
-            text_add(out,
-                     "%-26s %8.2f us +- %.2f, and %.4g GB/s +- %.0f %%; residual %.0f %%, two "
-                     "halves of the sweeps at most %.0f %% apart\n",
-                     exchange_kind_name((enum exchange_kind)kind), 1e6 * line->latency,
-                     1e6 * line->latency_sd, 1e-9 * line->bandwidth, 100 * line->bandwidth_sd,
-                     100 * line->residual, 100 * exchange->apart[kind]);
+        if (!exchange->time_s[kind])
+            continue;
+        char *apart = isfinite(exchange->apart[kind])
+                          ? base_format("two halves of the sweeps at most %.0f %% apart",
+                                        100 * exchange->apart[kind])
+                          : base_copy("one sweep: no spread known");
+        text_add(out, "%-26s %8.2f us +- %.2f, and %.4g GB/s +- %.0f %%; residual %.0f %%, %s\n",
+                 exchange_kind_name((enum exchange_kind)kind), 1e6 * line->latency,
+                 1e6 * line->latency_sd, 1e-9 * line->bandwidth, 100 * line->bandwidth_sd,
+                 100 * line->residual, apart);
+        free(apart);
     }
     if (exchange->added > 0 && !cluster->base) /* with real links it is lost in the noise */
         text_add(out, "a rank adds up %.3g GB/s of what arrives\n", 1e-9 * exchange->added);
     if (!cluster->base)
-        text_add(out, "%d ranks that compute at once take %.1f %% longer than one\n",
-                 cluster->ranks, 100 * cluster->contention);
+        text_add(out,
+                 "%d ranks that compute at once take %.1f %% longer than one, spread %.0f %%\n",
+                 cluster->ranks, 100 * cluster->contention, 100 * compute_spread(cluster));
     if (cluster->cores)
         text_add(out, "they take turns: %d compute at once, which is not in that\n",
                  cluster->cores);
@@ -297,6 +318,7 @@ static struct json *kind_json(const struct exchanges *exchange, enum exchange_ki
     json_put_real(row, "bandwidth_sd", line->bandwidth_sd);
     json_put_real(row, "residual", line->residual);
     json_put_real(row, "apart", exchange->apart[kind]);
+    json_put_real(row, "spread", exchange_spread(exchange, kind));
     for (int32_t i = 0; i < exchange->sizes.count; i++) {
         struct json *time = json_new_object();
         json_put_integer(time, "bytes", exchange->sizes.item[i]);
@@ -317,8 +339,10 @@ static void print_json(struct text *out, const struct cluster *cluster)
         json_put_integer(json, "cores", cluster->cores);
     json_put_text(json, "gradients", gradients_of(cluster));
     json_put_text(json, "lab", cluster->base ? platform_name(cluster->base) : NULL);
-    if (!cluster->base)
+    if (!cluster->base) {
         json_put_real(json, "contention", cluster->contention);
+        json_put_real(json, "compute_spread", compute_spread(cluster));
+    }
     for (int32_t kind = 0; kind < EXCHANGE_KIND_COUNT; kind++)
         if (exchange->time_s[kind])
             json_append(kinds, kind_json(exchange, (enum exchange_kind)kind));
@@ -334,12 +358,14 @@ static void print_json(struct text *out, const struct cluster *cluster)
 
 static int measure_all(struct cluster *cluster, struct err *err)
 {
-    if (exchange_measure(&cluster->exchange, &cluster->request.exchange, cluster->request.bytes,
-                         cluster->ranks, lab_of(cluster), err))
-        return -1;
-    if (cluster->base)
-        return 0;
-    return measure_contention(cluster, err) || make_device(cluster, err) ? -1 : 0;
+    struct budget budget = budget_open(cluster->request.budget, cluster->request.strict);
+    int failed =
+        exchange_measure(&cluster->exchange, &cluster->request.exchange, cluster->request.bytes,
+                         cluster->ranks, lab_of(cluster), &budget, cluster->base ? 1 : 0.25, err);
+    if (!failed && !cluster->base)
+        failed = measure_contention(cluster, &budget, err);
+    budget_close(&budget);
+    return failed || (!cluster->base && make_device(cluster, err)) ? -1 : 0;
 }
 
 int calibrate_cluster(const struct calibrate_request *request, struct text *out, struct err *err)

@@ -265,19 +265,21 @@ static void write_fit(struct text *out, const struct device_fit *fit,
                       const struct device_text *text)
 {
     char value[64];
+    char *kind = base_format("measured, spread: %.3g %%", 100 * fmin(text->spread, 10));
     char *source = base_format("median of the classes below with arithmetic, %s", text->source);
     snprintf(value, sizeof(value), "%.4g %%", 100 * fmax(fit->math, 1e-3));
-    add_number(out, "math_efficiency", value, source, "measured");
+    add_number(out, "math_efficiency", value, source, kind);
     free(source);
     source = base_format("median of the classes below without arithmetic, %s", text->source);
     snprintf(value, sizeof(value), "%.4g %%", 100 * fmax(fit->memory, 1e-3));
-    add_number(out, "memory_efficiency", value, source, "measured");
+    add_number(out, "memory_efficiency", value, source, kind);
     free(source);
     source = base_format("fitted with the classes below, standard deviation %.0f %%, %s",
                          100 * fit->overhead_sd, text->source);
     snprintf(value, sizeof(value), "%.4g us", 1e6 * fit->overhead);
     add_number(out, "kernel_overhead", value, source, "measured");
     free(source);
+    free(kind);
 }
 
 static void write_classes(struct text *out, const struct device_fit *fit,

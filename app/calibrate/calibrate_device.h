@@ -56,6 +56,7 @@ struct device_text {
     double memory;           /**< [bytes] */
     const char *memory_source;
     int32_t compute_capability; /**< of CUDA: 10 * major + minor; 0: none */
+    double spread;              /**< of all times between rounds, relative standard deviation */
 };
 
 /** Append the device file. */

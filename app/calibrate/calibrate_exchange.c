@@ -83,53 +83,60 @@ static double lower_quartile(const double *time, int32_t sweeps, int32_t first, 
     return measure_quantile(sorted, count, 0.25);
 }
 
-/* The lower quartile of each size over @sweeps; @return the largest difference between the
- * quartiles of even and of odd sweeps. */
-static double conclude(double *figure, const double *time, int32_t count, int32_t sweeps)
+/* The lower quartile of each size over @sweeps, and how far those of even and of odd sweeps are
+ * apart.  The mean of two that differ by d has a standard deviation of d / 2. */
+static void conclude(struct exchanges *exchange, enum exchange_kind kind, const double *time,
+                     int32_t sweeps)
 {
-    double most = 0;
+    double most = 0, squares = 0;
+    int32_t count = exchange->sizes.count;
     for (int32_t i = 0; i < count; i++) {
         const double *of_size = &time[i * EXCHANGE_SWEEPS_MOST];
+        exchange->time_s[kind][i] = lower_quartile(of_size, sweeps, 0, 1);
+        if (sweeps < 2)
+            continue;
         double a = lower_quartile(of_size, sweeps, 0, 2), b = lower_quartile(of_size, sweeps, 1, 2);
-        figure[i] = lower_quartile(of_size, sweeps, 0, 1);
         most = fmax(most, fmax(a, b) / fmin(a, b) - 1);
+        squares += log(a / b) * log(a / b) / 4;
     }
-    return most;
+    exchange->apart[kind] = sweeps < 2 ? INFINITY : most;
+    exchange->unsure[kind] = sweeps < 2 ? EXCHANGE_UNKNOWN : sqrt(squares / count);
 }
 
 static int measure_kind(struct exchanges *exchange, enum exchange_kind kind,
                         const struct exchange_options *options, const struct cabling *lab,
-                        struct err *err)
+                        struct budget *budget, struct err *err)
 {
     struct sweep_plan plan = make_plan(kind, exchange, options, lab);
     int32_t count = plan.sizes.count, sweeps = 0;
-    double *figure = exchange->time_s[kind] = base_alloc(count, sizeof(*figure));
     double *time = base_alloc((int64_t)count * EXCHANGE_SWEEPS_MOST, sizeof(*time));
-    double apart = INFINITY;
+    double *apart = &exchange->apart[kind];
+    exchange->time_s[kind] = base_alloc(count, sizeof(double));
     int failed = 0;
-    while (!failed && (sweeps < EXCHANGE_SWEEPS_LEAST ||
-                       (sweeps < EXCHANGE_SWEEPS_MOST && apart > EXCHANGE_AGREE))) {
+    while (!failed &&
+           (sweeps < EXCHANGE_SWEEPS_LEAST ||
+            (sweeps<EXCHANGE_SWEEPS_MOST && * apart> EXCHANGE_AGREE)) &&
+           budget_next(budget)) {
         failed = sweep(&plan, lab, sweeps, time, err);
-        if (!failed && ++sweeps >= EXCHANGE_SWEEPS_LEAST)
-            apart = conclude(figure, time, count, sweeps);
+        if (!failed)
+            conclude(exchange, kind, time, ++sweeps);
     }
     exchange->sweeps = sweeps > exchange->sweeps ? sweeps : exchange->sweeps;
-    exchange->apart[kind] = failed ? 0 : apart;
     free(time);
     sizes_release(&plan.sizes);
     /* For the other kinds the answer shows this difference; only this kind goes into a file. */
-    if (!failed && apart > EXCHANGE_DISTURBED && kind == EXCHANGE_ROUND)
+    if (!failed && budget->strict && *apart > EXCHANGE_DISTURBED && kind == EXCHANGE_ROUND)
         failed = err_add_code(err, 75,
                               "disturbed: %s: two halves of %d sweeps are %.0f %% apart; try again "
                               "when fewer other programs run",
-                              exchange_kind_name(kind), sweeps, 100 * apart);
+                              exchange_kind_name(kind), sweeps, 100 * *apart);
     return failed;
 }
 
 /* --- the line --- */
 
 /* Errors of timing are relative. */
-static struct exchange_line fit_line(const struct sizes *sizes, const double *time)
+static struct exchange_line fit_line(const struct sizes *sizes, const double *time, bool *grows)
 {
     enum { MOST = 64 };
     double x[MOST], weight[MOST], latency, per_byte, c00, c01, c11, chi2;
@@ -141,6 +148,14 @@ static struct exchange_line fit_line(const struct sizes *sizes, const double *ti
     gsl_fit_wlinear(x, 1, weight, 1, time, 1, (size_t)n, &latency, &per_byte, &c00, &c01, &c11,
                     &chi2);
     double scale = n > 2 ? chi2 / (n - 2) : 0;
+    *grows = per_byte > 0;
+    if (!*grows) { /* disturbed: the largest size alone, which others then contradict */
+        latency = 0;
+        per_byte = time[n - 1] / x[n - 1];
+        chi2 = 0;
+        for (int32_t i = 0; i < n; i++)
+            chi2 += weight[i] * (time[i] - per_byte * x[i]) * (time[i] - per_byte * x[i]);
+    }
     struct exchange_line line = {.latency = fmax(latency, 0),
                                  .bandwidth = 1 / per_byte,
                                  .latency_sd = sqrt(scale * c00),
@@ -150,13 +165,14 @@ static struct exchange_line fit_line(const struct sizes *sizes, const double *ti
     return line;
 }
 
-static int fit_lines(struct exchanges *exchange, struct err *err)
+static int fit_lines(struct exchanges *exchange, bool strict, struct err *err)
 {
     for (enum exchange_kind kind = 0; kind < EXCHANGE_KIND_COUNT; kind++) {
         if (!exchange->time_s[kind])
             continue;
-        exchange->line[kind] = fit_line(&exchange->sizes, exchange->time_s[kind]);
-        if (!(exchange->line[kind].bandwidth > 0))
+        bool grows;
+        exchange->line[kind] = fit_line(&exchange->sizes, exchange->time_s[kind], &grows);
+        if (strict && !grows)
             return err_add_code(err, 75,
                                 "disturbed: the times of %s do not grow with the size; try again "
                                 "when fewer other programs run",
@@ -184,15 +200,27 @@ static int check_sizes(const struct sizes *sizes, const struct exchange_options 
 }
 
 int exchange_measure(struct exchanges *exchange, const struct exchange_options *options,
-                     const char *bytes, int32_t ranks, const struct cabling *lab, struct err *err)
+                     const char *bytes, int32_t ranks, const struct cabling *lab,
+                     struct budget *budget, double share, struct err *err)
 {
     exchange->ranks = ranks;
     int failed = sizes_read(&exchange->sizes, bytes, err);
     failed = failed || check_sizes(&exchange->sizes, options, err);
-    for (enum exchange_kind kind = 0; kind < EXCHANGE_KIND_COUNT && !failed; kind++)
-        if (takes_part(kind, ranks, lab))
-            failed = measure_kind(exchange, kind, options, lab, err);
-    return failed ? -1 : fit_lines(exchange, err);
+    for (enum exchange_kind kind = 0; kind < EXCHANGE_KIND_COUNT && !failed; kind++) {
+        if (!takes_part(kind, ranks, lab))
+            continue;
+        /* a file needs the rounds; the others are for people */
+        budget_part(budget, exchange_kind_name(kind),
+                    kind == EXCHANGE_ROUND ? share : share / EXCHANGE_KIND_COUNT);
+        failed = measure_kind(exchange, kind, options, lab, budget, err);
+    }
+    return failed ? -1 : fit_lines(exchange, budget->strict, err);
+}
+
+double exchange_spread(const struct exchanges *exchange, enum exchange_kind kind)
+{
+    double n = exchange->sizes.count;
+    return fmax(exchange->line[kind].residual * sqrt(n / (n - 2)), exchange->unsure[kind]);
 }
 
 void exchange_release(struct exchanges *exchange)

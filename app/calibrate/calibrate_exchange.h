@@ -8,9 +8,11 @@
  * all-reduce of all ranks, which also add up what arrives.  The last is what training does, so its
  * line becomes the platform's link.  Numbers travel in the type of request.exchange.gradients, so
  * what converting them takes is in every figure.  The figure is the lower quartile of several
- * sweeps; they go on until one half of them says what the other does, within a bound.
+ * sweeps; they go on until one half of them says what the other does, within bounds of number and
+ * time.
  */
 
+#include "app/calibrate/budget.h"
 #include "app/cli/request.h"
 #include "app/cli/sizes.h"
 #include "app/lab/lab.h"
@@ -41,24 +43,34 @@ struct exchanges {
     double *time_s[EXCHANGE_KIND_COUNT]; /**< (sizes.count) or NULL: not measured; owned */
     struct exchange_line line[EXCHANGE_KIND_COUNT]; /**< of those */
     int32_t ranks, sweeps;                          /**< sweeps of the kind that needed most */
-    double apart[EXCHANGE_KIND_COUNT]; /**< the largest relative difference between two halves of
-                                          the sweeps */
+    double apart[EXCHANGE_KIND_COUNT];  /**< the largest relative difference between two halves of
+                                           the sweeps; INFINITY: there was one */
+    double unsure[EXCHANGE_KIND_COUNT]; /**< standard deviation of the log of a time, from those two
+                                           halves; EXCHANGE_UNKNOWN of one sweep */
     double added; /**< speed of additions during an exchange [bytes/s]; 0: no measurable cost */
 };
 
 /** Maximum relative difference of lower quartiles, at every size, for two halves of the sweeps to
  * agree. */
 #define EXCHANGE_AGREE 0.10
-/** Beyond this difference, EXCHANGE_SWEEPS_MOST sweeps are called disturbed.  Our choices. */
+/** Beyond this difference, the sweeps are called disturbed.  Our choices. */
 #define EXCHANGE_DISTURBED 0.30
+/** A relative standard deviation where only one sweep was. */
+#define EXCHANGE_UNKNOWN 0.30
 enum { EXCHANGE_SWEEPS_LEAST = 4, EXCHANGE_SWEEPS_MOST = 16 };
 
-/** Measure exchanges between @ranks ranks on this machine, or on the hosts of @lab, with messages
- * of @bytes ("1KiB..4MiB:x4") and the gradients and repeats of @options, into zeroed @exchange.
- * @return 0, or -1: the messages of measure_collective(), malformed sizes (exit code 64), sweeps
- * that do not agree (75). */
+/** Measure exchanges between @ranks ranks on this machine, or on the hosts of @lab, with messages of @bytes
+ * ("1KiB..4MiB:x4") and the gradients and repeats of @options, into zeroed @exchange, within the fraction @share of what
+ * @budget has left.
+ * @return 0, or -1: the messages of measure_collective(), malformed sizes (exit code 64); if
+ * @budget is strict, sweeps that do not agree or times that do not grow with the size (75). */
 int exchange_measure(struct exchanges *exchange, const struct exchange_options *options,
-                     const char *bytes, int32_t ranks, const struct cabling *lab, struct err *err);
+                     const char *bytes, int32_t ranks, const struct cabling *lab,
+                     struct budget *budget, double share, struct err *err);
+
+/** The relative standard deviation of an exchange's time: what the line leaves, or what two halves
+ * of the sweeps show, whichever is more. */
+double exchange_spread(const struct exchanges *exchange, enum exchange_kind kind);
 
 /** Release. */
 void exchange_release(struct exchanges *exchange);

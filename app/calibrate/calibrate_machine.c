@@ -157,11 +157,13 @@ static void print_people(struct text *out, const struct device_fit *fit,
                  trial->image, (long long)trial->batch, 1e3 * trial->time_s, 1e3 * alone,
                  100 * (alone / trial->time_s - 1));
     }
-    text_add(out,
-             "\nquickest of %d rounds, the next %.1f %% apart at most; meanwhile other processes "
-             "had %.0f %% of the processors, the host %.0f %%\n",
-             machine->rounds, 100 * machine->apart, 100 * machine->share.foreign,
-             100 * machine->share.steal);
+    if (machine->rounds > 1)
+        text_add(out, "\nquickest of %d rounds, the next %.1f %% apart at most", machine->rounds,
+                 100 * machine->apart);
+    else
+        text_add(out, "\none round: no spread known");
+    text_add(out, "; meanwhile other processes had %.0f %% of the processors, the host %.0f %%\n",
+             100 * machine->share.foreign, 100 * machine->share.steal);
 }
 
 static struct json *classes_json(const struct device_fit *fit)
@@ -221,6 +223,7 @@ static void print_json(struct text *out, const struct device_fit *fit,
     json_put_integer(json, "threads", machine->threads);
     json_put_integer(json, "rounds", machine->rounds);
     json_put_real(json, "apart", machine->apart);
+    json_put_real(json, "spread", machine_spread(machine));
     json_put_real(json, "steal", machine->share.steal);
     json_put_real(json, "foreign", machine->share.foreign);
     json_put_real(json, "kernel_overhead_s", fit->overhead);
@@ -247,14 +250,15 @@ static int check_device(const char *path, struct err *err)
 }
 
 static int write_device(const struct device_fit *fit, const struct machine *machine,
-                        const struct calibrate_request *request, struct err *err)
+                        const struct calibrate_request *request, double spread, struct err *err)
 {
     struct words words = {0};
     int failed = find_words(&words, machine, request, err);
     if (!failed && request->directory) {
         struct text text = {0};
         struct device_text said = {words.name,   words.description,   words.source,
-                                   words.memory, words.memory_source, words.compute_capability};
+                                   words.memory, words.memory_source, words.compute_capability,
+                                   spread};
         device_fit_write(&text, fit, machine, &said);
         failed = file_write(request->directory, &text, check_device, err);
         text_release(&text);
@@ -263,25 +267,35 @@ static int write_device(const struct device_fit *fit, const struct machine *mach
     return failed;
 }
 
-int calibrate_device(const struct calibrate_request *request, struct text *out, struct err *err)
+int calibrate_device_of(const struct machine *machine, const struct calibrate_request *request,
+                        double spread, struct text *out, struct err *err)
 {
-    struct machine machine = {0};
     struct device_fit fit = {0};
-    char *name = request->directory ? request_yaml_name("--out", request->directory, err) : NULL;
-    int failed = request->directory && !name;
-    free(name);
-    failed = failed ||
-             (request->directory && calibrate_check_file(request->directory, request, err)) ||
-             machine_measure(&machine, &request->machine, 1, err) ||
-             device_fit_make(&fit, &machine, err) || write_device(&fit, &machine, request, err);
+    int failed =
+        device_fit_make(&fit, machine, err) || write_device(&fit, machine, request, spread, err);
     if (!failed && request->head.json)
-        print_json(out, &fit, &machine, request);
+        print_json(out, &fit, machine, request);
     else if (!failed) {
-        print_people(out, &fit, &machine);
+        print_people(out, &fit, machine);
         if (request->directory)
             text_add(out, "%d measured steps written to %s\n", fit.rows, request->directory);
     }
     device_fit_release(&fit);
+    return failed ? -1 : 0;
+}
+
+int calibrate_device(const struct calibrate_request *request, struct text *out, struct err *err)
+{
+    struct machine machine = {0};
+    char *name = request->directory ? request_yaml_name("--out", request->directory, err) : NULL;
+    int failed =
+        request->directory && (!name || calibrate_check_file(request->directory, request, err));
+    free(name);
+    struct budget budget = budget_open(request->budget, request->strict);
+    budget_part(&budget, "steps of training", 1);
+    failed = failed || machine_measure(&machine, &request->machine, 1, &budget, err);
+    budget_close(&budget);
+    failed = failed || calibrate_device_of(&machine, request, machine_spread(&machine), out, err);
     machine_release(&machine);
     return failed ? -1 : 0;
 }

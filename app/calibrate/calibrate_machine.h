@@ -7,6 +7,8 @@
 #include "app/calibrate/calibrate_device.h"
 #include "app/cli/request.h"
 
+enum { CALIBRATE_BUDGET = 120 /**< of two minutes of patience.  Our choice [s] */ };
+
 /** What the user asked for, of this machine or (from, to, without) of published runs. */
 struct calibrate_request {
     struct request head;
@@ -18,6 +20,8 @@ struct calibrate_request {
     const char *device;    /**< of the cluster's file; NULL: measured too */
     const char *from, *to, *without;
     bool oversubscribe; /**< more ranks than cores may take turns */
+    int32_t budget;     /**< time to measure for [s]; 0: CALIBRATE_BUDGET */
+    bool strict;        /**< what is disturbed is an error, not a wide spread */
     bool overwrite;     /**< files that no calibration wrote */
 };
 
@@ -31,6 +35,12 @@ int calibrate_device(const struct calibrate_request *request, struct text *out, 
  * other, and write a platform file.  Of @request: as above, started (ranks), lab, bytes,
  * gradients, oversubscribe, device (the file's).  @return as calibrate_device(). */
 int calibrate_cluster(const struct calibrate_request *request, struct text *out, struct err *err);
+
+/** The device of the steps of @machine: append it for people, or as JSON, and write its file.
+ * @return 0, or -1: the fit does not converge, or the messages of calibrate_device() on its file.
+ */
+int calibrate_device_of(const struct machine *machine, const struct calibrate_request *request,
+                        double spread, struct text *out, struct err *err);
 
 /** Check before anything is measured that @path can be written, and may be.
  * @return 0, or -1 (exit code 73): as file_check_own() and file_fresh_open(). */

@@ -4,12 +4,14 @@
  * Steps of training measured on this machine by `foretrain-exec measure`, round after round.
  *
  * Disturbances can only lengthen a step, so the result for each network and batch is its fastest
- * round.  Rounds continue until the two fastest of every network and batch agree, within a limit.
+ * round.  Rounds continue until the two fastest of every network and batch agree, within limits of
+ * rounds and time.
  */
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "app/calibrate/budget.h"
 #include "app/cli/request.h"
 #include "app/process/processors.h"
 #include "core/base/err.h"
@@ -21,9 +23,11 @@ enum {
 
 /** Maximum relative difference of the two fastest rounds for them to agree. */
 #define MACHINE_AGREE 0.03
-/** Beyond this difference after the last round, the result is disturbed.  Our choice, like the
- * next. */
+/** Beyond this difference after the last round, the result is disturbed.  Our choice. */
 #define MACHINE_DISTURBED 0.10
+/** A relative standard deviation where only one round was: nothing of its spread is known.  Our
+ * choice: as of an assumed number. */
+#define MACHINE_UNKNOWN 0.30
 
 /** One measured step; equal steps of one iteration are one, with their mean. */
 struct machine_step {
@@ -62,17 +66,21 @@ struct machine {
     struct machine_copy *copy; /**< (copies) by size; none if the device cannot time them; owned */
     int32_t copies;
     char *fusion; /**< a word of fusion_names: how the device merges operations; owned */
-    double apart; /**< the largest of second_s / time_s - 1 */
+    double apart; /**< the largest of second_s / time_s - 1; INFINITY: there was one round */
     struct processors_share share; /**< other processes' share of the processors, mean over the
                                         rounds */
 };
 
 /** Measure the networks, batches, threads, device, precision and repeats of @options on @ranks
- * ranks at once, each with a device of its own, into zeroed @machine.
+ * ranks at once, each with a device of its own, into zeroed @machine, within the part of @budget
+ * that has begun.
  * @return 0, or -1: no foretrain-exec or mpirun (exit code 69), its own messages and exit codes, an
- * answer that is none (70), rounds that do not agree (75). */
+ * answer that is none (70), rounds that do not agree though @budget is strict (75). */
 int machine_measure(struct machine *machine, const struct machine_options *options, int32_t ranks,
-                    struct err *err);
+                    struct budget *budget, struct err *err);
+
+/** The relative standard deviation of its times that rounds show, or MACHINE_UNKNOWN. */
+double machine_spread(const struct machine *machine);
 
 /** Release. */
 void machine_release(struct machine *machine);

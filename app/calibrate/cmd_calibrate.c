@@ -206,12 +206,14 @@ static int check_options(const struct calibrate_request *request, bool cluster, 
         return err_add_code(err, 64, "--from has no effect on cluster, which measures");
     if (measures && (request->to || request->without))
         return err_add_code(err, 64, "--to and --without need --from: a table of runs on one node");
-    if (!measures && (request->directory || request->machine.networks || request->machine.batches ||
-                      request->machine.compute.threads || request->machine.dtype ||
-                      request->machine.compute.device != DEVICE_CPU))
+    if (!measures &&
+        (request->directory || request->machine.networks || request->machine.batches ||
+         request->machine.compute.threads || request->machine.dtype ||
+         request->machine.compute.device != DEVICE_CPU || request->budget || request->strict))
         return err_add_code(err, 64,
-                            "--out, --networks, --batch, --threads, --precision and --device have "
-                            "no effect with --from: nothing is measured");
+                            "--out, --networks, --batch, --threads, --precision, --device, "
+                            "--budget and --strict have no effect with --from: nothing is "
+                            "measured");
     if (!cluster && (request->lab || request->machine.compute.started || request->device ||
                      request->bytes || request->exchange.gradients || request->oversubscribe))
         return err_add_code(err, 64,
@@ -235,6 +237,8 @@ static struct calibrate_request complete(const struct calibrate_request *request
 {
     struct calibrate_request whole = *request;
     whole.exchange.repeats = whole.machine.repeats;
+    if (!whole.budget)
+        whole.budget = CALIBRATE_BUDGET;
     if (!whole.machine.networks)
         whole.machine.networks = "resnet20,resnet18@64";
     if (!whole.machine.batches)
@@ -299,6 +303,10 @@ static const struct option options[] = {
     OPTION_ROW("to", 0, OPTION_TEXT, AT(to), "DIR", NULL, "Write a profile per software to DIR"),
     OPTION_ROW("without", 0, OPTION_TEXT, AT(without), "FAMILY", NULL,
                "Predict the runs of that device family instead of fitting to them"),
+    OPTION_ROW("budget", 0, OPTION_INTEGER, AT(budget), "SECONDS", NULL,
+               "Time to measure for; what it leaves open is written as a spread (default: 120)"),
+    OPTION_ROW("strict", 0, OPTION_FLAG, AT(strict),
+               .help = "Refuse what other processes disturbed, instead of a wide spread"),
     ROW_REPLACE(AT(overwrite)),
     ROW_JSON,
     ROW_HELP,

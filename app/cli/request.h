@@ -76,6 +76,7 @@ struct machine_options {
     const char *networks, *batches;
     int32_t dtype;   /**< enum dtype, of the arithmetic */
     int32_t repeats; /**< of what is measured */
+    int32_t limit;   /**< time for one round of all [ms]; 0: none */
 };
 
 enum {

@@ -107,6 +107,7 @@ static struct json *trial_json(const struct trial *trial)
     json_put_real(row, "spread", trial->result.spread);
     json_put_real(row, "waited", trial->result.waited);
     json_put_real(row, "input_s", trial->result.input_s);
+    json_put_integer(row, "iterations", trial->result.iterations);
     for (int32_t id = 0; id < trial->schedule->step_count; id++)
         if (trial->schedule->step[id].kind == STEP_COMPUTE)
             json_append(steps, step_json(&trial->schedule->step[id], &trial->result.step[id]));
@@ -114,7 +115,7 @@ static struct json *trial_json(const struct trial *trial)
     return row;
 }
 
-static int run_trial(struct trial *trial, const struct machine_options *options,
+static int run_trial(struct trial *trial, const struct machine_options *options, double seconds,
                      const struct device_ops *ops, struct json *rows, struct err *err)
 {
     int failed = open_trial(trial, options, err);
@@ -125,7 +126,8 @@ static int run_trial(struct trial *trial, const struct machine_options *options,
                                   .device_ops = ops,
                                   .batch = trial->batch,
                                   .threads = exec_job_threads(&options->compute),
-                                  .iterations = options->repeats};
+                                  .iterations = options->repeats,
+                                  .seconds = seconds};
         failed = measure_run(&job, &trial->result, err);
     }
     if (!failed && rows)
@@ -155,10 +157,11 @@ static int run_all(const struct machine_options *options, const struct measure_l
         return -1;
     if (ops->rehearses)
         return err_add_code(err, 64, "--device replay computes nothing to measure");
+    double seconds = 1e-3 * options->limit / (list->networks * list->batches);
     for (int32_t n = 0; n < list->networks; n++)
         for (int32_t b = 0; b < list->batches; b++) {
             struct trial trial = {.network = &list->network[n], .batch = (int32_t)list->batch[b]};
-            if (run_trial(&trial, options, ops, rows, err))
+            if (run_trial(&trial, options, seconds, ops, rows, err))
                 return -1;
         }
     add_copies(ops, copies);
@@ -169,11 +172,11 @@ static int measure(const void *record, struct text *out, struct err *err)
 {
     const struct machine_options *options = &((const struct exec_measure_request *)record)->machine;
     struct measure_list list = {0};
+    int32_t threads = exec_job_threads(&options->compute); /* all ranks agree on it */
     struct json *rows = world_self().rank ? NULL : json_new_array();
     struct json *copies = rows ? json_new_array() : NULL;
-    int failed = options->repeats < STEPS_REPEATS_LEAST
-    int32_t threads = exec_job_threads(&options->compute); /* all ranks agree on it */
-                     ? err_add_code(err, 64, "--repeats: expected at least %d", STEPS_REPEATS_LEAST)
+    int failed = options->repeats < MEASURE_LEAST
+                     ? err_add_code(err, 64, "--repeats: expected at least %d", MEASURE_LEAST)
                      : 0;
     if (!failed)
         failed = measure_list_read(&list, options->networks ? options->networks : "resnet20",
@@ -202,6 +205,10 @@ static const struct option table[] = {ROW_NETWORKS(AT(machine.networks)),
                                       ROW_BATCHES(AT(machine.batches)),
                                       ROW_THREADS(AT(machine.compute.threads)),
                                       ROW_REPEATS(AT(machine.repeats)),
+                                      OPTION_ROW("limit", 0, OPTION_INTEGER, AT(machine.limit),
+                                                 "MS", NULL,
+                                                 "Fewer repeats, 4 at least, where they would take "
+                                                 "longer together"),
                                       ROW_DEVICE(AT(machine.compute.device)),
                                       ROW_DTYPE(AT(machine.dtype)),
                                       ROW_LAST};

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/base/base.h"
 #include "exec/step/layout.h"
@@ -22,6 +23,7 @@ struct measuring {
     double *wall;  /* (iterations) */
     double *input; /* (iterations) */
     int64_t pixels;
+    int32_t count; /* iterations measured */
 };
 
 static int compare(const void *a, const void *b)
@@ -120,6 +122,20 @@ static void note(struct measuring *m, int32_t iteration)
     trace_release(&trace);
 }
 
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static bool any_rank(bool mine)
+{
+    int64_t any = mine;
+    world_max(&any, 1);
+    return any;
+}
+
 /* As in training, the next iteration is always issued before one ends. */
 static void walk(struct measuring *m)
 {
@@ -131,12 +147,16 @@ static void walk(struct measuring *m)
                         .single = INT32_MAX};
     m->walker = walker_new(&walk);
     world_barrier();
+    double end = job->seconds > 0 ? now() + job->seconds : INFINITY;
     issue(m, 0);
     for (int32_t i = 0; i < all; i++) {
         if (i + 1 < all)
             issue(m, i + 1);
         note(m, i);
+        if (i + 2 < all && i + 2 >= WARM_UP + MEASURE_LEAST && any_rank(now() > end))
+            all = i + 2; /* the next is on its way */
     }
+    m->count = all - WARM_UP;
     walker_free(m->walker);
 }
 
@@ -160,8 +180,8 @@ static double quicker_half(const struct measuring *m, const double *whole, const
                            double limit)
 {
     int32_t count = 0;
-    double *value = base_alloc(m->job->iterations, sizeof(*value));
-    for (int32_t i = 0; i < m->job->iterations; i++)
+    double *value = base_alloc(m->count, sizeof(*value));
+    for (int32_t i = 0; i < m->count; i++)
         if (whole[i] <= limit)
             value[count++] = time[i];
     double middle = quantile(value, count, 0.5);
@@ -171,7 +191,7 @@ static double quicker_half(const struct measuring *m, const double *whole, const
 
 static void sum_up(struct measuring *m, struct measure_result *result)
 {
-    int32_t count = m->job->iterations;
+    int32_t count = m->count, row = m->job->iterations;
     const struct schedule *schedule = m->job->schedule;
     double *sorted = base_alloc(count, sizeof(*sorted)), busy = 0, wall = 0;
     memcpy(sorted, m->whole, (size_t)count * sizeof(*sorted));
@@ -181,8 +201,8 @@ static void sum_up(struct measuring *m, struct measure_result *result)
         if (schedule->step[id].lane != LANE_COMPUTE)
             continue;
         struct measure_step *step = &result->step[id];
-        step->time_s = quicker_half(m, m->whole, m->busy + id * count, limit);
-        step->spread = spread(m->busy + id * count, count);
+        step->time_s = quicker_half(m, m->whole, m->busy + id * row, limit);
+        step->spread = spread(m->busy + id * row, count);
         result->time_s += step->time_s;
     }
     for (int32_t i = 0; i < count; i++) {
@@ -194,6 +214,7 @@ static void sum_up(struct measuring *m, struct measure_result *result)
     result->spread = worst_over_ranks(spread(sorted, count));
     result->waited = worst_over_ranks(wall > busy ? 1 - busy / wall : 0);
     result->input_s = quantile(m->input, count, 0.5);
+    result->iterations = count;
     free(sorted);
 }
 

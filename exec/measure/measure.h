@@ -17,6 +17,8 @@
 #include "core/schedule/schedule.h"
 #include "exec/step/device.h"
 
+enum { MEASURE_LEAST = 4 /**< iterations: quartiles need them */ };
+
 /** What to measure.  All pointers are borrowed. */
 struct measure_job {
     const struct model *model;
@@ -25,7 +27,8 @@ struct measure_job {
     const struct device_ops *device_ops;
     int32_t batch;      /**< images of it */
     int32_t threads;    /**< to compute with */
-    int32_t iterations; /**< to measure, at least 4; two more warm up */
+    int32_t iterations; /**< to measure, at least MEASURE_LEAST; two more warm up */
+    double seconds;     /**< after which MEASURE_LEAST are enough; 0: no limit */
 };
 
 /** One step. */
@@ -43,6 +46,7 @@ struct measure_result {
                                     ranks */
     double waited;             /**< fraction of wall time without a processor; the largest too */
     double input_s;            /**< of the input step, by the clock; 0: there is none */
+    int32_t iterations;        /**< that were measured */
 };
 
 /** One copy from memory to memory, which reads and writes its bytes. */

@@ -2,6 +2,7 @@
 """`calibrate device` on a machine that is made up: a program in place of foretrain-exec answers
 with steps whose cost is known."""
 import json
+import math
 import os
 import re
 import sys
@@ -13,7 +14,8 @@ WITHOUT_GSL = support.run("calibrate", "device", "--from", "none.csv").returncod
 
 # A message takes 10 us and carries 2 GB/s in fp32, 1 GB/s in types of 16 bits.  Convolutions reach 40 and 80 GFLOP/s, batch norm moves 8 GB/s, a kernel costs 5 us.
 FAKE = """#!{python}
-import json, pathlib, sys
+import json, pathlib, sys, time
+time.sleep({sleep})
 calls = pathlib.Path(__file__).with_name("calls")
 count = int(calls.read_text()) if calls.exists() else 0
 calls.write_text(str(count + 1))
@@ -34,7 +36,8 @@ if sys.argv[1] == "collective":
     sizes = []
     for size in words["--bytes"].split(","):
         size = int(size.rstrip("B"))
-        sample = dict(time_s=rounds * (1e-5 + size / parts / speed), steal=0, foreign=0,
+        seconds = 1e-5 + (size / parts / speed if {exchange} else 0)
+        sample = dict(time_s=rounds * seconds * ({exchange} or 1) ** count, steal=0, foreign=0,
                       retransmits=0, disturbed=0)
         sizes.append(dict(bytes=size, samples=[sample] * 8))
     print(json.dumps(dict(sizes=sizes)))
@@ -87,15 +90,19 @@ transport:
 class Machine(support.Case):
     """The front end's part: rounds, fit, file."""
 
-    def calibrate(self, *words, factors=(1,), copied=4e9, kind="device", driver="exit 9"):
+    def calibrate(self, *words, factors=(1,), copied=4e9, kind="device", driver="exit 9",
+                  sleep=0, exchange=1):
         """Run it on a machine that answers round by round with its times by these factors, and
-        reads and writes @copied bytes/s where it copies 64 MiB; @driver is its nvidia-smi."""
+        reads and writes @copied bytes/s where it copies 64 MiB; @driver is its nvidia-smi;
+        @sleep is what a round really takes [s]; each sweep of messages is @exchange times as long as
+        the one before, or all messages are equally fast if that is 0."""
         folder = self.directory / "bin"
         folder.mkdir(exist_ok=True)
         for old in folder.iterdir():
             old.unlink()
         fake = folder / "foretrain-exec"
-        fake.write_text(FAKE.format(python=sys.executable, factors=list(factors), copied=copied),
+        fake.write_text(FAKE.format(python=sys.executable, factors=list(factors), copied=copied,
+                                    sleep=sleep, exchange=exchange),
                         encoding="utf-8")
         mpirun = folder / "mpirun"
         mpirun.write_text(MPIRUN.format(fake=fake), encoding="utf-8")
@@ -164,7 +171,8 @@ class Machine(support.Case):
         for driver in ("echo nonsense", "echo hm >&2; exit 9", "kill -9 $$"):
             done = self.calibrate("--device=cuda", "-o", file, driver=driver)
             self.assertEqual((done.returncode, done.stdout), (69, ""))
-            self.assertEqual(done.stderr, "error: nvidia-smi does not name the GPU\n")
+            self.assertEqual(done.stderr.splitlines()[1:],
+                             ["error: nvidia-smi does not name the GPU"])
 
     def test_of_the_rounds_the_quickest_copy_counts(self):
         result = self.answer(factors=(1.5, 1.0, 1.2, 1.01), copied=10e9)
@@ -211,13 +219,66 @@ class Machine(support.Case):
         self.assertEqual(quiet["trials"], noisy["trials"])
         self.assertAlmostEqual(noisy["apart"], 0.01)
 
-    def test_rounds_that_never_agree_are_disturbed(self):
+    NEVER = [1.2 ** -i for i in range(20)]  # the two fastest rounds are always 20 % apart
+
+    def test_rounds_that_never_agree_are_refused_if_that_is_wanted(self):
         file = self.directory / "mine.yaml"
-        done = self.calibrate("-o", file, factors=[1.2 ** -i for i in range(20)])
+        done = self.calibrate("-o", file, "--strict", factors=self.NEVER)
         self.assertEqual((done.returncode, done.stdout), (75, ""))
         self.assertIn("disturbed", done.stderr)
         self.assertFalse(file.exists())
         self.assertEqual(self.rounds(), 8)
+
+    def test_rounds_that_never_agree_make_a_wide_interval(self):
+        file = self.directory / "mine.yaml"
+        platform = self.write("here.yaml", PLATFORM.format(device="./mine.yaml"))
+        width = {}
+        for factors, spread in (([1, 1], 0), (self.NEVER, 0.2)):
+            self.assertAlmostEqual(self.answer("-o", file, factors=factors)["spread"], spread)
+            self.assertIn(f"spread: {100 * spread:.3g} %", file.read_text(encoding="utf-8"))
+            low, high = support.answer(
+                "predict", self.job, "--backend=analytic", f"--set=cluster.platform={platform}",
+                "--set=cluster.nodes=1", "--set=cluster.devices_per_node=1",
+                "--set=model.precision.compute=fp32",
+                "--set=allreduce={overlap: none}")["step_interval_s"]
+            width[spread] = math.log(high / low)
+        self.assertGreater(width[0.2], 3 * width[0])
+
+    def test_a_round_that_would_end_too_late_does_not_begin(self):
+        for more, rounds, said in (([], 2, "2 rounds"), (["--budget=1"], 1, "no spread known")):
+            done = self.calibrate("--budget=2", *more, factors=self.NEVER, sleep=0.7)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertLessEqual(self.rounds(), rounds)
+            self.assertIn(said if self.rounds() == rounds else "no spread known", done.stdout)
+        self.assertEqual(self.answer("--budget=1", factors=self.NEVER, sleep=0.7)["spread"], 0.3)
+        done = self.calibrate("--budget=1", "--strict", factors=self.NEVER, sleep=0.7)
+        self.assertEqual(done.returncode, 75)
+        self.assertIn("--budget", done.stderr)
+
+    def test_exchanges_that_do_not_agree_make_a_wide_interval(self):
+        if len(os.sched_getaffinity(0)) < 2:
+            self.skipTest("one core: no two ranks exchange anything")
+        file = self.directory / "here.yaml"
+        # each sweep takes 1.5 times the one before; halves of them are that far apart
+        result = self.answer("-n2", "-o", file, kind="cluster", exchange=1.5)
+        ring, = (kind for kind in result["exchanges"] if kind["kind"].startswith("a round"))
+        self.assertAlmostEqual(ring["spread"], math.log(1.5) / 2)
+        self.assertIn(f"spread: {100 * ring['spread']:.3g} %", file.read_text(encoding="utf-8"))
+        done = self.calibrate("-n2", "--strict", kind="cluster", exchange=1.5)
+        self.assertEqual(done.returncode, 75)
+        # all sizes take equally long: no line, but the largest size has a speed
+        result = self.answer("-n2", "-o", file, kind="cluster", exchange=0)
+        ring, = (kind for kind in result["exchanges"] if kind["kind"].startswith("a round"))
+        self.assertAlmostEqual(ring["bandwidth"] * 1e-5 / 2**22, 1)
+        self.assertGreater(ring["spread"], 0.5)
+
+    def test_what_is_measured_is_told_meanwhile(self):
+        said = self.calibrate("-n2", "--oversubscribe", kind="cluster").stderr.splitlines()
+        self.assertEqual([line.partition(",")[0] for line in said],
+                         ["measuring one pair", "measuring a round of an all-reduce",
+                          "measuring steps of training",
+                          "measuring the same while all ranks compute"])
+        self.assertIn("at most 120 s left", said[0])
 
     def test_what_the_machine_says_is_passed_on(self):
         done = self.calibrate(factors=[None])

@@ -60,7 +60,7 @@ class Calibration:
     def reason(self):
         """Why nothing can be predicted from it, or ""."""
         if self.done.returncode in (69, DISTURBED):
-            return self.done.stderr.strip()
+            return self.done.stderr.strip().splitlines()[-1]
         if self.done.returncode:
             raise Broken(self.done.stderr)
         reason = self.others.reason()

@@ -92,6 +92,17 @@ class Measure(unittest.TestCase):
             self.assertGreater(step["time_s"], 0, step)
             self.assertEqual(step["amount"], 8 if step["op"] != "optimizer" else step["amount"])
 
+    def test_iterations_end_when_the_time_is_over(self):
+        for ranks in (0, 2):
+            done = run(EXEC, "measure", "--networks", "resnet8", "--batch", "8", "--repeats", 900,
+                       "--limit", 1, ranks=ranks)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            trial, = json.loads(done.stdout)["trials"]
+            self.assertEqual(trial["iterations"], 4)
+            self.assertAlmostEqual(sum(s["time_s"] for s in trial["steps"]) / trial["time_s"], 1,
+                                   delta=1e-6 if not ranks else 1)
+        self.assertEqual(measure("resnet8", 8, repeats=6)["iterations"], 6)
+
     def test_more_images_take_longer(self):
         self.assertLess(measure("resnet8", 2)["time_s"], measure("resnet8", 32)["time_s"])
 
@@ -144,7 +155,7 @@ class Predict(unittest.TestCase):
 
     def setUp(self):
         if self.calibrated.returncode in (69, 75):
-            self.skipTest(self.calibrated.stderr.strip())
+            self.skipTest(self.calibrated.stderr.strip().splitlines()[-1])
         if self.others.reason():
             self.skipTest("calibrate device: " + self.others.reason())
         self.assertEqual(self.calibrated.returncode, 0, self.calibrated.stderr)

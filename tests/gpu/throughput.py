@@ -277,7 +277,7 @@ def calibrate(runner, program, device, kind, file, networks, batches, threads):
     """Measure the device, into @file.  @return a platform of it, beside."""
     runner.run([program, "calibrate", "device", "--device", device, "--precision", kind,
                 "--networks", networks, "--batch", ",".join(map(str, batches)), "--threads",
-                threads, "--repeats", 4, "-o", file])
+                threads, "--repeats", 4, "--strict", "--budget", 500, "-o", file])
     path = os.path.join(os.path.dirname(file), "calibrated.yaml")
     with open(path, "w", encoding="utf-8") as platform:
         platform.write(PLATFORM.format(root=runner.environment["FORETRAIN_DATADIR"], device=file))

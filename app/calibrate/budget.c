@@ -1,0 +1,64 @@
+#include "app/calibrate/budget.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+struct budget budget_open(double seconds, bool strict)
+{
+    return (struct budget){
+        .end = now() + seconds, .strict = strict, .terminal = isatty(STDERR_FILENO)};
+}
+
+void budget_part(struct budget *budget, const char *what, double share)
+{
+    double time = now();
+    budget->what = what;
+    budget->rounds = 0;
+    budget->longest = 0;
+    budget->part_end = time + share * fmax(budget->end - time, 0);
+}
+
+static void tell(const struct budget *budget, double left)
+{
+    if (budget->terminal)
+        fprintf(stderr, "\r\033[Kmeasuring %s, round %d, at most %.0f s left", budget->what,
+                budget->rounds, left);
+    else if (budget->rounds == 1)
+        fprintf(stderr, "measuring %s, at most %.0f s left\n", budget->what, left);
+    fflush(stderr);
+}
+
+bool budget_next(struct budget *budget)
+{
+    double time = now();
+    if (budget->rounds > 0) {
+        budget->longest = fmax(budget->longest, time - budget->round_begin);
+        if (time + budget->longest > budget->part_end)
+            return false;
+    }
+    budget->rounds++;
+    budget->round_begin = time;
+    tell(budget, fmax(budget->end - time, 0));
+    return true;
+}
+
+double budget_of_part(const struct budget *budget)
+{
+    return fmax(budget->part_end - now(), 0);
+}
+
+void budget_close(struct budget *budget)
+{
+    if (budget->terminal)
+        fprintf(stderr, "\r\033[K");
+    *budget = (struct budget){0};
+}
