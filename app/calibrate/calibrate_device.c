@@ -187,11 +187,22 @@ static void conclude(struct device_fit *fit, const struct fit *solved)
     fit->memory = typical(fit, false);
 }
 
+static double median_between(const struct machine *machine)
+{
+    double *value = base_alloc(machine->trials, sizeof(*value));
+    for (int32_t i = 0; i < machine->trials; i++)
+        value[i] = machine->trial[i].between_s;
+    double middle = median(value, machine->trials);
+    free(value);
+    return middle;
+}
+
 int device_fit_make(struct device_fit *fit, const struct machine *machine, struct err *err)
 {
     collect(fit, machine);
     find_peaks(fit, machine);
     find_classes(fit);
+    fit->between = median_between(machine);
     struct fit_row *row = base_alloc(fit->rows, sizeof(*row));
     for (int32_t i = 0; i < fit->rows; i++)
         row[i] = (struct fit_row){.group = class_of(fit, &fit->row[i]),
@@ -278,6 +289,11 @@ static void write_fit(struct text *out, const struct device_fit *fit,
                          100 * fit->overhead_sd, text->source);
     snprintf(value, sizeof(value), "%.4g us", 1e6 * fit->overhead);
     add_number(out, "kernel_overhead", value, source, "measured");
+    free(source);
+    source = base_format("from the last step of an iteration to the first of the next, %s",
+                         text->source);
+    snprintf(value, sizeof(value), "%.4g us", 1e6 * fit->between);
+    add_number(out, "iteration_overhead", value, source, "measured");
     free(source);
     free(kind);
 }

@@ -30,6 +30,7 @@ struct device_fit {
     double math, memory;      /**< medians of the classes with arithmetic, and without */
     double overhead;          /**< [s] per kernel */
     double overhead_sd;       /**< of its logarithm */
+    double between;           /**< [s] from an iteration to the next, median of the trials */
 };
 
 /** Memory traffic of a copy, reads and writes [bytes/s]. */

@@ -142,8 +142,11 @@ static void print_people(struct text *out, const struct device_fit *fit,
                  dtype_names[class->dtype], class->rows, 100 * class->efficiency,
                  100 * class->efficiency_sd, 100 * class->residual);
     }
-    text_add(out, "\na kernel costs %.3g us +- %.0f %%; the fastest step moved %.3g GB/s",
-             1e6 * fit->overhead, 100 * fit->overhead_sd, 1e-9 * fit->moved);
+    text_add(
+        out,
+        "\na kernel costs %.3g us +- %.0f %%, and an iteration %.3g us; the fastest step moved "
+        "%.3g GB/s",
+        1e6 * fit->overhead, 100 * fit->overhead_sd, 1e6 * fit->between, 1e-9 * fit->moved);
     for (enum dtype d = 0; d < DTYPE_COUNT; d++)
         if (fit->peak[d] > 0)
             text_add(out, ", computed %.4g GFLOP/s in %s", 1e-9 * fit->peak[d], dtype_names[d]);
@@ -228,6 +231,7 @@ static void print_json(struct text *out, const struct device_fit *fit,
     json_put_real(json, "foreign", machine->share.foreign);
     json_put_real(json, "kernel_overhead_s", fit->overhead);
     json_put_real(json, "kernel_overhead_sd", fit->overhead_sd);
+    json_put_real(json, "iteration_overhead_s", fit->between);
     json_put_real(json, "memory_bandwidth", fit->bandwidth);
     json_put(json, "copies", copies_json(machine));
     json_put(json, "classes", classes_json(fit));

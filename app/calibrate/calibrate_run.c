@@ -87,11 +87,11 @@ static bool read_trial(const struct json *json, struct machine_trial *trial)
     int64_t image = 0;
     const struct json *steps = json_get(json, "steps");
     const char *network = json_as_text(json_get(json, "network"));
-    bool good = network && take_integer(json, "image", &image) &&
-                take_integer(json, "batch", &trial->batch) &&
-                take_real(json, "time_s", &trial->time_s) &&
-                take_real(json, "wall_s", &trial->wall_s) &&
-                take_real(json, "input_s", &trial->input_s) && json_count_items(steps) > 0;
+    bool good =
+        network && take_integer(json, "image", &image) &&
+        take_integer(json, "batch", &trial->batch) && take_real(json, "time_s", &trial->time_s) &&
+        take_real(json, "wall_s", &trial->wall_s) && take_real(json, "input_s", &trial->input_s) &&
+        take_real(json, "between_s", &trial->between_s) && json_count_items(steps) > 0;
     for (int64_t i = 0; good && i < json_count_items(steps); i++) {
         struct machine_step step = {0};
         good = read_step(json_item(steps, i), &step);
@@ -111,9 +111,11 @@ static void merge_trial(struct machine_trial *known, struct machine_trial trial)
 {
     bool quicker = trial.time_s < known->time_s;
     double second = fmin(fmax(trial.time_s, known->time_s), known->second_s);
+    double between = fmin(trial.between_s, known->between_s);
     struct machine_trial slower = quicker ? *known : trial;
     *known = quicker ? trial : *known;
     known->second_s = second;
+    known->between_s = between;
     release_trial(&slower);
 }
 

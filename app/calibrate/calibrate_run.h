@@ -47,10 +47,11 @@ struct machine_trial {
     int64_t batch;
     struct machine_step *step; /**< (steps) of the quickest round; owned */
     int32_t steps;
-    double time_s;   /**< of the iteration, in the fastest round */
-    double second_s; /**< in the second-fastest round; INFINITY: there was none */
-    double wall_s;   /**< by the clock, in the fastest round */
-    double input_s;  /**< of the input step, likewise */
+    double time_s;    /**< of the iteration, in the fastest round */
+    double second_s;  /**< in the second-fastest round; INFINITY: there was none */
+    double wall_s;    /**< by the clock, in the fastest round */
+    double input_s;   /**< of the input step, likewise */
+    double between_s; /**< from an iteration to the next, shortest of the rounds */
 };
 
 /** One copy of memory. */

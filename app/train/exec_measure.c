@@ -107,6 +107,7 @@ static struct json *trial_json(const struct trial *trial)
     json_put_real(row, "spread", trial->result.spread);
     json_put_real(row, "waited", trial->result.waited);
     json_put_real(row, "input_s", trial->result.input_s);
+    json_put_real(row, "between_s", trial->result.between_s);
     json_put_integer(row, "iterations", trial->result.iterations);
     for (int32_t id = 0; id < trial->schedule->step_count; id++)
         if (trial->schedule->step[id].kind == STEP_COMPUTE)

@@ -8,10 +8,12 @@
 double cost_compute(const struct device *device, const struct step *step)
 {
     assert(step->kind == STEP_COMPUTE);
-    double exchanges = step->compute.exchanges * COST_NORM_EXCHANGE;
+    double added = step->compute.exchanges * COST_NORM_EXCHANGE;
+    if (step->compute.op == COMPUTE_OPTIMIZER) /* an iteration has one, at its end */
+        added += device->iteration_overhead.value;
     double measured = device_measured(device, step);
     if (measured >= 0)
-        return measured + exchanges;
+        return measured + added;
     const struct device_class *class = device_find_class(device, step);
     double of_peak = class ? class->efficiency.value : device->math_efficiency.value;
     double of_bandwidth = class ? class->efficiency.value : device->memory_efficiency.value;
@@ -19,7 +21,7 @@ double cost_compute(const struct device *device, const struct step *step)
     double bandwidth = device->memory_bandwidth.value * of_bandwidth;
     double math = step->compute.flops > 0 ? (double)step->compute.flops / rate : 0.0;
     double memory = (double)step->compute.bytes / bandwidth;
-    return step->compute.kernels * device->kernel_overhead.value + fmax(math, memory) + exchanges;
+    return step->compute.kernels * device->kernel_overhead.value + fmax(math, memory) + added;
 }
 
 double cost_input(const struct step *step, int64_t workers, double rate)

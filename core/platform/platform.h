@@ -20,17 +20,19 @@
 struct device {
     char *name;
     char *description;
-    struct quantity peak[DTYPE_COUNT]; /**< matrix arithmetic on inputs of that type [FLOP/s] */
-    struct quantity memory_bandwidth;  /**< [bytes/s] */
-    struct quantity memory;            /**< [bytes] */
-    struct quantity math_efficiency;   /**< fraction of the peak a large kernel reaches */
-    struct quantity memory_efficiency; /**< fraction of the memory bandwidth it reaches */
-    struct quantity kernel_overhead;   /**< [s] added per kernel: launch, ramp-up, tail */
-    int64_t compute_capability;        /**< of CUDA: 10 * major + minor; 0: unknown or no CUDA */
-    int32_t fusion;                    /**< enum fusion of the software */
-    int32_t small_fusion;              /**< the same where a device has few images */
-    int64_t small_batch;               /**< up to this number of images; 0: never */
-    struct field_list classes;         /**< struct device_class of core/platform/device_table.h */
+    struct quantity peak[DTYPE_COUNT];  /**< matrix arithmetic on inputs of that type [FLOP/s] */
+    struct quantity memory_bandwidth;   /**< [bytes/s] */
+    struct quantity memory;             /**< [bytes] */
+    struct quantity math_efficiency;    /**< fraction of the peak a large kernel reaches */
+    struct quantity memory_efficiency;  /**< fraction of the memory bandwidth it reaches */
+    struct quantity kernel_overhead;    /**< [s] added per kernel: launch, ramp-up, tail */
+    struct quantity iteration_overhead; /**< [s] from the last step of an iteration to the first of
+                                             the next; optional */
+    int64_t compute_capability;         /**< of CUDA: 10 * major + minor; 0: unknown or no CUDA */
+    int32_t fusion;                     /**< enum fusion of the software */
+    int32_t small_fusion;               /**< the same where a device has few images */
+    int64_t small_batch;                /**< up to this number of images; 0: never */
+    struct field_list classes;          /**< struct device_class of core/platform/device_table.h */
     struct {
         char *source;            /**< origin, date and command of the measurement; NULL: not
                                       measured */

@@ -161,6 +161,8 @@ static const struct field device_rows[] = {
              "the part of the memory bandwidth that a large kernel reaches"),
     QUANTITY("kernel_overhead", device, kernel_overhead, REQUIRED, UNIT_SECONDS, 0, 1,
              "added to every kernel: launch, ramp-up, tail"),
+    QUANTITY("iteration_overhead", device, iteration_overhead, OPTIONAL, UNIT_SECONDS, 0, 1,
+             "added to every training step: from its last kernel to the next one's first"),
     COUNTED("compute_capability", device, compute_capability, OPTIONAL, 200,
             "of a device that runs CUDA: 10 * major + minor"),
     ROW("fusion", device, fusion, REQUIRED, "which operations the software merges into one kernel",

@@ -17,11 +17,12 @@ struct measuring {
     const struct measure_job *job;
     struct device_state *device;
     struct walker *walker;
-    float *image;  /* (batch, height, width, channels) noise */
-    double *busy;  /* (steps, iterations) */
-    double *whole; /* (iterations) sum of them */
-    double *wall;  /* (iterations) */
-    double *input; /* (iterations) */
+    float *image;    /* (batch, height, width, channels) noise */
+    double *busy;    /* (steps, iterations) */
+    double *whole;   /* (iterations) sum of them */
+    double *wall;    /* (iterations) */
+    double *input;   /* (iterations) */
+    double *between; /* (iterations) before them */
     int64_t pixels;
     int32_t count; /* iterations measured */
 };
@@ -107,7 +108,9 @@ static void note(struct measuring *m, int32_t iteration)
     const struct schedule *schedule = m->job->schedule;
     int32_t at = iteration - WARM_UP, count = m->job->iterations;
     struct trace trace = {0};
-    walker_finish(m->walker, iteration, at >= 0 ? &trace : NULL);
+    struct walk_times times = walker_finish(m->walker, iteration, at >= 0 ? &trace : NULL);
+    if (at >= 0)
+        m->between[at] = times.input_wait_s; /* images are there at once */
     for (int32_t id = 0; at >= 0 && id < schedule->step_count; id++) {
         if (schedule->step[id].lane != LANE_COMPUTE)
             continue;
@@ -214,6 +217,7 @@ static void sum_up(struct measuring *m, struct measure_result *result)
     result->spread = worst_over_ranks(spread(sorted, count));
     result->waited = worst_over_ranks(wall > busy ? 1 - busy / wall : 0);
     result->input_s = quantile(m->input, count, 0.5);
+    result->between_s = mean_over_ranks(quantile(m->between, count, 0.25));
     result->iterations = count;
     free(sorted);
 }
@@ -230,6 +234,7 @@ int measure_run(const struct measure_job *job, struct measure_result *result, st
         m.whole = base_alloc(job->iterations, sizeof(*m.whole));
         m.wall = base_alloc(job->iterations, sizeof(*m.wall));
         m.input = base_alloc(job->iterations, sizeof(*m.input));
+        m.between = base_alloc(job->iterations, sizeof(*m.between));
         write_weights(&m);
         walk(&m);
         sum_up(&m, result);
@@ -240,6 +245,7 @@ int measure_run(const struct measure_job *job, struct measure_result *result, st
     free(m.whole);
     free(m.wall);
     free(m.input);
+    free(m.between);
     return failed ? -1 : 0;
 }
 

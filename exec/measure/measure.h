@@ -5,7 +5,8 @@
  * compute, and of copies of its memory.
  *
  * The iteration runs as in training (exec/step/walk.h), on images of noise, without any exchange.
- * A step begins at the end of the previous one, so that the steps add up to the iteration.  A
+ * A step begins at the end of the previous one, so that the steps add up to the iteration, but for
+ * what is between two iterations.  A
  * result is the median over the faster half of the iterations.  If the device supports it
  * (device_ops.busy), it is the CPU time of the computing thread: a process that takes the processor
  * away adds nothing.  Its effect on caches and memory does add, and increases the spread.
@@ -46,6 +47,8 @@ struct measure_result {
                                     ranks */
     double waited;             /**< fraction of wall time without a processor; the largest too */
     double input_s;            /**< of the input step, by the clock; 0: there is none */
+    double between_s;          /**< from an iteration's last step to the next one's first, by the
+                                    clock: the lower quartile, as disturbances only lengthen it */
     int32_t iterations;        /**< that were measured */
 };
 

@@ -59,7 +59,7 @@ for network in words["networks"].split(","):
             steps.append(step("forward", "batch-norm", "norm %d" % i, batch, 0, i * size,
                               i * size / 8e9))
         trials.append(dict(network=network, image=32, batch=batch, wall_s=1, spread=0, waited=0,
-                           input_s=0, time_s=sum(s["time_s"] for s in steps), steps=steps))
+                           input_s=0, between_s=3e-4 * factor, time_s=sum(s["time_s"] for s in steps), steps=steps))
 print(json.dumps(dict(schema="foretrain/exec-measure/1", device="cpu", fusion="bn-relu", threads=1,
                       ranks=1, trials=trials, copies=[
                           dict(bytes=2**14, time_s=factor * 2 * 2**14 / 100e9),
@@ -173,6 +173,26 @@ class Machine(support.Case):
             self.assertEqual((done.returncode, done.stdout), (69, ""))
             self.assertEqual(done.stderr.splitlines()[1:],
                              ["error: nvidia-smi does not name the GPU"])
+
+    def test_what_is_between_iterations_is_in_the_prediction(self):
+        file = self.directory / "mine.yaml"
+        # the shortest of the rounds: a factor of 0.995
+        self.assertAlmostEqual(self.answer("-o", file, factors=(1, 0.995))["iteration_overhead_s"],
+                               2.985e-4)
+        text = file.read_text(encoding="utf-8")
+        self.assertRegex(text, r"(?m)^iteration_overhead: \{value: 298.5 us, source: \"from the last")
+        self.write("here.yaml", PLATFORM.format(device="./mine.yaml"))
+
+        def seconds():
+            return support.answer(
+                "predict", self.job, "--backend=analytic",
+                f"--set=cluster.platform={self.directory / 'here.yaml'}",
+                "--set=cluster.nodes=1", "--set=cluster.devices_per_node=1",
+                "--set=model.precision.compute=fp32",
+                "--set=allreduce={overlap: none}")["step"]["time_s"]
+        with_it = seconds()
+        file.write_text(re.sub("(?m)^iteration_overhead.*\n", "", text), encoding="utf-8")
+        self.assertAlmostEqual((with_it - seconds()) / 2.985e-4, 1, places=4)
 
     def test_of_the_rounds_the_quickest_copy_counts(self):
         result = self.answer(factors=(1.5, 1.0, 1.2, 1.01), copied=10e9)

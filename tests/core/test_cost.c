@@ -41,6 +41,17 @@ static void no_work_costs_only_overhead(void **state)
     assert_true(seconds(0, 0, 0) == 0.0);
 }
 
+static void an_iteration_pays_its_overhead_once_with_its_optimizer(void **state)
+{
+    (void)state;
+    struct device longer = device;
+    longer.iteration_overhead.value = 30e-6;
+    struct step step = compute(1, 0, 0);
+    expect_near(cost_compute(&longer, &step), 5e-6);
+    step.compute.op = COMPUTE_OPTIMIZER;
+    expect_near(cost_compute(&longer, &step), 35e-6);
+}
+
 static void the_slower_of_math_and_memory_decides(void **state)
 {
     (void)state;
@@ -132,6 +143,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_work_costs_only_overhead),
+        cmocka_unit_test(an_iteration_pays_its_overhead_once_with_its_optimizer),
         cmocka_unit_test(the_slower_of_math_and_memory_decides),
         cmocka_unit_test(the_peak_is_that_of_the_number_format),
         cmocka_unit_test(memory_traffic_needs_no_arithmetic_of_its_format),

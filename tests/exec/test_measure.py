@@ -88,6 +88,7 @@ class Measure(unittest.TestCase):
                                delta=1e-9)
         self.assertEqual({s["op"] for s in trial["steps"]},
                          {"forward", "loss", "backward-data", "backward-filter", "optimizer"})
+        self.assertGreater(trial["between_s"], 0)
         for step in trial["steps"]:
             self.assertGreater(step["time_s"], 0, step)
             self.assertEqual(step["amount"], 8 if step["op"] != "optimizer" else step["amount"])
