@@ -150,14 +150,15 @@ static void walk(struct measuring *m)
                         .single = INT32_MAX};
     m->walker = walker_new(&walk);
     world_barrier();
-    double end = job->seconds > 0 ? now() + job->seconds : INFINITY;
+    double end = now() + job->seconds;
     issue(m, 0);
     for (int32_t i = 0; i < all; i++) {
         if (i + 1 < all)
             issue(m, i + 1);
+        if (job->seconds > 0 && i + 2 < all && i + 2 >= WARM_UP + MEASURE_LEAST &&
+            any_rank(now() > end)) /* asked while two iterations are on their way */
+            all = i + 2;
         note(m, i);
-        if (i + 2 < all && i + 2 >= WARM_UP + MEASURE_LEAST && any_rank(now() > end))
-            all = i + 2; /* the next is on its way */
     }
     m->count = all - WARM_UP;
     walker_free(m->walker);
