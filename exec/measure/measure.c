@@ -218,7 +218,7 @@ static void sum_up(struct measuring *m, struct measure_result *result)
     result->spread = worst_over_ranks(spread(sorted, count));
     result->waited = worst_over_ranks(wall > busy ? 1 - busy / wall : 0);
     result->input_s = quantile(m->input, count, 0.5);
-    result->between_s = mean_over_ranks(quantile(m->between, count, 0.25));
+    result->between_s = mean_over_ranks(quantile(m->between, count, 0));
     result->iterations = count;
     free(sorted);
 }

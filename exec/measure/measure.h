@@ -48,7 +48,7 @@ struct measure_result {
     double waited;             /**< fraction of wall time without a processor; the largest too */
     double input_s;            /**< of the input step, by the clock; 0: there is none */
     double between_s;          /**< from an iteration's last step to the next one's first, by the
-                                    clock: the lower quartile, as disturbances only lengthen it */
+                                    clock: the shortest, as other processes only lengthen it */
     int32_t iterations;        /**< that were measured */
 };
 
