@@ -106,17 +106,11 @@ static bool any_grain(const struct prediction *prediction, const char *grain)
     return false;
 }
 
-/* A device out of the way by design, as imports name it where they know none. */
-static bool computes_for_nothing(const struct prediction *prediction)
-{
-    return !strcmp(platform_device(prediction->job.platform)->name, "ideal");
-}
-
 static void list_warnings(struct prediction *prediction)
 {
     struct result *result = &prediction->result;
     const struct task *last = prediction_last(prediction);
-    if (computes_for_nothing(prediction))
+    if (uncertainty_is_unknown(platform_device(prediction->job.platform)))
         result_add(&result->warning, &result->warning_count,
                    base_copy("device ideal: nothing of compute is known; no interval"));
     if (any_grain(prediction, "coarse"))
@@ -202,10 +196,7 @@ static void find_intervals(struct prediction *prediction)
 {
     struct result *result = &prediction->result;
     struct uncertainty doubts = uncertainty_of(&prediction->job);
-    double *step =
-        computes_for_nothing(prediction)
-            ? NULL
-            : uncertainty_draw(prediction->task, prediction->task_count, 0, &doubts);
+    double *step = uncertainty_draw(prediction->task, prediction->task_count, 0, &doubts);
     int32_t baseline = last_phase(prediction) + 1;
     result->weak = scale(prediction, baseline, step, doubts.draws);
     if (baseline + 1 < prediction->task_count)

@@ -113,7 +113,7 @@ struct uncertainty uncertainty_of(const struct job *job)
 struct parts {
     double roof;     /* compute at the stated efficiency, without overhead */
     double overhead; /* of its kernels */
-    double fixed;    /* batch norm's exchanges */
+    double fixed;    /* batch norm's exchanges, and what lies between iterations */
     double exchange; /* a collective */
     double input;
 };
@@ -134,7 +134,7 @@ static struct parts split(const struct run *run, const struct step *step, double
     if (step->kind == STEP_INPUT)
         return (struct parts){.input = run_local_seconds(run, step)};
     double all = longer * cost_compute(run->device, step);
-    double fixed = longer * step->compute.exchanges * COST_NORM_EXCHANGE;
+    double fixed = longer * cost_added(run->device, step);
     double each = longer * step->compute.kernels * run->device->kernel_overhead.value;
     double overhead = fmin(each, all - fixed);
     return (struct parts){.roof = all - overhead - fixed, .overhead = overhead, .fixed = fixed};
@@ -201,10 +201,17 @@ static struct draw draw_all(const struct uncertainty *u, const gsl_rng *rng)
     return d;
 }
 
+bool uncertainty_is_unknown(const struct device *device)
+{
+    return !strcmp(device->name, "ideal");
+}
+
 double *uncertainty_draw(const struct task *task, int32_t count, double extra,
                          const struct uncertainty *u)
 {
     assert(u->draws >= 20);
+    if (uncertainty_is_unknown(task->point.run.device))
+        return NULL;
     double *seconds = base_alloc((int64_t)count * u->draws, sizeof(*seconds));
     for (int32_t i = 0; i < count; i++) {
         struct table t = table_new(&task[i]);

@@ -11,6 +11,7 @@
  * interval.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "app/predict/task.h"
@@ -33,9 +34,14 @@ struct uncertainty {
  * platform's links; of effects that models calibrated on one node miss. */
 struct uncertainty uncertainty_of(const struct job *job);
 
+/** Whether nothing of the time that @device computes for is known: it is `ideal`, out of the way by
+ * design, which imports name where they know none. */
+bool uncertainty_is_unknown(const struct device *device);
+
 /** Draw the step times of @task (count), which have run, with the times of collectives without
  * noise and @extra seconds of compute outside the schedule.  They scatter about task.step.
- * @return (count, draws) seconds, which the caller frees; NULL in a build without GSL. */
+ * @return (count, draws) seconds, which the caller frees; NULL if uncertainty_is_unknown(), or in a
+ * build without GSL. */
 double *uncertainty_draw(const struct task *task, int32_t count, double extra,
                          const struct uncertainty *uncertainty);
 

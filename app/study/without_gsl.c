@@ -4,6 +4,7 @@
  */
 
 #include <math.h>
+#include <string.h>
 
 #include "app/cli/command.h"
 #include "app/import/import_fit.h"
@@ -13,6 +14,11 @@ struct uncertainty uncertainty_of(const struct job *job)
 {
     (void)job;
     return (struct uncertainty){0};
+}
+
+bool uncertainty_is_unknown(const struct device *device)
+{
+    return !strcmp(device->name, "ideal");
 }
 
 double *uncertainty_draw(const struct task *task, int32_t count, double extra,

@@ -5,12 +5,18 @@
 
 #include "core/platform/device_table.h"
 
-double cost_compute(const struct device *device, const struct step *step)
+double cost_added(const struct device *device, const struct step *step)
 {
     assert(step->kind == STEP_COMPUTE);
     double added = step->compute.exchanges * COST_NORM_EXCHANGE;
     if (step->compute.op == COMPUTE_OPTIMIZER) /* an iteration has one, at its end */
         added += device->iteration_overhead.value;
+    return added;
+}
+
+double cost_compute(const struct device *device, const struct step *step)
+{
+    double added = cost_added(device, step);
     double measured = device_measured(device, step);
     if (measured >= 0)
         return measured + added;

@@ -18,6 +18,10 @@
  * Source: NCCL 2.28.9 src/graph/tuning.cc, a ring's hop over NVLink. */
 #define COST_NORM_EXCHANGE 3.4e-6
 
+/** The part of a STEP_COMPUTE beside its kernels [s]: exchanges of batch norm, and what lies
+ * between two iterations. */
+double cost_added(const struct device *device, const struct step *step);
+
 /** Duration of a STEP_COMPUTE on @device [s]. */
 double cost_compute(const struct device *device, const struct step *step);
 
