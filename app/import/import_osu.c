@@ -115,6 +115,8 @@ static int understand_pair(struct import *import, struct tables *tables, int32_t
     if (!import->result)
         import->result = json_new_object();
     json_put_real(import->result, "bandwidth_bytes_per_s", bandwidth);
+    if (timed)
+        json_put_real(import->result, "spread", spread);
     import->description = base_copy("fitted to OSU micro-benchmarks");
     return 0;
 }

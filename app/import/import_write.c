@@ -1,4 +1,5 @@
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,7 +108,8 @@ static void print_quantity(struct import *import, struct text *out, const char *
     print_quoted(out, quantity->source);
     text_add(out, ", kind: %s", provenance_name(quantity->provenance));
     if (quantity->spread > 0)
-        text_add(out, ", spread: %.3g %%", 100 * quantity->spread);
+        text_add(out, ", spread: %.3g %%",
+                 100 * fmin(quantity->spread, 10)); /* the most a file may say */
     text_add(out, "}\n");
     if (quantity->provenance == PROVENANCE_ASSUMED)
         import_assume(import, "%s%s: %s, %s", place, key, value.data, quantity->source);

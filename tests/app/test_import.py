@@ -270,7 +270,12 @@ class Osu(Case):
         result = self.take("osu", "osu_pair.txt")["result"]
         self.assertLess(abs(result["message_latency_s"] / 2e-6 - 1), 5e-3)
         self.assertEqual(result["bandwidth_bytes_per_s"], 12.1e9)  # of osu_bw, not of osu_latency
-        self.assertIn("nodes: 2", self.platform.read_text(encoding="utf-8"))
+        for row in result["table"]:  # its bandwidth is osu_bw's, its latency osu_latency's
+            self.assertAlmostEqual(row["predicted_s"],
+                                   result["message_latency_s"] + row["bytes"] / 12.1e9)
+        text = self.platform.read_text(encoding="utf-8")
+        self.assertIn("nodes: 2", text)
+        self.assertIn(f"spread: {100 * result['spread']:.3g} %", text)
         self.take("osu", "osu_pair.txt", "--nodes", "1")
         self.assertIn("nodes: 1", self.platform.read_text(encoding="utf-8"))
         self.assertGreater(self.predict(1, 2)["step"]["time_s"], 0)
