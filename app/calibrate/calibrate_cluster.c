@@ -263,22 +263,34 @@ static int write_platform(const struct cluster *cluster, const char *name, struc
 
 /* --- the answer --- */
 
-static void print_people(struct text *out, const struct cluster *cluster)
+/* Times by size, and those that the file's line gives to the rounds. */
+static void print_times(struct text *out, const struct exchanges *exchange)
 {
-    const struct exchanges *exchange = &cluster->exchange;
+    const struct exchange_line *line = &exchange->line[EXCHANGE_ROUND];
     text_add(out, "%-12s", "message");
     for (int32_t kind = 0; kind < EXCHANGE_KIND_COUNT; kind++)
         if (exchange->time_s[kind])
             text_add(out, " %26s", exchange_kind_name((enum exchange_kind)kind));
+    text_add(out, " %26s", "by its line");
     for (int32_t i = 0; i < exchange->sizes.count; i++) {
         struct text size = {0};
-        unit_print(&size, UNIT_BYTES, (double)exchange->sizes.item[i]);
+        double bytes = (double)exchange->sizes.item[i];
+        double predicted = line->latency + bytes / line->bandwidth;
+        unit_print(&size, UNIT_BYTES, bytes);
         text_add(out, "\n%-12s", size.data);
         text_release(&size);
         for (int32_t kind = 0; kind < EXCHANGE_KIND_COUNT; kind++)
             if (exchange->time_s[kind])
                 text_add(out, " %23.1f us", 1e6 * exchange->time_s[kind][i]);
+        text_add(out, " %12.1f us, %+6.1f %%", 1e6 * predicted,
+                 100 * (predicted / exchange->time_s[EXCHANGE_ROUND][i] - 1));
     }
+}
+
+static void print_people(struct text *out, const struct cluster *cluster)
+{
+    const struct exchanges *exchange = &cluster->exchange;
+    print_times(out, exchange);
     text_add(out, "\n\n");
     for (int32_t kind = 0; kind < EXCHANGE_KIND_COUNT; kind++) {
         const struct exchange_line *line = &exchange->line[kind];

@@ -217,6 +217,7 @@ class Machine(support.Case):
             self.assertIn(f"links were measured with gradients in {dtype}\n", shown.stdout)
         said = self.calibrate("-n", "2", "--gradients=bf16", kind="cluster").stdout
         self.assertIn("gradients travelled in bf16", said)
+        self.assertRegex(said, r"(?m)^4 MiB +4204.3 us +4204.3 us +4204.3 us, +[-+]0.0 %$")
 
     def test_every_number_says_where_it_is_from(self):
         file = self.directory / "mine.yaml"
