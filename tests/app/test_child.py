@@ -78,14 +78,18 @@ class Child(support.Case):
     def test_a_child_dies_with_its_parent(self):
         pid_file = self.directory / "pid"
         self.write("foretrain-sim", f"#!/bin/sh\necho $$ > {pid_file}.new\n"
-                   f"mv {pid_file}.new {pid_file}\nexec sleep 60\n", mode=0o755)
+                   f"mv {pid_file}.new {pid_file}\nexec sleep 100000\n", mode=0o755)
         environment = {**os.environ, "FORETRAIN_LIBEXEC": str(self.directory)}
         with subprocess.Popen([PROGRAM, "predict", str(self.job), "-b", "sim"], env=environment,
                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as parent:
             self.wait_for(pid_file.exists)
             parent.send_signal(signal.SIGKILL)
         pid = int(pid_file.read_text(encoding="utf-8"))
-        self.wait_for(lambda: not is_running(pid))
+        try:
+            self.wait_for(lambda: not is_running(pid))
+        finally:
+            if is_running(pid):
+                os.kill(pid, signal.SIGKILL)
 
     def wait_for(self, condition):
         """As long as only what hangs takes."""

@@ -1,8 +1,10 @@
 """What the tests of the lab share: the program, its platforms, what is left behind, what is missing, who
 disturbs."""
+import contextlib
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -109,6 +111,13 @@ def processes_of(mark):
         if mark.encode() in text and int(folder.name) != os.getpid():
             found.append(int(folder.name))
     return found
+
+
+def kill_all(mark):
+    """End what a failed test left of them."""
+    for pid in processes_of(mark):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def interfaces():

@@ -122,6 +122,7 @@ class LeaveNothing(unittest.TestCase):
         self.mark = f"LAB_TEST={uuid.uuid4()}"
         self.before = (lab.interfaces(), lab.mounts(), set(os.listdir("/tmp")),
                        set(os.listdir("/run")))
+        self.addCleanup(lab.kill_all, self.mark)
 
     def start(self, script, **how):
         """A lab whose command says "up" and goes on; returned when it has."""
@@ -155,8 +156,8 @@ class LeaveNothing(unittest.TestCase):
         own = r"ompi\.(head|h\d)|^(lab|netns|uts)$"  # other tests may be running
         self.assertEqual({name for name in new if re.search(own, name)}, set())
 
-    # Hosts with processes of their own, one of which left its session.
-    BUSY = ("on h1 sh -c 'sleep 100 & setsid sleep 100 & wait' & on h2 sleep 100 & "
+    # Hosts with processes of their own, one of which left its session; none ends before a wait does.
+    BUSY = ("on h1 sh -c 'sleep 100000 & setsid sleep 100000 & wait' & on h2 sleep 100000 & "
             "sleep 0.3; ")
 
     def test_after_success(self):
@@ -173,7 +174,7 @@ class LeaveNothing(unittest.TestCase):
         self.expect_nothing(inside)
 
     def end_by(self, number, group):
-        process = self.start(self.BUSY + "sleep 100", start_new_session=True)
+        process = self.start(self.BUSY + "sleep 100000", start_new_session=True)
         self.assertTrue(lab.wait_until(lambda: len(self.inside()) >= 3), self.inside())
         inside = self.inside()
         if group:

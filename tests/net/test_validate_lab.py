@@ -89,9 +89,11 @@ class ValidateLab(unittest.TestCase):
     def test_nothing_is_left_however_it_ends(self):
         for number in (signal.SIGINT, signal.SIGKILL):
             mark, place = f"LAB_TEST={uuid.uuid4()}", tempfile.mkdtemp(dir=self.folder)
+            self.addCleanup(lab.kill_all, mark)
             process = subprocess.Popen(
                 ["env", mark, f"TMPDIR={place}", lab.PROGRAM, "validate", self.job, "--lab",
-                 lab.platform("flat-4"), "--device=replay", "--steps=700"],
+                 lab.platform("flat-4"), "--device=replay", "--steps=100000",
+                 "--set=training.phases=[{epochs: 1000, global_batch: 64}]"],
                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
             # Four ranks, their daemons and mpirun.
             self.assertTrue(lab.wait_until(lambda: len(lab.processes_of(mark)) > 10, 60))
