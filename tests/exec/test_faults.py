@@ -20,7 +20,7 @@ training:
   dataset: {source: procedural, train_images: 256, validation_images: 64}
   phases:
     - {epochs: 4, global_batch: 16}
-    - {epochs: 400, global_batch: 32}
+    - {epochs: 1000000, global_batch: 32}
   micro_batch: 8
   warmup_epochs: 1
   learning_rate: {base: 0.05, decay: cosine}
@@ -49,13 +49,11 @@ class Run(unittest.TestCase):
 
     def setUp(self):
         self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
         self.job = os.path.join(self.folder, "job.yaml")
         self.run_directory = os.path.join(self.folder, "run")
         with open(self.job, "w", encoding="utf-8") as file:
             file.write(JOB)
-
-    def tearDown(self):
-        shutil.rmtree(self.folder)
 
     def command(self, *arguments):
         return [FORETRAIN, "train", self.job, "--device", "cpu-naive", "--quiet", *arguments]
@@ -66,15 +64,28 @@ class Run(unittest.TestCase):
 
     def start(self, *arguments):
         """Start training, and wait for the first checkpoint."""
-        process = subprocess.Popen(self.command("--out", self.run_directory, *arguments),
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        process = self.begin(*self.command("--out", self.run_directory, *arguments))
+        self.wait_until(lambda: self.checkpoints() or process.poll() is not None)
+        if not self.checkpoints():
+            process.kill()
+            self.fail("no checkpoint was written: " + process.communicate()[1])
+        return process
+
+    def begin(self, *command):
+        """Start a command that does not outlive the test."""
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    encoding="utf-8")
-        for _ in range(1000):
-            if self.checkpoints():
-                return process
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def wait_until(self, condition):
+        """Whether it comes true before 1000 s are over."""
+        for _ in range(20000):
+            if condition():
+                return True
             time.sleep(0.05)
-        process.kill()
-        self.fail("no checkpoint was written: " + process.communicate()[1])
+        return False
 
     def checkpoints(self):
         if not os.path.isdir(self.run_directory):
@@ -124,11 +135,7 @@ class Faults(Run):
         self.assertEqual(process.returncode, 71, talk)
         self.assertIn(f"{stuck}", talk)
         self.assertIn("last checkpoint", talk)
-        for _ in range(100):
-            if not ranks_of(self.run_directory):
-                break
-            time.sleep(0.1)
-        self.assertEqual(ranks_of(self.run_directory), [])
+        self.assertTrue(self.wait_until(lambda: not ranks_of(self.run_directory)))
         self.check_whole()
 
     def test_resuming_gives_the_same_bits(self):

@@ -20,7 +20,7 @@ cluster:    {platform: t1-torus, nodes: 2}
 training:
   dataset: {source: procedural, train_images: 256, validation_images: 64}
   phases:
-    - {epochs: 400, global_batch: 16}
+    - {epochs: 1000000, global_batch: 16}
   micro_batch: 8
   learning_rate: {base: 0.05, decay: cosine}
   checkpoint: {every: 1 epochs, keep: 4}
@@ -91,7 +91,7 @@ class Runs(unittest.TestCase):
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
-        for _ in range(1000):
+        for _ in range(20000):
             if os.path.isdir(self.run) and self.checkpoints():
                 return process
             time.sleep(0.05)
@@ -151,13 +151,13 @@ class Runs(unittest.TestCase):
         self.assertTrue(os.path.exists(f"/proc/{owner['process']}"))
         self.assertIsNone(first.poll())
         first.send_signal(signal.SIGTERM)
-        self.assertEqual(first.wait(60), 75)
+        self.assertEqual(first.wait(1000), 75)
         self.assertEqual(self.steps(), [str(i + 1) for i in range(len(self.steps()))])
 
     def test_a_killed_run_leaves_nothing_that_keeps_others_out(self):
         first = self.start()
         os.kill(self.state("run", "run.json")["process"], signal.SIGKILL)
-        first.wait(60)
+        first.wait(1000)
         before = self.checkpoints()
         self.good("--out", self.run, "--resume", self.run, "--steps", "1")
         self.assertGreater(self.checkpoints()[-1], before[-1])
@@ -167,7 +167,7 @@ class Runs(unittest.TestCase):
         shutil.rmtree(self.run, ignore_errors=True)
         shutil.rmtree(self.run, ignore_errors=True)  # the first may have written meanwhile
         self.good("--out", self.run, "--steps", "2", "--overwrite")
-        self.assertEqual(first.wait(60), 73)
+        self.assertEqual(first.wait(1000), 73)
         self.assertEqual(self.checkpoints(), ["ckpt-000002"])
 
     def test_a_run_goes_on_in_another_directory_as_another(self):

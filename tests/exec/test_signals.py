@@ -81,24 +81,15 @@ class Terminal:
 class Signals(test_faults.Run):
     """What becomes of a run."""
 
-    def begin(self, ranks, *more):
-        """Start training, and wait until there are ranks."""
+    def begin_slow(self, ranks):
+        """Start training that ends no step, and wait until there are ranks."""
         shutil.rmtree(self.run_directory, ignore_errors=True)
-        process = subprocess.Popen(self.command("--out", self.run_directory, "-n", str(ranks), *more),
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                   encoding="utf-8")
+        process = self.begin(*self.command("--out", self.run_directory, "-n", str(ranks), *SLOW))
         self.assertTrue(self.wait_until(lambda: len(self.ranks()) == ranks))
         return process
 
     def ranks(self):
         return test_faults.ranks_of(self.run_directory)
-
-    def wait_until(self, condition):
-        for _ in range(6000):
-            if condition():
-                return True
-            time.sleep(0.1)
-        return False
 
     def ends(self, process, code):
         """It ends with that exit code and leaves nobody; what it says."""
@@ -131,7 +122,7 @@ class Signals(test_faults.Run):
 
     def test_the_second_ends_at_once(self):
         for ranks, number in ((1, signal.SIGINT), (2, signal.SIGINT), (2, signal.SIGTERM)):
-            process = self.begin(ranks, *SLOW)
+            process = self.begin_slow(ranks)
             process.send_signal(signal.SIGUSR1)  # only asks, however often
             talk = ""
             while ASKED not in talk:
@@ -148,9 +139,7 @@ class Signals(test_faults.Run):
         for i in range(0, 12, 3):
             ranks, number = 1 + i % 2, (signal.SIGTERM, signal.SIGUSR1)[i // 2 % 2]
             shutil.rmtree(self.run_directory, ignore_errors=True)
-            process = subprocess.Popen(
-                self.command("--out", self.run_directory, "-n", str(ranks)),
-                stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8")
+            process = self.begin(*self.command("--out", self.run_directory, "-n", str(ranks)))
             process.stderr.readline()  # the line that is started next
             time.sleep(0.05 * i)
             process.send_signal(number)
@@ -163,15 +152,13 @@ class Signals(test_faults.Run):
 
     def test_a_killed_parent_leaves_nobody(self):
         for ranks in (1, 2):
-            process = self.begin(ranks, *SLOW)
+            process = self.begin_slow(ranks)
             process.kill()
             self.ends(process, -signal.SIGKILL)
 
     def test_a_validation_has_nothing_to_save(self):
-        process = subprocess.Popen([test_faults.FORETRAIN, "validate", self.job, "-n", "2",
-                                    "--device", "cpu-naive", "--backend", "analytic", *SLOW],
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                   encoding="utf-8")
+        process = self.begin(test_faults.FORETRAIN, "validate", self.job, "-n", "2", "--device",
+                             "cpu-naive", "--backend", "analytic", *SLOW)
         self.run_directory = self.job  # by which ranks are found
         self.assertTrue(self.wait_until(lambda: len(self.ranks()) == 2))
         process.send_signal(signal.SIGINT)

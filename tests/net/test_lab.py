@@ -163,14 +163,14 @@ class LeaveNothing(unittest.TestCase):
     def test_after_success(self):
         process = self.start(self.BUSY + "exit 0")
         inside = self.inside()
-        self.assertEqual(process.wait(20), 0)
+        self.assertEqual(process.wait(1000), 0)
         self.assertTrue(inside)
         self.expect_nothing(inside)
 
     def test_after_failure(self):
         process = self.start(self.BUSY + "exit 3")
         inside = self.inside()
-        self.assertEqual(process.wait(20), 3)
+        self.assertEqual(process.wait(1000), 3)
         self.expect_nothing(inside)
 
     def end_by(self, number, group):
@@ -181,14 +181,14 @@ class LeaveNothing(unittest.TestCase):
             os.killpg(process.pid, number)
         else:
             os.kill(process.pid, number)
-        self.assertEqual(process.wait(20), -number)
+        self.assertEqual(process.wait(1000), -number)
         self.expect_nothing(inside)
 
     def test_with_children_ignored(self):
         process = self.start(self.BUSY + "exit 3", preexec_fn=lambda: signal.signal(
             signal.SIGCHLD, signal.SIG_IGN))
         inside = self.inside()
-        self.assertEqual(process.wait(20), 3)
+        self.assertEqual(process.wait(1000), 3)
         self.expect_nothing(inside)
 
     def test_after_control_c(self):
