@@ -1,5 +1,6 @@
 #include "exec/world/watch.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -81,19 +82,32 @@ static void others_take_turns_to_name_rank_0(void **state)
     }
 }
 
-/* All beats say that nothing has gone on since time 0; ranks of @waiting wait. */
-static double stall(const bool waiting[RANKS], const int64_t step[RANKS], struct text *out)
+/* What a rank says of itself. */
+struct place {
+    bool waiting;
+    int64_t step;
+    double since; /* when it progressed last */
+};
+
+static struct beat beat_of(const struct place *place, double now)
+{
+    return (struct beat){.step = place->step,
+                         .bucket = -1,
+                         .waiting = place->waiting,
+                         .age_s = fmax(now - place->since, 0)};
+}
+
+/* All ranks answer, each from its place, for 200 s.  @return when a verdict came, or -1. */
+static double stall(const struct place place[RANKS], struct text *out)
 {
     struct watch watch = watch_of(0);
     double verdict = -1;
     for (double now = 1; now < 200 && verdict < 0; now++) {
         for (int32_t i = 0; i < watch.count; i++) {
-            int32_t rank = watch.peer[i].rank;
-            struct beat beat = {
-                .step = step[rank], .bucket = -1, .waiting = waiting[rank], .age_s = now};
+            struct beat beat = beat_of(&place[watch.peer[i].rank], now);
             watch_hear(&watch.peer[i], &beat, now);
         }
-        struct beat own = {.step = step[0], .bucket = -1, .waiting = waiting[0], .age_s = now};
+        struct beat own = beat_of(&place[0], now);
         if (watch_check(&watch, &own, now, out))
             verdict = now;
     }
@@ -101,12 +115,13 @@ static double stall(const bool waiting[RANKS], const int64_t step[RANKS], struct
     return verdict;
 }
 
+/* From when it went on last, not from when they began to wait. */
 static void names_the_rank_that_others_wait_for(void **state)
 {
     (void)state;
     struct text out = {0};
-    assert_true(stall((const bool[]){true, true, false, true}, (const int64_t[]){5, 5, 4, 5},
-                      &out) == timeout + 1);
+    const struct place place[] = {{true, 5, 0}, {true, 5, 10}, {false, 4, 40}, {true, 5, 20}};
+    assert_true(stall(place, &out) == 40 + timeout + 1);
     assert_string_equal(out.data, "foretrain-exec: rank 2 of 4 (host c, pid 12) is alive but has "
                                   "not gone on since step 4, 61 s ago, while others wait for it\n");
     text_release(&out);
@@ -116,8 +131,8 @@ static void names_the_ranks_furthest_behind_when_all_wait(void **state)
 {
     (void)state;
     struct text out = {0};
-    assert_true(stall((const bool[]){true, true, true, true}, (const int64_t[]){5, 4, 5, 4},
-                      &out) == timeout + 1);
+    const struct place place[] = {{true, 5, 0}, {true, 4, 0}, {true, 5, 0}, {true, 4, 0}};
+    assert_true(stall(place, &out) == timeout + 1);
     assert_null(strstr(out.data, "rank 0 of 4"));
     assert_non_null(strstr(out.data, "rank 1 of 4"));
     assert_null(strstr(out.data, "rank 2 of 4"));
@@ -130,7 +145,19 @@ static void is_patient_with_ranks_that_all_compute(void **state)
 {
     (void)state;
     struct text out = {0};
-    assert_true(stall((const bool[RANKS]){false}, (const int64_t[RANKS]){0}, &out) < 0);
+    assert_true(stall((const struct place[RANKS]){{0}}, &out) < 0);
+}
+
+static void is_patient_with_a_rank_that_goes_on_while_others_wait(void **state)
+{
+    (void)state;
+    for (int32_t rank = 0; rank < RANKS; rank++) {
+        struct place place[] = {{true, 5, 0}, {true, 5, 0}, {true, 5, 0}, {true, 5, 0}};
+        struct text out = {0};
+        place[rank] = (struct place){.step = 4, .since = 1000};
+        assert_true(stall(place, &out) < 0);
+        assert_null(out.data);
+    }
 }
 
 /* The machine stood still for 1000 s: what was sent meanwhile could not be received. */
@@ -187,6 +214,7 @@ int main(void)
         cmocka_unit_test(names_the_rank_that_others_wait_for),
         cmocka_unit_test(names_the_ranks_furthest_behind_when_all_wait),
         cmocka_unit_test(is_patient_with_ranks_that_all_compute),
+        cmocka_unit_test(is_patient_with_a_rank_that_goes_on_while_others_wait),
         cmocka_unit_test(forgives_others_what_it_was_held_up_itself),
         cmocka_unit_test(does_not_forgive_for_ever),
         cmocka_unit_test(leaves_ranks_alone_that_have_stopped_watching),

@@ -1,9 +1,11 @@
 #!/usr/bin/python3
 """Ranks that do not answer are named, and the job ends: test_world.py WORLD_CHECK.
 
-Who is named when, is tested without waiting in test_watch.c; here three cases are run over MPI."""
+Who is named when, is tested without waiting in test_watch.c; here some are run over MPI."""
 
 import os
+import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -24,9 +26,10 @@ def launch(ranks, *arguments):
 
 class World(unittest.TestCase):
     def failure(self, ranks, how, culprit):
-        """What the job says when it ends, which it must soon."""
+        """What the job says when it ends, which it must, but not too early."""
         code, output = launch(ranks, how, TIMEOUT, culprit)
         self.assertEqual(code, 71, output)
+        self.assertGreaterEqual(min(map(int, re.findall(r"(\d+) s(?: ago|\n)", output))), TIMEOUT)
         self.assertIn("foretrain-exec: the last checkpoint is intact\n", output)
         return output
 
@@ -51,6 +54,16 @@ class World(unittest.TestCase):
         output = self.failure(3, "busy", 2)
         self.assertRegex(output, r"rank 2 of 3 \(.*\) has (been inside one call of MPI for|"
                                  r"not answered)")
+
+    def test_is_patient_with_a_rank_that_says_it_goes_on(self):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        code, output = launch(3, "patient", TIMEOUT, 1)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self.assertEqual(code, 0, output)
+        # Three ranks start and stop, and two of them wait: asleep, not spinning.
+        cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        print(f"{cpu:.2f} s of the processors")
+        self.assertLess(cpu, 0.5 * 2 * 2 * TIMEOUT)
 
     def test_one_rank_ends_all_with_its_exit_code(self):
         code, output = launch(3, "abort", TIMEOUT, 1)

@@ -2,11 +2,12 @@
  * What ranks tell each other beside gradients, and what happens when one of them does not answer.
  *
  * Usage: world_check calls
- *        world_check stop|abort|hang|busy TIMEOUT RANK
+ *        world_check stop|abort|patient|hang|busy TIMEOUT RANK
  *
  * calls: every call gives what its header says.  The others do steps of an exchange each under
  * heartbeats of TIMEOUT seconds; in step 5 RANK is stopped by a signal, ends the job with exit code
- * 70, sleeps for good, or holds the lock of world_lock() for good.
+ * 70, takes twice TIMEOUT but says that it goes on, sleeps for good, or holds the lock of
+ * world_lock() for good.  Only "patient" ends well.
  */
 
 #include <signal.h>
@@ -108,12 +109,16 @@ static void check_calls(struct exec_world self)
     check_numbers(self);
 }
 
-static void misbehave(const char *how)
+static void misbehave(const char *how, double timeout)
 {
     if (!strcmp(how, "stop"))
         raise(SIGSTOP);
     if (!strcmp(how, "abort"))
         world_abort(70);
+    for (double waited = 0; !strcmp(how, "patient") && waited < 2 * timeout; waited += 0.1) {
+        usleep(100000);
+        world_progress("a long computation");
+    }
     if (!strcmp(how, "busy"))
         world_lock();
     while (!strcmp(how, "hang") || !strcmp(how, "busy"))
@@ -121,13 +126,13 @@ static void misbehave(const char *how)
 }
 
 /* Ten steps of one bucket. */
-static void train(const char *how, int32_t culprit)
+static void train(const char *how, double timeout, int32_t culprit)
 {
     struct exec_world self = world_self();
     struct exchange_state *exchange = exchange_open();
     for (int32_t step = 0; step < 10; step++) {
         if (step == 5 && self.rank == culprit)
-            misbehave(how);
+            misbehave(how, timeout);
         usleep(300000); /* some beats in between */
         exchange_step(exchange, step);
     }
@@ -139,7 +144,7 @@ int main(int argc, char **argv)
     struct exec_world self = world_start(&argc, &argv);
     if (argc == 4) {
         world_heartbeat_start(atof(argv[2]), "the last checkpoint is intact");
-        train(argv[1], atoi(argv[3]));
+        train(argv[1], atof(argv[2]), atoi(argv[3]));
     } else {
         check_calls(self);
     }
