@@ -258,6 +258,7 @@ int main(int argc, char **argv)
     const char *network = argc > 3 ? argv[3] : "toy";
     struct fixture fixture = {0};
     open_fixture(&fixture, network, grid);
+    world_heartbeat_start(1000, NULL); /* beside the other threads, as in a real run */
     train(&fixture.job, together, true);
     train(&fixture.job, again, false);
     train_alone(network, ITERATIONS, 0.02, alone, &square);
@@ -266,6 +267,7 @@ int main(int argc, char **argv)
     close_fixture(&fixture);
     int64_t any = failed;
     world_max(&any, 1);
+    world_heartbeat_stop();
     world_stop();
     return any != 0;
 }
