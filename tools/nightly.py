@@ -6,7 +6,7 @@ import pathlib
 import subprocess
 
 PARTS = ["full", "bare", "sanitized", "threads", "fuzz", "studies", "coverage"]
-LIMIT = 50  # commits after which a part says little about today
+LIMIT = 50  # commits after which a part says little about today: our choice
 
 
 def git(*words):
@@ -37,10 +37,11 @@ def why_skipped(part, count=lambda commit: git("rev-list", "--count", f"{commit}
     """Why a part of the record counts as skipped, or ""; @count says how many commits ago one was."""
     if not part:
         return "never recorded"
-    commit = part["commit"].split("-")[0]
-    old = count(commit)
+    if part["commit"].endswith("-dirty"):
+        return f"recorded from sources that differ from commit {part['commit'][:-6]}"
+    old = count(part["commit"])
     if old is None:
-        return f"its commit {commit} is not in this clone"
+        return f"its commit {part['commit']} is not in this clone"
     return f"recorded {old} commits ago, more than {LIMIT}" if int(old) > LIMIT else ""
 
 

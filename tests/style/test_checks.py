@@ -179,7 +179,7 @@ class Nightly(unittest.TestCase):
     def test_a_part_that_is_written_is_told_and_the_others_are_skipped(self):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "nightly.json"
-            self.enterContext(unittest.mock.patch.object(nightly, "git", return_value="0"))
+            self.enterContext(unittest.mock.patch.object(nightly, "git", side_effect=(None, "0123abc", "0")))
             nightly.write(path, "fuzz", (7, ["build-fuzz: fuzz tar: fail"], []), "a note")
             said = io.StringIO()
             with contextlib.redirect_stdout(said):
@@ -189,11 +189,13 @@ class Nightly(unittest.TestCase):
         self.assertEqual([line.split(": ")[1] for line in skipped],
                          [part for part in nightly.PARTS if part != "fuzz"])
 
-    def test_old_and_unknown_commits_are_skipped(self):
-        part = {"commit": "0123abc-dirty"}
+    def test_old_unknown_and_changed_commits_are_skipped(self):
+        part = {"commit": "0123abc"}
         self.assertEqual(nightly.why_skipped(part, lambda commit: "50"), "")
         self.assertIn("51 commits ago", nightly.why_skipped(part, lambda commit: "51"))
         self.assertIn("commit 0123abc is not", nightly.why_skipped(part, lambda commit: None))
+        self.assertIn("differ from commit 0123abc", nightly.why_skipped(
+            {"commit": "0123abc-dirty"}, lambda commit: "0"))
         self.assertEqual(nightly.why_skipped(None), "never recorded")
 
 
