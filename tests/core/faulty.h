@@ -10,7 +10,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +17,7 @@
 
 #include "core/base/base.h"
 #include "core/base/err.h"
+#include "core/base/file.h"
 
 /** @name in the data directory; the caller frees it. */
 static inline char *data_path(const char *name)
@@ -55,13 +55,8 @@ static inline int32_t each_file(const char *folder, const char *ending,
 static inline char *line_behind(const char *path, const char *mark)
 {
     struct text text = {0};
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    char chunk[4096];
-    size_t count;
-    while ((count = fread(chunk, 1, sizeof(chunk), file)) > 0)
-        text_append(&text, chunk, (int64_t)count);
-    fclose(file);
+    struct err err = {0};
+    assert_int_equal(file_read(path, &text, &err), 0);
     const char *found = memmem(text.data, (size_t)text.length, mark, strlen(mark));
     char *rest = found ? strndup(found + strlen(mark), strcspn(found + strlen(mark), "\n")) : NULL;
     text_release(&text);

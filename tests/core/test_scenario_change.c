@@ -1,14 +1,7 @@
 #include "core/scenario/scenario_change.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "core/config/field_rows.h"
+#include "tests/core/faulty.h"
 
 static const char *const text =
     "version: 1\n"
@@ -61,14 +54,9 @@ static void the_manual_page_names_every_decision(void **state)
 {
     (void)state;
     struct text page = {0};
-    char chunk[4096];
-    size_t size;
-    char *path = base_format("%s/docs/man/foretrain.1.scd", getenv("FORETRAIN_DATADIR"));
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    while ((size = fread(chunk, 1, sizeof(chunk), file)) > 0)
-        text_append(&page, chunk, (int64_t)size);
-    fclose(file);
+    struct err err = {0};
+    char *path = data_path("docs/man/foretrain.1.scd");
+    assert_int_equal(file_read(path, &page, &err), 0);
     for (const struct scenario_rule *rule = scenario_rules; rule->path; rule++) {
         char *word = base_format("_%s_", rule->path);
         if (!strstr(page.data, word))
