@@ -105,8 +105,7 @@ class Log(unittest.TestCase):
     def test_every_file_says_which_run_it_is_of(self):
         self.write(0, 20)
         for name in os.listdir(self.directory):
-            content = (self.directory / name).read_bytes()
-            self.assertTrue(RUN.encode() in content or name.endswith("." + RUN), name)
+            self.assertIn(RUN.encode(), (self.directory / name).read_bytes(), name)
         self.assertEqual([line["value"] for line in mllog(self.directory)
                           if line["key"] == "foretrain_run"], [RUN])
 
