@@ -3,8 +3,8 @@
 
 Usage: FORETRAIN=build/foretrain tools/accuracy.py [DIRECTORY]
 
-Without a directory the committed pages are replaced.  tests/published compares them with fresh
-ones, so they cannot go stale.
+Without a directory the committed pages are replaced.  tests/app/test_published.py compares them with
+fresh ones, so they cannot go stale.
 """
 import csv
 import json
