@@ -1,6 +1,5 @@
 #include "tests/exec/random_network.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -155,8 +154,21 @@ struct model *random_network(uint64_t seed)
     return s.model;
 }
 
-int32_t random_networks(int32_t usual)
+static int32_t networks(int32_t usual)
 {
     const char *wanted = getenv("FORETRAIN_TEST_NETWORKS");
-    return wanted ? (int32_t)strtol(wanted, NULL, 10) : usual;
+    char *end = NULL;
+    int32_t count = wanted ? (int32_t)strtol(wanted, &end, 10) : usual;
+    if (count >= 1 && !(end && *end))
+        return count;
+    fprintf(stderr, "FORETRAIN_TEST_NETWORKS=%s is no number above 0\n", wanted);
+    exit(64);
+}
+
+bool random_seed(uint64_t *seed, int32_t usual)
+{
+    enum { LONE = 12 };
+    int32_t count = networks(usual);
+    *seed = *seed ? *seed + 1 : count == 1 ? LONE : 1;
+    return *seed <= (count == 1 ? LONE : (uint64_t)count);
 }
