@@ -12,7 +12,7 @@ BANNED = (
     (re.compile(r"\b(?:system|popen|wordexp)\s*\("), "starts a shell"),
     (re.compile(rf'"/[^"]*/{SHELL}"'), "names a shell"),
     (re.compile(rf'\b(?:exec[lv]\w*|posix_spawnp?) *\(.*"{SHELL}"'), "starts a shell"),
-    (re.compile(rf"\b{SHELL} +-\w*c\b"), "a command for a shell"),
+    (re.compile(rf'\b{SHELL}(?: +|"\s*,\s*")-\w*c\b'), "a command for a shell"),
     (re.compile(rf"#!.*\b{SHELL}\b"), "a script for a shell"),
 )
 

@@ -128,8 +128,8 @@ class Shell(unittest.TestCase):
     def test_finds_each_way_to_one(self):
         for line in ('system("ls");', "n = system (line);", 'popen(ask, "r")', "wordexp(a, &b, 0)",
                      'char shell[] = "/bin/sh";', 'execlp("sh", "sh", "-c", line, NULL);',
-                     '"exec bash -c \\"$*\\""', '"/bin/sh -ec %s"', '"#!/bin/sh\\n"',
-                     '"#!/usr/bin/env bash\\n"', 'execl("/usr/bin/dash", line);'):
+                     '"exec bash -c \\"$*\\""', '{"sh", "-c", line}', '"/bin/sh -ec %s"',
+                     '"#!/bin/sh\\n"', '"#!/usr/bin/env bash\\n"', 'execl("/usr/bin/dash", line);'):
             faults = check_shell.faults_of("a.c", "int a;\n" + line + "\n")
             self.assertTrue(faults and faults[0].startswith("a.c:2: "), line)
 
