@@ -38,7 +38,7 @@ PROCEDURAL = ROOT / "experiments" / "03_learning" / "procedural.yaml"
 # What the machine happens to have decides nothing but MPI, which the four ranks ask for.
 OPTIONS = [*(f"-D{part}=disabled" for part in ("simgrid", "onednn", "docs", "expat", "hwloc")),
            *(f"-D{part}=enabled" for part in ("cuda", "gsl", "jpeg", "xxhash")),
-           "--buildtype=release"]
+           "--buildtype=release", "-Db_ndebug=false"]  # assertions are there on a real GPU, too
 # Programs of CI on the real device, and their part.
 TESTS = {"kernels": ["test_kernels_gpu", "test_kernels_applied_gpu", "test_kernels_ends_gpu",
                      "test_kernels_weights_gpu"],
