@@ -25,19 +25,16 @@ class WithoutGpu(unittest.TestCase):
         self.addCleanup(os.remove, file.name)
         self.words = ["train", file.name, "--device", "cuda", "--steps", "1"]
 
-    def check(self, command, variables, *expected):
-        """The program refuses, with these words and a way out."""
-        done = subprocess.run(command, env={**os.environ, **variables}, text=True,
-                              capture_output=True, timeout=1000, check=False)
-        self.assertEqual(done.returncode, 69, done.stderr)
-        self.assertTrue(any(words in done.stderr for words in expected), done.stderr)
-        self.assertIn("--device cpu", done.stderr)
-
     def test_no_gpu_is_visible(self):
         """As on a machine without one, and in a build without CUDA."""
+        expected = "was built without CUDA" if os.environ["CUDA"] == "false" else (
+            "no NVIDIA driver is loaded|CUDA_VISIBLE_DEVICES= leaves no NVIDIA GPU")
         for command in ([EXEC, *self.words], [FORETRAIN, *self.words, "-n", "1"]):
-            self.check(command, {"CUDA_VISIBLE_DEVICES": ""}, "no NVIDIA driver is loaded",
-                       "CUDA_VISIBLE_DEVICES= leaves no NVIDIA GPU", "was built without CUDA")
+            done = subprocess.run(command, env={**os.environ, "CUDA_VISIBLE_DEVICES": ""}, text=True,
+                                  capture_output=True, timeout=1000, check=False)
+            self.assertEqual(done.returncode, 69, done.stderr)
+            self.assertRegex(done.stderr, expected)
+            self.assertIn("--device cpu", done.stderr)
 
 
 if __name__ == "__main__":
