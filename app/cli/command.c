@@ -14,6 +14,8 @@ static bool is_marked(const char *text)
 int command_finish(struct text *out, struct err *err)
 {
     int32_t code = err->exit_code; /* set without a message if a child has reported the fault */
+    if (err->warning)
+        fprintf(stderr, "%s", err->warning);
     if (err->text)
         fprintf(stderr, "%s%s", is_marked(err->text) ? "" : "error: ", err->text);
     if (out->length && (fwrite(out->data, 1, (size_t)out->length, stdout) != (size_t)out->length ||

@@ -56,6 +56,6 @@ void command_answer(const char *program, const struct command *const *list, int 
 /** The same, printing the result on stdout and messages on stderr.  @return the exit code. */
 int command_dispatch(const char *program, const struct command *const *list, int argc, char **argv);
 
-/** Print @out on stdout and the messages of @err on stderr, and release both.
+/** Print @out on stdout, warnings and messages of @err on stderr, and release both.
  * @return the exit code: 0 when there are no messages, 74 when stdout cannot be written. */
 int command_finish(struct text *out, struct err *err);

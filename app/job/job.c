@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/schedule/iteration.h"
 #include "models/networks.h"
@@ -27,8 +28,11 @@ int job_read(struct job *job, const char *path, const char *const *set, int32_t 
     const struct scenario *s = &job->scenario;
     struct err found = {0};
     job->platform = platform_read(s->cluster.platform, &found);
+    if (found.warning)
+        err_warn(err, "%.*s", (int)strlen(found.warning) - 1, found.warning);
     if (!job->platform)
         scenario_blame(s, "cluster.platform", &found, err);
+    err_release(&found);
     job->model =
         network_build(s->model.network, (int32_t)s->model.image, (int32_t)s->model.classes, &found);
     if (!job->model)

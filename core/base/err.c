@@ -55,8 +55,23 @@ int err_add_code(struct err *err, int32_t exit_code, const char *format, ...)
     return -1;
 }
 
+void err_warn(struct err *err, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    char *line = base_format_list(format, list);
+    va_end(list);
+    if (!err->warning || !strstr(err->warning, line)) {
+        char *longer = base_format("%s%s\n", err->warning ? err->warning : "", line);
+        free(err->warning);
+        err->warning = longer;
+    }
+    free(line);
+}
+
 void err_release(struct err *err)
 {
+    free(err->warning);
     free(err->text);
     *err = (struct err){0};
 }

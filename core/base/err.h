@@ -19,6 +19,7 @@ struct err {
     char *text;        /**< the messages, one or more lines each, ending in newline; owned */
     int32_t count;     /**< messages added, kept or not */
     int32_t exit_code; /**< sysexits code for the program: of the first message; 65 unless set */
+    char *warning;     /**< lines that make nothing fail, each ending in newline; owned */
 };
 
 /** Add a message with exit code 65 (bad data); the newline at its end is added.
@@ -30,5 +31,8 @@ int err_add(struct err *err, const char *format, ...) __attribute__((format(prin
 int err_add_code(struct err *err, int32_t exit_code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/** Release the messages; the struct may be used again. */
+/** Add a warning, once however often it is given; nothing fails. */
+void err_warn(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/** Release messages and warnings; the struct may be used again. */
 void err_release(struct err *err);

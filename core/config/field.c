@@ -14,6 +14,7 @@ struct reading {
     const struct node *root;
     const char *prefix; /* the place of the mapping: "training.phases[0]" */
     char *record;
+    int32_t *plain; /* quantities without a source, counted over all records */
     struct err *err;
 };
 
@@ -189,19 +190,37 @@ static int read_single(const struct reading *reading, const struct field *field,
     return -1;
 }
 
+/* "12.5 GB/s" alone, or with the source of a number that an assignment has replaced. */
+static void assume(const struct reading *reading, bool assigned, struct quantity *quantity)
+{
+    free(quantity->source);
+    quantity->source = base_copy(assigned ? "--set" : "none given");
+    quantity->provenance = PROVENANCE_ASSUMED;
+    *reading->plain += !assigned;
+}
+
 static int read_quantity(const struct reading *reading, const struct field *field,
                          const struct node *node, struct quantity *quantity)
 {
-    if (node->kind != NODE_MAPPING)
-        return wrong_kind(reading, field, node, "a number with its source");
+    if (node->kind == NODE_SEQUENCE)
+        return wrong_kind(reading, field, node, "a number, alone or with its source");
     struct quantity_rows rows;
     quantity_rows_init(&rows, field);
     quantity->path = path_join(reading->prefix, field->path);
-    return read_record(&(struct reading){.table = &rows.table,
-                                         .root = node,
-                                         .prefix = quantity->path,
-                                         .record = (char *)quantity,
-                                         .err = reading->err});
+    if (node->kind == NODE_SCALAR) {
+        assume(reading, node->origin.line == 0, quantity);
+        return read_single(reading, &rows.field[0], node, &quantity->value);
+    }
+    int failed = read_record(&(struct reading){.table = &rows.table,
+                                               .root = node,
+                                               .prefix = quantity->path,
+                                               .record = (char *)quantity,
+                                               .plain = reading->plain,
+                                               .err = reading->err});
+    if (!failed && node_get(node, "value")->origin.line == 0 &&
+        node_get(node, "source")->origin.line > 0)
+        assume(reading, true, quantity);
+    return failed;
 }
 
 static int check_length(const struct reading *reading, const struct field *field,
@@ -225,6 +244,7 @@ static int read_item(const struct reading *reading, const struct field *field,
                                                .root = node,
                                                .prefix = prefix,
                                                .record = record,
+                                               .plain = reading->plain,
                                                .err = reading->err});
     free(place);
     free(prefix);
@@ -412,8 +432,13 @@ static int read_record(struct reading *reading)
 int field_read(const struct field_table *table, const struct node *root, void *record,
                struct err *err)
 {
-    return read_record(&(struct reading){
-        .table = table, .root = root, .prefix = "", .record = record, .err = err});
+    int32_t plain = 0;
+    int failed = read_record(&(struct reading){
+        .table = table, .root = root, .prefix = "", .record = record, .plain = &plain, .err = err});
+    if (plain > 0 && !failed)
+        err_warn(err, "%s: warning: %d number%s without a source count%s as assumed",
+                 root->origin.file, plain, plain > 1 ? "s" : "", plain > 1 ? "" : "s");
+    return failed;
 }
 
 static void release_list(const struct field *field, struct field_list *list)

@@ -30,8 +30,9 @@ enum provenance {
 /** The word of a provenance: "measured", ... */
 const char *provenance_name(enum provenance provenance);
 
-/** A number with its source.  In a file: `{value: 12.5 GB/s, source: "...", kind: datasheet}`; a
- * measurement that scatters adds `spread: 8 %`. */
+/** A number with its source.  In a file: `{value: 12.5 GB/s, source: "...", kind: datasheet}`, or
+ * only `12.5 GB/s`, which is assumed, with the source "none given"; a measurement that scatters
+ * adds `spread: 8 %`.  An assignment makes it assumed, with the source "--set". */
 struct quantity {
     double value;  /**< SI */
     double spread; /**< its standard deviation, relative; 0: what its kind says */
@@ -86,7 +87,8 @@ struct field_table {
 
 /** Fill zeroed @record from mapping @root; missing keys get their defaults.  Every unknown key
  * (with the nearest right one), wrong type, missing key, missing unit and value out of range is
- * reported.  A scalar where a mapping belongs is a wrong type.
+ * reported.  A scalar where a mapping belongs is a wrong type.  One warning counts the quantities
+ * that the file gives without a source.
  * @return 0, or -1; then release @record as well. */
 int field_read(const struct field_table *table, const struct node *root, void *record,
                struct err *err);

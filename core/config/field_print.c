@@ -225,16 +225,21 @@ static void put_list(struct json *schema, const struct field *field)
     json_put_integer(schema, "maxItems", (int64_t)field->maximum);
 }
 
-static struct json *schema_row(const struct field *field, bool whole)
+/* The number alone, or with its source. */
+static void put_quantity(struct json *schema, const struct field *field, bool whole)
 {
     struct quantity_rows rows;
-    struct json *schema = NULL;
-    if (field->kind == FIELD_QUANTITY) {
-        quantity_rows_init(&rows, field);
-        schema = schema_object(&rows.table, "", whole);
-    } else {
-        schema = json_new_object();
-    }
+    quantity_rows_init(&rows, field);
+    struct json *alone = json_new_object(), *forms = json_new_array();
+    put_real(alone, field);
+    json_append(forms, alone);
+    json_append(forms, schema_object(&rows.table, "", whole));
+    json_put(schema, "anyOf", forms);
+}
+
+static struct json *schema_row(const struct field *field, bool whole)
+{
+    struct json *schema = json_new_object();
     json_put_text(schema, "description", field->help);
     switch (field->kind) {
     case FIELD_INTEGER:
@@ -243,6 +248,9 @@ static struct json *schema_row(const struct field *field, bool whole)
         break;
     case FIELD_REAL:
         put_real(schema, field);
+        break;
+    case FIELD_QUANTITY:
+        put_quantity(schema, field, whole);
         break;
     case FIELD_TEXT:
     case FIELD_WORD:
@@ -368,7 +376,7 @@ static void add_type(struct text *out, const struct field *field)
         [FIELD_TEXT] = "text",
         [FIELD_WORD] = "word",
         [FIELD_BOOLEAN] = "true or false",
-        [FIELD_QUANTITY] = "number with its source",
+        [FIELD_QUANTITY] = "number, alone or with its source",
         [FIELD_TEXTS] = "list of texts",
         [FIELD_LIST] = "list",
     };

@@ -54,6 +54,15 @@ class Schema(support.Case):
         with self.assertRaises(jsonschema.ValidationError):
             jsonschema.validate(platform, schema("platform"))
 
+    def test_a_number_may_stand_alone_with_its_unit(self):
+        text = (ROOT / "platforms" / "abci.yaml").read_text(encoding="utf-8")
+        platform = yaml.safe_load(text)
+        platform["network"]["nic"]["bandwidth"] = "100 Gb/s"
+        jsonschema.validate(platform, schema("platform"))
+        platform["network"]["nic"]["bandwidth"] = "100"
+        with self.assertRaises(jsonschema.ValidationError):
+            jsonschema.validate(platform, schema("platform"))
+
     def test_a_result_conforms_and_has_nothing_else(self):
         result, described = answer("predict", self.job, "-banalytic"), schema("result")
         jsonschema.validate(result, described)

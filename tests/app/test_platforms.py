@@ -1,0 +1,52 @@
+#!/usr/bin/python3
+"""Platform and device files as people write them."""
+import re
+import unittest
+
+import support
+from support import ROOT, answer, run
+
+ABCI = (ROOT / "platforms" / "abci.yaml").read_text(encoding="utf-8")
+V100 = (ROOT / "platforms" / "devices" / "v100-sxm2-16gb.yaml").read_text(encoding="utf-8")
+
+
+def plain(text):
+    """A file in which no number has a source, and how many there are."""
+    return re.subn(r"\{value: ([^,]+), source: .*\}", r"\1", text)
+
+
+class PlainNumbers(support.Case):
+    """A first draft gives numbers without their sources."""
+
+    def test_they_are_assumed_and_one_warning_counts_those_of_a_file(self):
+        device, of_device = plain(V100)
+        self.write("gpu.yaml", device)
+        text, of_platform = plain(ABCI.replace("device: v100-sxm2-16gb", "device: ./gpu.yaml"))
+        job = self.write("plain.yaml", support.JOB.replace("platform: abci", "platform: " + str(
+            self.write("mine.yaml", text))))
+        done = run("predict", job, "--json", "-banalytic")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stderr.count("warning"), 2)
+        self.assertIn(f"mine.yaml: warning: {of_platform} numbers", done.stderr)
+        self.assertIn(f"gpu.yaml: warning: {of_device} numbers", done.stderr)
+        shown = run("show", "platform", self.directory / "mine.yaml", "--assumed").stdout
+        self.assertEqual(shown.count("(none given)"), of_platform + of_device)
+        said = answer("predict", job, "-banalytic")["assumptions"]
+        self.assertIn("network.nic.bandwidth = 12.5 GB/s (none given)", said)
+
+    def test_the_time_is_that_of_the_same_numbers_with_sources(self):
+        text, _ = plain(ABCI)
+        mine = self.write("mine.yaml", text)
+        job = self.write("plain.yaml", support.JOB.replace("abci", str(mine)))
+        self.assertEqual(answer("predict", job, "-banalytic")["step"],
+                         answer("predict", self.job, "-banalytic")["step"])
+
+    def test_units_are_still_needed(self):
+        said = self.refused(65, "check", "--platform", self.write(
+            "mine.yaml", "extends: %s\nnetwork:\n  nic:\n    bandwidth: 400\n"
+            % (ROOT / "platforms" / "abci.yaml")))
+        self.assertIn("mine.yaml:4:16: error: a bandwidth needs a unit", said)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
