@@ -1,13 +1,12 @@
 #include "core/config/document.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <libgen.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { FILE_LIMIT = 4 << 20 /* [bytes] of one file */ };
 
@@ -118,9 +117,9 @@ static int bad_byte(const struct document_text *source, const char *text, int64_
     return origin_error(&origin, err, "byte 0x%02x is not UTF-8 text", (unsigned char)text[at]);
 }
 
-/* Add a text to the document.  NULL, with a message: it holds bytes that are not text. */
-static struct document_text *add_text(struct document *document, const char *name, const char *text,
-                                      int64_t length, bool numbered, struct err *err)
+struct document_text *document_add_text(struct document *document, const char *name,
+                                        const char *text, int64_t length, bool numbered,
+                                        struct err *err)
 {
     struct document_text *source = base_alloc(1, sizeof(*source));
     source->name = base_copy(name);
@@ -165,9 +164,12 @@ struct chain {
     const struct origin *asked; /* NULL for the outermost */
 };
 
-static int cannot_read(const char *path, const struct chain *chain, struct err *err)
+static int cannot_read(const struct document *document, const char *path, const struct chain *chain,
+                       struct err *err)
 {
-    char *message = base_format("cannot read '%s': %s", path, strerror(errno));
+    bool named = chain->asked && document->find && errno == ENOENT;
+    char *message = base_format("cannot read '%s': %s%s", path, strerror(errno),
+                                named ? "; a name of the library has no folder and no .yaml" : "");
     if (chain->asked)
         origin_report(chain->asked, 66, message, err);
     else
@@ -179,7 +181,7 @@ static int cannot_read(const char *path, const struct chain *chain, struct err *
 static struct node *parse_root(struct document *document, const char *name, const char *text,
                                int64_t length, struct err *err)
 {
-    struct document_text *source = add_text(document, name, text, length, true, err);
+    struct document_text *source = document_add_text(document, name, text, length, true, err);
     struct node *root = source ? document_parse(document, source, text, length, err) : NULL;
     if (!root || root->kind == NODE_MAPPING)
         return root;
@@ -187,7 +189,7 @@ static struct node *parse_root(struct document *document, const char *name, cons
     return NULL;
 }
 
-static void remove_child(struct node *node, const struct node *child)
+void node_remove(struct node *node, const struct node *child)
 {
     int32_t kept = 0;
     for (int32_t i = 0; i < node->child_count; i++)
@@ -203,24 +205,9 @@ static void replace_child(struct node *node, const struct node *old, struct node
             node->child[i] = child;
 }
 
-static bool is_null(const struct node *node)
+bool node_is_null(const struct node *node)
 {
     return node->kind == NODE_SCALAR && (!strcmp(node->text, "null") || !strcmp(node->text, "~"));
-}
-
-/* Remove @gone from the mapping that holds it, below @node.  Returns whether it was found. */
-static bool take_away(struct node *node, const struct node *gone)
-{
-    for (int32_t i = 0; i < node->child_count; i++) {
-        struct node *child = node->child[i];
-        if (child == gone && node->kind == NODE_MAPPING) {
-            remove_child(node, gone);
-            return true;
-        }
-        if (take_away(child, gone))
-            return true;
-    }
-    return false;
 }
 
 /* Put the keys of @over into @base; null removes a key of @base. */
@@ -233,8 +220,8 @@ static void merge(struct node *base, const struct node *over)
             node_add(base, child);
         else if (old->kind == NODE_MAPPING && child->kind == NODE_MAPPING)
             merge(old, child);
-        else if (is_null(child))
-            remove_child(base, old);
+        else if (node_is_null(child))
+            node_remove(base, old);
         else
             replace_child(base, old, child);
     }
@@ -245,6 +232,45 @@ static void merge(struct node *base, const struct node *over)
 static struct node *read_path(struct document *document, const char *path, struct chain *chain,
                               struct err *err);
 
+/* @name seen from the folder of @path.  The caller frees it. */
+static char *path_beside(const char *path, const char *name)
+{
+    char *copy = base_copy(path);
+    const char *folder = dirname(copy);
+    bool as_it_is = *name == '/' || strcmp(folder, ".") == 0;
+    char *beside = as_it_is ? base_copy(name) : base_format("%s/%s", folder, name);
+    free(copy);
+    return beside;
+}
+
+static bool is_word(const char *text)
+{
+    const char *dot = strrchr(text, '.');
+    return !strchr(text, '/') && !(dot && (!strcmp(dot, ".yaml") || !strcmp(dot, ".json")));
+}
+
+static bool is_file(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+/* The file of the name that @extends gives.  The caller frees it. */
+static char *find_named(const struct document *document, const struct node *extends,
+                        struct err *err)
+{
+    struct err found = {0};
+    char *path = document->find(extends->text, &found);
+    if (!path) {
+        char *message = base_format("%.*s", (int)strcspn(found.text, "\n"), found.text);
+        origin_report(&extends->origin, found.exit_code, message, err);
+        free(message);
+    }
+    err_release(&found);
+    // cppcheck-suppress returnDanglingLifetime
+    return path; /* of its own, not of @found */
+}
+
 static struct node *read_extended(struct document *document, const struct node *extends,
                                   const char *path, const struct chain *outer, struct err *err)
 {
@@ -252,14 +278,16 @@ static struct node *read_extended(struct document *document, const struct node *
         origin_error(&extends->origin, err, "extends takes the path of another file");
         return NULL;
     }
-    char *copy = base_copy(path);
-    const char *folder = dirname(copy);
-    bool as_it_is = *extends->text == '/' || strcmp(folder, ".") == 0;
-    char *base = as_it_is ? base_copy(extends->text) : base_format("%s/%s", folder, extends->text);
+    char *base = path_beside(path, extends->text);
+    if (document->find && is_word(extends->text) && !is_file(base)) {
+        free(base);
+        base = find_named(document, extends, err);
+    }
     struct node *root =
-        read_path(document, base, &(struct chain){.outer = outer, .asked = &extends->origin}, err);
+        !base ? NULL
+              : read_path(document, base,
+                          &(struct chain){.outer = outer, .asked = &extends->origin}, err);
     free(base);
-    free(copy);
     return root;
 }
 
@@ -269,7 +297,7 @@ static struct node *read_path(struct document *document, const char *path, struc
     struct text text = {0};
     struct node *root = NULL;
     if (!realpath(path, chain->real) || read_bytes(path, &text)) {
-        cannot_read(path, chain, err);
+        cannot_read(document, path, chain, err);
         text_release(&text);
         return NULL;
     }
@@ -288,113 +316,9 @@ static struct node *read_path(struct document *document, const char *path, struc
     struct node *base = read_extended(document, extends, path, chain, err);
     if (!base)
         return NULL;
-    remove_child(root, extends);
+    node_remove(root, extends);
     merge(base, root);
     return base;
-}
-
-/* ---- assignments ---- */
-
-static struct origin part_origin(const struct document_text *source, int64_t start, int64_t length)
-{
-    return (struct origin){
-        .file = source->name,
-        .source = source->line[0],
-        .column = (int32_t)start + 1,
-        .width = length > 0 ? (int32_t)length : 1,
-    };
-}
-
-static struct node *sequence_item(const struct node *sequence, const char *name,
-                                  const struct origin *origin, struct err *err)
-{
-    char *end;
-    long index = strtol(name, &end, 10);
-    if (!*end && *name != '-' && *name != '+' && index < sequence->child_count)
-        return sequence->child[index];
-    origin_error(origin, err, "'%s' is not an index of this list of %d, counted from 0", name,
-                 sequence->child_count);
-    return NULL;
-}
-
-/* The child called @name, made when a mapping has none. */
-static struct node *child_to_set(struct document *document, struct node *node, const char *name,
-                                 const struct origin *origin, struct err *err)
-{
-    if (node->kind == NODE_SEQUENCE)
-        return sequence_item(node, name, origin, err);
-    if (node->kind == NODE_SCALAR) {
-        origin_error(origin, err, "'%s' cannot be set inside the single value '%s'", name,
-                     node->text);
-        return NULL;
-    }
-    struct node *child = node_get(node, name);
-    if (child)
-        return child;
-    child = document_add_node(document, NODE_MAPPING);
-    child->key = base_copy(name);
-    child->key_origin = child->origin = *origin;
-    node_add(node, child);
-    return child;
-}
-
-/* The node named by the key of the assignment. */
-static struct node *find_target(struct document *document, const struct document_text *source,
-                                const char *assignment, struct err *err)
-{
-    struct node *node = document->root;
-    const char *start = assignment, *end;
-    do {
-        end = start + strcspn(start, ".=");
-        struct origin origin = part_origin(source, start - assignment, end - start);
-        if (end == start) {
-            origin_error(&origin, err, "a part of the key is empty");
-            return NULL;
-        }
-        char *name = strndup(start, (size_t)(end - start));
-        node = child_to_set(document, node, name, &origin, err);
-        free(name);
-        if (node && *end == '=')
-            node->key_origin = origin;
-        start = end + 1;
-    } while (node && *end == '.');
-    return node;
-}
-
-/* The old value takes the new one's place, and is released with the document. */
-static void swap_values(struct node *a, struct node *b)
-{
-    struct node old = *a;
-    a->kind = b->kind;
-    a->text = b->text;
-    a->origin = b->origin;
-    a->child = b->child;
-    a->child_count = b->child_count;
-    b->text = old.text;
-    b->child = old.child;
-}
-
-int yaml_set(struct document *document, const char *assignment, struct err *err)
-{
-    struct document_text *source =
-        add_text(document, "--set", assignment, (int64_t)strlen(assignment), false, err);
-    if (!source)
-        return -1;
-    struct origin whole = part_origin(source, 0, (int64_t)strlen(source->line[0]));
-    const char *equals = strchr(assignment, '=');
-    if (!equals || source->line_count > 1)
-        return origin_error(&whole, err, "key=value is expected, as in cluster.nodes=512");
-    char *padded = base_copy(assignment); /* so that columns count from the key on */
-    memset(padded, ' ', (size_t)(equals + 1 - assignment));
-    struct node *value = document_parse(document, source, padded, (int64_t)strlen(padded), err);
-    free(padded);
-    struct node *target = value ? find_target(document, source, assignment, err) : NULL;
-    if (!target)
-        return -1;
-    swap_values(target, value);
-    if (is_null(target))
-        take_away(document->root, target);
-    return 0;
 }
 
 /* ---- the interface ---- */
@@ -409,7 +333,15 @@ static struct document *finish(struct document *document)
 
 struct document *yaml_read_file(const char *path, struct err *err)
 {
+    return yaml_read_library(path, NULL, err);
+}
+
+struct document *yaml_read_library(const char *path,
+                                   char *(*find)(const char *name, struct err *err),
+                                   struct err *err)
+{
     struct document *document = base_alloc(1, sizeof(*document));
+    document->find = find;
     document->root = read_path(document, path, &(struct chain){.outer = NULL}, err);
     return finish(document);
 }

@@ -4,7 +4,7 @@
  * Inner side of yaml.h: how a document is built from the texts of several files.
  *
  * yaml.c turns one text into nodes and is the only file that includes libfyaml; document.c reads
- * files, merges them and applies assignments.
+ * files and merges them; assignment.c applies assignments.
  */
 
 #include "core/base/base.h"
@@ -22,8 +22,9 @@ struct document_text {
 /** See yaml.h. */
 struct document {
     struct node *root;
-    struct text text;            /**< all texts read, for hashing */
-    struct document_text **part; /**< (part_count) owned */
+    char *(*find)(const char *name, struct err *err); /**< of yaml_read_library(), or NULL */
+    struct text text;                                 /**< all texts read, for hashing */
+    struct document_text **part;                      /**< (part_count) owned */
     int64_t part_count, part_capacity;
     struct node **node; /**< (node_count) owned */
     int64_t node_count, node_capacity;
@@ -32,8 +33,20 @@ struct document {
 /** A new node of the document. */
 struct node *document_add_node(struct document *document, enum node_kind kind);
 
+/** Add a text to the document, @numbered unless it is an assignment.
+ * @return it, or NULL with a message: it holds bytes that are not text. */
+struct document_text *document_add_text(struct document *document, const char *name,
+                                        const char *text, int64_t length, bool numbered,
+                                        struct err *err);
+
 /** Make @child the last child of @parent. */
 void node_add(struct node *parent, struct node *child);
+
+/** Take @child out of the children of @node. */
+void node_remove(struct node *node, const struct node *child);
+
+/** Whether the node removes the key it is given for: null or ~. */
+bool node_is_null(const struct node *node);
 
 /** Read @text (length characters); messages show the lines of @source.
  * @return the top node of any kind, or NULL with located messages. */

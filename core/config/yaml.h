@@ -47,6 +47,12 @@ struct document;
  * 64 levels (aliases expanded), bytes that are not UTF-8 text. */
 struct document *yaml_read_file(const char *path, struct err *err);
 
+/** The same, where `extends: word` without a folder and an ending may also be a name: @find gives
+ * its file, which the caller frees, or NULL with a message. */
+struct document *yaml_read_library(const char *path,
+                                   char *(*find)(const char *name, struct err *err),
+                                   struct err *err);
+
 /** Read @text as the content of a file called @name; `extends` is refused. */
 struct document *yaml_read_text(const char *name, const char *text, struct err *err);
 

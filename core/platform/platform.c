@@ -181,10 +181,15 @@ static int read_checked(struct device *device, struct document *document, struct
     return failed ? -1 : 0;
 }
 
+static char *find_device(const char *name, struct err *err)
+{
+    return platform_find_device(name, NULL, err);
+}
+
 int device_read(struct device *device, const char *name, struct err *err)
 {
-    char *path = platform_find_device(name, NULL, err);
-    struct document *document = path ? yaml_read_file(path, err) : NULL;
+    char *path = find_device(name, err);
+    struct document *document = path ? yaml_read_library(path, find_device, err) : NULL;
     free(path);
     if (!document)
         return -1;
@@ -204,7 +209,7 @@ static int read_device(struct platform *platform, const struct node *root, struc
 {
     const struct node *name = field_origin(root, "device");
     char *path = platform_find_device(platform->device_name, &name->origin, err);
-    struct document *document = path ? yaml_read_file(path, err) : NULL;
+    struct document *document = path ? yaml_read_library(path, find_device, err) : NULL;
     free(path);
     if (!document)
         return -1;
@@ -237,7 +242,8 @@ static struct platform *read_document(struct document *document, struct err *err
 struct platform *platform_read(const char *name, struct err *err)
 {
     char *path = platform_find(name, err);
-    struct platform *platform = path ? read_document(yaml_read_file(path, err), err) : NULL;
+    struct platform *platform =
+        path ? read_document(yaml_read_library(path, platform_find, err), err) : NULL;
     free(path);
     return platform;
 }

@@ -45,9 +45,10 @@ struct device {
 struct platform;
 
 /** Read a platform by name (searched in the platform directory) or by path, with its device file.
+ * A name may be written in any case, and cut short where only one begins so.
  * The directory is $FORETRAIN_DATADIR/platforms, else platforms/ found relative to the executable
  * (source tree or installed share/foretrain).
- * @return the platform, or NULL: not found (exit code 66, with the names that exist), or located
+ * @return the platform, or NULL: not found (exit code 66, with those that are near), or located
  * messages about its content. */
 struct platform *platform_read(const char *name, struct err *err);
 
@@ -128,7 +129,7 @@ void platform_scale(struct platform *platform,
 enum fusion device_fusion(const struct device *device, int64_t batch);
 
 /** Read a device of platforms/devices by name, or by path, into zeroed @device.
- * @return 0, or -1: not found (exit code 66, with the names that exist), or located messages. */
+ * @return 0, or -1: not found (exit code 66, with those that are near), or located messages. */
 int device_read(struct device *device, const char *name, struct err *err);
 
 /** Release; accepts a zeroed struct. */
@@ -136,7 +137,7 @@ void device_release(struct device *device);
 
 /** The file of software profile @name (see core/platform/software.h); a path when it has a slash or
  * ends in .yaml.  The caller frees it.
- * @return the path, or NULL: no such name (exit code 66, with the names that exist). */
+ * @return the path, or NULL: no such name (exit code 66, with those that are near). */
 char *platform_find_software(const char *name, struct err *err);
 
 /** The rows of platform and device files, for `schema`. */

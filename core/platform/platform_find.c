@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -90,33 +91,85 @@ static char **list_names(const char *folder)
     return name;
 }
 
-/* "there is no platform 'abcj' (there are abci, ...); did you mean 'abci'?"; the caller frees it.
- */
-static char *describe_missing(const char *what, const char *name, const char *folder)
+static void free_names(char **names)
 {
-    char **names = list_names(folder);
-    struct text text = {0};
-    text_add(&text, "there is no %s '%s' in %s", what, name, folder);
-    const char *nearest = base_nearest(name, (const char *const *)names);
-    if (nearest)
-        text_add(&text, "; did you mean '%s'?", nearest);
-    for (int32_t i = 0; names[i]; i++) {
-        text_add(&text, "%s%s", i ? ", " : nearest ? " There are " : "; there are ", names[i]);
-        free(names[i]);
-    }
+    for (char **name = names; *name; name++)
+        free(*name);
     free(names);
+}
+
+static bool equals(const char *name, const char *given)
+{
+    return !strcasecmp(name, given);
+}
+
+static bool begins(const char *name, const char *given)
+{
+    return *given && !strncasecmp(name, given, strlen(given));
+}
+
+static bool contains(const char *name, const char *given)
+{
+    return *given && strcasestr(name, given);
+}
+
+/* The only one of @names that is @like @given, or NULL. */
+static const char *only(char *const *names, const char *given,
+                        bool (*like)(const char *name, const char *given))
+{
+    const char *found = NULL;
+    for (; *names; names++) {
+        if (!like(*names, given))
+            continue;
+        if (found)
+            return NULL;
+        found = *names;
+    }
+    return found;
+}
+
+/* "there is no platform 'abcj' in ...; did you mean 'abci'?"; the caller frees it. */
+static char *describe_missing(const char *what, const char *given, const char *folder,
+                              char *const *names)
+{
+    enum { NEAR_LIMIT = 6 };
+    const char *near[NEAR_LIMIT];
+    int32_t count = 0;
+    for (char *const *name = names; *name && count < NEAR_LIMIT; name++)
+        if (contains(*name, given))
+            near[count++] = *name;
+    const char *nearest = count ? NULL : base_nearest(given, (const char *const *)names);
+    if (nearest)
+        near[count++] = nearest;
+    struct text text = {0};
+    text_add(&text, "there is no %s '%s' in %s", what, given, folder);
+    for (int32_t i = 0; i < count; i++)
+        text_add(&text, "%s'%s'%s",
+                 !i              ? "; did you mean "
+                 : i < count - 1 ? ", "
+                                 : " or ",
+                 near[i], i < count - 1 ? "" : "?");
+    if (!count)
+        text_add(&text, "; 'foretrain list %ss' lists those there are", what);
     return text.data;
 }
 
-/* The file of @name in @folder, or NULL with *@missing set; the caller frees both. */
-static char *find_in(const char *folder, const char *what, const char *name, char **missing)
+/* The file of @given in @folder, whatever its case, or the only one that begins so; or NULL with
+ * *@missing set; the caller frees both. */
+static char *find_in(const char *folder, const char *what, const char *given, char **missing)
 {
-    char *path = base_format("%s/%s.yaml", folder, name);
+    char *path = base_format("%s/%s.yaml", folder, given);
     if (access(path, F_OK) == 0)
         return path;
     free(path);
-    *missing = describe_missing(what, name, folder);
-    return NULL;
+    char **names = list_names(folder);
+    const char *name = only(names, given, equals);
+    name = name ? name : only(names, given, begins);
+    path = name ? base_format("%s/%s.yaml", folder, name) : NULL;
+    if (!path)
+        *missing = describe_missing(what, given, folder, names);
+    free_names(names);
+    return path;
 }
 
 static bool is_path(const char *name)

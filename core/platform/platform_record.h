@@ -87,10 +87,10 @@ struct nccl_world platform_nccl(const struct platform *platform, const struct fa
 int platform_check(struct platform *platform, const struct node *root, struct err *err);
 
 /** The file of platform @name; a path when it has a slash or ends in .yaml.  The caller frees it.
- * @return the path, or NULL: no such name (exit code 66, with the names that exist). */
+ * @return the path, or NULL: no such name (exit code 66, with those that are near). */
 char *platform_find(const char *name, struct err *err);
 
 /** The file of device @name, or a path relative to the platform's file.  The caller frees it.
  * @origin is where the platform names it, or NULL when none does.
- * @return the path, or NULL with a message at @origin that lists the names that exist. */
+ * @return the path, or NULL with a message at @origin that names those that are near. */
 char *platform_find_device(const char *name, const struct origin *origin, struct err *err);

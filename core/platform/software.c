@@ -120,7 +120,7 @@ static int check(const struct software *software, const struct node *root, struc
 struct software *software_read(const char *name, struct err *err)
 {
     char *path = platform_find_software(name, err);
-    struct document *document = path ? yaml_read_file(path, err) : NULL;
+    struct document *document = path ? yaml_read_library(path, platform_find_software, err) : NULL;
     free(path);
     if (!document)
         return NULL;

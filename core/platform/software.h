@@ -48,7 +48,7 @@ struct software {
 };
 
 /** Read a profile by name (searched in platforms/software) or by path.
- * @return the profile, or NULL: not found (exit code 66, with the names that exist), or located
+ * @return the profile, or NULL: not found (exit code 66, with those that are near), or located
  * messages about its content: as of software_table, or two fits for one device. */
 struct software *software_read(const char *name, struct err *err);
 

@@ -48,5 +48,36 @@ class PlainNumbers(support.Case):
         self.assertIn("mine.yaml:4:16: error: a bandwidth needs a unit", said)
 
 
+class Names(support.Case):
+    """What stands in the platform directory is found by name."""
+
+    def extending(self, name):
+        """A platform of one line more than the one it extends."""
+        return self.write("mine.yaml", f"extends: {name}\nname: mine\n")
+
+    def test_a_platform_extends_another_by_name_from_anywhere(self):
+        for name in ("abci", "ABCI"):
+            shown = run("show", "platform", self.extending(name)).stdout
+            self.assertTrue(shown.startswith("mine: "), shown)
+            self.assertIn("1088 nodes x 4 devices", shown)
+
+    def test_a_device_extends_another_by_name(self):
+        self.write("gpu.yaml", "extends: v100-sxm2\nname: mine\nmemory: 32 GB\n")
+        self.write("mine.yaml", "extends: abci\ndevice: ./gpu.yaml\n")
+        self.assertIn("device.memory = 32 GB (none given)",
+                      run("show", "platform", self.directory / "mine.yaml", "--assumed").stdout)
+
+    def test_a_file_beside_goes_before_a_name(self):
+        self.write("abci", (ROOT / "platforms" / "dgx-1.yaml").read_text(encoding="utf-8"))
+        self.assertIn("128 nodes", run("show", "platform", self.extending("abci")).stdout)
+
+    def test_an_unknown_name_is_located_and_gets_those_that_are_near(self):
+        said = self.refused(66, "check", "--platform", self.extending("abcj"))
+        self.assertIn("mine.yaml:1:10: error: there is no platform 'abcj'", said)
+        self.assertIn("did you mean 'abci'?", said)
+        said = self.refused(66, "check", "--platform", self.extending("abci.yaml"))
+        self.assertIn("no folder and no .yaml", said)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -159,16 +159,40 @@ static void nccl_gets_out_of_a_node_what_cards_and_devices_allow(void **state)
     assert_int_equal(two_nodes("stampede2-knl", 1).version, 0);
 }
 
-static void an_unknown_name_lists_those_there_are(void **state)
+static void an_unknown_name_suggests_those_that_are_near(void **state)
 {
     (void)state;
     struct err err = read_fails("abcj");
     assert_int_equal(err.exit_code, 66);
-    assert_non_null(strstr(err.text, "did you mean 'abci'?"));
-    expect_message(&err, " There are abci, ");
+    assert_null(strstr(err.text, "dgx-1"));
+    expect_message(&err, "; did you mean 'abci'?");
+    err = read_fails("h100");
+    expect_message(&err, "; did you mean 'dgx-h100' or 'roce-8xh100-16x200g'?");
     err = read_fails("something-else");
     assert_int_equal(err.exit_code, 66);
-    expect_message(&err, "there are abci, ");
+    assert_null(strstr(err.text, "abci"));
+    expect_message(&err, "'foretrain list platforms'");
+}
+
+static void a_name_may_be_cut_short_and_in_any_case(void **state)
+{
+    (void)state;
+    static const char *const names[][2] = {{"DGX-H100", "dgx-h100"},
+                                           {"roce-8xh", "roce-8xh100-16x200g"}};
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        struct err err = {0};
+        struct platform *platform = platform_read(names[i][0], &err);
+        assert_non_null(platform);
+        assert_string_equal(platform_name(platform), names[i][1]);
+        platform_free(platform);
+    }
+    struct device device = {0};
+    struct err err = {0};
+    assert_int_equal(device_read(&device, "H100-sxm5", &err), 0);
+    assert_string_equal(device.name, "h100-sxm5-80gb");
+    device_release(&device);
+    assert_int_equal(device_read(&device, "h100", &err), -1);
+    expect_message(&err, "did you mean 'h100-pcie-80gb' or 'h100-sxm5-80gb'?");
 }
 
 static void a_path_that_is_not_there_is_no_input(void **state)
@@ -399,7 +423,8 @@ int main(void)
         cmocka_unit_test(all_devices_can_be_read),
         cmocka_unit_test(abci_is_what_was_published),
         cmocka_unit_test(nccl_gets_out_of_a_node_what_cards_and_devices_allow),
-        cmocka_unit_test(an_unknown_name_lists_those_there_are),
+        cmocka_unit_test(an_unknown_name_suggests_those_that_are_near),
+        cmocka_unit_test(a_name_may_be_cut_short_and_in_any_case),
         cmocka_unit_test(a_path_that_is_not_there_is_no_input),
         cmocka_unit_test(refuses_text_that_extends_a_file),
         cmocka_unit_test(finds_the_platforms_of_the_data_directory),
