@@ -16,7 +16,7 @@ struct show_job_request {
 
 struct show_platform_request {
     struct request head;
-    bool assumed;
+    bool assumed; /* always false for a device */
 };
 
 struct show_collective_request {
@@ -76,17 +76,39 @@ static void print_assumed(void *context, const struct quantity *quantity, enum u
     text_add(out, " (%s)\n", quantity->source ? quantity->source : "no source");
 }
 
+static void print_json(struct text *out, struct json *json)
+{
+    json_print(out, json);
+    json_free(json);
+}
+
 static int show_platform(const void *record, struct text *out, struct err *err)
 {
     const struct show_platform_request *request = record;
     struct platform *platform = platform_read(request->head.argument.item[0], err);
     if (!platform)
         return -1;
-    if (request->assumed)
+    if (request->head.json)
+        print_json(out, platform_json(platform));
+    else if (request->assumed)
         platform_each_quantity(platform, print_assumed, out);
     else
         platform_print(out, platform);
     platform_free(platform);
+    return 0;
+}
+
+static int show_device(const void *record, struct text *out, struct err *err)
+{
+    const struct show_platform_request *request = record;
+    struct device device = {0};
+    if (device_read(&device, request->head.argument.item[0], err))
+        return -1;
+    if (request->head.json)
+        print_json(out, device_json(&device));
+    else
+        device_print(out, &device);
+    device_release(&device);
     return 0;
 }
 
@@ -145,7 +167,8 @@ static const struct option schedule_options[] = {
 static const struct option platform_options[] = {
     OPTION_ROW("assumed", 0, OPTION_FLAG, offsetof(struct show_platform_request, assumed),
                .help = "Only the numbers that are assumed"),
-    ROW_LAST};
+    ROW_JSON, ROW_LAST};
+static const struct option device_options[] = {ROW_JSON, ROW_LAST};
 static const struct option scenario_options[] = {ROW_SET(offsetof(struct show_job_request, set)),
                                                  ROW_LAST};
 static const struct option collective_options[] = {
@@ -188,6 +211,16 @@ static const struct command show_platform_command = {
     .maximum = 1,
     .run = show_platform,
 };
+static const struct command show_device_command = {
+    .name = "device",
+    .synopsis = "NAME [options]",
+    .help = "one kind of device, each number with its source",
+    .examples = "foretrain show device h100-sxm5-80gb",
+    RECORD(device_options, struct show_platform_request, NULL),
+    .minimum = 1,
+    .maximum = 1,
+    .run = show_device,
+};
 static const struct command show_scenario_command = {
     .name = "scenario",
     .synopsis = "JOB [options]",
@@ -220,13 +253,8 @@ static const struct command show_collective_command = {
 };
 
 static const struct command *const kinds[] = {
-    &show_scenario_command,
-    &show_job_command,
-    &show_model_command,
-    &show_schedule_command,
-    &show_platform_command,
-    &show_collective_command,
-    NULL,
+    &show_scenario_command, &show_job_command,    &show_model_command,      &show_schedule_command,
+    &show_platform_command, &show_device_command, &show_collective_command, NULL,
 };
 
 const struct command command_show = {

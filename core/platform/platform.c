@@ -98,7 +98,14 @@ void platform_each_quantity(const struct platform *platform,
                             void *context)
 {
     visit_record(&platform_table, platform, visit, context);
-    visit_record(&device_table, &platform->device, visit, context);
+    device_each_quantity(&platform->device, visit, context);
+}
+
+void device_each_quantity(const struct device *device,
+                          void (*visit)(void *context, const struct quantity *, enum unit),
+                          void *context)
+{
+    visit_record(&device_table, device, visit, context);
 }
 
 /* As text with all digits, which is the same on every machine. */

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "core/base/err.h"
+#include "core/base/json.h"
 #include "core/config/field.h"
 #include "core/network/fabric.h"
 #include "core/schedule/model.h"
@@ -106,11 +107,26 @@ struct fabric *platform_fabric(const struct platform *platform, int32_t nodes,
 /** Append the whole description for people: shape, tiers, every number with unit, source, kind. */
 void platform_print(struct text *out, const struct platform *platform);
 
+/** The same of a device alone. */
+void device_print(struct text *out, const struct device *device);
+
+/** Shape and numbers, these in SI with kind and source, of a platform and its device.  The caller
+ * frees it. */
+struct json *platform_json(const struct platform *platform);
+
+/** The same of a device alone. */
+struct json *device_json(const struct device *device);
+
 /** Call @visit for every quantity of platform and device; paths of the device's begin with
  * "device.". */
 void platform_each_quantity(const struct platform *platform,
                             void (*visit)(void *context, const struct quantity *, enum unit),
                             void *context);
+
+/** The same for a device that was read alone: paths without that prefix. */
+void device_each_quantity(const struct device *device,
+                          void (*visit)(void *context, const struct quantity *, enum unit),
+                          void *context);
 
 /** A hash of every number of the platform, of its device with its software, and of the measured
  * steps: predictions from different numbers have different hashes. */
@@ -142,6 +158,11 @@ char *platform_find_software(const char *name, struct err *err);
 
 /** The rows of platform and device files, for `schema`. */
 extern const struct field_table platform_table, device_table;
+
+/** Append one line for each file of @folder ("", "devices" or "software") of the platform
+ * directory: its name and description.  @return 0, or -1 with the message of platform_directory().
+ */
+int platform_list(struct text *out, const char *folder, struct err *err);
 
 /** The directory that holds platform files; the caller frees it.  NULL with a message when none
  * is found. */

@@ -230,3 +230,26 @@ char *platform_find_device(const char *name, const struct origin *origin, struct
     err_release(&missing);
     return path;
 }
+
+int platform_list(struct text *out, const char *folder, struct err *err)
+{
+    char *platforms = platform_directory(err);
+    if (!platforms)
+        return -1;
+    char *below = base_format("%s/%s", platforms, folder);
+    char **names = list_names(below);
+    for (char **name = names; *name; name++) {
+        struct err ignored = {0}; /* one that cannot be read is listed by its name alone */
+        char *path = base_format("%s/%s.yaml", below, *name);
+        struct document *document = yaml_read_file(path, &ignored);
+        const struct node *node = document ? node_get(yaml_root(document), "description") : NULL;
+        text_add(out, "%-22s %s\n", *name, node && node->text ? node->text : "");
+        yaml_free(document);
+        free(path);
+        err_release(&ignored);
+    }
+    free_names(names);
+    free(below);
+    free(platforms);
+    return 0;
+}

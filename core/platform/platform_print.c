@@ -174,6 +174,20 @@ static void print_quantity(void *context, const struct quantity *quantity, enum 
     free(value);
 }
 
+/* Of a platform with its device, or of a device alone. */
+static void print_quantities(struct text *out, const struct platform *platform,
+                             const struct device *device)
+{
+    text_add(out, "\nevery number and its source, assumed ones first\n");
+    for (int32_t pass = 0; pass < 2; pass++) {
+        struct listing listing = {out, pass == 0};
+        if (platform)
+            platform_each_quantity(platform, print_quantity, &listing);
+        else
+            device_each_quantity(device, print_quantity, &listing);
+    }
+}
+
 void platform_print(struct text *out, const struct platform *platform)
 {
     text_add(out, "%s: %s\n", platform->name, platform->description);
@@ -182,7 +196,61 @@ void platform_print(struct text *out, const struct platform *platform)
     else
         print_torus(out, platform);
     print_messages(out, platform);
-    text_add(out, "\nevery number and its source, assumed ones first\n");
-    platform_each_quantity(platform, print_quantity, &(struct listing){out, true});
-    platform_each_quantity(platform, print_quantity, &(struct listing){out, false});
+    print_quantities(out, platform, NULL);
+}
+
+void device_print(struct text *out, const struct device *device)
+{
+    text_add(out, "%s: %s\n", device->name, device->description);
+    if (device->compute_capability)
+        text_add(out, "  compute capability %lld.%lld\n",
+                 (long long)device->compute_capability / 10,
+                 (long long)device->compute_capability % 10);
+    text_add(out, "  fusion %s\n", fusion_names[device->fusion]);
+    if (device->classes.count > 0)
+        text_add(out, "  %d classes of steps with efficiencies of their own\n",
+                 device->classes.count);
+    if (device->measured.steps.count > 0)
+        text_add(out, "  %d steps measured (%s)\n", device->measured.steps.count,
+                 device->measured.source ? device->measured.source : "no source");
+    print_quantities(out, NULL, device);
+}
+
+static void put_quantity(void *context, const struct quantity *quantity, enum unit unit)
+{
+    (void)unit;
+    struct json *json = json_new_object();
+    json_put_text(json, "key", quantity->path);
+    json_put_real(json, "value", quantity->value);
+    json_put_text(json, "kind", provenance_name(quantity->provenance));
+    json_put_text(json, "source", quantity->source);
+    json_append(context, json);
+}
+
+struct json *platform_json(const struct platform *platform)
+{
+    struct json *json = json_new_object(), *numbers = json_new_array();
+    json_put_text(json, "schema", "foretrain/platform/1");
+    json_put_text(json, "name", platform->name);
+    json_put_text(json, "description", platform->description);
+    json_put_text(json, "kind", platform_kind_names[platform->kind]);
+    json_put_text(json, "device", platform->device.name);
+    json_put_integer(json, "nodes", platform->nodes);
+    json_put_integer(json, "devices_per_node", platform_devices_per_node(platform));
+    platform_each_quantity(platform, put_quantity, numbers);
+    json_put(json, "numbers", numbers);
+    return json;
+}
+
+struct json *device_json(const struct device *device)
+{
+    struct json *json = json_new_object(), *numbers = json_new_array();
+    json_put_text(json, "schema", "foretrain/device/1");
+    json_put_text(json, "name", device->name);
+    json_put_text(json, "description", device->description);
+    json_put_integer(json, "compute_capability", device->compute_capability);
+    json_put_text(json, "fusion", fusion_names[device->fusion]);
+    device_each_quantity(device, put_quantity, numbers);
+    json_put(json, "numbers", numbers);
+    return json;
 }

@@ -79,5 +79,40 @@ class Names(support.Case):
         self.assertIn("no folder and no .yaml", said)
 
 
+class Lists(support.Case):
+    """What there is."""
+
+    def test_every_name_has_a_line_with_its_description(self):
+        folders = {"platforms": "platforms", "devices": "platforms/devices",
+                   "software": "platforms/software"}
+        for kind, folder in folders.items():
+            lines = run("list", kind).stdout.splitlines()
+            self.assertEqual([line.split()[0] for line in lines],
+                             sorted(path.stem for path in (ROOT / folder).glob("*.yaml")))
+            self.assertTrue(all(len(line.split()) > 1 for line in lines), lines)
+        for kind, some in (("networks", {"resnet50_v1", "resnet20", "vgg16", "toy"}),
+                           ("algorithms", {"ring", "torus2d", "nccl", "mpi"})):
+            lines = run("list", kind).stdout.splitlines()
+            self.assertLessEqual(some, {line.split()[0] for line in lines})
+            self.assertTrue(all(len(line.split()) > 2 for line in lines), lines)
+        self.assertIn("did you mean 'devices'?", self.refused(64, "list", "device"))
+
+    def test_a_device_is_shown_with_the_source_of_each_number(self):
+        text = run("show", "device", "v100-sxm2").stdout
+        self.assertTrue(text.startswith("v100-sxm2-16gb: "), text)
+        json = answer("show", "device", "v100-sxm2")
+        self.assertEqual(len(json["numbers"]), V100.count("source:"))
+        for number in json["numbers"]:
+            self.assertIn(number["key"], text)
+            self.assertIn(number["source"], text)
+
+    def test_a_platform_as_json_has_all_its_numbers_in_si(self):
+        json = answer("show", "platform", "abci")
+        self.assertEqual(len(json["numbers"]), (ABCI + V100).count("source:"))
+        nic = [n for n in json["numbers"] if n["key"] == "network.nic.bandwidth"]
+        self.assertEqual(nic[0]["value"], 12.5e9)
+        self.assertEqual((json["nodes"], json["devices_per_node"]), (1088, 4))
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -1,0 +1,83 @@
+#include <assert.h>
+#include <string.h>
+
+#include "app/cli/command.h"
+#include "core/platform/platform.h"
+#include "models/networks.h"
+
+/* In the order of enum algorithm. */
+static const char *const algorithm_help[] = {
+    "one ring of all ranks",
+    "binomial tree: reduce to rank 0, then broadcast",
+    "two binary trees with half of the vector each, in pieces",
+    "recursive halving, then doubling",
+    "reduce to a leader in each node, ring of the leaders, broadcast in the node",
+    "reduce-scatter in rows, all-reduce in columns, all-gather in rows of a grid",
+    "what NCCL would choose, timed by its own cost model; for predictions and GPUs",
+    "what the MPI library chooses; can be run but not predicted",
+};
+static_assert(sizeof(algorithm_help) / sizeof(*algorithm_help) == ALGORITHM_COUNT,
+              "a line for each algorithm");
+
+/* What networks whose names begin so are; the first that fits counts. */
+static const struct {
+    const char *begins, *help;
+} network_help[] = {
+    {"resnet18", "basic blocks, for ImageNet"},
+    {"resnet34", "basic blocks, for ImageNet"},
+    {"resnet50", "bottlenecks, for ImageNet"},
+    {"resnet101", "bottlenecks, for ImageNet"},
+    {"resnet152", "bottlenecks, for ImageNet"},
+    {"resnet", "residual network of 6n + 2 layers, for images of 32 pixels"},
+    {"vgg16", "VGG-16, configuration D, for ImageNet"},
+    {"toy", "three convolutions and a linear layer, for tests and teaching"},
+};
+
+static int list_networks(struct text *out)
+{
+    for (const char *const *name = network_names; *name; name++) {
+        size_t i = 0;
+        while (strncmp(*name, network_help[i].begins, strlen(network_help[i].begins)) != 0)
+            i++;
+        text_add(out, "%-22s %s%s\n", *name, network_help[i].help,
+                 strstr(*name, "_v1") ? ", as first published (2015)" : "");
+    }
+    return 0;
+}
+
+static int list_algorithms(struct text *out)
+{
+    for (int32_t i = 0; i < ALGORITHM_COUNT; i++)
+        text_add(out, "%-22s %s\n", algorithm_names[i], algorithm_help[i]);
+    return 0;
+}
+
+static int list(const void *record, struct text *out, struct err *err)
+{
+    const struct request *request = record;
+    static const char *const words[] = {"platforms", "devices",    "software",
+                                        "networks",  "algorithms", NULL};
+    const char *given = request->argument.item[0];
+    if (!strcmp(given, words[0]))
+        return platform_list(out, "", err);
+    if (!strcmp(given, words[1]) || !strcmp(given, words[2]))
+        return platform_list(out, given, err);
+    if (!strcmp(given, words[3]))
+        return list_networks(out);
+    if (!strcmp(given, words[4]))
+        return list_algorithms(out);
+    return option_unknown(err, "list", given, words);
+}
+
+static const struct option options[] = {ROW_LAST};
+
+const struct command command_list = {
+    .name = "list",
+    .synopsis = "platforms | devices | software | networks | algorithms",
+    .help = "the names that jobs and platforms may use, one line each",
+    .examples = "foretrain list platforms",
+    RECORD(options, struct request, NULL),
+    .minimum = 1,
+    .maximum = 1,
+    .run = list,
+};
