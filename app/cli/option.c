@@ -11,11 +11,13 @@ enum { EXIT_USAGE = 64 };
 void option_list_add(struct option_list *list, const char *text)
 {
     list->item = base_grow(list->item, list->count + 1, &list->capacity, sizeof(*list->item));
-    list->item[list->count++] = text;
+    list->item[list->count++] = base_copy(text);
 }
 
 void option_list_release(struct option_list *list)
 {
+    for (int32_t i = 0; i < list->count; i++)
+        free((char *)(size_t)list->item[i]);
     free(list->item);
     *list = (struct option_list){0};
 }
@@ -96,6 +98,23 @@ static int set_word(const struct option *option, const char *value, int32_t *mem
     return -1;
 }
 
+/* Quoted, so that a value is one value whatever its characters. */
+static void assign(const struct option *option, const char *value, struct option_list *list)
+{
+    for (const char *const *key = option->words; *key; key++) {
+        struct text text = {0};
+        text_add(&text, "%s", *key);
+        if (!strchr(*key, '=')) {
+            text_add(&text, "='");
+            for (const char *c = value; *c; c++)
+                text_add(&text, *c == '\'' ? "''" : "%c", *c);
+            text_add(&text, "'");
+        }
+        option_list_add(list, text.data);
+        text_release(&text);
+    }
+}
+
 static int set(const struct option *option, const char *value, void *record, struct err *err)
 {
     void *member = (char *)record + option->offset;
@@ -113,6 +132,9 @@ static int set(const struct option *option, const char *value, void *record, str
         return set_integer(option, value, member, err);
     case OPTION_WORD:
         return set_word(option, value, member, err);
+    case OPTION_ASSIGN:
+        assign(option, value, member);
+        return 0;
     case OPTION_KIND_COUNT:
         break;
     }
@@ -182,7 +204,7 @@ int option_parse(const struct option *table, int argc, char **argv, void *record
 void option_release(const struct option *table, void *record)
 {
     for (int32_t i = 0; table[i].name; i++)
-        if (table[i].kind == OPTION_TEXTS)
+        if (table[i].kind == OPTION_TEXTS || table[i].kind == OPTION_ASSIGN)
             option_list_release((struct option_list *)((char *)record + table[i].offset));
 }
 

@@ -21,20 +21,22 @@ enum option_kind {
     OPTION_TEXTS,   /**< struct option_list; each use appends */
     OPTION_INTEGER, /**< int32_t, at least 0 */
     OPTION_WORD,    /**< int32_t: the index in `words` */
+    OPTION_ASSIGN,  /**< struct option_list; appends "key='value'" for each key in `words`, and as
+                         they are those that have a value */
     OPTION_KIND_COUNT
 };
 
 /** Texts in the order they were given.  Start from {0}; release with option_list_release(). */
 struct option_list {
-    const char **item; /**< (count) borrowed texts; the array is owned */
+    const char **item; /**< (count) owned */
     int32_t count;
     int64_t capacity;
 };
 
-/** Append @text. */
+/** Append a copy of @text. */
 void option_list_add(struct option_list *list, const char *text);
 
-/** Release the array; the struct may be used again. */
+/** Release texts and array; the struct may be used again. */
 void option_list_release(struct option_list *list);
 
 /** One row. */
@@ -44,7 +46,7 @@ struct option {
     enum option_kind kind;
     size_t offset;            /**< of the member in the record */
     const char *argument;     /**< what help calls the value: "FILE"; NULL for flags and words */
-    const char *const *words; /**< for OPTION_WORD: NULL-terminated */
+    const char *const *words; /**< for OPTION_WORD, OPTION_ASSIGN: NULL-terminated */
     const char *help;         /**< one sentence without full stop */
 };
 

@@ -14,6 +14,13 @@ static_assert(sizeof(noise_words) / sizeof(*noise_words) == NOISE_CHOICE_COUNT +
 
 const char *const device_words[] = {"cpu", "cpu-naive", "cuda", "replay", NULL};
 
+const char *const nodes_keys[] = {"cluster.nodes", NULL};
+const char *const platform_keys[] = {"cluster.platform", NULL};
+const char *const batch_keys[] = {"training.phases[*].global_batch=null",
+                                  "training.phases[*].round=null",
+                                  "training.phases[*].batch_per_device", NULL};
+const char *const algorithm_keys[] = {"allreduce.algorithm", NULL};
+
 /* Without folding, every rank draws its own noise; else all are as slow as the slowest, in each
  * iteration. */
 static bool draws_noise(const struct predict_options *options, const struct noise *noise)

@@ -122,7 +122,25 @@ char *request_yaml_name(const char *option, const char *path, struct err *err);
                .help = "Print one JSON object")
 #define ROW_SET(at)                                                                                \
     OPTION_ROW("set", 's', OPTION_TEXTS, at, "KEY=VALUE", NULL,                                    \
-               "Override one key of the scenario; may be repeated")
+               "Override one key of the scenario, of its platform (platform.KEY) or device "       \
+               "(device.KEY); may be repeated")
+
+/** Keys that have a short option. */
+extern const char *const nodes_keys[], *const platform_keys[], *const batch_keys[],
+                                                                   *const algorithm_keys[];
+
+/** Short for assignments to the list at the offset @at. */
+#define ROW_SET_NODES(at)                                                                          \
+    OPTION_ROW("nodes", 'n', OPTION_ASSIGN, at, "N", nodes_keys, "Short for --set cluster.nodes=N")
+#define ROW_SET_PLATFORM(at)                                                                       \
+    OPTION_ROW("platform", 0, OPTION_ASSIGN, at, "NAME", platform_keys,                            \
+               "Short for --set cluster.platform=NAME")
+#define ROW_SET_BATCH(at)                                                                          \
+    OPTION_ROW("batch", 0, OPTION_ASSIGN, at, "N", batch_keys, "Images per device, in all phases")
+#define ROW_SET_ALGORITHM(at)                                                                      \
+    OPTION_ROW("algorithm", 'a', OPTION_ASSIGN, at, "NAME", algorithm_keys,                        \
+               "Short for --set allreduce.algorithm=NAME")
+#define ROW_SET_SHORT(at) ROW_SET(at), ROW_SET_NODES(at), ROW_SET_BATCH(at), ROW_SET_ALGORITHM(at)
 #define ROW_BACKEND(at)                                                                            \
     OPTION_ROW("backend", 'b', OPTION_WORD, at, NULL, backend_words,                               \
                "Closed form, or simulation (default when installed)")

@@ -19,6 +19,21 @@ static int apply_software(struct job *job, struct err *err)
     return job->software ? 0 : -1;
 }
 
+/* A profile decides what the device's software merges, and forgets what was measured. */
+static int check_overruled(const struct scenario *s, const char *const *set, int32_t set_count,
+                           struct err *err)
+{
+    static const char *const keys[] = {"device.fusion", "device.classes", "device.measured"};
+    for (int32_t i = 0; s->cluster.software && i < set_count; i++)
+        for (size_t k = 0; k < sizeof(keys) / sizeof(*keys); k++)
+            if (!strncmp(set[i], keys[k], strlen(keys[k])))
+                return err_add_code(err, 65,
+                                    "--set %s has no effect: software profile %s decides it; use "
+                                    "--set cluster.software=null",
+                                    set[i], s->cluster.software);
+    return 0;
+}
+
 int job_read(struct job *job, const char *path, const char *const *set, int32_t set_count,
              struct err *err)
 {
@@ -27,7 +42,7 @@ int job_read(struct job *job, const char *path, const char *const *set, int32_t 
         return -1;
     const struct scenario *s = &job->scenario;
     struct err found = {0};
-    job->platform = platform_read(s->cluster.platform, &found);
+    job->platform = platform_read_changed(s->cluster.platform, set, set_count, &found);
     if (found.warning)
         err_warn(err, "%.*s", (int)strlen(found.warning) - 1, found.warning);
     if (!job->platform)
@@ -37,7 +52,8 @@ int job_read(struct job *job, const char *path, const char *const *set, int32_t 
         network_build(s->model.network, (int32_t)s->model.image, (int32_t)s->model.classes, &found);
     if (!job->model)
         scenario_blame(s, "model.network", &found, err);
-    if (!apply_software(job, err) && job->platform && job->model)
+    if (!check_overruled(s, set, set_count, err) && !apply_software(job, err) && job->platform &&
+        job->model)
         return 0;
     job_release(job);
     return -1;

@@ -19,7 +19,8 @@ struct job {
     struct resolved resolved;  /**< owned; set by job_resolve() */
 };
 
-/** Read scenario @path with @set ("key=value", count), its platform, software and network.
+/** Read scenario @path with @set ("key=value", count), its platform, which @set may change, too,
+ * software and network.
  * @return 0, or -1 with the messages of scenario, platform, software or network; then @job is
  * released. */
 int job_read(struct job *job, const char *path, const char *const *set, int32_t set_count,

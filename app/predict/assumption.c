@@ -73,14 +73,22 @@ static bool plays_a_part(const struct listing *listing, const struct quantity *q
 static void add_assumed(void *context, const struct quantity *quantity, enum unit unit)
 {
     struct listing *listing = context;
-    if (quantity->provenance != PROVENANCE_ASSUMED || !plays_a_part(listing, quantity, unit))
+    struct result *result = &listing->prediction->result;
+    if (quantity->provenance != PROVENANCE_ASSUMED)
         return;
+    if (!plays_a_part(listing, quantity, unit)) {
+        if (quantity->source && !strcmp(quantity->source, "--set"))
+            result_add(
+                &result->warning, &result->warning_count,
+                base_format("%s, which --set changes, plays no part in this job", quantity->path));
+        return;
+    }
     struct text text = {0};
     text_add(&text, "%s = ", quantity->path);
     unit_print(&text, unit, quantity->value);
     if (quantity->source)
         text_add(&text, " (%s)", quantity->source);
-    add_assumption(&listing->prediction->result, text.data);
+    add_assumption(result, text.data);
 }
 
 static void list_assumed(struct prediction *prediction)

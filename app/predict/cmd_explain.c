@@ -223,7 +223,8 @@ static int explain(const void *record, struct text *out, struct err *err)
 
 #define AT(member) offsetof(struct explain_request, member)
 
-static const struct option options[] = {ROW_SET(AT(predict.set)),
+static const struct option options[] = {ROW_SET_SHORT(AT(predict.set)),
+                                        ROW_SET_PLATFORM(AT(predict.set)),
                                         ROW_PHASE(AT(phase)),
                                         ROW_BACKEND(AT(predict.backend)),
                                         ROW_GRAIN(AT(predict.grain)),

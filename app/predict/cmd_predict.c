@@ -45,7 +45,8 @@ static int predict(const void *record, struct text *out, struct err *err)
 #define AT(member) offsetof(struct predict_request, member)
 
 static const struct option options[] = {
-    ROW_SET(AT(predict.set)),
+    ROW_SET_SHORT(AT(predict.set)),
+    ROW_SET_PLATFORM(AT(predict.set)),
     ROW_BACKEND(AT(predict.backend)),
     ROW_GRAIN(AT(predict.grain)),
     ROW_NOISE(AT(predict.noise)),

@@ -47,7 +47,7 @@ static int check(const void *record, struct text *out, struct err *err)
 #define AT(member) offsetof(struct check_request, member)
 
 static const struct option options[] = {
-    ROW_SET(AT(set)),
+    ROW_SET_SHORT(AT(set)),
     OPTION_ROW("explain", 'e', OPTION_FLAG, AT(explain),
                .help = "Print every value and where it comes from"),
     ROW_IGNORE_MEMORY(AT(ignore_memory)), ROW_PLATFORM(AT(platform)), ROW_LAST};

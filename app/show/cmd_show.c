@@ -34,8 +34,15 @@ static int show_network(const void *record, struct text *out, struct err *err)
 static int show_scenario(const void *record, struct text *out, struct err *err)
 {
     const struct show_job_request *request = record;
-    return scenario_explain(out, request->head.argument.item[0], request->set.item,
-                            request->set.count, err);
+    const char *path = request->head.argument.item[0];
+    bool platform = false; /* is changed, and checked for that reason */
+    for (int32_t i = 0; i < request->set.count; i++)
+        platform = platform || !scenario_takes(request->set.item[i]);
+    struct job job = {0};
+    if (platform && job_read(&job, path, request->set.item, request->set.count, err))
+        return -1;
+    job_release(&job);
+    return scenario_explain(out, path, request->set.item, request->set.count, err);
 }
 
 static int show_schedule(const void *record, struct text *out, struct err *err)
@@ -161,7 +168,8 @@ static int show_collective(const void *record, struct text *out, struct err *err
 static const struct option model_options[] = {ROW_IMAGE(offsetof(struct show_model_request, image)),
                                               ROW_JSON, ROW_LAST};
 static const struct option schedule_options[] = {
-    ROW_SET(offsetof(struct show_job_request, set)),
+    ROW_SET_SHORT(offsetof(struct show_job_request, set)),
+    ROW_SET_PLATFORM(offsetof(struct show_job_request, set)),
     ROW_PHASE(offsetof(struct show_job_request, phase)),
     ROW_BASELINE(offsetof(struct show_job_request, baseline)), ROW_LAST};
 static const struct option platform_options[] = {
@@ -169,8 +177,9 @@ static const struct option platform_options[] = {
                .help = "Only the numbers that are assumed"),
     ROW_JSON, ROW_LAST};
 static const struct option device_options[] = {ROW_JSON, ROW_LAST};
-static const struct option scenario_options[] = {ROW_SET(offsetof(struct show_job_request, set)),
-                                                 ROW_LAST};
+static const struct option scenario_options[] = {
+    ROW_SET_SHORT(offsetof(struct show_job_request, set)),
+    ROW_SET_PLATFORM(offsetof(struct show_job_request, set)), ROW_LAST};
 static const struct option collective_options[] = {
     ROW_ALGORITHM(offsetof(struct show_collective_request, algorithm)),
     OPTION_ROW("ranks", 0, OPTION_INTEGER, offsetof(struct show_collective_request, ranks), "N",

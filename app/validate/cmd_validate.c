@@ -80,6 +80,12 @@ static int copy_request(struct trial *trial, const struct validate_request *requ
     trial->request.predict.set = (struct option_list){0};
     for (int32_t i = 0; i < request->predict.set.count; i++)
         option_list_add(&trial->request.predict.set, request->predict.set.item[i]);
+    for (int32_t i = 0; request->lab && i < request->predict.set.count; i++)
+        if (!scenario_takes(request->predict.set.item[i]))
+            return err_add_code(err, 64,
+                                "--set %s would change the prediction and not the lab: write a "
+                                "platform file for --lab",
+                                request->predict.set.item[i]);
     if (request->lab) {
         trial->lab_set = base_format("cluster.platform=%s", request->lab);
         option_list_add(&trial->request.predict.set, trial->lab_set);

@@ -1,7 +1,8 @@
+#include "core/config/document.h"
+
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "core/config/document.h"
 
 /* Remove @gone from the mapping that holds it, below @node.  Returns whether it was found. */
 static bool take_away(struct node *node, const struct node *gone)
@@ -35,7 +36,13 @@ static struct node *sequence_item(const struct node *sequence, const char *name,
     long index = strtol(name, &end, 10);
     if (!*end && *name != '-' && *name != '+' && index < sequence->child_count)
         return sequence->child[index];
-    origin_error(origin, err, "'%s' is not an index of this list of %d, counted from 0", name,
+    for (int32_t i = 0; i < sequence->child_count; i++) {
+        const struct node *own = node_get(sequence->child[i], "name");
+        if (own && own->kind == NODE_SCALAR && !strcmp(own->text, name))
+            return sequence->child[i];
+    }
+    origin_error(origin, err,
+                 "'%s' is not an index of this list of %d, counted from 0, and no name in it", name,
                  sequence->child_count);
     return NULL;
 }
@@ -61,29 +68,6 @@ static struct node *child_to_set(struct document *document, struct node *node, c
     return child;
 }
 
-/* The node named by the key of the assignment. */
-static struct node *find_target(struct document *document, const struct document_text *source,
-                                const char *assignment, struct err *err)
-{
-    struct node *node = document->root;
-    const char *start = assignment, *end;
-    do {
-        end = start + strcspn(start, ".=");
-        struct origin origin = part_origin(source, start - assignment, end - start);
-        if (end == start) {
-            origin_error(&origin, err, "a part of the key is empty");
-            return NULL;
-        }
-        char *name = strndup(start, (size_t)(end - start));
-        node = child_to_set(document, node, name, &origin, err);
-        free(name);
-        if (node && *end == '=')
-            node->key_origin = origin;
-        start = end + 1;
-    } while (node && *end == '.');
-    return node;
-}
-
 /* The old value takes the new one's place, and is released with the document. */
 static void swap_values(struct node *a, struct node *b)
 {
@@ -97,7 +81,71 @@ static void swap_values(struct node *a, struct node *b)
     b->child = old.child;
 }
 
+/* One assignment on its way down the document. */
+struct assigning {
+    struct document *document;
+    const struct document_text *source;
+    const char *text; /* "cluster.nodes=512" */
+    const char
+        *value; /* the same with blanks before the value, so that columns count from the key */
+    struct err *err;
+};
+
+static int give_value(const struct assigning *a, struct node *target)
+{
+    struct node *value =
+        document_parse(a->document, a->source, a->value, (int64_t)strlen(a->value), a->err);
+    if (!value)
+        return -1;
+    swap_values(target, value);
+    if (node_is_null(target))
+        take_away(a->document->root, target);
+    return 0;
+}
+
+static int assign(const struct assigning *a, struct node *node, const char *start);
+
+/* @node is what the part before @after names. */
+static int go_on(const struct assigning *a, struct node *node, const char *after,
+                 const struct origin *origin)
+{
+    if (*after != '=')
+        return assign(a, node, after + 1);
+    node->key_origin = *origin;
+    return give_value(a, node);
+}
+
+/* Give the value to what the key from @start on names below @node: "a.b", "a[0]", "a.0", or "a[*]"
+ * for every item. */
+static int assign(const struct assigning *a, struct node *node, const char *start)
+{
+    const char *end = start + strcspn(start, ".[]="), *after = end + (*end == ']');
+    struct origin origin = part_origin(a->source, start - a->text, end - start);
+    bool index = start > a->text && start[-1] == '[';
+    if (end == start)
+        return origin_error(&origin, a->err, "a part of the key is empty");
+    if (index != (*end == ']') || !*after || !strchr(".[=", *after))
+        return origin_error(&origin, a->err, "an index is written as in training.phases[0]");
+    char *name = strndup(start, (size_t)(end - start));
+    int failed = 0;
+    if (node->kind == NODE_SEQUENCE && !strcmp(name, "*")) {
+        for (int32_t i = 0; i < node->child_count && !failed; i++)
+            failed = go_on(a, node->child[i], after, &origin);
+    } else {
+        struct node *child = child_to_set(a->document, node, name, &origin, a->err);
+        failed = child ? go_on(a, child, after, &origin) : -1;
+    }
+    free(name);
+    return failed;
+}
+
 int yaml_set(struct document *document, const char *assignment, struct err *err)
+{
+    return yaml_set_below(document, "", assignment, err);
+}
+
+int yaml_set_below(struct document *document, const char *prefix, const char *assignment,
+                   struct err *err)
 {
     struct document_text *source =
         document_add_text(document, "--set", assignment, (int64_t)strlen(assignment), false, err);
@@ -107,15 +155,10 @@ int yaml_set(struct document *document, const char *assignment, struct err *err)
     const char *equals = strchr(assignment, '=');
     if (!equals || source->line_count > 1)
         return origin_error(&whole, err, "key=value is expected, as in cluster.nodes=512");
-    char *padded = base_copy(assignment); /* so that columns count from the key on */
-    memset(padded, ' ', (size_t)(equals + 1 - assignment));
-    struct node *value = document_parse(document, source, padded, (int64_t)strlen(padded), err);
-    free(padded);
-    struct node *target = value ? find_target(document, source, assignment, err) : NULL;
-    if (!target)
-        return -1;
-    swap_values(target, value);
-    if (node_is_null(target))
-        take_away(document->root, target);
-    return 0;
+    char *value = base_copy(assignment);
+    memset(value, ' ', (size_t)(equals + 1 - assignment));
+    struct assigning a = {document, source, assignment, value, err};
+    int failed = assign(&a, document->root, assignment + strlen(prefix));
+    free(value);
+    return failed;
 }

@@ -1,8 +1,6 @@
 #include "core/config/field.h"
 
 #include <assert.h>
-#include <ctype.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,108 +17,6 @@ struct reading {
 };
 
 static int read_record(struct reading *reading);
-
-/* ---- single values ---- */
-
-static int read_integer(const char *text, int64_t *value, struct err *err)
-{
-    const char *digits = text + (*text == '-' || *text == '+');
-    if (!*digits || digits[strspn(digits, "0123456789")])
-        return err_add(err, "'%s' is not a whole number", text);
-    errno = 0;
-    long long number = strtoll(text, NULL, 10);
-    if (errno)
-        return err_add(err, "'%s' is too large for a whole number", text);
-    *value = number;
-    return 0;
-}
-
-static int read_boolean(const char *text, bool *value, struct err *err)
-{
-    if (strcmp(text, "true") && strcmp(text, "false"))
-        return err_add(err, "'%s' is neither true nor false", text);
-    *value = *text == 't';
-    return 0;
-}
-
-static int unknown_word(const char *text, const char *const *words, struct err *err)
-{
-    const char *nearest = base_nearest(text, words);
-    if (nearest)
-        return err_add(err, "unknown word '%s'; did you mean '%s'?", text, nearest);
-    struct text list = {0};
-    for (; *words; words++)
-        text_add(&list, "%s%s", *words, words[1] ? ", " : "");
-    err_add(err, "unknown word '%s'; it must be one of: %s", text, list.data);
-    text_release(&list);
-    return -1;
-}
-
-static int read_word(const char *text, const char *const *words, int32_t *value, struct err *err)
-{
-    for (int32_t i = 0; words[i]; i++) {
-        if (strcmp(words[i], text) == 0) {
-            *value = i;
-            return 0;
-        }
-    }
-    return unknown_word(text, words, err);
-}
-
-static int check_range(const struct field *field, const char *text, double value, struct err *err)
-{
-    if (!field_has_range(field) || (value >= field->minimum && value <= field->maximum))
-        return 0;
-    struct text low = {0}, high = {0};
-    unit_print(&low, field->unit, field->minimum);
-    unit_print(&high, field->unit, field->maximum);
-    if (field->minimum == field->maximum)
-        err_add(err, "'%s' is not allowed: only %s is", text, low.data);
-    else
-        err_add(err, "'%s' is out of range: it must be %s to %s", text, low.data, high.data);
-    text_release(&low);
-    text_release(&high);
-    return -1;
-}
-
-static int read_text(const struct field *field, const char *text, char **value, struct err *err)
-{
-    int32_t index;
-    if (field->words && read_word(text, field->words, &index, err))
-        return -1;
-    *value = base_copy(text);
-    return 0;
-}
-
-/* Give @text the type of the row and put it into @member. */
-static int read_scalar(const struct field *field, const char *text, void *member, struct err *err)
-{
-    if (!*text)
-        return err_add(err, "a value is missing here");
-    int64_t integer = 0;
-    double real;
-    switch (field->kind) {
-    case FIELD_INTEGER:
-        if (read_integer(text, &integer, err) || check_range(field, text, (double)integer, err))
-            return -1;
-        *(int64_t *)member = integer;
-        return 0;
-    case FIELD_REAL:
-        if (unit_parse(field->unit, text, &real, err) || check_range(field, text, real, err))
-            return -1;
-        *(double *)member = real;
-        return 0;
-    case FIELD_TEXT:
-        return read_text(field, text, member, err);
-    case FIELD_WORD:
-        return read_word(text, field->words, member, err);
-    case FIELD_BOOLEAN:
-        return read_boolean(text, member, err);
-    default:
-        assert(!"a row of several values has no text");
-        return -1;
-    }
-}
 
 /* ---- nodes ---- */
 
@@ -182,7 +78,7 @@ static int read_single(const struct reading *reading, const struct field *field,
     if (node->kind != NODE_SCALAR)
         return wrong_kind(reading, field, node, "a single value");
     struct err err = {0};
-    if (read_scalar(field, node->text, member, &err) == 0)
+    if (field_read_scalar(field, node->text, member, &err) == 0)
         return 0;
     err.text[strlen(err.text) - 1] = '\0'; /* the newline */
     origin_error(&node->origin, reading->err, "%s", err.text);
@@ -332,7 +228,7 @@ static int read_default(const struct reading *reading, const struct field *field
     if (field->fallback) {
         struct err err = {0};
         if (*field->fallback &&
-            read_scalar(field, field->fallback, reading->record + field->offset, &err))
+            field_read_scalar(field, field->fallback, reading->record + field->offset, &err))
             assert(!"the default of a row is wrong");
         return 0;
     }
@@ -359,6 +255,21 @@ static int read_row(const struct reading *reading, const struct field *field)
     return read_node(reading, field, node);
 }
 
+/* The paths that end in @key: "nodes" is "cluster.nodes" or "baseline.nodes".  Whether there is
+ * one.
+ */
+static bool suggest_below(struct text *message, const struct field_table *table, const char *key)
+{
+    int32_t found = 0;
+    for (int32_t i = 0; i < table->count; i++) {
+        const char *dot = strrchr(table->field[i].path, '.');
+        if (dot && !strcmp(dot + 1, key))
+            text_add(message, "%s'%s'", found++ ? " or " : "; did you mean ", table->field[i].path);
+    }
+    text_add(message, "%s", found ? "?" : "");
+    return found > 0;
+}
+
 static int unknown_key(const struct reading *reading, const struct node *child, const char *prefix)
 {
     char *folder = path_join(reading->prefix, prefix);
@@ -370,9 +281,9 @@ static int unknown_key(const struct reading *reading, const struct node *child, 
         text_add(&message, " in %s", folder);
     if (nearest)
         text_add(&message, "; did you mean '%s'?", nearest);
-    else
+    else if (*folder || !suggest_below(&message, reading->table, child->key))
         text_add(&message, "; known here:");
-    for (char **key = keys; *key && !nearest; key++)
+    for (char **key = keys; *key && message.data[message.length - 1] != '?'; key++)
         text_add(&message, "%s %s", key == keys ? "" : ",", *key);
     origin_error(&child->key_origin, reading->err, "%s", message.data);
     text_release(&message);

@@ -1,7 +1,8 @@
 #pragma once
 
 /** @file
- * Inner side of field.h: shared by reading (field.c) and describing (field_print.c) records.
+ * Inner side of field.h: shared by reading (field.c, field_value.c) and describing (field_print.c)
+ * records.
  */
 
 #include "core/config/field.h"
@@ -14,6 +15,10 @@ struct quantity_rows {
 
 /** Fill @rows so that rows->table reads a struct quantity; it points into @rows. */
 void quantity_rows_init(struct quantity_rows *rows, const struct field *field);
+
+/** Give @text the type of the row and put it into @member.  @return 0, or -1: not of that type,
+ * unknown word, out of range. */
+int field_read_scalar(const struct field *field, const char *text, void *member, struct err *err);
 
 /** "a" and "b" become "a.b"; an empty part adds nothing.  The caller frees it. */
 char *path_join(const char *prefix, const char *path);

@@ -67,9 +67,15 @@ struct node *yaml_root(const struct document *document);
 const char *yaml_source(const struct document *document);
 
 /** Apply "cluster.nodes=512": replace or add one key, or remove it with null; the value is parsed
- * as YAML (flow style is allowed).  A number indexes a sequence: "training.phases.0.epochs=10".
+ * as YAML (flow style is allowed).  A number indexes a sequence, as "training.phases[0].epochs=10"
+ * or "training.phases.0.epochs=10"; so does the `name` of an item; "[*]" means every item.
  * @return 0, or -1: no "=", empty part, index out of range, a scalar on the way. */
 int yaml_set(struct document *document, const char *assignment, struct err *err);
+
+/** The same for an assignment that begins with @prefix ("platform."), which the document's keys
+ * lack. */
+int yaml_set_below(struct document *document, const char *prefix, const char *assignment,
+                   struct err *err);
 
 /** The child of mapping @node with that key, or NULL. */
 struct node *node_get(const struct node *node, const char *key);

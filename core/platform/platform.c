@@ -212,7 +212,25 @@ void device_release(struct device *device)
     *device = (struct device){0};
 }
 
-static int read_device(struct platform *platform, const struct node *root, struct err *err)
+/* "key=value" of the user. */
+struct changes {
+    const char *const *set;
+    int32_t count;
+};
+
+/* Those of the keys of @document, which begin with @prefix there. */
+static int change(struct document *document, const char *prefix, const struct changes *changes,
+                  struct err *err)
+{
+    int failed = 0;
+    for (int32_t i = 0; i < changes->count; i++)
+        if (!strncmp(changes->set[i], prefix, strlen(prefix)))
+            failed |= yaml_set_below(document, prefix, changes->set[i], err);
+    return failed;
+}
+
+static int read_device(struct platform *platform, const struct node *root,
+                       const struct changes *changes, struct err *err)
 {
     const struct node *name = field_origin(root, "device");
     char *path = platform_find_device(platform->device_name, &name->origin, err);
@@ -220,17 +238,24 @@ static int read_device(struct platform *platform, const struct node *root, struc
     free(path);
     if (!document)
         return -1;
-    int failed = read_checked(&platform->device, document, err);
+    int failed = change(document, "device.", changes, err);
+    if (failed)
+        yaml_free(document);
+    else
+        failed = read_checked(&platform->device, document, err);
     if (!failed)
         visit_record(&device_table, &platform->device, prefix_path, NULL);
     return failed;
 }
 
 /* Takes the document over. */
-static struct platform *read_document(struct document *document, struct err *err)
+static struct platform *read_document(struct document *document, const struct changes *changes,
+                                      struct err *err)
 {
-    if (!document)
+    if (!document || change(document, "platform.", changes, err)) {
+        yaml_free(document);
         return NULL;
+    }
     struct platform *platform = base_alloc(1, sizeof(*platform));
     const struct node *root = yaml_root(document);
     platform->file = base_copy(root->origin.file);
@@ -238,7 +263,7 @@ static struct platform *read_document(struct document *document, struct err *err
     if (!failed)
         failed = platform_check(platform, root, err);
     if (platform->device_name)
-        failed |= read_device(platform, root, err);
+        failed |= read_device(platform, root, changes, err);
     yaml_free(document);
     if (!failed)
         return platform;
@@ -248,16 +273,21 @@ static struct platform *read_document(struct document *document, struct err *err
 
 struct platform *platform_read(const char *name, struct err *err)
 {
+    return platform_read_changed(name, NULL, 0, err);
+}
+
+struct platform *platform_read_changed(const char *name, const char *const *set, int32_t count,
+                                       struct err *err)
+{
     char *path = platform_find(name, err);
-    struct platform *platform =
-        path ? read_document(yaml_read_library(path, platform_find, err), err) : NULL;
+    struct document *document = path ? yaml_read_library(path, platform_find, err) : NULL;
     free(path);
-    return platform;
+    return read_document(document, &(struct changes){set, count}, err);
 }
 
 struct platform *platform_read_text(const char *name, const char *text, struct err *err)
 {
-    return read_document(yaml_read_text(name, text, err), err);
+    return read_document(yaml_read_text(name, text, err), &(struct changes){0}, err);
 }
 
 void platform_free(struct platform *platform)

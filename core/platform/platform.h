@@ -53,6 +53,12 @@ struct platform;
  * messages about its content. */
 struct platform *platform_read(const char *name, struct err *err);
 
+/** The same with those of @set ("platform.network.nic.bandwidth=25GB/s", "device.memory=80GB",
+ * count) that begin with "platform." or "device."; others are the scenario's.  A number that is set
+ * is assumed, with the source "--set". */
+struct platform *platform_read_changed(const char *name, const char *const *set, int32_t count,
+                                       struct err *err);
+
 /** Read a platform from text, the content of a file called @name. */
 struct platform *platform_read_text(const char *name, const char *text, struct err *err);
 

@@ -150,9 +150,11 @@ const struct software_fit *software_find_fit(const struct software *software, co
     return fit ? fit : &software->rest;
 }
 
-/* The path stays, since lists of numbers use it. */
+/* The path stays, since lists of numbers use it.  What the user assigned stays, too. */
 static void replace(struct quantity *quantity, const struct quantity *by)
 {
+    if (!strcmp(quantity->source, "--set"))
+        return;
     free(quantity->source);
     quantity->source = base_copy(by->source);
     quantity->value = by->value;

@@ -40,6 +40,11 @@ static int read_document(struct scenario *scenario, struct document *document, c
     return failed;
 }
 
+bool scenario_takes(const char *assignment)
+{
+    return strncmp(assignment, "platform.", 9) != 0 && strncmp(assignment, "device.", 7) != 0;
+}
+
 static struct document *read_with_assignments(const char *path, const char *const *set,
                                               int32_t set_count, struct err *err)
 {
@@ -48,7 +53,7 @@ static struct document *read_with_assignments(const char *path, const char *cons
         return NULL;
     int failed = 0;
     for (int32_t i = 0; i < set_count; i++)
-        failed |= yaml_set(document, set[i], err);
+        failed |= scenario_takes(set[i]) ? yaml_set(document, set[i], err) : 0;
     if (!failed)
         return document;
     yaml_free(document);
@@ -75,6 +80,11 @@ int scenario_explain(struct text *out, const char *path, const char *const *set,
     if (read_document(&scenario, read_with_assignments(path, set, set_count, err), path, out, err))
         return -1;
     scenario_release(&scenario);
+    for (int32_t i = 0; i < set_count; i++) {
+        int key = (int)strcspn(set[i], "=");
+        if (!scenario_takes(set[i]) && set[i][key])
+            text_add(out, "%-36.*s  %-20s  --set\n", key, set[i], set[i] + key + 1);
+    }
     return 0;
 }
 

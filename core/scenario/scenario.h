@@ -158,8 +158,13 @@ enum algorithm column_algorithm(enum column_algorithm word);
 /** The one table. */
 extern const struct field_table scenario_table;
 
-/** Read @path, apply @set ("key=value", count), resolve the dataset, check values against each
- * other (impossible grid, value without effect, ...).  All faults are reported at once.
+/** Whether @assignment changes a scenario; those of keys "platform." and "device." change the files
+ * that it names (platform_read_changed()). */
+bool scenario_takes(const char *assignment);
+
+/** Read @path, apply those of @set ("key=value", count) that it takes, resolve the dataset, check
+ * values against each other (impossible grid, value without effect, ...).  All faults are reported
+ * at once.
  * @return 0, or -1; on success release with scenario_release(). */
 int scenario_read(struct scenario *scenario, const char *path, const char *const *set,
                   int32_t set_count, struct err *err);
@@ -168,7 +173,8 @@ int scenario_read(struct scenario *scenario, const char *path, const char *const
 int scenario_read_text(struct scenario *scenario, const char *name, const char *text,
                        struct err *err);
 
-/** Append every resolved value with its origin, one line each. */
+/** Append every resolved value with its origin, one line each, then the assignments that change
+ * platform and device. */
 int scenario_explain(struct text *out, const char *path, const char *const *set, int32_t set_count,
                      struct err *err);
 

@@ -114,5 +114,84 @@ class Lists(support.Case):
         self.assertEqual((json["nodes"], json["devices_per_node"]), (1088, 4))
 
 
+class Changes(support.Case):
+    """What --set and its short forms change for one command."""
+
+    def same(self, words, job):
+        """The job with @words and another job give the same answer, with the default back end."""
+        one, other = answer("predict", self.job, *words), answer("predict", job)
+        for key in ("step", "phases", "devices", "scaling_efficiency", "platform_hash"):
+            self.assertEqual(one[key], other[key], key)
+        return one
+
+    def test_a_number_of_the_platform_and_its_device_changes_for_parent_and_child(self):
+        said = '{value: 100 Gb/s, source: "ABCI'
+        self.write("gpu.yaml", V100.replace("{value: 15.7 TFLOP/s", "{value: 9 TFLOP/s"))
+        self.write("mine.yaml", ABCI.replace(said, '{value: 1 GB/s, source: "').replace(
+            "device: v100-sxm2-16gb", "device: ./gpu.yaml"))
+        job = self.write("other.yaml", support.JOB.replace(
+            "platform: abci", f"platform: {self.directory / 'mine.yaml'}"))
+        result = self.same(("--set=platform.network.nic.bandwidth=8Gb/s",
+                            "--set=device.peak.fp32=9 TFLOP/s"), job)
+        self.assertNotEqual(result["step"], answer("predict", self.job)["step"])
+        self.assertIn("network.nic.bandwidth = 1 GB/s (--set)", result["assumptions"])
+        self.assertIn("device.peak.fp32, which --set changes, plays no part in this job",
+                      result["warnings"])
+
+    def test_the_value_alone_loses_its_source(self):
+        result = answer("predict", self.job, "-banalytic",
+                        "--set=platform.network.nic.bandwidth.value=8Gb/s")
+        self.assertIn("network.nic.bandwidth = 1 GB/s (--set)", result["assumptions"])
+
+    def test_an_assigned_number_goes_before_the_software_profile(self):
+        words = ("predict", self.job, "-banalytic", "--set=cluster.software=mlperf-v0.6")
+        half = answer(*words, "--set=device.kernel_overhead=1 ms")
+        self.assertGreater(half["step"]["time_s"], 10 * answer(*words)["step"]["time_s"])
+        self.assertIn("software profile mlperf-v0.6 decides",
+                      self.refused(65, *words, "--set=device.fusion=none"))
+
+    def test_items_of_lists_are_named_by_index_in_both_forms_and_by_name(self):
+        job = self.write("other.yaml", support.JOB.replace("epochs: 30, batch_per_device: 16",
+                                                           "epochs: 30, batch_per_device: 8"))
+        for key in ("training.phases[0].batch_per_device", "training.phases.0.batch_per_device"):
+            self.same((f"--set={key}=8",), job)
+        for key in ("network.tiers[0]", "network.tiers.0", "network.tiers.rack"):
+            said = run("show", "scenario", self.job, f"--set=platform.{key}.uplinks=2").stdout
+            self.assertIn(f"platform.{key}.uplinks", said)
+        self.assertIn("not an index of this list of 2",
+                      self.refused(65, "check", self.job, "--set=training.phases[2].epochs=1"))
+
+    def test_short_forms_are_assignments(self):
+        job = self.write("other.yaml", support.JOB.replace("nodes: 4,", "nodes: 8,").replace(
+            "{epochs: 30, batch_per_device: 16}", "{epochs: 30, batch_per_device: 24}").replace(
+            "{epochs: 60, batch_per_device: 32}", "{epochs: 60, batch_per_device: 24}").replace(
+            "algorithm: torus2d, grid: {columns: 4, rows: 4}", "algorithm: ring").replace(
+            "platform: abci", "platform: dgx-1"))
+        short = ("--nodes=8", "--batch=24", "--algorithm=ring", "--set=allreduce.grid=null",
+                 "--platform=dgx-1")
+        self.same(short, job)
+        for command in (["explain"], ["show", "job"], ["show", "schedule"]):
+            self.assertEqual(run(*command, self.job, *short).stdout.replace("job.yaml", ""),
+                             run(*command, job).stdout.replace("other.yaml", ""))
+        self.assertIn("on 32 devices of abci",
+                      run("check", self.job, *short[:4]).stdout)
+        self.assertIn("'it's' is not a whole number",
+                      self.refused(65, "predict", self.job, "--nodes=it's"))
+
+    def test_batch_replaces_a_global_batch(self):
+        job = self.write("other.yaml", support.JOB.replace(
+            "batch_per_device: 16", "global_batch: 1000, round: down"))
+        phases = answer("predict", job, "--batch=4", "-banalytic")["phases"]
+        self.assertEqual([phase["global_batch"] for phase in phases], [64, 64])
+
+    def test_an_unknown_key_of_the_top_suggests_where_it_stands(self):
+        self.assertIn("did you mean 'cluster.nodes' or 'baseline.nodes'?",
+                      self.refused(65, "check", self.job, "--set=nodes=5"))
+        said = self.refused(65, "check", self.job, "--set=platform.network.nic.bandwith=1 GB/s")
+        self.assertIn("unknown key 'bandwith' in network.nic; did you mean 'bandwidth'?\n"
+                      "  platform.network.nic.bandwith=1 GB/s\n"
+                      "                       ^~~~~~~~\n", said)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)

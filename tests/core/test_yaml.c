@@ -316,6 +316,32 @@ static void null_takes_a_key_away(void **state)
     yaml_free(document);
 }
 
+static void an_assignment_names_items_by_index_name_or_all(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct document *document =
+        yaml_read_text("t.yaml", "list: [{name: a, x: 1}, {name: b, x: 2, y: [3, 4]}]\n", &err);
+    const struct node *list = node_get(yaml_root(document), "list");
+    assert_int_equal(yaml_set(document, "list[1].y[0]=7", &err), 0);
+    assert_string_equal(node_get(list->child[1], "y")->child[0]->text, "7");
+    assert_int_equal(yaml_set(document, "list.b.x=8", &err), 0);
+    assert_string_equal(node_get(list->child[1], "x")->text, "8");
+    assert_int_equal(yaml_set_below(document, "t.", "t.list[*].x=9", &err), 0);
+    for (int32_t i = 0; i < 2; i++)
+        assert_string_equal(node_get(list->child[i], "x")->text, "9");
+    assert_int_equal(yaml_set(document, "list[*].x=null", &err), 0);
+    assert_null(node_get(list->child[0], "x"));
+    static const char *const wrong[] = {"list[0=1",    "list]=1",    "list[]=1",    "list[0]x=1",
+                                        "list[2].x=1", "list.c.x=1", "list[-1].x=1"};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+        assert_int_equal(yaml_set(document, wrong[i], &err), -1);
+        assert_non_null(strstr(err.text, "--set: error: "));
+        err_release(&err);
+    }
+    yaml_free(document);
+}
+
 static void a_file_replaces_the_keys_of_the_one_it_extends(void **state)
 {
     (void)state;
@@ -367,6 +393,7 @@ static void a_file_that_cannot_be_read_gives_66(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_assignment_names_items_by_index_name_or_all),
         cmocka_unit_test(nodes_know_where_they_stand),
         cmocka_unit_test(json_is_read_as_well),
         cmocka_unit_test(every_style_of_text_is_read),
