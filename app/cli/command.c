@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/cli/stream.h"
+
 /* Located messages say "file:line:column: error: " themselves. */
 static bool is_marked(const char *text)
 {
@@ -62,6 +64,19 @@ static int check_arguments(const struct command *command, const struct request *
     return 0;
 }
 
+/* Put those that can be read only once where children find them, too. */
+static int keep_streams(struct option_list *argument, struct err *err)
+{
+    for (int32_t i = 0; i < argument->count && !err->count; i++) {
+        char *kept = stream_keep(argument->item[i], err);
+        if (!kept)
+            continue;
+        free((char *)(size_t)argument->item[i]);
+        argument->item[i] = kept;
+    }
+    return err->count ? -1 : 0;
+}
+
 static bool wants_help(int argc, char **argv)
 {
     for (int i = 0; i < argc; i++)
@@ -86,7 +101,8 @@ static void run_one(const char *program, const struct command *command, int argc
     if (!option_parse(command->options, argc, argv, request, &request->argument, err)) {
         if (request->help)
             print_help(out, program, command);
-        else if (!check_arguments(command, request, err))
+        else if (!check_arguments(command, request, err) &&
+                 !(command->jobs && keep_streams(&request->argument, err)))
             command->run(request, out, err);
     }
     option_release(command->options, request);

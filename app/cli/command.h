@@ -21,6 +21,8 @@ struct command {
     const void *defaults;           /**< the record before any option is read; NULL: zeros */
     const struct field_table *keys; /**< listed by --help as the keys of JOB; or NULL */
     int32_t minimum, maximum;       /**< number of arguments that are not options */
+    bool jobs;                      /**< arguments are jobs: of "-" and pipes a copy is made, for
+                                         children read them again */
     const char *missing;            /**< "GSL (-Dgsl=enabled)": a build without it refuses the
                                          command, with any words (exit code 69); NULL: nothing */
 

@@ -29,7 +29,7 @@ static int read_stream(FILE *file, const char *path, struct text *out, struct er
 
 int import_load(const char *path, struct text *out, struct err *err)
 {
-    FILE *file = fopen(path, "rb");
+    FILE *file = fopen(strcmp(path, "-") ? path : "/dev/stdin", "rb");
     if (!file)
         return err_add_code(err, 66, "%s: cannot be opened: %s", path, strerror(errno));
     int failed = read_stream(file, path, out, err);

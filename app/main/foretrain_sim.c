@@ -130,6 +130,7 @@ static const struct command command_simulate = {
     RECORD(options, struct simulate_request, &defaults),
     .minimum = 0,
     .maximum = 1,
+    .jobs = true,
     .run = simulate,
 };
 

@@ -111,7 +111,7 @@ static void print_run(struct text *out, const char *name, const struct explanati
     struct text step = {0}, efficiency = {0};
     unit_print(&step, UNIT_SECONDS, e->task[0].step);
     unit_print(&efficiency, UNIT_FRACTION, e->efficiency);
-    text_add(out, "%s: %s\n", name, e->job.scenario.path);
+    text_add(out, "%s: %s\n", name, scenario_name(&e->job.scenario));
     text_add(out, "   %s on %s, phase %d: %d devices with %lld images each, %s a step\n",
              e->job.scenario.model.network, platform_name(e->job.platform), e->phase,
              run->fabric->ranks, (long long)run->batch, step.data);
@@ -171,7 +171,7 @@ static struct json *causes_json(const struct cause *cause)
 static struct json *run_json(const struct explanation *e)
 {
     struct json *json = json_new_object();
-    json_put_text(json, "scenario", e->job.scenario.path);
+    json_put_text(json, "scenario", scenario_name(&e->job.scenario));
     json_put_text(json, "platform", platform_name(e->job.platform));
     json_put_text(json, "backend", task_trace(&e->task[0])->backend);
     json_put_text(json, "grain", task_trace(&e->task[0])->grain);
@@ -245,5 +245,6 @@ const struct command command_explain = {
     RECORD(options, struct explain_request, &defaults),
     .minimum = 1,
     .maximum = 2,
+    .jobs = true,
     .run = explain,
 };

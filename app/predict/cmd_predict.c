@@ -74,5 +74,6 @@ const struct command command_predict = {
     RECORD(options, struct predict_request, &defaults),
     .minimum = 1,
     .maximum = 1,
+    .jobs = true,
     .run = predict,
 };

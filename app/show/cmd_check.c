@@ -20,9 +20,10 @@ static int check_job(const struct check_request *request, struct text *out, stru
     if (request->explain)
         failed = scenario_explain(out, path, request->set.item, request->set.count, err);
     else
-        text_add(out, "%s: ok: %s on %lld devices of %s, grid %d x %d, %d phases\n", path,
-                 job.model->name, (long long)extent_devices(cluster), platform_name(job.platform),
-                 cluster.grid.columns, cluster.grid.rows, job_phases(&job));
+        text_add(out, "%s: ok: %s on %lld devices of %s, grid %d x %d, %d phase%s\n",
+                 scenario_name(&job.scenario), job.model->name, (long long)extent_devices(cluster),
+                 platform_name(job.platform), cluster.grid.columns, cluster.grid.rows,
+                 job_phases(&job), job_phases(&job) > 1 ? "s" : "");
     job_release(&job);
     return failed;
 }
@@ -62,5 +63,6 @@ const struct command command_check = {
     .keys = &scenario_table,
     .minimum = 0,
     .maximum = 1,
+    .jobs = true,
     .run = check,
 };

@@ -208,6 +208,7 @@ static const struct command show_schedule_command = {
     RECORD(schedule_options, struct show_job_request, NULL),
     .minimum = 1,
     .maximum = 1,
+    .jobs = true,
     .run = show_schedule,
 };
 static const struct command show_platform_command = {
@@ -238,6 +239,7 @@ static const struct command show_scenario_command = {
     RECORD(scenario_options, struct show_job_request, NULL),
     .minimum = 1,
     .maximum = 1,
+    .jobs = true,
     .run = show_scenario,
 };
 static const struct command show_job_command = {
@@ -248,6 +250,7 @@ static const struct command show_job_command = {
     RECORD(scenario_options, struct show_job_request, NULL),
     .minimum = 1,
     .maximum = 1,
+    .jobs = true,
     .run = show_job,
 };
 static const struct command show_collective_command = {

@@ -226,6 +226,7 @@ const struct command command_train = {
     RECORD(train_options, struct train_request, &train_defaults),
     .minimum = 1,
     .maximum = 1,
+    .jobs = true,
     .run = train,
 };
 

@@ -446,5 +446,6 @@ const struct command command_validate = {
     RECORD(options, struct validate_request, &defaults),
     .minimum = 0,
     .maximum = 1,
+    .jobs = true,
     .run = validate,
 };

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { FILE_LIMIT = 4 << 20 /* [bytes] of one file */ };
 
@@ -291,12 +292,28 @@ static struct node *read_extended(struct document *document, const struct node *
     return root;
 }
 
+/* The name of memory where @path leads there ("/memfd:stdin (deleted)"), else @path.  The caller
+ * frees it. */
+static char *shown_name(const char *path)
+{
+    static const char memory[] = "/memfd:", end[] = " (deleted)";
+    char link[PATH_MAX];
+    ssize_t length = readlink(path, link, sizeof(link) - 1);
+    link[length > 0 ? length : 0] = '\0';
+    if (strncmp(link, memory, strlen(memory)) || length < (ssize_t)(sizeof(memory) + sizeof(end)))
+        return base_copy(path);
+    link[length - (ssize_t)strlen(end)] = '\0';
+    return base_copy(link + strlen(memory));
+}
+
 static struct node *read_path(struct document *document, const char *path, struct chain *chain,
                               struct err *err)
 {
     struct text text = {0};
     struct node *root = NULL;
-    if (!realpath(path, chain->real) || read_bytes(path, &text)) {
+    if (!realpath(path, chain->real)) /* memory has none; what is missing shows when it is opened */
+        snprintf(chain->real, sizeof(chain->real), "%s", path);
+    if (read_bytes(path, &text)) {
         cannot_read(document, path, chain, err);
         text_release(&text);
         return NULL;
@@ -308,12 +325,14 @@ static struct node *read_path(struct document *document, const char *path, struc
         origin_error(chain->asked, err, "extends forms a circle: '%s' is being read", path);
         return NULL;
     }
-    root = parse_root(document, path, text.data, text.length, err);
+    char *name = shown_name(path);
+    root = parse_root(document, name, text.data, text.length, err);
     text_release(&text);
+    free(name);
     struct node *extends = root ? node_get(root, "extends") : NULL;
     if (!extends)
         return root;
-    struct node *base = read_extended(document, extends, path, chain, err);
+    struct node *base = read_extended(document, extends, root->origin.file, chain, err);
     if (!base)
         return NULL;
     node_remove(root, extends);

@@ -120,14 +120,15 @@ static struct node *new_node(struct reader *reader, enum node_kind kind)
     return node;
 }
 
-/* The characters of @token one by one: fy_token_get_text() of libfyaml 0.7.12 leaks when a text
- * is put together from many pieces. */
+/* The bytes of @token one by one: fy_token_get_text() of libfyaml 0.7.12 leaks when a text is put
+ * together from many pieces.  Those of letters beyond ASCII are negative, too; -1 (0xff) is in no
+ * UTF-8 text. */
 static struct text token_text(struct fy_token *token)
 {
     struct text text = {0};
     text_append(&text, NULL, 0);
     struct fy_token_iter *iterator = token ? fy_token_iter_create(token) : NULL;
-    for (int byte; iterator && (byte = fy_token_iter_getc(iterator)) >= 0;) {
+    for (int byte; iterator && (byte = fy_token_iter_getc(iterator)) != -1;) {
         char piece = (char)byte;
         text_append(&text, &piece, 1);
     }

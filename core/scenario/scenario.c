@@ -88,6 +88,11 @@ int scenario_explain(struct text *out, const char *path, const char *const *set,
     return 0;
 }
 
+const char *scenario_name(const struct scenario *scenario)
+{
+    return yaml_root(scenario->document)->origin.file;
+}
+
 bool scenario_is_given(const struct scenario *scenario, const char *key)
 {
     return field_origin(yaml_root(scenario->document), key) != NULL;

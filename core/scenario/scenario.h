@@ -178,6 +178,9 @@ int scenario_read_text(struct scenario *scenario, const char *name, const char *
 int scenario_explain(struct text *out, const char *path, const char *const *set, int32_t set_count,
                      struct err *err);
 
+/** What messages call the file: @scenario->path, or "stdin". */
+const char *scenario_name(const struct scenario *scenario);
+
 /** Whether the file or an assignment says @key ("noise.compute_cv"), or its default applied. */
 bool scenario_is_given(const struct scenario *scenario, const char *key);
 

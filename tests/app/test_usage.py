@@ -64,6 +64,40 @@ class Usage(support.Case):
         self.assertEqual(done.returncode, 74)
 
 
+class Streams(support.Case):
+    """Files that can be read only once."""
+
+    @staticmethod
+    def piped(text, *words):
+        """Run foretrain with @text in a pipe as its standard input."""
+        return subprocess.run([PROGRAM, *map(str, words)], input=text, capture_output=True, text=True,
+                              timeout=1000, check=False)
+
+    def test_a_job_may_come_from_standard_input_or_a_pipe(self):
+        expected = run("predict", self.job).stdout
+        for name in ("-", "/dev/stdin"):
+            done = self.piped(support.JOB, "predict", name)
+            self.assertEqual((done.stdout, done.stderr), (expected, ""))
+        done = subprocess.run(["bash", "-c", '"$0" explain <(cat "$1") <(cat "$1")', PROGRAM, self.job],
+                              capture_output=True, text=True, timeout=1000, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("A: /dev/fd/", done.stdout)
+
+    def test_messages_name_it_and_paths_in_it_start_here(self):
+        done = self.piped(support.JOB.replace("nodes: 4", "nodez: 4"), "check", "-")
+        self.assertEqual(done.returncode, 65)
+        self.assertIn("stdin:3:", done.stderr)
+        done = subprocess.run([PROGRAM, "check", "-"], input="extends: job.yaml\n", text=True,
+                              cwd=self.directory, capture_output=True, timeout=100, check=False)
+        self.assertIn("stdin: ok: resnet50 on 16 devices", done.stdout)
+
+    def test_an_import_may_come_from_standard_input(self):
+        table = support.ROOT / "tests" / "data" / "import" / "all_reduce_8.txt"
+        done = self.piped(table.read_text(encoding="utf-8"), "import", "nccl-tests", "-")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("all-reduce of 8 ranks", done.stdout)
+
+
 class Answers(support.Case):
     """The small commands."""
 

@@ -316,6 +316,18 @@ static void null_takes_a_key_away(void **state)
     yaml_free(document);
 }
 
+static void texts_keep_their_letters(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct document *document = yaml_read_text(
+        "t.yaml", "z\303\274rich: r\303\251snet\nquoted: \"\342\202\254 1\"\n", &err);
+    assert_string_equal(yaml_root(document)->child[0]->key, "z\303\274rich");
+    assert_string_equal(yaml_root(document)->child[0]->text, "r\303\251snet");
+    assert_string_equal(node_get(yaml_root(document), "quoted")->text, "\342\202\254 1");
+    yaml_free(document);
+}
+
 static void an_assignment_names_items_by_index_name_or_all(void **state)
 {
     (void)state;
@@ -394,6 +406,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_assignment_names_items_by_index_name_or_all),
+        cmocka_unit_test(texts_keep_their_letters),
         cmocka_unit_test(nodes_know_where_they_stand),
         cmocka_unit_test(json_is_read_as_well),
         cmocka_unit_test(every_style_of_text_is_read),
