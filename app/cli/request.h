@@ -184,8 +184,10 @@ extern const char *const nodes_keys[], *const platform_keys[], *const batch_keys
     OPTION_ROW("algorithm", 'a', OPTION_WORD, at, NULL, algorithm_names,                           \
                "How to all-reduce (default: ring)")
 #define ROW_BYTES(at)                                                                              \
-    OPTION_ROW("bytes", 0, OPTION_TEXT, at, "SIZES", NULL,                                         \
-               "100MB, a list 1MB,10MB or a range 1MB..64MB:x2 (default: 100MB)")
+    OPTION_ROW(                                                                                    \
+        "bytes", 0, OPTION_TEXT, at, "SIZES", NULL,                                                \
+        "100MB, a list 1MB,10MB or a range 1MB..64MB:x2 (default: 100MB); as in nccl-tests, 8 is " \
+        "bytes, and K, M, G alone are powers of 1024: 8..1G:x2")
 #define ROW_GRADIENTS(at)                                                                          \
     OPTION_ROW("gradients", 0, OPTION_WORD, at, NULL, dtype_names,                                 \
                "What they travel in while they are measured; --bytes are those that travel "       \

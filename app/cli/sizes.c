@@ -1,5 +1,6 @@
 #include "app/cli/sizes.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,25 @@ static int add_size(struct sizes *sizes, double bytes, struct err *err)
     return 0;
 }
 
+/* "8", "64K", "1G" as nccl-tests reads them, in powers of 1024; or a size with its unit. */
+static int parse_size(const char *text, double *bytes, struct err *err)
+{
+    static const char prefixes[] = "KMG";
+    char *end;
+    double number = isdigit((unsigned char)*text) ? strtod(text, &end) : 0;
+    const char *prefix = number > 0 && *end ? strchr(prefixes, toupper((unsigned char)*end)) : NULL;
+    if (number > 0 && (!*end || (prefix && !end[1]))) {
+        *bytes = ldexp(number, prefix ? 10 * (int)(prefix - prefixes + 1) : 0);
+        return 0;
+    }
+    struct err found = {0};
+    if (!unit_parse(UNIT_BYTES, text, bytes, &found))
+        return 0;
+    err_add_code(err, 64, "--bytes: %.*s", (int)strcspn(found.text, "\n"), found.text);
+    err_release(&found);
+    return -1;
+}
+
 /* "1MB..64MB:x2"; @dots points at the two dots. */
 static int add_range(struct sizes *sizes, char *text, char *dots, struct err *err)
 {
@@ -30,9 +50,10 @@ static int add_range(struct sizes *sizes, char *text, char *dots, struct err *er
         return err_add_code(err, 64, "--bytes: expected a range as in 1MB..64MB:x2, got '%s'",
                             text);
     *dots = *colon = '\0';
-    if (unit_parse(UNIT_BYTES, text, &first, err) || unit_parse(UNIT_BYTES, dots + 2, &last, err))
+    if (parse_size(text, &first, err) || parse_size(dots + 2, &last, err))
         return -1;
-    int failed = 0;
+    int failed =
+        first > last ? err_add_code(err, 64, "--bytes: %s is more than %s", text, dots + 2) : 0;
     for (double bytes = first; bytes <= last && !failed; bytes *= factor)
         failed = add_size(sizes, bytes, err);
     return failed;
@@ -49,10 +70,8 @@ int sizes_read(struct sizes *sizes, const char *text, struct err *err)
         if (dots)
             failed = add_range(sizes, word, dots, err);
         else
-            failed = unit_parse(UNIT_BYTES, word, &bytes, err) || add_size(sizes, bytes, err);
+            failed = parse_size(word, &bytes, err) || add_size(sizes, bytes, err);
     }
-    if (failed)
-        err->exit_code = 64; /* also for a wrong unit: it is on the command line */
     free(copy);
     return failed ? -1 : 0;
 }

@@ -1,7 +1,8 @@
 #pragma once
 
 /** @file
- * The sizes of --bytes: "100MB", "1MB,10MB", "1MB..64MB:x2".
+ * The sizes of --bytes: "100MB", "1MB,10MB", "1MB..64MB:x2"; as in nccl-tests, "8" is bytes, and
+ * "64K", "1M" and "1G" are binary.
  */
 
 #include <stdint.h>

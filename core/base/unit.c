@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* Value in SI = number * multiply / divide: dividing by 1e9 is correctly rounded, multiplying by
  * 1e-9 is not. */
@@ -48,6 +49,8 @@ static const struct suffix suffixes[] = {
     {UNIT_SECONDS, "s", 1, 1, ALWAYS},
     {UNIT_SECONDS, "ns", 1, 1e9, 1e-10},
     {UNIT_SECONDS, "us", 1, 1e6, 1e-6},
+    {UNIT_SECONDS, "\302\265s", 1, 1e6, NEVER}, /* U+00B5, the micro sign */
+    {UNIT_SECONDS, "\316\274s", 1, 1e6, NEVER}, /* U+03BC, the Greek letter */
     {UNIT_SECONDS, "ms", 1, 1e3, 1e-3},
     {UNIT_SECONDS, "s", 1, 1, 1},
     {UNIT_SECONDS, "min", 60, 1, 600},
@@ -103,6 +106,57 @@ static const char *read_number(const char *text, double *number)
     return end > text ? end : NULL;
 }
 
+/* The usual spelling of what others write: "Gbit/s" and "Gbps" are Gb/s, "MBytes" are MB.  The
+ * caller frees it. */
+static char *usual_spelling(const char *suffix)
+{
+    static const struct {
+        const char *other;
+        int32_t kept; /* characters of it */
+        const char *rest;
+    } spellings[] = {{"bits", 0, "b"}, {"bit", 0, "b"},  {"bytes", 0, "B"}, {"byte", 0, "B"},
+                     {"sec", 1, ""},   {"bps", 1, "/s"}, {"FLOPS", 4, "/s"}};
+    char *usual = base_copy(suffix);
+    for (size_t i = 0; i < sizeof(spellings) / sizeof(*spellings); i++) {
+        const char *at = strcasestr(usual, spellings[i].other);
+        if (!at)
+            continue;
+        char *next = base_format("%.*s%s%s", (int)(at - usual) + spellings[i].kept, usual,
+                                 spellings[i].rest, at + strlen(spellings[i].other));
+        free(usual);
+        usual = next;
+    }
+    return usual;
+}
+
+/* Append the units that @suffix may stand for: the usual spelling, else those in another case, else
+ * the nearest with the same first letter.  EiB is near KiB, and 2^50 times as much.  Whether there
+ * is one. */
+static bool suggest(struct text *out, enum unit unit, const char *suffix)
+{
+    const char *near[SUFFIX_COUNT + 1];
+    int32_t count = 0, found = 0;
+    char *usual = usual_spelling(suffix);
+    bool known = find_suffix(unit, usual);
+    if (known)
+        text_add(out, "'%s'", usual);
+    for (int32_t i = 0; i < SUFFIX_COUNT && !known; i++) {
+        const char *name = suffixes[i].name;
+        if (suffixes[i].unit != unit || find_suffix(unit, name) != &suffixes[i] || !*name)
+            continue;
+        if (!strcasecmp(name, usual))
+            text_add(out, "%s'%s'", found++ ? " or " : "", name);
+        else if (tolower((unsigned char)*name) == tolower((unsigned char)*suffix))
+            near[count++] = name;
+    }
+    near[count] = NULL;
+    const char *nearest = known || found ? NULL : base_nearest(suffix, near);
+    if (nearest)
+        text_add(out, "'%s'", nearest);
+    free(usual);
+    return known || found || nearest;
+}
+
 static int bad_suffix(enum unit unit, const char *text, const char *suffix, struct err *err)
 {
     if (!*suffix)
@@ -110,18 +164,15 @@ static int bad_suffix(enum unit unit, const char *text, const char *suffix, stru
                        units[unit].example);
     if (unit == UNIT_NONE)
         return err_add(err, "'%s' is not a plain number: no unit belongs here", text);
-    const char *names[SUFFIX_COUNT + 1];
-    int32_t count = 0;
-    for (int32_t i = 0; i < SUFFIX_COUNT; i++)
-        if (suffixes[i].unit == unit && *suffixes[i].name)
-            names[count++] = suffixes[i].name;
-    names[count] = NULL;
-    const char *nearest = base_nearest(suffix, names);
-    if (nearest)
-        return err_add(err, "'%s' is not a unit of %s; did you mean '%s'?", suffix,
-                       units[unit].noun, nearest);
-    return err_add(err, "'%s' is not a unit of %s, which is written like %s", suffix,
-                   units[unit].noun, units[unit].example);
+    struct text near = {0};
+    if (suggest(&near, unit, suffix))
+        err_add(err, "'%s' is not a unit of %s; did you mean %s?", suffix, units[unit].noun,
+                near.data);
+    else
+        err_add(err, "'%s' is not a unit of %s, which is written like %s", suffix, units[unit].noun,
+                units[unit].example);
+    text_release(&near);
+    return -1;
 }
 
 int unit_parse(enum unit unit, const char *text, double *value, struct err *err)

@@ -87,6 +87,9 @@ class Collective(support.Case):
                                                    "--grid=4x1", "--bytes", text)["rows"]]
         self.assertEqual(sizes("1MB,10kB"), [1_000_000, 10_000])
         self.assertEqual(sizes("1MiB..8MiB:x2"), [2**20, 2**21, 2**22, 2**23])
+        # src/common.cu of nccl-tests, parsesize(): K, M, G in either case are powers of 1024
+        self.assertEqual(sizes("8,3K,1.5m,2G"), [8, 3 * 2**10, 3 * 2**19, 2**31])
+        self.assertEqual(sizes("8..1K:x8"), [8, 64, 512])
 
     def test_text_has_the_columns_of_nccl_tests(self):
         done = run("collective", "--platform=t1-ring", "--grid=4x1", "-banalytic")
@@ -193,7 +196,9 @@ class Collective(support.Case):
         self.refused(64, "collective", "--grid=4x4")
         self.refused(64, *words)
         self.refused(64, *words, "--grid=4by4")
-        self.refused(64, *words, "--grid=4x4", "--bytes=100")
+        self.assertIn("--bytes: 'KB' is not a unit of a size; did you mean 'kB'?",
+                      self.refused(64, *words, "--grid=4x4", "--bytes=1MB,8KB"))
+        self.refused(64, *words, "--grid=4x4", "--bytes=1G..8:x2")
         self.refused(64, *words, "--grid=4x4", "--bytes=1MB..2MB")
         self.refused(64, *words, "--grid=4x4", "--bytes=1MB..2MB:x1")
         self.refused(64, *words, "--grid=4x4", "--bytes=0B")

@@ -61,6 +61,39 @@ static void keeps_bits_and_bytes_apart(void **state)
     }
 }
 
+static void micro_has_three_spellings(void **state)
+{
+    (void)state;
+    assert_true(parsed(UNIT_SECONDS, "2 us") == 2e-6);
+    assert_true(parsed(UNIT_SECONDS, "2 \302\265s") == 2e-6);
+    assert_true(parsed(UNIT_SECONDS, "2\316\274s") == 2e-6);
+}
+
+static void other_spellings_suggest_the_same_size(void **state)
+{
+    (void)state;
+    static const struct {
+        enum unit unit;
+        const char *text, *expected;
+    } wrong[] = {
+        {UNIT_BYTES_PER_SECOND, "400 Gbit/s", "did you mean 'Gb/s'?"},
+        {UNIT_BYTES_PER_SECOND, "400 Gbits/sec", "did you mean 'Gb/s'?"},
+        {UNIT_BYTES_PER_SECOND, "400 Gbps", "did you mean 'Gb/s'?"},
+        {UNIT_BYTES_PER_SECOND, "50 GBps", "did you mean 'GB/s'?"},
+        {UNIT_BYTES_PER_SECOND, "50 GByte/s", "did you mean 'GB/s'?"},
+        {UNIT_BYTES_PER_SECOND, "50 KB/s", "did you mean 'kB/s' or 'kb/s'?"},
+        {UNIT_BYTES_PER_SECOND, "50 gb/s", "did you mean 'GB/s' or 'Gb/s'?"},
+        {UNIT_BYTES, "8 KB", "did you mean 'kB'?"},
+        {UNIT_BYTES, "8 mib", "did you mean 'MiB'?"},
+        {UNIT_BYTES, "1 EiB", "which is written like 4 MiB"},
+        {UNIT_FLOPS, "989 TFLOPS", "did you mean 'TFLOP/s'?"},
+        {UNIT_SECONDS, "3 sec", "did you mean 's'?"},
+        {UNIT_SECONDS, "3 usec", "did you mean 'us'?"},
+    };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)
+        refused(wrong[i].unit, wrong[i].text, wrong[i].expected);
+}
+
 static void refuses_what_is_not_a_quantity(void **state)
 {
     (void)state;
@@ -162,6 +195,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_every_unit_into_si),
         cmocka_unit_test(keeps_bits_and_bytes_apart),
+        cmocka_unit_test(micro_has_three_spellings),
+        cmocka_unit_test(other_spellings_suggest_the_same_size),
         cmocka_unit_test(refuses_what_is_not_a_quantity),
         cmocka_unit_test(prints_with_a_readable_prefix),
         cmocka_unit_test(what_is_printed_is_read_again_to_four_digits),
