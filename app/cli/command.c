@@ -1,5 +1,6 @@
 #include "app/cli/command.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,18 +51,24 @@ static void print_help(struct text *out, const char *program, const struct comma
     }
 }
 
-static int check_arguments(const struct command *command, const struct request *request,
-                           struct err *err)
+static int check_arguments(const char *program, const struct command *command,
+                           const struct request *request, struct err *err)
 {
     int32_t count = request->argument.count;
-    if (count < command->minimum)
-        return err_add_code(err, 64, "missing argument; usage: %s %s", command->name,
-                            command->synopsis);
+    if (count >= command->minimum && count <= command->maximum)
+        return 0;
+    const char *space = *command->name ? " " : "";
+    char *usage = base_format("usage: %s%s%s %s", program, space, command->name, command->synopsis);
     if (count > command->maximum)
-        return err_add_code(err, 64, "unexpected argument '%s'; usage: %s %s",
-                            request->argument.item[command->maximum], command->name,
-                            command->synopsis);
-    return 0;
+        err_add_code(err, 64, "unexpected argument '%s'; %s",
+                     request->argument.item[command->maximum], usage);
+    else if (isupper((unsigned char)*command->synopsis))
+        err_add_code(err, 64, "missing %.*s; %s", (int)strcspn(command->synopsis, " "),
+                     command->synopsis, usage);
+    else
+        err_add_code(err, 64, "missing argument; %s", usage);
+    free(usage);
+    return -1;
 }
 
 /* Put those that can be read only once where children find them, too. */
@@ -101,7 +108,7 @@ static void run_one(const char *program, const struct command *command, int argc
     if (!option_parse(command->options, argc, argv, request, &request->argument, err)) {
         if (request->help)
             print_help(out, program, command);
-        else if (!check_arguments(command, request, err) &&
+        else if (!check_arguments(program, command, request, err) &&
                  !(command->jobs && keep_streams(&request->argument, err)))
             command->run(request, out, err);
     }
@@ -126,13 +133,22 @@ static void print_list(struct text *out, const char *program, const struct comma
     text_add(out, "\n'%s COMMAND --help' says more.\n", program);
 }
 
-static int refuse(const char *given, const struct command *const *list, struct err *err)
+static int refuse(const char *program, const char *given, const struct command *const *list,
+                  struct err *err)
 {
+    if (given[0] == '-' && given[1])
+        return err_add_code(err, 64,
+                            "'%s' stands before the command; options follow it, as in '%s %s ... "
+                            "%s'",
+                            given, program, list[0]->name, given);
+    if (strchr(given, '/') || strchr(given, '.'))
+        return err_add_code(err, 64, "'%s' is no command; for a file of that name: %s %s %s", given,
+                            program, list[0]->name, given);
     enum { COMMAND_LIMIT = 30 };
     const char *names[COMMAND_LIMIT + 1] = {0};
     for (int32_t i = 0; i < COMMAND_LIMIT && list[i]; i++)
         names[i] = list[i]->name;
-    return option_unknown(err, given[0] == '-' ? "option" : "command", given, names);
+    return option_unknown(err, "command", given, names);
 }
 
 static void run_found(const char *program, const struct command *command, int argc, char **argv,
@@ -171,7 +187,7 @@ void command_answer(const char *program, const struct command *const *list, int 
     if (help && argc < 2)
         print_list(out, program, list);
     else
-        refuse(name, list, err);
+        refuse(program, name, list, err);
 }
 
 int command_dispatch(const char *program, const struct command *const *list, int argc, char **argv)

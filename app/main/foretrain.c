@@ -36,7 +36,8 @@ int main(int argc, char **argv)
     process_start();
     if (argc > 0 && lab_is_on(argv[0]))
         return lab_on(argv);
-    if (argc < 2 || strcmp(argv[1], "--version") != 0)
+    if (argc < 2 ||
+        (strcmp(argv[1], "--version") && strcmp(argv[1], "-V") && strcmp(argv[1], "-v")))
         return command_dispatch("foretrain", commands, argc - 1, argv + 1);
     struct text out = {0};
     text_add(&out, "foretrain %s\n", FORETRAIN_VERSION);

@@ -89,9 +89,9 @@ static bool predicts(const struct table *table)
 
 static void print_heading(struct text *out, const struct table *table)
 {
-    text_add(out, "# all-reduce, %s, %s: %d ranks as %d x %d%s; %s\n", table->algorithm,
+    text_add(out, "# all-reduce, %s, %s: %d rank%s as %d x %d%s; %s\n", table->algorithm,
              table->platform ? table->platform : "this machine", grid_ranks(table->grid),
-             table->grid.columns, table->grid.rows,
+             base_plural(grid_ranks(table->grid)), table->grid.columns, table->grid.rows,
              table->order == RANK_ORDER_COLUMN ? ", columns within nodes" : "", table->backends);
     text_add(out, "# algbw = bytes / time, busbw = algbw * 2(n-1)/n\n");
     if (table->converts)

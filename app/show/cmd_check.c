@@ -23,7 +23,7 @@ static int check_job(const struct check_request *request, struct text *out, stru
         text_add(out, "%s: ok: %s on %lld devices of %s, grid %d x %d, %d phase%s\n",
                  scenario_name(&job.scenario), job.model->name, (long long)extent_devices(cluster),
                  platform_name(job.platform), cluster.grid.columns, cluster.grid.rows,
-                 job_phases(&job), job_phases(&job) > 1 ? "s" : "");
+                 job_phases(&job), base_plural(job_phases(&job)));
     job_release(&job);
     return failed;
 }

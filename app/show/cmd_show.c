@@ -152,9 +152,12 @@ static int show_collective(const void *record, struct text *out, struct err *err
         .grid = grid,
         .elements = request->ranks,
     };
-    text_add(out, "%s of %d elements on %d ranks by %s: %d rounds\n", collective_op_name(c.op),
-             c.ranks, c.ranks, algorithm_names[c.algorithm], collective_rounds(&c));
-    for (int32_t round = 0; round < collective_rounds(&c); round++) {
+    const char *many = base_plural(c.ranks);
+    int32_t rounds = collective_rounds(&c);
+    text_add(out, "%s of %d element%s on %d rank%s by %s: %d round%s\n", collective_op_name(c.op),
+             c.ranks, many, c.ranks, many, algorithm_names[c.algorithm], rounds,
+             base_plural(rounds));
+    for (int32_t round = 0; round < rounds; round++) {
         text_add(out, "round %d\n", round);
         for (int32_t rank = 0; rank < c.ranks; rank++) {
             struct exchange exchange = collective_exchange(&c, rank, round);

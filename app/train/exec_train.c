@@ -82,9 +82,11 @@ static void print_people(struct text *out, const struct exec_job *job,
                          const struct train_result *result)
 {
     const struct progress *progress = &result->progress;
-    text_add(out, "trained         %s, %d ranks of %d threads, %.4g epochs, %" PRId64 " steps\n",
-             job->job.model->name, result->ranks, job->train.threads, progress->epoch,
-             progress->step);
+    text_add(out,
+             "trained         %s, %d rank%s of %d thread%s, %.4g epoch%s, %" PRId64 " step%s\n",
+             job->job.model->name, result->ranks, base_plural(result->ranks), job->train.threads,
+             base_plural(job->train.threads), progress->epoch, progress->epoch == 1.0 ? "" : "s",
+             progress->step, base_plural(progress->step));
     text_add(out, "speed           %.1f images/s, %.4g s a step\n", result->images_per_s,
              result->steps ? result->seconds / (double)result->steps : 0);
     if (job->train.device_ops->rehearses)

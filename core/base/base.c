@@ -62,6 +62,11 @@ char *base_format(const char *format, ...)
     return text;
 }
 
+const char *base_plural(int64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
 void text_append(struct text *text, const char *data, int64_t count)
 {
     text->data = base_grow(text->data, text->length + count + 1, &text->capacity, 1);

@@ -28,6 +28,9 @@ char *base_format(const char *format, ...) __attribute__((format(printf, 1, 2)))
 /** The same of a list of arguments. */
 char *base_format_list(const char *format, va_list list) __attribute__((format(printf, 1, 0)));
 
+/** "" for one, "s" for any other @count: "%d rank%s". */
+const char *base_plural(int64_t count);
+
 /** Text that grows.  Start from {0}; data is NULL while nothing was added, else ends with NUL. */
 struct text {
     char *data;       /**< the characters, owned */

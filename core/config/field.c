@@ -348,7 +348,7 @@ int field_read(const struct field_table *table, const struct node *root, void *r
         .table = table, .root = root, .prefix = "", .record = record, .plain = &plain, .err = err});
     if (plain > 0 && !failed)
         err_warn(err, "%s: warning: %d number%s without a source count%s as assumed",
-                 root->origin.file, plain, plain > 1 ? "s" : "", plain > 1 ? "" : "s");
+                 root->origin.file, plain, base_plural(plain), plain > 1 ? "" : "s");
     return failed;
 }
 

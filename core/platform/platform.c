@@ -248,11 +248,20 @@ static int read_device(struct platform *platform, const struct node *root,
     return failed;
 }
 
+static int refuse_job(const struct node *root, struct err *err)
+{
+    if (!node_get(root, "model") && !node_get(root, "training"))
+        return 0;
+    return err_add(err, "%s: error: this is a job, not a platform; 'foretrain check %s' checks it",
+                   root->origin.file, root->origin.file);
+}
+
 /* Takes the document over. */
 static struct platform *read_document(struct document *document, const struct changes *changes,
                                       struct err *err)
 {
-    if (!document || change(document, "platform.", changes, err)) {
+    if (!document || refuse_job(yaml_root(document), err) ||
+        change(document, "platform.", changes, err)) {
         yaml_free(document);
         return NULL;
     }

@@ -16,6 +16,26 @@ static void resolve_dataset(struct scenario *scenario)
     scenario->training.validation_images = 50000;
 }
 
+/* A platform or a device in place of a job. */
+static int refuse_other(const struct node *root, struct err *err)
+{
+    const char *file = root->origin.file;
+    if (node_get(root, "model") || node_get(root, "training") || node_get(root, "cluster"))
+        return 0;
+    if (node_get(root, "kind") && node_get(root, "device"))
+        return err_add(err,
+                       "%s: error: this is a platform file, not a job; 'foretrain show platform "
+                       "%s' prints and checks it, and a job names it: 'cluster: {platform: %s, "
+                       "nodes: 4}'",
+                       file, file, file);
+    if (node_get(root, "peak") && node_get(root, "memory"))
+        return err_add(err,
+                       "%s: error: this is a device file, not a job; 'foretrain show device %s' "
+                       "prints and checks it",
+                       file, file);
+    return 0;
+}
+
 /* Takes over @document, which may be NULL.  With @explained, append where each value comes from. */
 static int read_document(struct scenario *scenario, struct document *document, const char *path,
                          struct text *explained, struct err *err)
@@ -26,7 +46,7 @@ static int read_document(struct scenario *scenario, struct document *document, c
     const char *source = yaml_source(document);
     SHA256Data((const uint8_t *)source, strlen(source), result.sha256);
     const struct node *root = yaml_root(document);
-    int failed = field_read(&scenario_table, root, &result, err);
+    int failed = refuse_other(root, err) || field_read(&scenario_table, root, &result, err);
     resolve_dataset(&result);
     if (!failed)
         failed = scenario_check(&result, root, err);

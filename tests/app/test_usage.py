@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Commands, options, help and exit codes."""
 import os
+import shutil
 import subprocess
 import unittest
 
@@ -25,7 +26,40 @@ class Usage(support.Case):
         self.assertIn("allreduce.bucket", run("check", "--help").stdout)
 
     def test_version(self):
-        self.assertRegex(run("--version").stdout, r"^foretrain \d+\.\d+\.\d+\n$")
+        for word in ("--version", "-V", "-v"):
+            self.assertRegex(run(word).stdout, r"^foretrain \d+\.\d+\.\d+\n$")
+
+    def test_a_file_or_an_option_in_place_of_the_command(self):
+        self.assertIn("foretrain predict job.yaml", self.refused(64, "job.yaml"))
+        self.assertIn("foretrain show scenario job.yaml", self.refused(64, "show", "job.yaml"))
+        self.assertIn("'--json' stands before the command", self.refused(64, "--json", "predict"))
+
+    def test_a_platform_in_place_of_a_job_and_the_reverse(self):
+        platform = support.ROOT / "platforms" / "abci.yaml"
+        device = support.ROOT / "platforms" / "devices" / "a30.yaml"
+        for command in ("check", "predict", "explain"):
+            said = self.refused(65, command, platform)
+            self.assertIn(f"this is a platform file, not a job; 'foretrain show platform {platform}'",
+                          said)
+            self.assertEqual(said.count("error"), 1)
+        self.assertIn("this is a device file", self.refused(65, "check", device))
+        self.assertIn("this is a job, not a platform",
+                      self.refused(65, "check", "--platform", self.job))
+
+    def test_words_name_their_key_and_the_list(self):
+        self.assertIn("unknown word 'x' for allreduce.algorithm; it must be one of: ring, tree",
+                      self.refused(65, "check", self.job, "--set=allreduce.algorithm=x"))
+        said = self.refused(65, "check", self.job, "--set=cluster.devices_per_node=9",
+                            "--set=allreduce.grid=null")
+        self.assertIn("--set: error", said)
+        self.assertIn("cluster.devices_per_node=9\n" + " " * 27 + "^", said)
+
+    def test_one_of_a_thing_is_singular(self):
+        self.assertIn("1 element on 1 rank by ring: 0 rounds",
+                      run("show", "collective", "--ranks=1").stdout)
+        phases = "--set=training.phases=[{epochs: 1, batch_per_device: 1}]"
+        self.assertTrue(run("check", self.job, phases).stdout.endswith(", 1 phase\n"))
+        self.assertTrue(run("check", self.job).stdout.endswith(", 2 phases\n"))
 
     def test_an_unknown_command_gets_the_nearest(self):
         self.assertIn("did you mean 'predict'?", self.refused(64, "predcit", self.job))
@@ -49,7 +83,9 @@ class Usage(support.Case):
         self.assertIn("at least 1", self.refused(64, "predict", self.job, "--iterations=0"))
 
     def test_missing_and_surplus_arguments(self):
-        self.assertIn("missing", self.refused(64, "predict"))
+        self.assertIn("missing JOB; usage: foretrain predict JOB", self.refused(64, "predict"))
+        self.assertIn("missing NAME; usage: foretrain show platform NAME",
+                      self.refused(64, "show", "platform"))
         self.assertIn("unexpected", self.refused(64, "predict", self.job, self.job))
 
     def test_options_may_stand_anywhere_and_end_at_two_dashes(self):
@@ -164,7 +200,29 @@ class Answers(support.Case):
         """
         done = subprocess.run(["bash", "-c", probe], capture_output=True, text=True, check=True)
         self.assertEqual(done.stdout.split("\n")[:4], ["predict", "model", "--backend", "sim"])
-        self.refused(64, "completion", "fish")
+        self.refused(64, "completion", "tcsh")
+
+    def test_completion_of_zsh_answers(self):
+        if not shutil.which("zsh"):
+            self.skipTest("zsh is not installed")
+        probe = run("completion", "zsh").stdout.replace("compdef _foretrain", "true") + """
+            compadd() { shift; print -- "$@" }
+            _files() { : }
+            words=(foretrain show mo); CURRENT=3; _foretrain
+            words=(foretrain predict --backend s); CURRENT=4; _foretrain
+        """
+        done = subprocess.run(["zsh", "-f", "-c", probe], capture_output=True, text=True, check=True)
+        self.assertIn("scenario job model", done.stdout)
+        self.assertTrue(done.stdout.endswith("analytic sim\n"))
+
+    def test_completion_of_fish_and_zsh_names_commands_options_and_words(self):
+        fish = run("completion", "fish").stdout
+        for line in ("complete -c foretrain -n __fish_use_subcommand -f -a predict",
+                     "complete -c foretrain -n '__fish_seen_subcommand_from show' -f -a model",
+                     "complete -c foretrain -n '__fish_seen_subcommand_from predict' -l backend -s b"
+                     " -r -f -a 'analytic sim'"):
+            self.assertIn(line + "\n", fish)
+        self.assertIn('"show model "*) list="--image --json --help"', run("completion", "zsh").stdout)
 
 
 if __name__ == "__main__":
