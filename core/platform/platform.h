@@ -165,6 +165,11 @@ char *platform_find_software(const char *name, struct err *err);
 /** The rows of platform and device files, for `schema`. */
 extern const struct field_table platform_table, device_table;
 
+/** The first cluster of the platform directory, in the order of names, whose nodes have @devices
+ * devices of a kind that is @device or begins so, and @nics network cards; 0: any number.
+ * @return its name, which the caller frees, or NULL. */
+char *platform_like(const char *device, int32_t devices, int32_t nics);
+
 /** Append one line for each file of @folder ("", "devices" or "software") of the platform
  * directory: its name and description.  @return 0, or -1 with the message of platform_directory().
  */

@@ -253,3 +253,31 @@ int platform_list(struct text *out, const char *folder, struct err *err)
     free(platforms);
     return 0;
 }
+
+static bool is_like(const char *name, const char *device, int32_t devices, int32_t nics)
+{
+    struct err ignored = {0};
+    struct platform *platform = platform_read(name, &ignored);
+    bool like = platform && platform->kind == PLATFORM_CLUSTER &&
+                begins(platform->device.name, device) &&
+                (!devices || platform->node.count[VERTEX_DEVICE] == devices) &&
+                (!nics || platform->node.count[VERTEX_NIC] == nics);
+    platform_free(platform);
+    err_release(&ignored);
+    return like;
+}
+
+char *platform_like(const char *device, int32_t devices, int32_t nics)
+{
+    struct err ignored = {0};
+    char *platforms = platform_directory(&ignored);
+    char **names = list_names(platforms ? platforms : "");
+    char **name = names;
+    while (*name && !is_like(*name, device, devices, nics))
+        name++;
+    char *found = base_copy(*name);
+    free_names(names);
+    free(platforms);
+    err_release(&ignored);
+    return found;
+}

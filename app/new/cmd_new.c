@@ -1,0 +1,144 @@
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app/cli/command.h"
+#include "app/job/job.h"
+#include "app/new/new.h"
+#include "core/base/file.h"
+
+void new_add_text(struct text *out, const char *text)
+{
+    static const char plain[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./-";
+    if (*text && !text[strspn(text, plain)] && *text != '-') {
+        text_add(out, "%s", text);
+        return;
+    }
+    text_add(out, "'");
+    for (; *text; text++)
+        text_add(out, *text == '\'' ? "''" : "%c", *text);
+    text_add(out, "'");
+}
+
+char *new_name(const struct new_request *request)
+{
+    if (!request->to)
+        return base_copy("mine");
+    const char *slash = strrchr(request->to, '/'), *name = slash ? slash + 1 : request->to;
+    const char *dot = strrchr(name, '.');
+    return base_format("%.*s", (int)(dot && dot > name ? (size_t)(dot - name) : strlen(name)),
+                       name);
+}
+
+static int check_platform(const char *path, struct err *err)
+{
+    struct platform *platform = platform_read(path, err);
+    platform_free(platform);
+    return platform ? 0 : -1;
+}
+
+static int check_job(const char *path, struct err *err)
+{
+    struct job job = {0};
+    int failed = job_open(&job, path, NULL, 0, &(struct wish){0}, err);
+    job_release(&job);
+    return failed;
+}
+
+static int deliver(const struct new_request *request, struct text *text, const char *next,
+                   int (*check)(const char *path, struct err *err), struct text *out,
+                   struct err *err)
+{
+    if (!request->to) {
+        text_append(out, text->data, text->length);
+        return 0;
+    }
+    if (!request->overwrite && access(request->to, F_OK) == 0)
+        return err_add_code(err, 73, "%s exists already; --overwrite replaces it", request->to);
+    if (file_write(request->to, text, check, err))
+        return -1;
+    text_add(out, "written: %s\nnext: foretrain %s %s\n", request->to, next, request->to);
+    return 0;
+}
+
+static int run_platform(const void *record, struct text *out, struct err *err)
+{
+    struct text text = {0};
+    int failed = new_platform(record, &text, err) ||
+                 deliver(record, &text, "show platform", check_platform, out, err);
+    text_release(&text);
+    return failed ? -1 : 0;
+}
+
+static int run_job(const void *record, struct text *out, struct err *err)
+{
+    struct text text = {0};
+    int failed =
+        new_job(record, &text, err) || deliver(record, &text, "predict", check_job, out, err);
+    text_release(&text);
+    return failed ? -1 : 0;
+}
+
+#define AT(member) offsetof(struct new_request, member)
+#define ROW_TO                                                                                     \
+    OPTION_ROW("to", 0, OPTION_TEXT, AT(to), "FILE.yaml", NULL,                                    \
+               "The file to write (default: standard output)")
+#define ROW_OVERWRITE                                                                              \
+    OPTION_ROW("overwrite", 0, OPTION_FLAG, AT(overwrite), .help = "Replace the file if it exists")
+#define ROW_COUNT                                                                                  \
+    OPTION_ROW("nodes", 'n', OPTION_INTEGER, AT(nodes), "N", NULL, "How many there are")
+
+static const struct option platform_options[] = {
+    ROW_COUNT,
+    OPTION_ROW("gpus", 0, OPTION_TEXT, AT(gpus), "NxNAME", NULL,
+               "Devices of a node, by a name of 'foretrain list devices': 8xh100"),
+    OPTION_ROW("nics", 0, OPTION_TEXT, AT(nics), "NxRATE", NULL,
+               "Network cards of a node: 8x400Gb/s"),
+    OPTION_ROW("leaves", 0, OPTION_INTEGER, AT(leaves), "N", NULL,
+               "Leaf switches that share the nodes evenly (default: only the cards limit)"),
+    OPTION_ROW("uplinks", 0, OPTION_INTEGER, AT(uplinks), "N", NULL,
+               "Cables from each leaf to the spines, each as fast as a card (default: as many as "
+               "cards)"),
+    ROW_TO,
+    ROW_OVERWRITE,
+    ROW_LAST};
+
+static const struct option job_options[] = {
+    ROW_PLATFORM(AT(platform)),
+    ROW_COUNT,
+    OPTION_ROW("network", 0, OPTION_TEXT, AT(network), "NAME", NULL,
+               "One of 'foretrain list networks' (default: resnet50)"),
+    OPTION_ROW("batch", 0, OPTION_INTEGER, AT(batch), "N", NULL,
+               "Images per device and step (default: 32)"),
+    ROW_TO,
+    ROW_OVERWRITE,
+    ROW_LAST};
+
+static const struct new_request defaults = {.network = "resnet50", .batch = 32};
+
+static const struct command new_platform_command = {
+    .name = "platform",
+    .synopsis = "--nodes N --gpus NxNAME [--nics NxRATE] [options]",
+    .help = "a platform file from a few numbers; what they leave open is assumed, and says so",
+    .examples = "foretrain new platform --nodes 16 --gpus 8xh100 --nics 8x400Gb/s --leaves 4 "
+                "--uplinks 16 --to mine.yaml",
+    RECORD(platform_options, struct new_request, &defaults),
+    .run = run_platform,
+};
+static const struct command new_job_command = {
+    .name = "job",
+    .synopsis = "--platform NAME --nodes N [options]",
+    .help = "a job file for a platform",
+    .examples = "foretrain new job --platform ./mine.yaml --nodes 16 --to job.yaml",
+    RECORD(job_options, struct new_request, &defaults),
+    .run = run_job,
+};
+
+static const struct command *const kinds[] = {&new_platform_command, &new_job_command, NULL};
+
+const struct command command_new = {
+    .name = "new",
+    .help = "first drafts of a platform and a job, to be completed by hand",
+    .sub = kinds,
+};

@@ -1,0 +1,36 @@
+#pragma once
+
+/** @file
+ * First drafts of platforms and jobs: commented YAML files that `check` and `predict` accept at
+ * once.
+ */
+
+#include "app/cli/request.h"
+
+/** What both kinds are asked for.  A kind's own options are 0 or NULL in the other. */
+struct new_request {
+    struct request head;
+    const char *to; /**< NULL: standard output */
+    bool overwrite;
+    int32_t nodes;
+    const char *gpus, *nics; /**< "8xh100", "8x400Gb/s" */
+    int32_t leaves, uplinks; /**< uplinks of each leaf */
+    const char *platform, *network;
+    int32_t batch; /**< images per device */
+};
+
+/** Append a platform of the machine in @request.
+ * @return 0, or -1: no nodes or devices (exit code 64), an unknown device (66). */
+int new_platform(const struct new_request *request, struct text *out, struct err *err);
+
+/** Append a job.
+ * @return 0, or -1: no nodes (exit code 64), an unknown platform (66) or network, more nodes than
+ * the platform has. */
+int new_job(const struct new_request *request, struct text *out, struct err *err);
+
+/** Append @text as one YAML value, in quotes where it needs them. */
+void new_add_text(struct text *out, const char *text);
+
+/** The name of what @request writes: that of its file without folder and ending, or "mine".  The
+ * caller frees it. */
+char *new_name(const struct new_request *request);

@@ -1,0 +1,301 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/new/new.h"
+#include "core/platform/platform.h"
+
+/* The machine that is described. */
+struct machine {
+    const struct new_request *request;
+    int32_t gpus, nics;
+    const char *gpu;       /* as given */
+    double rate;           /* of a card [bytes/s] */
+    struct platform *near; /* of the library, with the same kind of device; owned */
+    char *near_name;       /* owned */
+    struct device device;  /* where no platform has it; owned */
+    struct text *out;
+};
+
+/* "8xh100": the number, and what follows it; NULL: no such text. */
+static const char *read_times(const char *text, int32_t *count)
+{
+    int length = 0;
+    if (!text || sscanf(text, "%dx%n", count, &length) != 1 || !length || *count < 1 || *count > 64)
+        return NULL;
+    return text + length;
+}
+
+static int read_nics(struct machine *machine, struct err *err)
+{
+    const struct new_request *request = machine->request;
+    if (!request->nics && request->nodes == 1)
+        return 0;
+    struct err found = {0};
+    const char *rate = read_times(request->nics, &machine->nics);
+    int failed = !rate || unit_parse(UNIT_BYTES_PER_SECOND, rate, &machine->rate, &found) ||
+                 machine->rate < 1;
+    err_release(&found);
+    if (failed)
+        return err_add_code(err, 64,
+                            "--nics: expected 1 to 64 network cards and the rate of one, as in "
+                            "8x400Gb/s, got '%s'",
+                            request->nics ? request->nics : "");
+    return 0;
+}
+
+static int check_leaves(const struct machine *machine, struct err *err)
+{
+    const struct new_request *request = machine->request;
+    if (request->uplinks && !request->leaves)
+        return err_add_code(err, 64, "--uplinks has no effect without --leaves");
+    if (request->leaves && (request->nodes % request->leaves || !machine->nics))
+        return err_add_code(err, 64, "--leaves: %d leaves do not share %d nodes with cards evenly",
+                            request->leaves, request->nodes);
+    return 0;
+}
+
+/* A platform with the same nodes, else one with the same device, else a node of PCIe cards. */
+static int find_near(struct machine *machine, bool *same, struct err *err)
+{
+    char *found = platform_like(machine->gpu, machine->gpus, machine->nics);
+    *same = found;
+    if (!found)
+        found = platform_like(machine->gpu, 0, 0);
+    if (!found && device_read(&machine->device, machine->gpu, err))
+        return -1;
+    machine->near_name = found ? found : base_copy("l40s-node");
+    machine->near = platform_read(machine->near_name, err);
+    return machine->near ? 0 : -1;
+}
+
+static const struct device *device_of(const struct machine *machine)
+{
+    return machine->device.name ? &machine->device : platform_device(machine->near);
+}
+
+/* ---- numbers ---- */
+
+struct wanted {
+    const char *path;
+    const struct quantity *found;
+    enum unit unit;
+};
+
+static void look(void *context, const struct quantity *quantity, enum unit unit)
+{
+    struct wanted *wanted = context;
+    if (!strcmp(quantity->path, wanted->path)) {
+        wanted->found = quantity;
+        wanted->unit = unit;
+    }
+}
+
+static struct wanted find_number(const struct machine *machine, const char *path)
+{
+    struct wanted wanted = {.path = path};
+    platform_each_quantity(machine->near, look, &wanted);
+    return wanted;
+}
+
+static void add_number(struct text *out, const char *key, enum unit unit, double value,
+                       const char *source)
+{
+    text_add(out, "%s: {value: ", key);
+    unit_print(out, unit, value);
+    text_add(out, ", source: ");
+    new_add_text(out, source);
+    text_add(out, ", kind: assumed}\n");
+}
+
+/* What the near platform says at @path. */
+static void add_near(const struct machine *machine, const char *key, const char *path)
+{
+    struct wanted wanted = find_number(machine, path);
+    if (!wanted.found)
+        return;
+    char *source = base_format("as in %s: %s", machine->near_name, wanted.found->source);
+    add_number(machine->out, key, wanted.unit, wanted.found->value, source);
+    free(source);
+}
+
+static double near_value(const struct machine *machine, const char *path)
+{
+    struct wanted wanted = find_number(machine, path);
+    return wanted.found ? wanted.found->value : 0;
+}
+
+/* ---- sections ---- */
+
+static void add_pairs(const struct machine *machine, const char *end, int32_t count, const char *to,
+                      int32_t first, int32_t groups)
+{
+    text_add(machine->out, "[");
+    for (int32_t i = 0; i < count; i++)
+        text_add(machine->out, "%s%s%d-%s%d", i ? ", " : "", end, i, to,
+                 first + (int32_t)((int64_t)i * groups / count));
+    text_add(machine->out, "]}\n");
+}
+
+static struct nccl_world near_nccl(const struct machine *machine)
+{
+    struct err ignored = {0};
+    struct grid grid = grid_nearest_square(platform_devices_per_node(machine->near));
+    struct fabric *fabric = platform_fabric(machine->near, 1, grid_ranks(grid), grid, &ignored);
+    struct nccl_world nccl = fabric ? fabric->nccl : (struct nccl_world){0};
+    fabric_free(fabric);
+    err_release(&ignored);
+    return nccl;
+}
+
+/* Devices meet in a plane of switches (NVLink) or at the processor (PCIe); cards are at PCIe. */
+static void add_node(const struct machine *machine, bool nvlink)
+{
+    struct text *out = machine->out;
+    int32_t groups = machine->nics < machine->gpus ? machine->nics : machine->gpus;
+    text_add(out, "\nnode:\n  devices: %d\n", machine->gpus);
+    if (nvlink)
+        text_add(out,
+                 "  switches: %d    # switch0 joins all devices; the others devices and cards\n",
+                 1 + groups);
+    else
+        text_add(out, "  cpus: 1\n");
+    if (machine->nics)
+        text_add(out, "  nics: %d\n", machine->nics);
+    text_add(out, "  links:\n    - name: inside\n");
+    add_near(machine, "      bandwidth", "node.links[0].bandwidth");
+    add_near(machine, "      efficiency", "node.links[0].efficiency");
+    add_near(machine, "      latency", "node.links[0].latency");
+    if (nvlink && machine->nics) {
+        text_add(out, "    - name: pcie\n");
+        add_number(out, "      bandwidth", UNIT_BYTES_PER_SECOND, 63.015e9,
+                   "PCI Express 5.0 x16: 16 lanes of 32 GT/s, 128b/130b");
+        add_number(out, "      efficiency", UNIT_FRACTION, 0.762,
+                   "NCCL 2.28 src/graph/topo.h: PCI_BW 12.0 GB/s for Gen3 x16 of 15.754");
+        add_number(out, "      latency", UNIT_SECONDS, 0, "contained in transport");
+    }
+    text_add(out, "  edges:\n    - {link: inside, connect: ");
+    add_pairs(machine, "gpu", machine->gpus, nvlink ? "switch" : "cpu", 0, 1);
+    if (nvlink && machine->nics) {
+        text_add(out, "    - {link: pcie, connect: ");
+        add_pairs(machine, "gpu", machine->gpus, "switch", 1, groups);
+    }
+    if (machine->nics) {
+        text_add(out, "    - {link: %s, connect: ", nvlink ? "pcie" : "inside");
+        add_pairs(machine, "nic", machine->nics, nvlink ? "switch" : "cpu", nvlink,
+                  nvlink ? groups : 1);
+    }
+}
+
+static void add_tiers(const struct machine *machine)
+{
+    const struct new_request *request = machine->request;
+    int32_t nodes = request->leaves ? request->nodes / request->leaves : 0;
+    int32_t uplinks = request->uplinks ? request->uplinks : nodes * machine->nics;
+    if (!request->leaves)
+        return;
+    text_add(machine->out,
+             "  tiers:    # %d leaves: %d cards below each, %d uplinks\n"
+             "    - name: leaf\n"
+             "      nodes: %d\n"
+             "      uplinks: %d\n",
+             request->leaves, nodes * machine->nics, uplinks, nodes, uplinks);
+    add_number(machine->out, "      bandwidth", UNIT_BYTES_PER_SECOND, machine->rate,
+               "as a network card");
+    add_number(machine->out, "      efficiency", UNIT_FRACTION, 0.96, "as a network card");
+    add_number(machine->out, "      latency", UNIT_SECONDS, 0,
+               "contained in the network card's latency");
+}
+
+static void add_network(const struct machine *machine, bool whole)
+{
+    if (!machine->nics || machine->request->nodes == 1)
+        return;
+    text_add(machine->out, "\nnetwork:\n  nic:\n");
+    add_number(machine->out, "    bandwidth", UNIT_BYTES_PER_SECOND, machine->rate,
+               "given to foretrain new");
+    if (whole) {
+        add_near(machine, "    efficiency", "network.nic.efficiency");
+        add_near(machine, "    latency", "network.nic.latency");
+    }
+    if (!whole && !machine->request->leaves &&
+        near_value(machine, "network.tiers[0].bandwidth") > 0)
+        text_add(machine->out, "  tiers: null\n");
+    add_tiers(machine);
+}
+
+static void add_rest(const struct machine *machine, bool nvlink)
+{
+    struct text *out = machine->out;
+    int64_t channels = near_nccl(machine).channels;
+    double inside = near_value(machine, "node.links[0].bandwidth") *
+                    near_value(machine, "node.links[0].efficiency");
+    text_add(out, "\ntransport:    # what software adds to every message\n");
+    add_near(machine, "  inside", "transport.inside");
+    add_near(machine, "  between", "transport.between");
+    if (!device_of(machine)->compute_capability)
+        return;
+    text_add(out,
+             "\nnccl:    # for allreduce.algorithm: nccl\n"
+             "  intra: %s\n"
+             "  channels: %lld    # assumed: as in %s\n",
+             nvlink ? "nvlink" : "pci", (long long)(channels ? channels : 2), machine->near_name);
+    add_number(out, "  intra_bandwidth", UNIT_BYTES_PER_SECOND, inside,
+               "bandwidth of the link inside times its efficiency");
+    text_add(out, "  sharp: false    # true where the switches of the network reduce\n");
+}
+
+static void add_platform(const struct machine *machine, bool same)
+{
+    struct text *out = machine->out;
+    const struct new_request *request = machine->request;
+    char *name = new_name(request);
+    text_add(out,
+             "# Written by foretrain new platform; man 5 foretrain-platform has all keys.\n"
+             "# Give a number its source when you know it: {value: 400 Gb/s, source: \"data sheet "
+             "of ...\", kind: datasheet}\n");
+    text_add(out,
+             same ? "extends: %s    # for everything that does not stand here\n" : "version: 1\n",
+             machine->near_name);
+    text_add(out, "name: ");
+    new_add_text(out, name);
+    text_add(out, "\ndescription: \"%d nodes with %d x %s", request->nodes, machine->gpus,
+             device_of(machine)->name);
+    if (machine->nics)
+        text_add(out, " and %d network card%s", machine->nics, base_plural(machine->nics));
+    text_add(out, "\"\n");
+    if (!same)
+        text_add(out, "kind: cluster\ndevice: %s    # foretrain list devices\n",
+                 device_of(machine)->name);
+    text_add(out, "nodes: %d\n", request->nodes);
+    bool nvlink = near_nccl(machine).intra == NCCL_NVLINK && near_nccl(machine).channels > 0;
+    if (!same)
+        add_node(machine, nvlink);
+    add_network(machine, !same);
+    if (!same)
+        add_rest(machine, nvlink);
+    else if (near_nccl(machine).channels > 0)
+        text_add(out,
+                 "\nnccl:\n  sharp: false    # true where the switches of the network reduce\n");
+    free(name);
+}
+
+int new_platform(const struct new_request *request, struct text *out, struct err *err)
+{
+    struct machine machine = {.request = request, .out = out};
+    bool same = false;
+    machine.gpu = read_times(request->gpus, &machine.gpus);
+    if (request->nodes < 1 || !machine.gpu || !*machine.gpu)
+        return err_add_code(err, 64,
+                            "a platform needs --nodes N, --gpus with 1 to 64 of a device and, for "
+                            "several nodes, --nics, as in: foretrain new platform --nodes 16 "
+                            "--gpus 8xh100 --nics 8x400Gb/s");
+    int failed =
+        read_nics(&machine, err) || check_leaves(&machine, err) || find_near(&machine, &same, err);
+    if (!failed)
+        add_platform(&machine, same);
+    platform_free(machine.near);
+    device_release(&machine.device);
+    free(machine.near_name);
+    return failed ? -1 : 0;
+}

@@ -1,0 +1,102 @@
+#!/usr/bin/python3
+"""`new`: drafts of platforms and jobs that check and predict accept at once."""
+import unittest
+
+import support
+from support import answer, run
+
+MACHINES = [
+    # nodes, --gpus, --nics, more words, the device, the same nodes in the library
+    (16, "8xh100", "8x400Gb/s", ["--leaves=4", "--uplinks=8"], "h100-sxm5-80gb", True),
+    (4, "4xH100-sxm5", "4x400Gb/s", [], "h100-sxm5-80gb", True),
+    (6, "8xh100-sxm5", "3x200Gb/s", ["--leaves=3"], "h100-sxm5-80gb", False),
+    (2, "4xv100-sxm2", "2x100Gb/s", [], "v100-sxm2-16gb", True),
+    (2, "2xa100-pcie-80gb", "1x100Gb/s", [], "a100-pcie-80gb", False),
+    (8, "2xrtx-4090", "1x10Gb/s", ["--leaves=2", "--uplinks=1"], "rtx-4090", False),
+    (2, "16xv100-sxm2", "16x25GB/s", [], "v100-sxm2-16gb", False),
+    (1, "1xl40s", None, [], "l40s", False),
+]
+
+
+class New(support.Case):
+    """Drafts."""
+
+    def draft(self, nodes, gpus, nics, more):
+        """Write mine.yaml and a job for it; their paths."""
+        platform, job = self.directory / "mine.yaml", self.directory / "draft.yaml"
+        cards = [f"--nics={nics}"] if nics else []
+        for words in (["platform", f"--gpus={gpus}", *cards, *more, f"--to={platform}"],
+                      ["job", f"--platform={platform}", f"--to={job}"]):
+            done = run("new", *words, f"--nodes={nodes}", "--overwrite")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertIn("written: ", done.stdout)
+        return platform, job
+
+    def test_every_draft_is_accepted_and_says_what_is_assumed(self):
+        for nodes, gpus, nics, more, device, same in MACHINES:
+            with self.subTest(gpus=gpus, nics=nics):
+                platform, job = self.draft(nodes, gpus, nics, more)
+                self.assertEqual(platform.read_text(encoding="utf-8").count("extends: "), same)
+                shown = answer("show", "platform", platform)
+                count = int(gpus.split("x")[0])
+                self.assertEqual((shown["name"], shown["device"], shown["nodes"],
+                                  shown["devices_per_node"]), ("mine", device, nodes, count))
+                self.assertTrue(all(n["source"] for n in shown["numbers"]))
+                result = answer("predict", job, "-banalytic")
+                self.assertEqual(result["devices"], nodes * count)
+                if nics:
+                    self.assertIn("(given to foretrain new)", " ".join(result["assumptions"]))
+
+    def test_rates_and_tiers_are_those_that_were_given(self):
+        platform, _ = self.draft(16, "8xh100", "8x400Gb/s", ["--leaves=4", "--uplinks=8"])
+        numbers = {n["key"]: n["value"] for n in answer("show", "platform", platform)["numbers"]}
+        self.assertEqual(numbers["network.nic.bandwidth"], 400e9 / 8)
+        self.assertEqual(numbers["network.tiers[0].bandwidth"], 400e9 / 8)
+        # 4 nodes of 8 cards below 8 uplinks
+        self.assertIn("0.250, about 1/4 of full bisection", run("show", "platform", platform).stdout)
+
+    def test_a_card_more_leaves_the_library_and_derives_nccl(self):
+        platform, job = self.draft(6, "8xh100-sxm5", "3x200Gb/s", [])
+        numbers = {n["key"]: n for n in answer("show", "platform", platform)["numbers"]}
+        inside = (numbers["node.links[0].bandwidth"]["value"]
+                  * numbers["node.links[0].efficiency"]["value"])
+        nccl = numbers["nccl.intra_bandwidth"]
+        self.assertAlmostEqual(nccl["value"] / inside, 1, places=3)
+        self.assertEqual(nccl["kind"], "assumed")
+        self.assertIn("algorithm: nccl", job.read_text(encoding="utf-8"))
+
+    def test_jobs_of_other_platforms_and_networks(self):
+        for platform, network, algorithm in (("torus-4x4", "resnet50", "torus2d"),
+                                             ("stampede2-knl", "vgg16", "ring"),
+                                             ("abci", "resnet20", "nccl")):
+            text = run("new", "job", "--platform", platform, "--nodes=4", "--network", network,
+                       "--batch=8").stdout
+            self.assertIn(f"algorithm: {algorithm}", text)
+            done = run("check", self.write("draft.yaml", text))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(network, done.stdout)
+
+    def test_a_file_that_exists_is_kept(self):
+        for words in (["platform", "--gpus=8xh100", "--nics=8x400Gb/s"], ["job", "--platform=abci"]):
+            said = self.refused(73, "new", *words, "--nodes=2", "--to", self.job)
+            self.assertIn("--overwrite", said)
+        self.assertEqual(self.job.read_text(encoding="utf-8"), support.JOB)
+
+    def test_what_is_missing_or_wrong_is_named(self):
+        words = ("new", "platform", "--nodes=4")
+        self.assertIn("--gpus 8xh100", self.refused(64, *words))
+        self.assertIn("--nics: expected", self.refused(64, *words, "--gpus=8xh100"))
+        self.assertIn("--nics: expected", self.refused(64, *words, "--gpus=8xh100", "--nics=8x400"))
+        self.assertIn("did you mean 'rtx-4090'", self.refused(
+            66, *words, "--gpus=8xrtx-4091", "--nics=1x10Gb/s"))
+        self.assertIn("3 leaves do not share 4 nodes", self.refused(
+            64, *words, "--gpus=8xh100", "--nics=8x400Gb/s", "--leaves=3"))
+        self.assertIn("no effect without --leaves", self.refused(
+            64, *words, "--gpus=8xh100", "--nics=8x400Gb/s", "--uplinks=3"))
+        self.assertIn("needs --platform", self.refused(64, "new", "job"))
+        self.assertIn("has only 1088 nodes",
+                      self.refused(65, "new", "job", "--platform=abci", "--nodes=2000"))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
