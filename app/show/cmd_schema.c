@@ -222,14 +222,17 @@ static void add_entry(struct text *out, const char *prefix, const char *path, co
     text_add(out, "*");
     add_escaped(out, prefix);
     add_escaped(out, path);
-    text_add(out, "* (%s%s", type, fallback && *fallback ? ", default " : "");
+    text_add(out, "* (");
+    add_escaped(out, type);
+    text_add(out, "%s", fallback && *fallback ? ", default " : "");
     add_escaped(out, fallback ? fallback : ", required");
     text_add(out, ")\n\t");
     add_escaped(out, help);
     text_add(out, ".\n\n");
 }
 
-static const char *type_name(const struct field *field)
+/* "ring | tree", "quantity such as 25 GB/s"; the caller frees it. */
+static char *type_name(const struct field *field)
 {
     static const char *const names[FIELD_KIND_COUNT] = {
         [FIELD_INTEGER] = "whole number",
@@ -241,7 +244,14 @@ static const char *type_name(const struct field *field)
         [FIELD_TEXTS] = "list of texts",
         [FIELD_LIST] = "list",
     };
-    return names[field->kind];
+    struct text type = {0};
+    for (const char *const *word = field->words; word && *word; word++)
+        text_add(&type, "%s%s", type.length ? " | " : "", *word);
+    if (!field->words)
+        text_add(&type, "%s", names[field->kind]);
+    if (field->unit != UNIT_NONE)
+        text_add(&type, " such as %s", unit_example(field->unit));
+    return type.data;
 }
 
 static void print_table_manual(struct text *out, const struct field_table *table,
@@ -249,7 +259,9 @@ static void print_table_manual(struct text *out, const struct field_table *table
 {
     for (int32_t i = 0; i < table->count; i++) {
         const struct field *field = &table->field[i];
-        add_entry(out, prefix, field->path, type_name(field), field->fallback, field->help);
+        char *type = type_name(field);
+        add_entry(out, prefix, field->path, type, field->fallback, field->help);
+        free(type);
         if (field->kind != FIELD_LIST)
             continue;
         char *inner = base_format("%s%s[].", prefix, field->path);

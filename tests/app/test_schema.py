@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 """The schemas accept what the program accepts, and refuse what it refuses."""
 import json
+import re
+import tempfile
 import unittest
 
 import support
@@ -79,7 +81,38 @@ class Manual(unittest.TestCase):
 
     def test_payload_is_in_the_manual(self):
         self.assertRegex(run("schema", "platform", "--man").stdout,
-                         r"(?m)^\*transport\.payload\* \(word\)\n\tthe type in which gradients")
+                         r"(?m)^\*transport\.payload\* \(fp32 \| fp16 \| bf16\)\n\tthe type in which")
+
+    def test_keys_list_their_words_and_name_a_unit(self):
+        platform, device = (run("schema", kind, "--man").stdout for kind in ("platform", "device"))
+        for line in ("*kind* (cluster | torus | ring, required)", "*nccl.intra* (nvlink | pci)",
+                     "*network.nic.bandwidth* (quantity such as 25 GB/s)",
+                     "*node.contention* (quantity such as 2 %)"):
+            self.assertIn(line + "\n", platform)
+        self.assertIn("*fusion* (none | pointwise | ", device)
+        self.assertRegex(device, r"\*classes\[\]\.op\w*\* \(\w+[\w-]* \| ")
+
+    def test_the_example_and_the_units_of_the_page_are_accepted(self):
+        page = (support.ROOT / "docs/man/foretrain-platform.5.scd").read_text(encoding="utf-8")
+        example = page.split("# EXAMPLE")[1].split("```")[1]
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+            file.write(example)
+            file.flush()
+            shown = run("show", "platform", file.name)
+            self.assertEqual(shown.returncode, 0, shown.stderr)
+            self.assertIn("0.500, about 1/2 of full bisection", shown.stdout)
+            rows = re.findall(r":- (.*)", page.split("# UNITS")[1].split("# EXAMPLE")[0])
+            keys = ("device.memory", "platform.network.nic.bandwidth", "platform.transport.inside",
+                    "device.peak.fp32")
+            with tempfile.NamedTemporaryFile("w", suffix=".yaml") as job:
+                job.write(support.JOB.replace("platform: abci, nodes: 4, devices_per_node: 4",
+                                              f"platform: {file.name}, nodes: 8"))
+                job.flush()
+                for key, row in zip(keys, rows):
+                    for unit in re.findall(r"[^ ,:]+(?=[ ,]|$)", row.replace("of 1024", "")
+                                           .replace("bits", "")):
+                        done = run("check", job.name, f"--set={key}=1e9 {unit}")
+                        self.assertNotIn("not a unit", done.stderr, unit)
 
     def test_an_unknown_schema_is_refused(self):
         self.assertEqual(run("schema", "scenarios").returncode, 64)
