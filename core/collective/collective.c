@@ -9,8 +9,16 @@ static const char *const op_names[] = {"all-reduce", "reduce-scatter", "all-gath
 static_assert(sizeof(op_names) / sizeof(*op_names) == COLLECTIVE_OP_COUNT, "one name per op");
 
 const char *const algorithm_names[] = {
-    "ring", "tree", "double-tree", "halving-doubling", "hierarchical", "torus2d",
-    "nccl", "mpi",  NULL,
+    "ring",
+    "tree",
+    "double-tree",
+    "halving-doubling",
+    "halving-doubling-far",
+    "hierarchical",
+    "torus2d",
+    "nccl",
+    "mpi",
+    NULL,
 };
 static_assert(sizeof(algorithm_names) / sizeof(*algorithm_names) == ALGORITHM_COUNT + 1,
               "one name per algorithm");
@@ -25,10 +33,15 @@ static int32_t no_rounds(const struct collective *c)
 static const struct collective_ops collective_library = {.supports = {true}, .rounds = no_rounds};
 
 static const struct collective_ops *const ops[] = {
-    &collective_ring,         &collective_tree,
-    &collective_double_tree,  &collective_halving_doubling,
-    &collective_hierarchical, &collective_torus2d,
-    &collective_library,      &collective_library,
+    &collective_ring,
+    &collective_tree,
+    &collective_double_tree,
+    &collective_halving_doubling,
+    &collective_halving_doubling_far,
+    &collective_hierarchical,
+    &collective_torus2d,
+    &collective_library,
+    &collective_library,
 };
 static_assert(sizeof(ops) / sizeof(*ops) == ALGORITHM_COUNT, "one table per algorithm");
 

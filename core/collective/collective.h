@@ -34,17 +34,21 @@ enum algorithm {
     ALGORITHM_DOUBLE_TREE,      /**< two complementary binary trees, half the vector each, pipelined
                                      in DOUBLE_TREE_CHUNKS chunks (Sanders, Speck, Traeff 2009);
                                      all-reduce only */
-    ALGORITHM_HALVING_DOUBLING, /**< recursive halving, then doubling (Rabenseifner 2004); ranks
-                                     beyond a power of two fold in first */
-    ALGORITHM_HIERARCHICAL,     /**< reduce to a leader in each group, ring among leaders, broadcast
-                                     in the group; all-reduce only */
-    ALGORITHM_TORUS2D,          /**< reduce-scatter in rows, all-reduce in columns, all-gather in
-                                     rows, rings throughout (Mikami et al. 2018); all-reduce only */
-    ALGORITHM_NCCL,             /**< what NCCL would choose, timed by its own cost model
-                                     (core/network/nccl.h): no rounds, all ranks start together; all-reduce
-                                     of the world only */
-    ALGORITHM_MPI,              /**< what the MPI library chooses: its rounds are unknown, so it can
-                                     be run but not predicted; all-reduce of the world only */
+    ALGORITHM_HALVING_DOUBLING, /**< the vector is halved while the distance doubles, so the largest
+                                     messages go to the nearest rank, then the way back
+                                     (Rabenseifner 2004); ranks beyond a power of two fold in
+                                     first; all-reduce only */
+    ALGORITHM_HALVING_DOUBLING_FAR, /**< the same with halved distances: the largest messages go
+                                         half-way round */
+    ALGORITHM_HIERARCHICAL, /**< reduce to a leader in each group, ring among leaders, broadcast
+                                 in the group; all-reduce only */
+    ALGORITHM_TORUS2D,      /**< reduce-scatter in rows, all-reduce in columns, all-gather in
+                                 rows, rings throughout (Mikami et al. 2018); all-reduce only */
+    ALGORITHM_NCCL,         /**< what NCCL would choose, timed by its own cost model
+                                 (core/network/nccl.h): no rounds, all ranks start together; all-reduce
+                                 of the world only */
+    ALGORITHM_MPI,          /**< what the MPI library chooses: its rounds are unknown, so it can
+                                 be run but not predicted; all-reduce of the world only */
     ALGORITHM_COUNT
 };
 
@@ -58,7 +62,8 @@ enum {
 const char *collective_op_name(enum collective_op op);
 
 /** The words of scenario files, NULL-terminated, in the order of enum algorithm: "ring", "tree",
- * "double-tree", "halving-doubling", "hierarchical", "torus2d", "nccl", "mpi". */
+ * "double-tree", "halving-doubling", "halving-doubling-far", "hierarchical", "torus2d", "nccl",
+ * "mpi". */
 extern const char *const algorithm_names[];
 
 /** One collective among `ranks` ranks, numbered 0 ... ranks - 1 along its axis. */
@@ -112,7 +117,7 @@ int32_t collective_receive_peer(const struct collective *c, int32_t rank, int32_
 
 /** The size of each message of @round as a fraction of the full vector when blocks are exactly even
  * (a real number), for back ends.  Equal for all senders of the round, except in reduce-scatter and
- * all-gather by TREE and HALVING_DOUBLING among ranks that are no power of two: there it is the
+ * all-gather by TREE and HALVING_DOUBLING_FAR among ranks that are no power of two: there it is the
  * largest. */
 double collective_share(const struct collective *c, int32_t round);
 

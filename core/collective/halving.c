@@ -4,7 +4,12 @@
  * ranks, the odd one hands its vector to the even one and waits for the result.
  *
  * The ranks that stay are the core, numbered 0 ... 2^k - 1.  Every operation is written as a
- * reduce-scatter (fold, halve, hand out blocks) or as its reverse. */
+ * reduce-scatter (fold, halve, hand out blocks) or as its reverse.
+ *
+ * Member m of the core ends with part m of the vector when the largest messages go far, and with
+ * part reversed(m), the bits of m backwards, when they go near: among parts both are the same
+ * exchange with the other half.  Reduce-scatter and all-gather must leave block r on rank r, so
+ * they are far only. */
 
 #include "core/collective/ops.h"
 
@@ -25,7 +30,7 @@ static int32_t core_rank(const struct collective *c, int32_t core)
     return core < extra ? 2 * core : core + extra;
 }
 
-/* The beginning of the part of @core.  Reduce-scatter and all-gather cut between the blocks of
+/* The beginning of part @core.  Reduce-scatter and all-gather cut between the blocks of
  * ranks, so a core rank keeps its partner's block next to its own. */
 static int64_t part_offset(const struct collective *c, int32_t core)
 {
@@ -34,12 +39,23 @@ static int64_t part_offset(const struct collective *c, int32_t core)
     return block_offset(c->elements, c->ranks, core_rank(c, core));
 }
 
-static struct message part_message(const struct collective *c, int32_t peer, int32_t core,
+/* The part of core member @core, and the member of part @core. */
+static int32_t reversed(const struct collective *c, int32_t core)
+{
+    int32_t part = 0;
+    if (c->algorithm == ALGORITHM_HALVING_DOUBLING_FAR)
+        return core;
+    for (int32_t level = core_levels(c); level > 0; level--, core >>= 1)
+        part = 2 * part + core % 2;
+    return part;
+}
+
+static struct message part_message(const struct collective *c, int32_t peer, int32_t part,
                                    int32_t width)
 {
-    int32_t first = core & ~(width - 1);
-    return message_range(core_rank(c, peer), part_offset(c, first), part_offset(c, first + width),
-                         true);
+    int32_t first = part & ~(width - 1);
+    return message_range(core_rank(c, reversed(c, peer)), part_offset(c, first),
+                         part_offset(c, first + width), true);
 }
 
 static struct exchange halve(const struct collective *c, int32_t rank, int32_t level)
@@ -47,11 +63,11 @@ static struct exchange halve(const struct collective *c, int32_t rank, int32_t l
     int32_t extra = extra_ranks(c), width = 1 << (core_levels(c) - 1 - level);
     if (rank < 2 * extra && rank % 2)
         return (struct exchange){.send = MESSAGE_NONE, .receive = MESSAGE_NONE};
-    int32_t core = rank < 2 * extra ? rank / 2 : rank - extra;
-    int32_t peer = core ^ width;
+    int32_t part = reversed(c, rank < 2 * extra ? rank / 2 : rank - extra);
+    int32_t peer = part ^ width;
     return (struct exchange){
         .send = part_message(c, peer, peer, width),
-        .receive = part_message(c, peer, core, width),
+        .receive = part_message(c, peer, part, width),
     };
 }
 
@@ -125,6 +141,13 @@ static double halving_share(const struct collective *c, int32_t round)
 }
 
 const struct collective_ops collective_halving_doubling = {
+    .supports = {true, false, false},
+    .rounds = halving_rounds,
+    .exchange = halving_exchange,
+    .share = halving_share,
+};
+
+const struct collective_ops collective_halving_doubling_far = {
     .supports = {true, true, true},
     .rounds = halving_rounds,
     .exchange = halving_exchange,

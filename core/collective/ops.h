@@ -35,12 +35,13 @@ struct collective_ops {
     int32_t (*pattern_round)(const struct collective *c, int32_t pattern);
 };
 
-extern const struct collective_ops collective_ring;             /**< collective_ring.c */
-extern const struct collective_ops collective_tree;             /**< collective_tree.c */
-extern const struct collective_ops collective_double_tree;      /**< collective_double_tree.c */
-extern const struct collective_ops collective_halving_doubling; /**< collective_halving.c */
-extern const struct collective_ops collective_hierarchical;     /**< collective_hierarchical.c */
-extern const struct collective_ops collective_torus2d;          /**< collective_torus2d.c */
+extern const struct collective_ops collective_ring;                 /**< collective_ring.c */
+extern const struct collective_ops collective_tree;                 /**< collective_tree.c */
+extern const struct collective_ops collective_double_tree;          /**< collective_double_tree.c */
+extern const struct collective_ops collective_halving_doubling;     /**< collective_halving.c */
+extern const struct collective_ops collective_halving_doubling_far; /**< collective_halving.c */
+extern const struct collective_ops collective_hierarchical; /**< collective_hierarchical.c */
+extern const struct collective_ops collective_torus2d;      /**< collective_torus2d.c */
 
 /** The absence of a message. */
 #define MESSAGE_NONE ((struct message){.peer = -1})

@@ -56,6 +56,7 @@ enum bn_statistics {
 enum column_algorithm {
     COLUMN_RING,
     COLUMN_HALVING_DOUBLING,
+    COLUMN_HALVING_DOUBLING_FAR,
     COLUMN_DOUBLE_TREE,
     COLUMN_ALGORITHM_COUNT
 };

@@ -10,8 +10,8 @@ static const char *const overlap_names[] = {"none", "backward", NULL};
 static_assert(sizeof(overlap_names) / sizeof(overlap_names[0]) == OVERLAP_COUNT + 1,
               "one word per overlap");
 
-static const char *const column_algorithm_names[] = {"ring", "halving-doubling", "double-tree",
-                                                     NULL};
+static const char *const column_algorithm_names[] = {"ring", "halving-doubling",
+                                                     "halving-doubling-far", "double-tree", NULL};
 static_assert(sizeof(column_algorithm_names) / sizeof(column_algorithm_names[0]) ==
                   COLUMN_ALGORITHM_COUNT + 1,
               "one word per algorithm");
@@ -19,6 +19,7 @@ static_assert(sizeof(column_algorithm_names) / sizeof(column_algorithm_names[0])
 enum algorithm column_algorithm(enum column_algorithm word)
 {
     static const enum algorithm algorithm[] = {ALGORITHM_RING, ALGORITHM_HALVING_DOUBLING,
+                                               ALGORITHM_HALVING_DOUBLING_FAR,
                                                ALGORITHM_DOUBLE_TREE};
     static_assert(sizeof(algorithm) / sizeof(algorithm[0]) == COLUMN_ALGORITHM_COUNT,
                   "one per word");

@@ -287,7 +287,8 @@ static void check_sent(const struct collective *c)
         all += collective_sent(c, rank);
     int64_t once = (c->ranks - 1) * c->elements; /* to bring n vectors together, or n parts to n */
     int64_t expected = c->op == COLLECTIVE_ALL_REDUCE ? 2 * once : once;
-    if (c->algorithm == ALGORITHM_HALVING_DOUBLING || c->algorithm == ALGORITHM_TREE)
+    if (c->algorithm == ALGORITHM_HALVING_DOUBLING ||
+        c->algorithm == ALGORITHM_HALVING_DOUBLING_FAR || c->algorithm == ALGORITHM_TREE)
         assert_true(all >= expected); /* folds and detours through the root cost more */
     else
         assert_int_equal(all, expected);
@@ -371,6 +372,7 @@ static void halving_doubling_takes_log_n_rounds_and_the_bytes_of_the_ring(void *
 {
     (void)state;
     for_each_of(ALGORITHM_HALVING_DOUBLING, check_halving);
+    for_each_of(ALGORITHM_HALVING_DOUBLING_FAR, check_halving);
 }
 
 static void check_double_tree(const struct collective *c)
@@ -438,8 +440,8 @@ static void offers_every_algorithm_for_all_reduce(void **state)
     (void)state;
     for (int32_t algorithm = 0; algorithm < ALGORITHM_COUNT; algorithm++)
         assert_true(algorithm_supports((enum algorithm)algorithm, COLLECTIVE_ALL_REDUCE));
-    static const enum algorithm whole[] = {ALGORITHM_DOUBLE_TREE, ALGORITHM_HIERARCHICAL,
-                                           ALGORITHM_TORUS2D};
+    static const enum algorithm whole[] = {ALGORITHM_DOUBLE_TREE, ALGORITHM_HALVING_DOUBLING,
+                                           ALGORITHM_HIERARCHICAL, ALGORITHM_TORUS2D};
     for (size_t i = 0; i < sizeof(whole) / sizeof(*whole); i++) {
         assert_false(algorithm_supports(whole[i], COLLECTIVE_REDUCE_SCATTER));
         assert_false(algorithm_supports(whole[i], COLLECTIVE_ALL_GATHER));
@@ -456,6 +458,7 @@ static void names_operations_and_algorithms(void **state)
     assert_string_equal(algorithm_names[ALGORITHM_TREE], "tree");
     assert_string_equal(algorithm_names[ALGORITHM_DOUBLE_TREE], "double-tree");
     assert_string_equal(algorithm_names[ALGORITHM_HALVING_DOUBLING], "halving-doubling");
+    assert_string_equal(algorithm_names[ALGORITHM_HALVING_DOUBLING_FAR], "halving-doubling-far");
     assert_string_equal(algorithm_names[ALGORITHM_HIERARCHICAL], "hierarchical");
     assert_string_equal(algorithm_names[ALGORITHM_TORUS2D], "torus2d");
     assert_string_equal(algorithm_names[ALGORITHM_NCCL], "nccl");

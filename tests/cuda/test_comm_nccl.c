@@ -309,6 +309,7 @@ static void check_algorithms(void)
     check_algorithm(ALGORITHM_DOUBLE_TREE, square, "Tree");
     check_algorithm(ALGORITHM_TREE, square, NULL);
     check_algorithm(ALGORITHM_HALVING_DOUBLING, square, NULL);
+    check_algorithm(ALGORITHM_HALVING_DOUBLING_FAR, square, NULL);
     check_algorithm(ALGORITHM_HIERARCHICAL, square, NULL);
     check_algorithm(ALGORITHM_MPI, square, NULL);
     const char *order = getenv("NCCL_LAUNCH_ORDER_IMPLICIT");

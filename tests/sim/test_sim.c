@@ -159,6 +159,27 @@ static void four_flows_on_one_uplink_take_four_times_as_long(void **state)
     }
 }
 
+/* Two racks of four nodes of one rank, an uplink as fast as one NIC: four messages to the other
+ * rack share it. */
+static void halving_near_first_keeps_the_large_messages_in_the_rack(void **state)
+{
+    (void)state;
+    const double v = 100e6, nic = 10e9, near = 2e-6, far = 2e-6 + 2 * 3e-6;
+    static const enum algorithm order[] = {ALGORITHM_HALVING_DOUBLING,
+                                           ALGORITHM_HALVING_DOUBLING_FAR};
+    const double expected[] = {
+        2 * (near + v / 2 / nic + near + v / 4 / nic + far + 4 * v / 8 / nic),
+        2 * (far + 4 * v / 2 / nic + near + v / 4 / nic + near + v / 8 / nic)};
+    struct fabric *fabric = world_cluster(8, 1, 4, nic);
+    for (int i = 0; i < 2; i++) {
+        struct schedule *schedule = schedule_new((struct grid){8, 1});
+        schedule_add_all_reduce(schedule, order[i], 0, 0, (int64_t)v, -1);
+        assert_near(seconds_on(fabric, schedule), expected[i], rounding);
+        schedule_free(schedule);
+    }
+    fabric_free(fabric);
+}
+
 static double span_end(const struct trace *trace, int32_t rank, int32_t step)
 {
     for (int64_t i = 0; i < trace->span_count; i++) {
@@ -387,6 +408,7 @@ int main(void)
         cmocka_unit_test(equals_analytic_where_no_link_is_shared),
         cmocka_unit_test(prefetches_as_the_analytic_back_end_does),
         cmocka_unit_test(four_flows_on_one_uplink_take_four_times_as_long),
+        cmocka_unit_test(halving_near_first_keeps_the_large_messages_in_the_rack),
         cmocka_unit_test(flows_share_equally_whatever_their_latency),
         cmocka_unit_test(ranks_are_numbered_node_by_node),
         cmocka_unit_test(a_slow_link_is_felt_by_its_row_alone),
