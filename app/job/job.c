@@ -176,9 +176,25 @@ int job_point(const struct job *job, int32_t phase, struct point *point, struct 
     return 0;
 }
 
+static struct grid choose_grid(struct placement placement, const struct platform *platform,
+                               enum algorithm algorithm, struct point *point)
+{
+    if (algorithm != ALGORITHM_TORUS2D)
+        return grid_nearest_square(point->nodes * point->devices_per_node);
+    point->choice = grid_choose(&(struct grid_question){
+        .platform = platform,
+        .nodes = point->nodes,
+        .devices_per_node = point->devices_per_node,
+        .order = placement.order,
+        .column_algorithm = ALGORITHM_RING,
+        .bytes = placement.chosen_for,
+    });
+    return point->choice.grid;
+}
+
 /* Fill what the user left open; a grid smaller than one node uses a part of the node. */
 static int complete(struct placement placement, const struct platform *platform,
-                    struct point *point, struct err *err)
+                    enum algorithm algorithm, struct point *point, struct err *err)
 {
     int32_t full = platform_devices_per_node(platform);
     point->devices_per_node = full;
@@ -187,7 +203,7 @@ static int complete(struct placement placement, const struct platform *platform,
     if (!placement.grid.columns) {
         if (!placement.nodes)
             return err_add_code(err, 64, "how many ranks? give --grid CxR or --nodes N");
-        point->grid = grid_nearest_square(placement.nodes * full);
+        point->grid = choose_grid(placement, platform, algorithm, point);
         return 0;
     }
     int32_t ranks = grid_ranks(placement.grid);
@@ -206,7 +222,10 @@ int point_collective(struct point *point, const struct platform *platform,
 {
     if (algorithm == ALGORITHM_NCCL && platform_check_nccl(platform, err))
         return -1;
-    if (complete(placement, platform, point, err) || attach_fabric(point, platform, err) ||
+    if (!placement.chosen_for)
+        placement.chosen_for = bytes;
+    if (complete(placement, platform, algorithm, point, err) ||
+        attach_fabric(point, platform, err) ||
         resolved_check_order(platform, algorithm, placement.order, err))
         return -1;
     point->order = placement.order;

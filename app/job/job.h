@@ -51,9 +51,11 @@ enum {
 struct point {
     int32_t nodes, devices_per_node;
     struct grid grid;
-    enum rank_order order;     /**< of a cluster */
-    int64_t batch;             /**< images per device; 0: not a training step */
-    struct fabric *fabric;     /**< owned */
+    struct grid_choice
+        choice;            /**< of the grid of a single torus2d; why is NULL where it was given */
+    enum rank_order order; /**< of a cluster */
+    int64_t batch;         /**< images per device; 0: not a training step */
+    struct fabric *fabric; /**< owned */
     struct schedule *schedule; /**< owned, sealed */
     struct run run;            /**< points to the fabric and to the platform's device */
 };
@@ -83,8 +85,10 @@ void training_free(const struct job *job, struct schedule **schedule);
 /** Which ranks take part in a single collective. */
 struct placement {
     int32_t nodes;    /**< 0: as many as the grid needs */
-    struct grid grid; /**< 0 x 0: nearest to a square */
+    struct grid grid; /**< 0 x 0: of torus2d as grid_choose() says for `chosen_for`, else nearest to
+                           a square */
     enum rank_order order;
+    int64_t chosen_for; /**< bytes that the grid is chosen for; 0: those of the all-reduce */
 };
 
 /** Build one all-reduce of @bytes into zeroed @point.  Borrows from @platform.

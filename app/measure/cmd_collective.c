@@ -136,11 +136,21 @@ static int read_order(struct order *order, struct err *err)
 
 /* --- one back end --- */
 
+/* One grid serves all sizes of a table. */
+static int64_t largest(const struct sizes *sizes)
+{
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < sizes->count; i++)
+        bytes = sizes->item[i] > bytes ? sizes->item[i] : bytes;
+    return bytes;
+}
+
 static int make_task(struct task *task, const struct order *order, int64_t bytes, struct err *err)
 {
     const struct collective_request *request = order->request;
     struct placement placement = {.nodes = request->nodes,
-                                  .order = (enum rank_order)request->predict.order};
+                                  .order = (enum rank_order)request->predict.order,
+                                  .chosen_for = largest(&order->sizes)};
     if (request->grid && grid_parse("--grid", request->grid, &placement.grid, err))
         return -1;
     if (point_collective(&task->point, order->platform, placement,
@@ -151,8 +161,7 @@ static int make_task(struct task *task, const struct order *order, int64_t bytes
     child_add(&task->child, "--collective=%lldB", (long long)bytes);
     child_add(&task->child, "--platform=%s", order->name);
     child_add(&task->child, "--algorithm=%s", algorithm_names[request->exchange.algorithm]);
-    if (request->grid)
-        child_add(&task->child, "--grid=%s", request->grid);
+    child_add(&task->child, "--grid=%dx%d", task->point.grid.columns, task->point.grid.rows);
     if (request->nodes)
         child_add(&task->child, "--nodes=%d", request->nodes);
     if (request->predict.order != RANK_ORDER_ROW)
@@ -253,6 +262,7 @@ static void fill_table(struct table *table, const struct order *order,
         .converts = order->measures && request->exchange.gradients,
         .judged = request->lab,
         .grid = answers[0].task->point.grid,
+        .choice = &answers[0].task->point.choice,
         .order = (enum rank_order)request->predict.order,
         .row = base_alloc((int64_t)order->count * order->sizes.count, sizeof(*table->row)),
     };

@@ -93,6 +93,11 @@ static void print_heading(struct text *out, const struct table *table)
              table->platform ? table->platform : "this machine", grid_ranks(table->grid),
              base_plural(grid_ranks(table->grid)), table->grid.columns, table->grid.rows,
              table->order == RANK_ORDER_COLUMN ? ", columns within nodes" : "", table->backends);
+    if (table->choice->why) {
+        char *why = grid_choice_text(table->choice);
+        text_add(out, "# %s\n", why);
+        free(why);
+    }
     text_add(out, "# algbw = bytes / time, busbw = algbw * 2(n-1)/n\n");
     if (table->converts)
         text_add(out, "# gradients travel in %s%s\n", table->gradients,
@@ -210,6 +215,7 @@ void table_print_json(struct text *out, const struct table *table)
     struct json *grid = json_new_object();
     json_put_integer(grid, "columns", table->grid.columns);
     json_put_integer(grid, "rows", table->grid.rows);
+    json_put_text(grid, "why", table->choice->why);
     json_put(json, "grid", grid);
     json_put_text(json, "order", rank_order_names[table->order]);
     if (table->gradients)

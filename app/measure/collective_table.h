@@ -50,6 +50,7 @@ struct table {
     bool converts;         /**< the type has 16 bits, while predictions know only the bytes */
     bool judged;           /**< measured in a lab: verdicts count */
     struct grid grid;
+    const struct grid_choice *choice; /**< of the grid; borrowed */
     enum rank_order order;
     struct table_row *row; /**< (count) owned; one size after another */
     int32_t count;

@@ -193,11 +193,8 @@ void assumption_list(struct prediction *prediction)
     list_assumed(prediction);
     for (int32_t i = 0; i < job_phases(&prediction->job); i++)
         add_rounding(prediction, i);
-    const struct point *last = &prediction_last(prediction)->point;
-    if (prediction->job.resolved.grid_chosen)
-        add_assumption(result, base_format("grid %d x %d, the nearest to a square, since "
-                                           "allreduce.grid is not given",
-                                           last->grid.columns, last->grid.rows));
+    if (prediction->job.resolved.choice.why)
+        add_assumption(result, grid_choice_text(&prediction->job.resolved.choice));
     if (result->plan.evaluations)
         add_assumption(result,
                        base_format("evaluation: %lld forward passes over %lld validation images, "

@@ -23,6 +23,7 @@ struct show_collective_request {
     struct request head;
     int32_t algorithm; /* enum algorithm */
     int32_t ranks;
+    const char *grid;
 };
 
 static int show_network(const void *record, struct text *out, struct err *err)
@@ -133,7 +134,11 @@ static int show_collective(const void *record, struct text *out, struct err *err
 {
     const struct show_collective_request *request = record;
     enum { RANK_LIMIT = 64 };
-    if (request->ranks < 1 || request->ranks > RANK_LIMIT)
+    struct grid grid = grid_nearest_square(request->ranks);
+    if (request->grid && grid_parse("--grid", request->grid, &grid, err))
+        return -1;
+    int32_t ranks = grid_ranks(grid);
+    if (ranks < 1 || ranks > RANK_LIMIT)
         return err_add_code(err, 64, "--ranks: must be 1 to %d", RANK_LIMIT);
     if (request->algorithm == ALGORITHM_MPI)
         return err_add_code(
@@ -143,20 +148,23 @@ static int show_collective(const void *record, struct text *out, struct err *err
         return err_add_code(err, 64,
                             "--algorithm: nccl has no rounds to show; 'foretrain collective "
                             "--json' shows its choice");
-    struct grid grid = grid_nearest_square(request->ranks);
     struct collective c = {
         .op = COLLECTIVE_ALL_REDUCE,
         .algorithm = (enum algorithm)request->algorithm,
-        .ranks = request->ranks,
+        .ranks = ranks,
         .group = grid.columns,
         .grid = grid,
-        .elements = request->ranks,
+        .elements = ranks,
     };
     const char *many = base_plural(c.ranks);
+    bool by_grid = c.algorithm == ALGORITHM_TORUS2D || c.algorithm == ALGORITHM_HIERARCHICAL;
     int32_t rounds = collective_rounds(&c);
     text_add(out, "%s of %d element%s on %d rank%s by %s: %d round%s\n", collective_op_name(c.op),
              c.ranks, many, c.ranks, many, algorithm_names[c.algorithm], rounds,
              base_plural(rounds));
+    if (by_grid && !request->grid)
+        text_add(out, "grid %d x %d: nearest to a square, as no machine is named (--grid)\n",
+                 grid.columns, grid.rows);
     for (int32_t round = 0; round < rounds; round++) {
         text_add(out, "round %d\n", round);
         for (int32_t rank = 0; rank < c.ranks; rank++) {
@@ -187,7 +195,7 @@ static const struct option collective_options[] = {
     ROW_ALGORITHM(offsetof(struct show_collective_request, algorithm)),
     OPTION_ROW("ranks", 0, OPTION_INTEGER, offsetof(struct show_collective_request, ranks), "N",
                NULL, "Ranks taking part (default: 4)"),
-    ROW_LAST};
+    ROW_GRID(offsetof(struct show_collective_request, grid)), ROW_LAST};
 
 static const struct show_model_request model_defaults = {.image = 224};
 static const struct show_collective_request collective_defaults = {.algorithm = ALGORITHM_RING,

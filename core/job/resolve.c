@@ -92,7 +92,6 @@ static void find_baseline(struct question *q, struct extent cluster, struct exte
         return;
     }
     *extent = (struct extent){.nodes = (int32_t)nodes, .devices_per_node = (int32_t)each};
-    extent->grid = grid_nearest_square((int32_t)extent_devices(*extent));
 }
 
 /* Whether the platform has room for @extent, which @where ("cluster") asks for, or, if NULL, the
@@ -113,6 +112,11 @@ static int check_room(struct question *q, const char *where, struct extent exten
 
 /* ---- the grid ---- */
 
+static int64_t gradient_bytes(const struct scenario *s, const struct model *model)
+{
+    return model_parameters(model) * dtype_size((enum dtype)s->model.gradients);
+}
+
 /* The side of it that an assignment changed, else the grid. */
 static const char *grid_key(const struct question *q)
 {
@@ -121,6 +125,24 @@ static const char *grid_key(const struct question *q)
         if (scenario_is_assigned(q->scenario, side[i]))
             return side[i];
     return "allreduce.grid";
+}
+
+/* For all-reduces of one bucket. */
+static struct grid_choice choose_grid(const struct question *q, const struct resolved *resolved,
+                                      struct extent extent)
+{
+    if (resolved->algorithm != ALGORITHM_TORUS2D)
+        return (struct grid_choice){.grid = grid_nearest_square((int32_t)extent_devices(extent)),
+                                    .why = "nearest to a square"};
+    int64_t all = gradient_bytes(q->scenario, q->model);
+    return grid_choose(&(struct grid_question){
+        .platform = q->platform,
+        .nodes = extent.nodes,
+        .devices_per_node = extent.devices_per_node,
+        .order = resolved->order,
+        .column_algorithm = resolved->column_algorithm,
+        .bytes = resolved->bucket < all ? resolved->bucket : all,
+    });
 }
 
 /* @columns wide if that divides, else nearest to a square. */
@@ -153,14 +175,17 @@ static void find_grid(struct question *q, struct resolved *resolved)
 {
     int64_t columns = q->scenario->allreduce.columns, rows = q->scenario->allreduce.rows;
     int64_t devices = extent_devices(resolved->cluster);
-    resolved->cluster.grid = grid_nearest_square((int32_t)devices);
-    if (columns && columns * rows != devices)
+    resolved->baseline.grid = choose_grid(q, resolved, resolved->baseline).grid;
+    if (columns && columns * rows != devices) {
         refuse_grid(q, (int32_t)devices);
-    else if (columns)
+    } else if (columns) {
         resolved->cluster.grid = (struct grid){(int32_t)columns, (int32_t)rows};
-    else
-        resolved->grid_chosen =
-            resolved->algorithm == ALGORITHM_TORUS2D || !platform_nodes(q->platform);
+    } else {
+        resolved->choice = choose_grid(q, resolved, resolved->cluster);
+        resolved->cluster.grid = resolved->choice.grid;
+        if (resolved->algorithm != ALGORITHM_TORUS2D && platform_nodes(q->platform))
+            resolved->choice.why = NULL;
+    }
 }
 
 /* ---- batches ---- */
@@ -316,8 +341,7 @@ static struct noise find_noise(const struct scenario *s, const struct software *
 
 static int64_t find_bucket(const struct scenario *s, const struct model *model)
 {
-    int64_t all = model_parameters(model) * dtype_size((enum dtype)s->model.gradients);
-    return s->allreduce.bucket > 0 ? (int64_t)s->allreduce.bucket : all;
+    return s->allreduce.bucket > 0 ? (int64_t)s->allreduce.bucket : gradient_bytes(s, model);
 }
 
 static void check_all(struct question *q, const struct resolved *resolved)
@@ -384,6 +408,11 @@ void resolved_print(struct text *out, const struct resolved *resolved)
 {
     print_extent(out, "cluster", resolved->cluster);
     print_extent(out, "baseline", resolved->baseline);
+    if (resolved->choice.why) {
+        char *why = grid_choice_text(&resolved->choice);
+        text_add(out, "%-10s %s\n", "grid", why);
+        free(why);
+    }
     text_add(out, "%-10s ranks fill nodes along the %s\n", "order",
              resolved->order == RANK_ORDER_ROW ? "rows" : "columns");
     text_add(out, "%-10s %s", "all-reduce", algorithm_names[resolved->algorithm]);

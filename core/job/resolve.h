@@ -9,7 +9,7 @@
  */
 
 #include "core/backend/noise.h"
-#include "core/collective/grid.h"
+#include "core/job/grid_choice.h"
 #include "core/job/wish.h"
 #include "core/network/fabric.h"
 #include "core/platform/platform.h"
@@ -26,9 +26,10 @@ struct extent {
 /** The job.  Start from {0}; release with resolved_release(). */
 struct resolved {
     struct extent cluster;
-    struct extent baseline; /**< what efficiency is relative to */
-    bool grid_chosen;       /**< the cluster's grid was chosen here, and it matters */
-    enum rank_order order;  /**< in which ranks fill the nodes of the cluster */
+    struct extent baseline;    /**< what efficiency is relative to */
+    struct grid_choice choice; /**< of the cluster's grid; why is NULL where that is given or does
+                                    not matter */
+    enum rank_order order;     /**< in which ranks fill the nodes of the cluster */
     enum algorithm algorithm, column_algorithm;
     int64_t bucket;       /**< gradients in one all-reduce, at most [bytes] */
     int64_t most_images;  /**< at once that fit the memory of a device */

@@ -25,6 +25,17 @@ def ring_seconds(ranks):
     return 2 * (ranks - 1) * (SIZE / (ranks * 25e9) + 5e-6)
 
 
+def dgx_h100_seconds(size, nodes):
+    """torus2d by grid, worked out from platforms/dgx-h100.yaml: a hop over NVLink at 82.4 % of 450 GB/s
+    and 1.9 us, one over the network at 96 % of 50 GB/s, 4 us and twice 195 ns, a card per device."""
+    inside = lambda part: 1.9e-6 + part / (0.824 * 450e9)
+    between = lambda part: 4e-6 + 2 * 195e-9 + part / (0.96 * 50e9)
+    side = math.isqrt(8 * nodes)
+    assert side * side == 8 * nodes and side % 8 == 0
+    return {(8, nodes): 14 * inside(size / 8) + 2 * (nodes - 1) * between(size / 8 / nodes),
+            (side, side): 2 * (side - 1) * (between(size / side) + between(size / side / side))}
+
+
 class Collective(support.Case):
     """One all-reduce."""
 
@@ -74,6 +85,41 @@ class Collective(support.Case):
                 row, = result["rows"]
                 self.assertTrue(math.isclose(row["time_s"], ring_seconds(ranks), rel_tol=1e-6),
                                 (ranks, way, row))
+
+    def test_the_grid_follows_bytes_and_nodes(self):
+        for nodes in (32, 200, 512):
+            for size in (1_000_000, 8_000_000, 51_000_000, 1_000_000_000):
+                seconds = dgx_h100_seconds(size, nodes)
+                best = min(seconds, key=seconds.get)
+                for way in self.ways(full=False):
+                    result = answer("collective", "--platform=dgx-h100", f"--nodes={nodes}",
+                                    "--algorithm=torus2d", f"--bytes={size}B", *way)
+                    self.assertEqual((result["grid"]["columns"], result["grid"]["rows"]), best)
+                    self.assertEqual(result["grid"]["why"], "a row is a node" if best[0] == 8
+                                     else "nearest to a square")
+                    self.assertTrue(math.isclose(result["rows"][0]["time_s"], seconds[best],
+                                                 rel_tol=1e-6), (nodes, size, way, result))
+
+    def test_every_command_chooses_the_same_grid(self):
+        """Of 51,114,064 B, ResNet-50's gradients in fp16, and of buckets of 1 MiB."""
+        text = ("version: 1\nmodel: {network: resnet50, precision: {compute: fp16, gradients: fp16}}\n"
+                "cluster: {platform: dgx-h100, nodes: 200}\n"
+                "training: {dataset: imagenet, phases: [{epochs: 90, batch_per_device: 32}]}\n"
+                "allreduce: {algorithm: torus2d}\n")
+        for size, more in (("51114064B", ()), ("1MiB", ("--set=allreduce.bucket=1 MiB",))):
+            seconds = dgx_h100_seconds(1 << 20 if more else 51_114_064, 200)
+            grid = "{} x {}: ".format(*min(seconds, key=seconds.get))
+            path = self.write("job.yaml", text)
+            for words in (("predict", path, "--backend=analytic", *more), ("show", "job", path, *more),
+                          ("collective", "--platform=dgx-h100", "--nodes=200", "--algorithm=torus2d",
+                           f"--bytes={size}", "--backend=analytic")):
+                self.assertIn(grid, run(*words).stdout, words)
+
+    def test_in_column_order_a_column_is_a_node(self):
+        result = answer("collective", "--platform=dgx-h100", "--nodes=32", "--algorithm=torus2d",
+                        "--order=column", "--backend=analytic", "--bytes=1GB")
+        self.assertEqual(result["grid"],
+                         {"columns": 32, "rows": 8, "why": "a column is a node"})
 
     def test_bandwidths_follow_from_time(self):
         row, = answer("collective", "--platform=t1-torus", "--grid=4x4", "--algorithm=torus2d",

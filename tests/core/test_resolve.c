@@ -73,7 +73,7 @@ static void nothing_stays_open(void **state)
     assert_int_equal(r->cluster.devices_per_node, 4);
     assert_int_equal(extent_devices(r->cluster), 16);
     assert_true(r->cluster.grid.columns == 4 && r->cluster.grid.rows == 4);
-    assert_false(r->grid_chosen); /* a ring on a cluster does not ask for the grid */
+    assert_null(r->choice.why); /* a ring on a cluster does not ask for the grid */
     assert_int_equal(extent_devices(r->baseline), 4);
     assert_int_equal(r->bucket, model_parameters(job.model) * 4);
     assert_int_equal(r->plan.phase[0].global_batch, 512);
@@ -85,11 +85,11 @@ static void a_torus_on_a_cluster_asks_for_the_grid(void **state)
 {
     (void)state;
     struct job job = resolved_job(PHASE, "allreduce: {algorithm: torus2d}\n", (struct wish){0});
-    assert_true(job.resolved.grid_chosen);
+    assert_string_equal(job.resolved.choice.why, "a row is a node");
     release(&job);
     job = resolved_job(PHASE, "allreduce: {algorithm: torus2d, grid: {columns: 8, rows: 2}}\n",
                        (struct wish){0});
-    assert_false(job.resolved.grid_chosen);
+    assert_null(job.resolved.choice.why);
     assert_int_equal(job.resolved.cluster.grid.columns, 8);
     release(&job);
 }
