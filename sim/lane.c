@@ -165,6 +165,51 @@ static void exchange(struct walker *walker, const struct round *round, double by
     stage->trace->messages += to >= 0;
 }
 
+static void run_program(struct walker *walker, const struct program *program, double bytes)
+{
+    const struct simulation *simulation = walker->entity->stage->simulation;
+    for (int32_t k = program->begin; k < program->end; k++) {
+        const struct round *round = &simulation->traffic->round[k];
+        bool eager = round->share * bytes <= round->merged * simulation->run->fabric->eager;
+        exchange(walker, round, round->share * bytes, eager && k + 1 == program->end);
+    }
+}
+
+/* A further channel of a collective, with an actor of its own. */
+struct branch {
+    struct walker walker;
+    const struct program *program;
+    double bytes;
+    sg_sem_t done;
+};
+
+static void walk_branch(int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    struct branch *branch = sg_actor_self_get_data();
+    run_program(&branch->walker, branch->program, branch->bytes);
+    sg_sem_release(branch->done);
+    wait_until_left(&branch->walker);
+    free(branch);
+}
+
+static void start_branch(const struct walker *walker, const struct program *program, double bytes,
+                         sg_sem_t done)
+{
+    sg_host_t home = walker->entity->stage->home;
+    struct branch *branch = base_alloc(1, sizeof(*branch));
+    *branch = (struct branch){
+        .walker = {.entity = walker->entity, .lane = walker->lane, .host = home, .wanted = -1},
+        .program = program,
+        .bytes = bytes,
+        .done = done,
+    };
+    sg_actor_t actor = sg_actor_init("channel", home);
+    sg_actor_set_data(actor, branch);
+    sg_actor_start_(actor, walk_branch, 0, NULL);
+}
+
 static void run_collective(struct walker *walker, int32_t id)
 {
     const struct simulation *simulation = walker->entity->stage->simulation;
@@ -172,11 +217,14 @@ static void run_collective(struct walker *walker, int32_t id)
     const struct program *program = &traffic->program[traffic->step_program[id]];
     double bytes = (double)simulation->schedule->step[id].collective.bytes;
     catch_up(walker);
-    for (int32_t k = program->begin; k < program->end; k++) {
-        const struct round *round = &traffic->round[k];
-        bool eager = round->share * bytes <= round->merged * simulation->run->fabric->eager;
-        exchange(walker, round, round->share * bytes, eager && k + 1 == program->end);
-    }
+    sg_sem_t done = program->channels > 1 ? sg_sem_init(0) : NULL;
+    for (int32_t i = 1; i < program->channels; i++)
+        start_branch(walker, program + i, bytes, done);
+    run_program(walker, program, bytes);
+    for (int32_t i = 1; i < program->channels; i++)
+        sg_sem_acquire(done);
+    if (done)
+        sg_sem_destroy(done);
     if (program->begin < program->end)
         walker->clock = simgrid_get_clock();
 }

@@ -54,18 +54,18 @@ static int32_t feeder(const struct sieve *sieve, struct crossing flow, int32_t l
     return best;
 }
 
-/* Sum the narrowest other links of one relation's flows, each link once: the flows cannot put more
- * into @link.  A link that limits another is the narrowest of its route, so it is never left out
- * itself.  Crossings are in order of relation. */
+/* Sum the narrowest other links of one relation's flows, or of relations side by side, each link
+ * once: the flows cannot put more into @link.  A link that limits another is the narrowest of its
+ * route, so it is never left out itself.  Crossings are in order of relation. */
 static bool can_be_filled(struct sieve *sieve, int32_t link)
 {
     const struct link *links = sieve->traffic->fabric->link;
     double inflow = 0;
-    int32_t relation = -1;
+    int32_t beside = -1;
     for (int32_t i = sieve->begin[link]; i < sieve->begin[link + 1]; i++) {
         struct crossing flow = sieve->crossing[i];
-        if (flow.relation != relation) {
-            relation = flow.relation;
+        if (sieve->traffic->relation[flow.relation].beside != beside) {
+            beside = sieve->traffic->relation[flow.relation].beside;
             inflow = 0;
             sieve->stamp++;
         }

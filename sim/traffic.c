@@ -6,7 +6,8 @@
 
 #include "core/base/base.h"
 
-static struct relation find_peers(const struct schedule *schedule, int32_t step, int32_t pattern)
+static struct relation find_peers(const struct schedule *schedule, int32_t step, int32_t channel,
+                                  int32_t pattern)
 {
     int32_t ranks = grid_ranks(schedule->grid);
     struct relation relation = {
@@ -17,7 +18,7 @@ static struct relation find_peers(const struct schedule *schedule, int32_t step,
     for (int32_t r = 0; r < ranks; r++)
         relation.from[r] = -1;
     for (int32_t r = 0; r < ranks; r++) {
-        int32_t to = relation.to[r] = schedule_send_peer(schedule, step, r, pattern);
+        int32_t to = relation.to[r] = schedule_send_peer(schedule, step, channel, r, pattern);
         assert(to < 0 || relation.from[to] < 0);
         if (to >= 0)
             relation.from[to] = r;
@@ -55,9 +56,9 @@ static void release_relation(struct relation *relation)
 
 /* The relation of @pattern, shared with every other pattern of the lane with the same peers. */
 static int32_t add_relation(struct traffic *traffic, const struct schedule *schedule, int32_t step,
-                            int32_t pattern)
+                            int32_t channel, int32_t pattern)
 {
-    struct relation relation = find_peers(schedule, step, pattern);
+    struct relation relation = find_peers(schedule, step, channel, pattern);
     size_t size = (size_t)traffic->fabric->ranks * sizeof(*relation.to);
     for (int32_t i = 0; i < traffic->relation_count; i++) {
         const struct relation *other = &traffic->relation[i];
@@ -68,6 +69,7 @@ static int32_t add_relation(struct traffic *traffic, const struct schedule *sche
     }
     find_routes(&relation, traffic->fabric);
     int32_t id = traffic->relation_count++;
+    relation.beside = id;
     traffic->relation = base_grow(traffic->relation, traffic->relation_count,
                                   &traffic->relation_capacity, sizeof(*traffic->relation));
     traffic->relation[id] = relation;
@@ -75,13 +77,14 @@ static int32_t add_relation(struct traffic *traffic, const struct schedule *sche
 }
 
 static struct program add_rounds(struct traffic *traffic, const struct schedule *schedule,
-                                 int32_t step)
+                                 int32_t step, int32_t channel)
 {
-    struct collective c = schedule_collective(schedule, step);
+    struct collective whole = schedule_collective(schedule, step);
+    struct collective c = collective_channel(&whole, channel);
     int32_t rounds = collective_rounds(&c), patterns = collective_pattern_count(&c);
     int32_t *relation = base_alloc(patterns, sizeof(*relation));
     for (int32_t i = 0; i < patterns; i++)
-        relation[i] = add_relation(traffic, schedule, step, i);
+        relation[i] = add_relation(traffic, schedule, step, channel, i);
     int32_t begin = traffic->round_count;
     traffic->round_count += rounds;
     traffic->round = base_grow(traffic->round, traffic->round_count, &traffic->round_capacity,
@@ -94,29 +97,33 @@ static struct program add_rounds(struct traffic *traffic, const struct schedule 
         };
     }
     free(relation);
-    return (struct program){.step = step, .begin = begin, .end = begin + rounds};
+    return (struct program){.step = step, .begin = begin, .end = begin + rounds, .channels = 1};
 }
 
-/* Whether two collectives have the same rounds on the same lane, with any bytes. */
-static bool walk_alike(const struct step *a, const struct step *b)
+static void append_program(struct traffic *traffic, struct program program)
 {
-    return a->lane == b->lane && a->collective.op == b->collective.op &&
-           a->collective.axis == b->collective.axis &&
-           a->collective.algorithm == b->collective.algorithm &&
-           a->collective.group == b->collective.group;
-}
-
-static int32_t add_program(struct traffic *traffic, const struct schedule *schedule, int32_t step)
-{
-    for (int32_t i = 0; i < traffic->program_count; i++) {
-        if (walk_alike(&schedule->step[traffic->program[i].step], &schedule->step[step]))
-            return i;
-    }
-    struct program program = add_rounds(traffic, schedule, step);
     traffic->program = base_grow(traffic->program, traffic->program_count + 1,
                                  &traffic->program_capacity, sizeof(*traffic->program));
-    traffic->program[traffic->program_count] = program;
-    return traffic->program_count++;
+    traffic->program[traffic->program_count++] = program;
+}
+
+/* The first program of the step; those of its other channels follow it. */
+static int32_t add_programs(struct traffic *traffic, const struct schedule *schedule, int32_t step)
+{
+    struct collective c = schedule_collective(schedule, step);
+    int32_t first = 0, channels = collective_channels(&c);
+    while (
+        first < traffic->program_count &&
+        !schedule_walk_alike(&schedule->step[traffic->program[first].step], &schedule->step[step]))
+        first++;
+    for (int32_t i = 0; first + i == traffic->program_count && i < channels; i++)
+        append_program(traffic, add_rounds(traffic, schedule, step, i));
+    struct program *program = &traffic->program[first];
+    program->channels = channels;
+    for (int32_t i = 1; i < channels; i++)
+        traffic->relation[traffic->round[program[i].begin].relation].beside =
+            traffic->relation[traffic->round[program->begin].relation].beside;
+    return first;
 }
 
 struct traffic *traffic_build(const struct fabric *fabric, const struct schedule *schedule)
@@ -127,7 +134,7 @@ struct traffic *traffic_build(const struct fabric *fabric, const struct schedule
     traffic->step_program = base_alloc(schedule->step_count, sizeof(*traffic->step_program));
     for (int32_t id = 0; id < schedule->step_count; id++) {
         bool sends = schedule->step[id].kind == STEP_COLLECTIVE;
-        traffic->step_program[id] = sends ? add_program(traffic, schedule, id) : -1;
+        traffic->step_program[id] = sends ? add_programs(traffic, schedule, id) : -1;
     }
     return traffic;
 }
@@ -163,8 +170,9 @@ int64_t traffic_messages(const struct traffic *traffic, const struct schedule *s
         if (traffic->step_program[id] < 0)
             continue;
         const struct program *program = &traffic->program[traffic->step_program[id]];
-        for (int32_t k = program->begin; k < program->end; k++)
-            messages += senders[traffic->round[k].relation];
+        for (int32_t i = 0; i < program->channels; i++)
+            for (int32_t k = program[i].begin; k < program[i].end; k++)
+                messages += senders[traffic->round[k].relation];
     }
     free(senders);
     return messages;

@@ -16,6 +16,7 @@
  * All arrays are owned by the traffic. */
 struct relation {
     enum lane lane;
+    int32_t beside;  /**< equal for relations whose messages are sent at the same time: channels */
     int32_t *to;     /**< (ranks) the receiver of each rank's message, or -1; to[from[r]] = r */
     int32_t *from;   /**< (ranks) the sender to each rank, or -1 */
     double *latency; /**< (ranks) of the route to `to` [s] */
@@ -30,10 +31,11 @@ struct round {
     double share;   /**< size of a message as a fraction of the collective's bytes */
 };
 
-/** The rounds of all collectives that differ only in bytes. */
+/** The rounds of one channel of all collectives that differ only in bytes. */
 struct program {
     int32_t step;       /**< the first of them */
     int32_t begin, end; /**< half-open range in traffic.round */
+    int32_t channels;   /**< of the first channel: programs from here on that run side by side */
 };
 
 /** Read freely; release with traffic_free(). */
@@ -42,7 +44,7 @@ struct traffic {
     struct relation *relation;
     struct round *round;
     struct program *program;
-    int32_t *step_program; /**< (steps) index in program, or -1: the step sends nothing */
+    int32_t *step_program; /**< (steps) index of its first channel, or -1: the step sends nothing */
     int32_t relation_count, round_count, program_count;
     int64_t relation_capacity, round_capacity, program_capacity;
 };

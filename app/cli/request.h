@@ -87,6 +87,7 @@ enum {
 /** How an all-reduce is measured. */
 struct exchange_options {
     int32_t algorithm; /**< enum algorithm */
+    int32_t channels;  /**< a word of channel_names */
     int32_t gradients; /**< enum dtype, that they travel in */
     int32_t repeats;   /**< of what is measured */
     bool pairs;        /**< neighbours exchange instead of all ranks reducing */
@@ -183,6 +184,9 @@ extern const char *const nodes_keys[], *const platform_keys[], *const batch_keys
 #define ROW_ALGORITHM(at)                                                                          \
     OPTION_ROW("algorithm", 'a', OPTION_WORD, at, NULL, algorithm_names,                           \
                "How to all-reduce (default: ring)")
+#define ROW_CHANNELS(at)                                                                           \
+    OPTION_ROW("channels", 0, OPTION_WORD, at, NULL, channel_names,                                \
+               "Rings side by side, each by another device of a node (default: 1)")
 #define ROW_BYTES(at)                                                                              \
     OPTION_ROW(                                                                                    \
         "bytes", 0, OPTION_TEXT, at, "SIZES", NULL,                                                \

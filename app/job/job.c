@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/schedule/iteration.h"
 #include "models/networks.h"
 
 static int apply_software(struct job *job, struct err *err)
@@ -217,22 +216,24 @@ static int complete(struct placement placement, const struct platform *platform,
 }
 
 int point_collective(struct point *point, const struct platform *platform,
-                     struct placement placement, enum algorithm algorithm, int64_t bytes,
+                     struct placement placement, struct all_reduce how, int64_t bytes,
                      struct err *err)
 {
-    if (algorithm == ALGORITHM_NCCL && platform_check_nccl(platform, err))
+    if (how.algorithm == ALGORITHM_NCCL && platform_check_nccl(platform, err))
         return -1;
     if (!placement.chosen_for)
         placement.chosen_for = bytes;
-    if (complete(placement, platform, algorithm, point, err) ||
+    if (complete(placement, platform, how.algorithm, point, err) ||
         attach_fabric(point, platform, err) ||
-        resolved_check_order(platform, algorithm, placement.order, err))
+        resolved_check_order(platform, how.algorithm, placement.order, err))
         return -1;
+    if (how.channels > 0 && placement.order != RANK_ORDER_ROW)
+        return err_add_code(err, 64, "--order has no effect on several rings: they go by nodes");
     point->order = placement.order;
     if (point->order != RANK_ORDER_ROW)
         fabric_set_order(point->fabric, point->grid, point->order);
     point->schedule =
-        iteration_build_all_reduce(algorithm, point->grid, point->devices_per_node, bytes, err);
+        iteration_build_all_reduce(how, point->grid, point->devices_per_node, bytes, err);
     return point->schedule ? 0 : -1;
 }
 
@@ -286,6 +287,11 @@ int grid_parse(const char *option, const char *text, struct grid *grid, struct e
 int job_check_mpi(const struct job *job, struct err *err)
 {
     const struct scenario *s = &job->scenario;
+    if (s->allreduce.channels > 0)
+        return err_add_code(err, 69,
+                            "%s: several rings side by side are for predictions; ranks on CPUs "
+                            "run one: use --set allreduce.channels=1",
+                            s->path);
     if (s->allreduce.algorithm != ALGORITHM_NCCL)
         return 0;
     return err_add_code(err, 69,

@@ -9,6 +9,7 @@
 
 #include "core/backend/backend.h"
 #include "core/job/resolve.h"
+#include "core/schedule/iteration.h"
 
 /** A scenario with what it names.  Start from {0}. */
 struct job {
@@ -70,7 +71,7 @@ int job_point(const struct job *job, int32_t phase, struct point *point, struct 
 struct run job_run(const struct job *job);
 
 /** Whether ranks on CPUs can exchange gradients as the job says.
- * @return 0, or -1: algorithm nccl (exit code 69). */
+ * @return 0, or -1: algorithm nccl, several channels (exit code 69). */
 int job_check_mpi(const struct job *job, struct err *err);
 
 /** The schedules of a whole training run on real ranks, (phases) of them, which training_free()
@@ -96,7 +97,7 @@ struct placement {
  * does not fit the platform, an algorithm that cannot run on it, an order of ranks that has no
  * effect there. */
 int point_collective(struct point *point, const struct platform *platform,
-                     struct placement placement, enum algorithm algorithm, int64_t bytes,
+                     struct placement placement, struct all_reduce how, int64_t bytes,
                      struct err *err);
 
 /** Release; accepts a zeroed struct. */

@@ -18,7 +18,7 @@ struct simulate_request {
     const char *extent; /* "4x8", nodes and devices of each */
     const char *bytes, *grid, *platform;
     int32_t nodes; /* 0: not given */
-    int32_t algorithm;
+    int32_t algorithm, channels;
 };
 
 static int read_extent(const struct simulate_request *request, struct wish *wish, struct err *err)
@@ -60,9 +60,10 @@ static int read_point(const struct simulate_request *request, struct job *job, s
     if (!request->platform)
         return err_add_code(err, 64, "--collective needs --platform");
     job->platform = platform_read(request->platform, err);
-    return job->platform ? point_collective(point, job->platform, placement,
-                                            (enum algorithm)request->algorithm, (int64_t)bytes, err)
-                         : -1;
+    struct all_reduce how = {(enum algorithm)request->algorithm, request->channels};
+    return job->platform
+               ? point_collective(point, job->platform, placement, how, (int64_t)bytes, err)
+               : -1;
 }
 
 /* Not into @out: a full trace of thousands of ranks need not be in memory twice. */
@@ -104,6 +105,7 @@ static const struct option options[] = {
     ROW_NODES(AT(nodes)),
     ROW_ORDER(AT(predict.order)),
     ROW_ALGORITHM(AT(algorithm)),
+    ROW_CHANNELS(AT(channels)),
     ROW_GRAIN(AT(predict.grain)),
     ROW_ITERATIONS(AT(predict.iterations)),
     ROW_TRACED_RANKS(AT(predict.traced_ranks)),

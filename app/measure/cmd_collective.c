@@ -6,6 +6,7 @@
 #include "app/measure/collective_table.h"
 #include "app/predict/task.h"
 #include "config.h"
+#include "core/backend/cards.h"
 #include "core/schedule/iteration.h"
 
 /* Words of --backend here: those that predict, then the one that measures. */
@@ -126,6 +127,10 @@ static int read_order(struct order *order, struct err *err)
         return err_add_code(err, 64,
                             "algorithm nccl is a model of NCCL and cannot be measured "
                             "here; use ring or another");
+    if (order->measures && request->exchange.channels)
+        return err_add_code(err, 69,
+                            "several rings side by side are for predictions; ranks on CPUs run "
+                            "one: --channels=1");
     if (!order->measures && request->exchange.gradients)
         return err_add_code(err, 64, "--gradients has no effect without exec in --backend");
     if (order->measures &&
@@ -135,6 +140,12 @@ static int read_order(struct order *order, struct err *err)
 }
 
 /* --- one back end --- */
+
+static struct all_reduce how_of(const struct collective_request *request)
+{
+    return (struct all_reduce){(enum algorithm)request->exchange.algorithm,
+                               request->exchange.channels};
+}
 
 /* One grid serves all sizes of a table. */
 static int64_t largest(const struct sizes *sizes)
@@ -153,14 +164,14 @@ static int make_task(struct task *task, const struct order *order, int64_t bytes
                                   .chosen_for = largest(&order->sizes)};
     if (request->grid && grid_parse("--grid", request->grid, &placement.grid, err))
         return -1;
-    if (point_collective(&task->point, order->platform, placement,
-                         (enum algorithm)request->exchange.algorithm, bytes, err))
+    if (point_collective(&task->point, order->platform, placement, how_of(request), bytes, err))
         return -1;
     task->point.run.iterations = 1;
     task->child.what = base_format("an all-reduce of %lld B", (long long)bytes);
     child_add(&task->child, "--collective=%lldB", (long long)bytes);
     child_add(&task->child, "--platform=%s", order->name);
     child_add(&task->child, "--algorithm=%s", algorithm_names[request->exchange.algorithm]);
+    child_add(&task->child, "--channels=%s", channel_names[request->exchange.channels]);
     child_add(&task->child, "--grid=%dx%d", task->point.grid.columns, task->point.grid.rows);
     if (request->nodes)
         child_add(&task->child, "--nodes=%d", request->nodes);
@@ -181,8 +192,8 @@ static int make_local_task(struct task *task, const struct order *order, int64_t
         return -1;
     point->nodes = 1;
     point->devices_per_node = grid_ranks(point->grid);
-    point->schedule = iteration_build_all_reduce((enum algorithm)request->exchange.algorithm,
-                                                 point->grid, point->devices_per_node, bytes, err);
+    point->schedule = iteration_build_all_reduce(how_of(request), point->grid,
+                                                 point->devices_per_node, bytes, err);
     return point->schedule ? 0 : -1;
 }
 
@@ -264,6 +275,9 @@ static void fill_table(struct table *table, const struct order *order,
         .grid = answers[0].task->point.grid,
         .choice = &answers[0].task->point.choice,
         .order = (enum rank_order)request->predict.order,
+        .cards = order->platform ? cards_text(answers[0].task->point.fabric,
+                                              answers[0].task->point.schedule, false)
+                                 : NULL,
         .row = base_alloc((int64_t)order->count * order->sizes.count, sizeof(*table->row)),
     };
     for (int32_t size = 0; size < order->sizes.count; size++)
@@ -341,6 +355,7 @@ static const struct option options[] = {
     ROW_ORDER(AT(predict.order)),
     ROW_BYTES(AT(bytes)),
     ROW_ALGORITHM(AT(exchange.algorithm)),
+    ROW_CHANNELS(AT(exchange.channels)),
     OPTION_ROW("backend", 'b', OPTION_TEXT, AT(backends), "LIST", NULL,
                "analytic, sim (default when installed), exec (really run), or several: sim,exec"),
     ROW_GRADIENTS(AT(exchange.gradients)),

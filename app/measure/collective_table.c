@@ -98,6 +98,8 @@ static void print_heading(struct text *out, const struct table *table)
         text_add(out, "# %s\n", why);
         free(why);
     }
+    if (table->cards)
+        text_add(out, "# %s\n", table->cards);
     text_add(out, "# algbw = bytes / time, busbw = algbw * 2(n-1)/n\n");
     if (table->converts)
         text_add(out, "# gradients travel in %s%s\n", table->gradients,
@@ -218,6 +220,7 @@ void table_print_json(struct text *out, const struct table *table)
     json_put_text(grid, "why", table->choice->why);
     json_put(json, "grid", grid);
     json_put_text(json, "order", rank_order_names[table->order]);
+    json_put_text(json, "cards", table->cards);
     if (table->gradients)
         json_put_text(json, "gradients", table->gradients);
     if (is_wide(table))
@@ -235,5 +238,6 @@ void table_release(struct table *table)
     for (int32_t i = 0; i < table->count; i++)
         free(table->row[i].choice);
     free(table->row);
+    free(table->cards);
     *table = (struct table){0};
 }

@@ -52,6 +52,7 @@ struct table {
     struct grid grid;
     const struct grid_choice *choice; /**< of the grid; borrowed */
     enum rank_order order;
+    char *cards;           /**< cards_text(), or NULL; owned */
     struct table_row *row; /**< (count) owned; one size after another */
     int32_t count;
 };

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/backend/analytic.h"
+#include "core/backend/cards.h"
 #include "core/backend/cost.h"
 #include "core/platform/device_table.h"
 
@@ -193,6 +194,10 @@ void assumption_list(struct prediction *prediction)
     list_assumed(prediction);
     for (int32_t i = 0; i < job_phases(&prediction->job); i++)
         add_rounding(prediction, i);
+    const struct point *last = &prediction_last(prediction)->point;
+    char *cards = cards_text(last->fabric, last->schedule, true);
+    if (cards)
+        add_assumption(result, cards);
     if (prediction->job.resolved.choice.why)
         add_assumption(result, grid_choice_text(&prediction->job.resolved.choice));
     if (result->plan.evaluations)

@@ -61,8 +61,9 @@ static int time_size(const struct exec_collective_request *request, struct grid 
     struct schedule *schedule =
         request->exchange.pairs
             ? build_pairs(grid, bytes, err)
-            : iteration_build_all_reduce((enum algorithm)request->exchange.algorithm, grid,
-                                         request->group ? request->group : 1, bytes, err);
+            : iteration_build_all_reduce(
+                  (struct all_reduce){.algorithm = (enum algorithm)request->exchange.algorithm},
+                  grid, request->group ? request->group : 1, bytes, err);
     if (!schedule)
         return -1;
     struct timing_sample *sample =

@@ -32,7 +32,8 @@ static struct hop *timing_hops(struct timing *timing, int32_t pattern)
         return timing->hop[pattern];
     struct hop *hop = timing->hop[pattern] = base_alloc(timing->ranks, sizeof(*hop));
     for (int32_t rank = 0; rank < timing->ranks; rank++) {
-        hop[rank].to = schedule_send_peer(timing->schedule, timing->step, rank, pattern);
+        hop[rank].to = schedule_send_peer(timing->schedule, timing->step,
+                                          timing->collective.channel, rank, pattern);
         if (hop[rank].to < 0)
             continue;
         struct route route = fabric_route(timing->fabric, rank, hop[rank].to);
@@ -102,8 +103,8 @@ static int32_t equal_rounds(const struct collective *c, int32_t round, int32_t r
     return end - round;
 }
 
-double analytic_collective(const struct fabric *fabric, const struct schedule *schedule,
-                           int32_t step)
+static double channel_seconds(const struct fabric *fabric, const struct schedule *schedule,
+                              int32_t step, const struct collective *channel)
 {
     int32_t ranks = grid_ranks(schedule->grid);
     assert(ranks == fabric->ranks);
@@ -111,7 +112,7 @@ double analytic_collective(const struct fabric *fabric, const struct schedule *s
                             .schedule = schedule,
                             .step = step,
                             .ranks = ranks,
-                            .collective = schedule_collective(schedule, step),
+                            .collective = *channel,
                             .ready = base_alloc(ranks, sizeof(double)),
                             .next = base_alloc(ranks, sizeof(double)),
                             .seconds = base_alloc(ranks, sizeof(double)),
@@ -132,6 +133,18 @@ double analytic_collective(const struct fabric *fabric, const struct schedule *s
     free(timing.ready);
     free(timing.next);
     free(timing.seconds);
+    return seconds;
+}
+
+double analytic_collective(const struct fabric *fabric, const struct schedule *schedule,
+                           int32_t step)
+{
+    struct collective c = schedule_collective(schedule, step);
+    double seconds = 0;
+    for (int32_t i = 0; i < collective_channels(&c); i++) {
+        struct collective channel = collective_channel(&c, i);
+        seconds = fmax(seconds, channel_seconds(fabric, schedule, step, &channel));
+    }
     return seconds;
 }
 

@@ -13,8 +13,8 @@
 extern const struct backend backend_analytic;
 
 /** Seconds of one collective with every route alone on its links: the max-plus recurrence over
- * ranks and rounds; all ranks start together.  A message starts when its sender and its receiver
- * have entered the round; its time is the latency of its route plus its bytes over the narrowest
- * link. */
+ * ranks and rounds, of the slowest channel; all ranks start together.  A message starts when its
+ * sender and its receiver have entered the round; its time is the latency of its route plus its
+ * bytes over the narrowest link. */
 double analytic_collective(const struct fabric *fabric, const struct schedule *schedule,
                            int32_t step);

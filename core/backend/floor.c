@@ -39,12 +39,12 @@ static void bounds_add(struct bounds *sum, const struct bounds *other, const str
 /* Add the bytes of @rounds rounds of pattern @pattern, in which each rank sends @bytes in total, to
  * their routes. */
 static void lay_pattern(struct bounds *bounds, const struct fabric *fabric,
-                        const struct schedule *schedule, int32_t step, int32_t pattern,
-                        int32_t rounds, double bytes)
+                        const struct schedule *schedule, int32_t step, int32_t channel,
+                        int32_t pattern, int32_t rounds, double bytes)
 {
     double *pay = base_alloc(fabric->ranks, sizeof(*pay));
     for (int32_t rank = 0; rank < fabric->ranks; rank++) {
-        int32_t to = schedule_send_peer(schedule, step, rank, pattern);
+        int32_t to = schedule_send_peer(schedule, step, channel, rank, pattern);
         if (to < 0)
             continue;
         struct route route = fabric_route(fabric, rank, to);
@@ -75,6 +75,25 @@ static void lay_nccl(struct bounds *bounds, const struct fabric *fabric, double 
     }
 }
 
+static void lay_channel(struct bounds *bounds, const struct fabric *fabric,
+                        const struct schedule *schedule, int32_t step, const struct collective *c)
+{
+    bounds->rounds = collective_rounds(c);
+    int32_t patterns = bounds->rounds > 0 ? collective_pattern_count(c) : 0;
+    int32_t *rounds = base_alloc(patterns, sizeof(*rounds));
+    double *bytes = base_alloc(patterns, sizeof(*bytes));
+    for (int32_t round = 0; round < bounds->rounds; round++) {
+        int32_t pattern = collective_pattern(c, round);
+        rounds[pattern]++;
+        bytes[pattern] += collective_share(c, round) * (double)c->elements;
+    }
+    for (int32_t i = 0; i < patterns; i++)
+        lay_pattern(bounds, fabric, schedule, step, c->channel, i, rounds[i], bytes[i]);
+    free(bytes);
+    free(rounds);
+}
+
+/* Channels run side by side: their latencies do not add up, their bytes do. */
 static struct bounds bounds_build(const struct fabric *fabric, const struct schedule *schedule,
                                   int32_t step)
 {
@@ -84,19 +103,17 @@ static struct bounds bounds_build(const struct fabric *fabric, const struct sche
         lay_nccl(&bounds, fabric, (double)c.elements);
         return bounds;
     }
-    bounds.rounds = collective_rounds(&c);
-    int32_t patterns = bounds.rounds > 0 ? collective_pattern_count(&c) : 0;
-    int32_t *rounds = base_alloc(patterns, sizeof(*rounds));
-    double *bytes = base_alloc(patterns, sizeof(*bytes));
-    for (int32_t round = 0; round < bounds.rounds; round++) {
-        int32_t pattern = collective_pattern(&c, round);
-        rounds[pattern]++;
-        bytes[pattern] += collective_share(&c, round) * (double)c.elements;
+    lay_channel(&bounds, fabric, schedule, step, &c);
+    double *longest = bounds.latency;
+    for (int32_t i = 1; i < collective_channels(&c); i++) {
+        struct collective channel = collective_channel(&c, i);
+        bounds.latency = base_alloc(fabric->ranks, sizeof(double));
+        lay_channel(&bounds, fabric, schedule, step, &channel);
+        for (int32_t rank = 0; rank < fabric->ranks; rank++)
+            longest[rank] = fmax(longest[rank], bounds.latency[rank]);
+        free(bounds.latency);
     }
-    for (int32_t i = 0; i < patterns; i++)
-        lay_pattern(&bounds, fabric, schedule, step, i, rounds[i], bytes[i]);
-    free(bytes);
-    free(rounds);
+    bounds.latency = longest;
     return bounds;
 }
 

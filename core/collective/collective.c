@@ -23,6 +23,29 @@ const char *const algorithm_names[] = {
 static_assert(sizeof(algorithm_names) / sizeof(*algorithm_names) == ALGORITHM_COUNT + 1,
               "one name per algorithm");
 
+const char *const channel_names[] = {"1",  "2",  "3",  "4",  "5",  "6",  "7",  "8",   "9",
+                                     "10", "11", "12", "13", "14", "15", "16", "all", NULL};
+static_assert(sizeof(channel_names) / sizeof(*channel_names) == CHANNEL_LIMIT + 2,
+              "a word per number, and all");
+
+int32_t channel_count(int32_t index, int32_t group)
+{
+    int32_t all = group < CHANNEL_LIMIT ? group : CHANNEL_LIMIT;
+    return index < CHANNEL_LIMIT ? index + 1 : all;
+}
+
+int32_t collective_channels(const struct collective *c)
+{
+    return c->channels > 1 ? c->channels : 1;
+}
+
+struct collective collective_channel(const struct collective *c, int32_t channel)
+{
+    struct collective one = *c;
+    one.channel = channel;
+    return one;
+}
+
 /* The messages between ranks are chosen by the library. */
 static int32_t no_rounds(const struct collective *c)
 {

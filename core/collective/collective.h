@@ -66,13 +66,24 @@ const char *collective_op_name(enum collective_op op);
  * "mpi". */
 extern const char *const algorithm_names[];
 
+enum { CHANNEL_LIMIT = 16 /**< rings that run side by side, at most */ };
+
+/** "1", ... "16", "all", NULL-terminated: how many rings run side by side. */
+extern const char *const channel_names[];
+
+/** The number of rings that word @index of channel_names means in nodes of @group ranks. */
+int32_t channel_count(int32_t index, int32_t group);
+
 /** One collective among `ranks` ranks, numbered 0 ... ranks - 1 along its axis. */
 struct collective {
     enum collective_op op;
     enum algorithm algorithm;
     int32_t ranks;    /**< at least 1 */
-    int32_t group;    /**< HIERARCHICAL: ranks per node, divides ranks; else ignored */
+    int32_t group;    /**< HIERARCHICAL and several channels: ranks per node, divides ranks */
     struct grid grid; /**< TORUS2D: columns * rows = ranks; else ignored */
+    int32_t channels; /**< RING, all-reduce only: rings that run side by side, each with an equal
+                         part of the vector, at most group; 0 like 1 */
+    int32_t channel;  /**< the one that the functions below are about */
     int64_t elements; /**< of the full vector; may be smaller than ranks, or 0 */
 };
 
@@ -88,6 +99,12 @@ struct message {
 struct exchange {
     struct message send, receive;
 };
+
+/** How many channels @c has, at least 1. */
+int32_t collective_channels(const struct collective *c);
+
+/** Channel @channel of @c: a collective of its own, which nothing orders against the others. */
+struct collective collective_channel(const struct collective *c, int32_t channel);
 
 /** Whether the algorithm can compute the operation. */
 bool algorithm_supports(enum algorithm algorithm, enum collective_op op);

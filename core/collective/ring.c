@@ -1,6 +1,9 @@
 /* Ring reduce-scatter and all-gather.
  * Source: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
- * workstations", JPDC 2009: blocks travel once around to be summed, once more to be spread. */
+ * workstations", JPDC 2009: blocks travel once around to be summed, once more to be spread.
+ *
+ * Several channels are rings that visit the nodes in the same order and each node's ranks in turn
+ * from another rank on, so each enters and leaves a node at ranks of its own, as NCCL's do. */
 
 #include "core/collective/ops.h"
 
@@ -9,31 +12,57 @@ static int32_t ring_rounds(const struct collective *c)
     return (c->op == COLLECTIVE_ALL_REDUCE ? 2 : 1) * (c->ranks - 1);
 }
 
+/* @rank with its place in its node moved on by @steps. */
+static int32_t turned(const struct collective *c, int32_t rank, int32_t steps)
+{
+    int32_t first = rank - rank % c->group;
+    return first + (rank - first + steps) % c->group;
+}
+
+/* By how many places channel c->channel is ahead of channel 0. */
+static int32_t ring_start(const struct collective *c)
+{
+    return c->channel * c->group / collective_channels(c);
+}
+
+static int32_t ring_place(const struct collective *c, int32_t rank)
+{
+    return c->channel == 0 ? rank : turned(c, rank, c->group - ring_start(c));
+}
+
+static int32_t ring_rank(const struct collective *c, int32_t place)
+{
+    return c->channel == 0 ? place : turned(c, place, ring_start(c));
+}
+
 static struct message ring_message(const struct collective *c, int32_t peer, int32_t block,
                                    bool reduce)
 {
-    return message_range(peer, block_offset(c->elements, c->ranks, block),
-                         block_offset(c->elements, c->ranks, block + 1), reduce);
+    int32_t channels = collective_channels(c);
+    int64_t begin = block_offset(c->elements, channels, c->channel);
+    int64_t part = block_offset(c->elements, channels, c->channel + 1) - begin;
+    return message_range(ring_rank(c, peer), begin + block_offset(part, c->ranks, block),
+                         begin + block_offset(part, c->ranks, block + 1), reduce);
 }
 
 static struct exchange ring_exchange(const struct collective *c, int32_t rank, int32_t round)
 {
-    int32_t n = c->ranks;
+    int32_t n = c->ranks, place = ring_place(c, rank);
     bool reduce = c->op != COLLECTIVE_ALL_GATHER && round < n - 1;
     int32_t k = round % (n - 1);
     /* a block to be summed starts one rank after the rank where it must end */
-    int32_t sent = (rank + n - k - (reduce ? 1 : 0)) % n;
+    int32_t sent = (place + n - k - (reduce ? 1 : 0)) % n;
     int32_t received = (sent + n - 1) % n;
     return (struct exchange){
-        .send = ring_message(c, (rank + 1) % n, sent, reduce),
-        .receive = ring_message(c, (rank + n - 1) % n, received, reduce),
+        .send = ring_message(c, (place + 1) % n, sent, reduce),
+        .receive = ring_message(c, (place + n - 1) % n, received, reduce),
     };
 }
 
 static double ring_share(const struct collective *c, int32_t round)
 {
     (void)round;
-    return 1.0 / c->ranks;
+    return 1.0 / collective_channels(c) / c->ranks;
 }
 
 static int32_t ring_pattern(const struct collective *c, int32_t round)

@@ -255,9 +255,21 @@ static void check_parts(struct question *q)
         q->faults++;
 }
 
+/* Each ring enters and leaves a node by a device of its own. */
+static void check_channels(struct question *q, const struct resolved *resolved)
+{
+    int32_t each = resolved->cluster.devices_per_node;
+    if (resolved->channels > each)
+        blame(q, ranks_code(q), "allreduce.channels",
+              "%d rings need as many devices in a node, which has %d; all is one for each",
+              resolved->channels, each);
+}
+
 static void check_order(struct question *q)
 {
     struct err found = {0};
+    if (q->scenario->allreduce.channels > 0 && q->wish->order != RANK_ORDER_ROW)
+        blame(q, EXIT_USAGE, NULL, "--order has no effect on several rings: they go by nodes");
     if (resolved_check_order(q->platform, q->scenario->allreduce.algorithm, q->wish->order, &found))
         blame_found(q, NULL, &found);
 }
@@ -353,6 +365,7 @@ static void check_all(struct question *q, const struct resolved *resolved)
         return;
     check_norm(q, resolved->cluster);
     check_parts(q);
+    check_channels(q, resolved);
     if (!check_room(q, q->wish->nodes ? NULL : "cluster", resolved->cluster))
         check_room(q, "baseline", resolved->baseline);
     check_order(q);
@@ -377,6 +390,8 @@ int resolved_build(struct resolved *resolved, const struct scenario *scenario,
     };
     resolved->most_images = find_most_images(&q);
     find_cluster(&q, &resolved->cluster);
+    resolved->channels =
+        channel_count(scenario->allreduce.channels, resolved->cluster.devices_per_node);
     if (!q.faults)
         find_baseline(&q, resolved->cluster, &resolved->baseline);
     if (!q.faults)
@@ -418,6 +433,8 @@ void resolved_print(struct text *out, const struct resolved *resolved)
     text_add(out, "%-10s %s", "all-reduce", algorithm_names[resolved->algorithm]);
     if (resolved->algorithm == ALGORITHM_TORUS2D)
         text_add(out, ", %s in columns", algorithm_names[resolved->column_algorithm]);
+    if (resolved->algorithm == ALGORITHM_RING)
+        text_add(out, " over %d channel%s", resolved->channels, resolved->channels > 1 ? "s" : "");
     text_add(out, ", at most %lld B at a time\n", (long long)resolved->bucket);
     for (int32_t i = 0; i < resolved->plan.phase_count; i++) {
         const struct phase *phase = &resolved->plan.phase[i];

@@ -31,6 +31,7 @@ struct resolved {
                                     not matter */
     enum rank_order order;     /**< in which ranks fill the nodes of the cluster */
     enum algorithm algorithm, column_algorithm;
+    int32_t channels;     /**< rings side by side */
     int64_t bucket;       /**< gradients in one all-reduce, at most [bytes] */
     int64_t most_images;  /**< at once that fit the memory of a device */
     struct plan plan;     /**< phases: batches, micro-batches, steps; owned */

@@ -129,6 +129,7 @@ struct scenario {
     struct {
         int32_t algorithm;        /**< enum algorithm */
         int32_t column_algorithm; /**< enum column_algorithm */
+        int32_t channels;         /**< a word of channel_names */
         int64_t columns, rows;    /**< grid; 0: chosen */
         double bucket;            /**< [bytes]; 0: one bucket */
         int32_t overlap;          /**< enum overlap */
@@ -152,6 +153,9 @@ struct scenario {
     char *path;                /**< as given */
     struct document *document; /**< where each value stands, for messages; owned */
 };
+
+/** Its words, NULL-terminated. */
+extern const char *const column_algorithm_names[];
 
 /** What runs in the columns, as the collective it is. */
 enum algorithm column_algorithm(enum column_algorithm word);

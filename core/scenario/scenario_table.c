@@ -10,22 +10,6 @@ static const char *const overlap_names[] = {"none", "backward", NULL};
 static_assert(sizeof(overlap_names) / sizeof(overlap_names[0]) == OVERLAP_COUNT + 1,
               "one word per overlap");
 
-static const char *const column_algorithm_names[] = {"ring", "halving-doubling",
-                                                     "halving-doubling-far", "double-tree", NULL};
-static_assert(sizeof(column_algorithm_names) / sizeof(column_algorithm_names[0]) ==
-                  COLUMN_ALGORITHM_COUNT + 1,
-              "one word per algorithm");
-
-enum algorithm column_algorithm(enum column_algorithm word)
-{
-    static const enum algorithm algorithm[] = {ALGORITHM_RING, ALGORITHM_HALVING_DOUBLING,
-                                               ALGORITHM_HALVING_DOUBLING_FAR,
-                                               ALGORITHM_DOUBLE_TREE};
-    static_assert(sizeof(algorithm) / sizeof(algorithm[0]) == COLUMN_ALGORITHM_COUNT,
-                  "one per word");
-    return algorithm[word];
-}
-
 static const char *const decay_names[] = {"constant", "step", "polynomial", "cosine", NULL};
 static_assert(sizeof(decay_names) / sizeof(decay_names[0]) == DECAY_COUNT + 1, "one word each");
 static const char *const bn_statistics_names[] = {"running", "last", NULL};
@@ -392,6 +376,14 @@ static const struct field scenario_rows[] = {
      .fallback = "ring",
      .words = column_algorithm_names,
      .help = "how the columns of the torus2d grid are summed"},
+    {.path = "allreduce.channels",
+     .kind = FIELD_WORD,
+     .offset = MEMBER(allreduce.channels),
+     .fallback = "1",
+     .words = channel_names,
+     .help =
+         "rings side by side, each entering and leaving a node by another device; all is one for "
+         "each device of a node"},
     {.path = "allreduce.grid.columns",
      .kind = FIELD_INTEGER,
      .offset = MEMBER(allreduce.columns),

@@ -216,11 +216,19 @@ __attribute__((unused)) static bool iteration_check(const struct schedule *sched
            count[COMPUTE_BACKWARD_DATA] + count[COMPUTE_BACKWARD_FILTER] >= count[COMPUTE_FORWARD];
 }
 
+/* A node with fewer devices than channels, as a baseline may have, has one for each. */
+static int32_t channels_of(const struct iteration *it)
+{
+    int32_t count = channel_count(it->scenario->allreduce.channels, it->devices_per_node);
+    return count < it->devices_per_node ? count : it->devices_per_node;
+}
+
 struct schedule *iteration_build(const struct iteration *it)
 {
     const struct scenario *scenario = it->scenario;
     struct schedule *schedule = schedule_new(it->grid);
     schedule->column_algorithm = it->column_algorithm;
+    schedule->channels = channels_of(it);
     struct exchange_list list = {0};
     if (grid_ranks(it->grid) > 1)
         list.bucket = bucket_build(it->model, scenario->model.gradients, it->bucket);
@@ -255,22 +263,44 @@ struct schedule *iteration_build_forward(const struct iteration *it)
     return seal(schedule);
 }
 
-struct schedule *iteration_build_all_reduce(enum algorithm algorithm, struct grid grid,
+static int check_channels(struct all_reduce how, int32_t devices_per_node, struct err *err)
+{
+    int32_t count = channel_count(how.channels, devices_per_node);
+    if (how.channels == 0)
+        return 0;
+    if (how.algorithm != ALGORITHM_RING)
+        return err_add_code(err, 64,
+                            "--channels has no effect on algorithm %s: only a ring has some",
+                            algorithm_names[how.algorithm]);
+    if (count > devices_per_node)
+        return err_add_code(err, 64,
+                            "%" PRId32 " rings need as many devices in a node, which has %" PRId32
+                            ": --channels=all",
+                            count, devices_per_node);
+    return 0;
+}
+
+struct schedule *iteration_build_all_reduce(struct all_reduce how, struct grid grid,
                                             int32_t devices_per_node, int64_t bytes,
                                             struct err *err)
 {
+    bool by_node = how.algorithm == ALGORITHM_HIERARCHICAL || how.channels > 0;
     if (grid_ranks(grid) < 2) {
         err_add(err, "an all-reduce needs at least 2 ranks");
         return NULL;
     }
-    if (algorithm == ALGORITHM_HIERARCHICAL && grid_ranks(grid) % devices_per_node != 0) {
+    if (check_channels(how, devices_per_node, err))
+        return NULL;
+    if (by_node && grid_ranks(grid) % devices_per_node != 0) {
         err_add(err,
-                "a hierarchical all-reduce needs whole nodes: %" PRId32
-                " ranks are no multiple of %" PRId32 " devices per node",
-                grid_ranks(grid), devices_per_node);
+                "a %s all-reduce needs whole nodes: %" PRId32 " ranks are no multiple of %" PRId32
+                " devices per node",
+                how.channels > 0 ? "multi-ring" : "hierarchical", grid_ranks(grid),
+                devices_per_node);
         return NULL;
     }
     struct schedule *schedule = schedule_new(grid);
-    schedule_add_all_reduce(schedule, algorithm, devices_per_node, 0, bytes, -1);
+    schedule->channels = channel_count(how.channels, devices_per_node);
+    schedule_add_all_reduce(schedule, how.algorithm, devices_per_node, 0, bytes, -1);
     return seal(schedule);
 }

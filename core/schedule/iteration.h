@@ -57,8 +57,15 @@ struct schedule *iteration_build(const struct iteration *iteration);
 /** Only input and forward pass, for evaluation; sealed. */
 struct schedule *iteration_build_forward(const struct iteration *iteration);
 
+/** How to all-reduce. */
+struct all_reduce {
+    enum algorithm algorithm;
+    int32_t channels; /**< a word of channel_names */
+};
+
 /** Only one all-reduce of @bytes; sealed.  NULL with a message when the algorithm cannot run on
- * the grid: one rank, nodes that are not full for the hierarchical one. */
-struct schedule *iteration_build_all_reduce(enum algorithm algorithm, struct grid grid,
+ * the grid: one rank, nodes that are not full for the hierarchical one and for channels, more
+ * channels than a node has devices, or channels of what is no ring. */
+struct schedule *iteration_build_all_reduce(struct all_reduce how, struct grid grid,
                                             int32_t devices_per_node, int64_t bytes,
                                             struct err *err);

@@ -80,6 +80,11 @@ int32_t schedule_add_all_reduce(struct schedule *schedule, enum algorithm algori
                                        .group = algorithm == ALGORITHM_HIERARCHICAL ? group : 0,
                                        .bucket = bucket,
                                        .bytes = bytes}};
+    if (algorithm == ALGORITHM_RING && schedule->channels > 1 &&
+        grid_ranks(schedule->grid) > group) {
+        step.collective.group = group;
+        step.collective.channels = schedule->channels;
+    }
     if (algorithm != ALGORITHM_TORUS2D)
         return add_collective(schedule, step, after);
 
@@ -129,6 +134,11 @@ static const char *collective_fault(const struct schedule *schedule, const struc
     if (algorithm == ALGORITHM_HIERARCHICAL &&
         (group < 1 || grid_axis_size(schedule->grid, step->collective.axis) % group != 0))
         return "the group does not divide the ranks of the axis";
+    int32_t channels = step->collective.channels;
+    if (channels > 1 &&
+        (algorithm != ALGORITHM_RING || step->collective.op != COLLECTIVE_ALL_REDUCE ||
+         group < channels || grid_axis_size(schedule->grid, step->collective.axis) % group != 0))
+        return "several channels, but no ring of whole nodes with as many ranks";
     if (step->collective.bucket < 0 || step->collective.bytes < 0)
         return "negative bucket or count of bytes";
     return NULL;
@@ -185,8 +195,11 @@ __attribute__((unused)) static bool rounds_check(const struct schedule *schedule
         if (schedule->step[id].kind != STEP_COLLECTIVE)
             continue;
         struct collective collective = schedule_collective(schedule, id);
-        if (!collective_check(&collective))
-            return false;
+        for (int32_t i = 0; i < collective_channels(&collective); i++) {
+            struct collective channel = collective_channel(&collective, i);
+            if (!collective_check(&channel))
+                return false;
+        }
     }
     return true;
 }
@@ -242,6 +255,8 @@ static uint64_t hash_collective(uint64_t hash, const struct step *step)
     hash = hash_word(hash, axis_name(step->collective.axis));
     hash = hash_word(hash, algorithm_names[step->collective.algorithm]);
     hash = hash_integer(hash, step->collective.group);
+    if (step->collective.channels > 1)
+        hash = hash_integer(hash_word(hash, "channels"), step->collective.channels);
     hash = hash_integer(hash, step->collective.bucket);
     return hash_integer(hash, step->collective.bytes);
 }
@@ -296,6 +311,8 @@ static void print_what(struct text *out, const struct step *step)
         text_add(out, "%s %s, %s, %" PRId64 " B", axis_name(step->collective.axis),
                  collective_op_name(step->collective.op),
                  algorithm_names[step->collective.algorithm], step->collective.bytes);
+        if (step->collective.channels > 1)
+            text_add(out, " over %" PRId32 " rings", step->collective.channels);
         break;
     default:
         text_add(out, "%" PRId32 " images, %" PRId64 " B", step->input.images, step->input.bytes);
@@ -338,25 +355,34 @@ struct collective schedule_collective(const struct schedule *schedule, int32_t s
                                .algorithm = s->collective.algorithm,
                                .ranks = grid_axis_size(schedule->grid, s->collective.axis),
                                .group = s->collective.group,
+                               .channels = s->collective.channels,
                                .elements = s->collective.bytes};
 }
 
-int32_t schedule_send_peer(const struct schedule *schedule, int32_t step, int32_t rank,
-                           int32_t pattern)
+int32_t schedule_send_peer(const struct schedule *schedule, int32_t step, int32_t channel,
+                           int32_t rank, int32_t pattern)
 {
     enum axis axis = schedule->step[step].collective.axis;
-    struct collective c = schedule_collective(schedule, step);
+    struct collective whole = schedule_collective(schedule, step);
+    struct collective c = collective_channel(&whole, channel);
     int32_t index = grid_axis_index(schedule->grid, axis, rank);
     int32_t peer = collective_send_peer(&c, index, pattern);
     return peer < 0 ? -1 : grid_axis_rank(schedule->grid, axis, rank, peer);
 }
 
-static bool is_like(const struct step *a, const struct step *b)
+bool schedule_walk_alike(const struct step *a, const struct step *b)
 {
-    return b->kind == STEP_COLLECTIVE && a->collective.op == b->collective.op &&
+    return a->lane == b->lane && a->collective.op == b->collective.op &&
            a->collective.axis == b->collective.axis &&
            a->collective.algorithm == b->collective.algorithm &&
-           a->collective.group == b->collective.group && a->collective.bytes == b->collective.bytes;
+           a->collective.group == b->collective.group &&
+           a->collective.channels == b->collective.channels;
+}
+
+static bool is_like(const struct step *a, const struct step *b)
+{
+    return b->kind == STEP_COLLECTIVE && schedule_walk_alike(a, b) &&
+           a->collective.bytes == b->collective.bytes;
 }
 
 int32_t schedule_first_like(const struct schedule *schedule, int32_t step)

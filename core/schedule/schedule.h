@@ -89,7 +89,8 @@ struct step {
             enum collective_op op;
             enum axis axis;
             enum algorithm algorithm; /**< never TORUS2D: that is three steps */
-            int32_t group;            /**< HIERARCHICAL: ranks per node; else 0 */
+            int32_t group;            /**< HIERARCHICAL, several channels: ranks per node; else 0 */
+            int32_t channels;         /**< rings side by side; 0: one */
             int32_t bucket;           /**< which bucket, from 0 */
             int64_t bytes;            /**< the full vector on one rank, for every op */
         } collective;
@@ -106,6 +107,7 @@ struct schedule {
     struct step *step;
     struct dep *dep;
     enum algorithm column_algorithm; /**< of the column step of TORUS2D: RING until changed */
+    int32_t channels; /**< rings of RING on AXIS_WORLD, at most the group; 0 like 1 */
     int32_t step_count, dep_count;
     int64_t step_capacity, dep_capacity;
     bool sealed;
@@ -124,7 +126,9 @@ int32_t schedule_add(struct schedule *schedule, struct step step, const struct d
 
 /** Append an all-reduce of @bytes that waits for step @after (-1: nothing): one step on AXIS_WORLD
  * and the row lane, or for TORUS2D the three steps row reduce-scatter, column all-reduce, row
- * all-gather (steps along an axis of size 1 are left out; with one rank nothing is added).
+ * all-gather (steps along an axis of size 1 are left out; with one rank nothing is added).  @group
+ * is the ranks of a node, for HIERARCHICAL and channels; within one node all rings are the same, so
+ * there is one.
  * @return the id of the last step, or @after when nothing was added. */
 int32_t schedule_add_all_reduce(struct schedule *schedule, enum algorithm algorithm, int32_t group,
                                 int32_t bucket, int64_t bytes, int32_t after);
@@ -152,9 +156,13 @@ void schedule_print(struct text *out, const struct schedule *schedule);
 /** The collective of a STEP_COLLECTIVE, with bytes as elements. */
 struct collective schedule_collective(const struct schedule *schedule, int32_t step);
 
-/** The rank that @rank sends to in a round of @pattern of the STEP_COLLECTIVE @step, or -1. */
-int32_t schedule_send_peer(const struct schedule *schedule, int32_t step, int32_t rank,
-                           int32_t pattern);
+/** The rank that @rank sends to in a round of @pattern of @channel of the STEP_COLLECTIVE @step, or
+ * -1. */
+int32_t schedule_send_peer(const struct schedule *schedule, int32_t step, int32_t channel,
+                           int32_t rank, int32_t pattern);
+
+/** Whether two STEP_COLLECTIVEs have the same rounds among the same ranks, with any bytes. */
+bool schedule_walk_alike(const struct step *a, const struct step *b);
 
 /** The first STEP_COLLECTIVE that equals @step except for name, bucket and dependencies (perhaps
  * @step itself), so that equal costs are computed once. */

@@ -121,6 +121,50 @@ class Collective(support.Case):
         self.assertEqual(result["grid"],
                          {"columns": 32, "rows": 8, "why": "a column is a node"})
 
+    def test_rings_side_by_side_use_a_card_each(self):
+        """dgx-h100: a round lasts as long as its hop over the network, which carries one ring."""
+        size = 1_000_000_000
+        for nodes in (2, 32):
+            for channels, rings in (("1", 1), ("2", 2), ("5", 5), ("8", 8), ("all", 8)):
+                ranks = 8 * nodes
+                seconds = 2 * (ranks - 1) * (4e-6 + 2 * 195e-9 + size / rings / ranks / 48e9)
+                for way in self.ways(full=nodes == 2):
+                    result = answer("collective", "--platform=dgx-h100", f"--nodes={nodes}",
+                                    f"--channels={channels}", f"--bytes={size}B", *way)
+                    self.assertTrue(math.isclose(result["rows"][0]["time_s"], seconds,
+                                                 rel_tol=1e-6), (nodes, channels, way, result))
+                    self.assertEqual(result["cards"], f"{rings} ring{'s' * (rings > 1)}: {rings} of 8 "
+                                     f"network cards of a node send{'s' * (rings == 1)}")
+
+    def test_rings_share_what_is_narrower_than_their_cards(self):
+        """With NVLink at 30 GB/s the 7 of 8 rings that pass from a device to the next share it."""
+        path = support.ROOT / "platforms" / "dgx-h100.yaml"
+        text = path.read_text(encoding="utf-8").replace("value: 450 GB/s", "value: 30 GB/s")
+        size, ranks = 1_000_000_000, 32
+        seconds = 2 * (ranks - 1) * 7 * size / 8 / ranks / (0.824 * 30e9)
+        narrow = self.write("narrow.yaml", text.replace("\ndevice: ", f"\ndevice: {path.parent}/devices/")
+                            .replace("devices/h100-sxm5-80gb", "devices/h100-sxm5-80gb.yaml"))
+        for way in self.ways(full=True):
+            row, = answer("collective", "--platform", narrow, "--nodes=4", "--channels=all",
+                          f"--bytes={size}B", *way)["rows"]
+            self.assertGreater(row["time_s"], seconds * (1 - 1e-9))
+            self.assertLess(row["time_s"], seconds + 2 * (ranks - 1) * 4.4e-6)
+
+    def test_channels_that_have_no_effect_are_refused(self):
+        words = ("collective", "--platform=abci", "--nodes=4")
+        self.assertIn("which has 4: --channels=all", self.refused(64, *words, "--channels=5"))
+        self.assertIn("no effect on algorithm tree",
+                      self.refused(64, *words, "--channels=2", "--algorithm=tree"))
+        self.assertIn("go by nodes", self.refused(64, *words, "--channels=2", "--order=column"))
+        self.assertIn("--channels=1", self.refused(69, "collective", "--grid=4x1", "--channels=2",
+                                                   "--backend=exec"))
+        job = self.write("job.yaml", support.JOB.replace("algorithm: torus2d, grid: {columns: 4, rows: 4}",
+                                                         "algorithm: ring, channels: 5"))
+        self.assertIn("allreduce", self.refused(65, "predict", job))
+        job = self.write("two.yaml", support.JOB.replace("algorithm: torus2d, grid: {columns: 4, rows: 4}",
+                                                         "algorithm: torus2d, channels: 2"))
+        self.assertIn("only ring has some, not torus2d", self.refused(65, "predict", job))
+
     def test_bandwidths_follow_from_time(self):
         row, = answer("collective", "--platform=t1-torus", "--grid=4x4", "--algorithm=torus2d",
                       "-banalytic")["rows"]

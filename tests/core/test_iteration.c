@@ -366,8 +366,8 @@ static void a_lone_all_reduce_can_be_built(void **state)
 {
     (void)state;
     struct err err = {0};
-    struct schedule *schedule =
-        iteration_build_all_reduce(ALGORITHM_TORUS2D, (struct grid){4, 2}, 4, 1000, &err);
+    struct schedule *schedule = iteration_build_all_reduce(
+        (struct all_reduce){.algorithm = ALGORITHM_TORUS2D}, (struct grid){4, 2}, 4, 1000, &err);
     assert_int_equal(schedule->step_count, 3);
     assert_true(schedule->sealed);
     schedule_free(schedule);
@@ -377,7 +377,8 @@ static void refuses_an_all_reduce_of_one_rank(void **state)
 {
     (void)state;
     struct err err = {0};
-    assert_null(iteration_build_all_reduce(ALGORITHM_RING, (struct grid){1, 1}, 4, 1000, &err));
+    assert_null(iteration_build_all_reduce((struct all_reduce){.algorithm = ALGORITHM_RING},
+                                           (struct grid){1, 1}, 4, 1000, &err));
     assert_string_equal(err.text, "an all-reduce needs at least 2 ranks\n");
     err_release(&err);
 }
@@ -386,8 +387,8 @@ static void refuses_a_hierarchical_all_reduce_of_broken_nodes(void **state)
 {
     (void)state;
     struct err err = {0};
-    assert_null(
-        iteration_build_all_reduce(ALGORITHM_HIERARCHICAL, (struct grid){3, 2}, 4, 1000, &err));
+    assert_null(iteration_build_all_reduce((struct all_reduce){.algorithm = ALGORITHM_HIERARCHICAL},
+                                           (struct grid){3, 2}, 4, 1000, &err));
     assert_string_equal(err.text, "a hierarchical all-reduce needs whole nodes: 6 ranks are no "
                                   "multiple of 4 devices per node\n");
     err_release(&err);

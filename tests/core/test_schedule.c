@@ -386,8 +386,8 @@ static void peers_stay_in_their_row_or_column(void **state)
     (void)state;
     struct schedule *schedule = all_reduce((struct grid){4, 3}, ALGORITHM_TORUS2D, 1000);
     for (int32_t rank = 0; rank < 12; rank++) {
-        int32_t right = schedule_send_peer(schedule, 1, rank, 0);
-        int32_t below = schedule_send_peer(schedule, 2, rank, 0);
+        int32_t right = schedule_send_peer(schedule, 1, 0, rank, 0);
+        int32_t below = schedule_send_peer(schedule, 2, 0, rank, 0);
         assert_int_equal(right / 4, rank / 4);
         assert_int_not_equal(right, rank);
         assert_int_equal(below % 4, rank % 4);

@@ -287,7 +287,8 @@ static void check_algorithm(enum algorithm algorithm, struct grid grid, const ch
 {
     struct err err = {0};
     unsetenv("NCCL_ALGO");
-    struct schedule *schedule = iteration_build_all_reduce(algorithm, grid, 2, 1024, &err);
+    struct schedule *schedule = iteration_build_all_reduce(
+        (struct all_reduce){.algorithm = algorithm}, grid, 2, 1024, &err);
     check(schedule != NULL, "a schedule of algorithm", algorithm);
     int refused = comm_nccl_ops.check(schedule, &err);
     const char *found = getenv("NCCL_ALGO");
@@ -317,7 +318,8 @@ static void check_algorithms(void)
     check(!getenv("NCCL_HOSTID"), "a GPU for each rank", 1);
     fake_devices(0);
     struct err err = {0};
-    struct schedule *schedule = iteration_build_all_reduce(ALGORITHM_NCCL, square, 2, 1024, &err);
+    struct schedule *schedule = iteration_build_all_reduce(
+        (struct all_reduce){.algorithm = ALGORITHM_NCCL}, square, 2, 1024, &err);
     check(comm_nccl_ops.check(schedule, &err) && err.exit_code == 69, "no GPU is told", 0);
     fputs(err.text, stdout);
     err_release(&err);

@@ -336,6 +336,7 @@ static void watch_gates(struct transfer *transfer)
 int64_t rounds_run(struct rounds_memory *memory, MPI_Comm comm, int32_t place,
                    const struct collective *collective, enum dtype payload, float *data)
 {
+    assert(collective_channels(collective) == 1);
     int64_t messages = 0;
     struct transfer transfer = {.memory = memory,
                                 .comm = comm,

@@ -40,6 +40,11 @@ static int choose_algorithm(const struct schedule *schedule, const char **word, 
         const struct step *step = &schedule->step[i];
         if (step->kind != STEP_COLLECTIVE || step->collective.axis != AXIS_WORLD)
             continue;
+        if (step->collective.channels > 1)
+            return err_add_code(err, 69,
+                                "NCCL chooses how many rings it runs side by side: use --set "
+                                "allreduce.channels=1 (NCCL_MIN_NCHANNELS in the environment asks "
+                                "NCCL for more)");
         if (step->collective.algorithm == ALGORITHM_RING)
             *word = "Ring";
         else if (step->collective.algorithm == ALGORITHM_DOUBLE_TREE)

@@ -1,0 +1,22 @@
+/* What may run in the columns of torus2d. */
+
+#include "core/scenario/scenario.h"
+
+#include <assert.h>
+#include <stddef.h>
+
+const char *const column_algorithm_names[] = {"ring", "halving-doubling", "halving-doubling-far",
+                                              "double-tree", NULL};
+static_assert(sizeof(column_algorithm_names) / sizeof(column_algorithm_names[0]) ==
+                  COLUMN_ALGORITHM_COUNT + 1,
+              "one word per algorithm");
+
+enum algorithm column_algorithm(enum column_algorithm word)
+{
+    static const enum algorithm algorithm[] = {ALGORITHM_RING, ALGORITHM_HALVING_DOUBLING,
+                                               ALGORITHM_HALVING_DOUBLING_FAR,
+                                               ALGORITHM_DOUBLE_TREE};
+    static_assert(sizeof(algorithm) / sizeof(algorithm[0]) == COLUMN_ALGORITHM_COUNT,
+                  "one per word");
+    return algorithm[word];
+}
