@@ -88,6 +88,7 @@ enum {
 struct exchange_options {
     int32_t algorithm; /**< enum algorithm */
     int32_t channels;  /**< a word of channel_names */
+    const char *chunk; /**< size of a tree's chunks, or NULL */
     int32_t gradients; /**< enum dtype, that they travel in */
     int32_t repeats;   /**< of what is measured */
     bool pairs;        /**< neighbours exchange instead of all ranks reducing */
@@ -187,6 +188,9 @@ extern const char *const nodes_keys[], *const platform_keys[], *const batch_keys
 #define ROW_CHANNELS(at)                                                                           \
     OPTION_ROW("channels", 0, OPTION_WORD, at, NULL, channel_names,                                \
                "Rings side by side, each by another device of a node (default: 1)")
+#define ROW_CHUNK(at)                                                                              \
+    OPTION_ROW("chunk", 0, OPTION_TEXT, at, "SIZE", NULL,                                          \
+               "Chunks that follow each other through a tree (default: all at once)")
 #define ROW_BYTES(at)                                                                              \
     OPTION_ROW(                                                                                    \
         "bytes", 0, OPTION_TEXT, at, "SIZES", NULL,                                                \

@@ -76,6 +76,17 @@ int sizes_read(struct sizes *sizes, const char *text, struct err *err)
     return failed ? -1 : 0;
 }
 
+int chunk_read(int64_t *bytes, const char *text, struct err *err)
+{
+    double value = 0;
+    if (text && unit_parse(UNIT_BYTES, text, &value, err))
+        return err->exit_code = 64, -1;
+    if (text && (value < 1.0 || value >= 9e18))
+        return err_add_code(err, 64, "--chunk: must be at least 1 B and less than 9 EB");
+    *bytes = llround(value);
+    return 0;
+}
+
 void sizes_release(struct sizes *sizes)
 {
     free(sizes->item);

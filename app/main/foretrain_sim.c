@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "app/cli/command.h"
+#include "app/cli/sizes.h"
 #include "app/job/job.h"
 #include "app/process/process.h"
 #include "sim/sim.h"
@@ -19,6 +20,7 @@ struct simulate_request {
     const char *bytes, *grid, *platform;
     int32_t nodes; /* 0: not given */
     int32_t algorithm, channels;
+    const char *chunk;
 };
 
 static int read_extent(const struct simulate_request *request, struct wish *wish, struct err *err)
@@ -60,7 +62,9 @@ static int read_point(const struct simulate_request *request, struct job *job, s
     if (!request->platform)
         return err_add_code(err, 64, "--collective needs --platform");
     job->platform = platform_read(request->platform, err);
-    struct all_reduce how = {(enum algorithm)request->algorithm, request->channels};
+    struct all_reduce how = {(enum algorithm)request->algorithm, request->channels, 0};
+    if (chunk_read(&how.chunk, request->chunk, err))
+        return -1;
     return job->platform
                ? point_collective(point, job->platform, placement, how, (int64_t)bytes, err)
                : -1;
@@ -106,6 +110,7 @@ static const struct option options[] = {
     ROW_ORDER(AT(predict.order)),
     ROW_ALGORITHM(AT(algorithm)),
     ROW_CHANNELS(AT(channels)),
+    ROW_CHUNK(AT(chunk)),
     ROW_GRAIN(AT(predict.grain)),
     ROW_ITERATIONS(AT(predict.iterations)),
     ROW_TRACED_RANKS(AT(predict.traced_ranks)),

@@ -31,6 +31,7 @@ struct order {
     struct platform *platform;
     struct cabling cabling; /* of a lab */
     struct sizes sizes;
+    int64_t chunk;
     enum backend_choice backend[WAYS]; /* (count); MEASURE among them */
     int32_t count;
     bool measures;
@@ -121,7 +122,7 @@ static int read_order(struct order *order, struct err *err)
 {
     const struct collective_request *request = order->request;
     if (sizes_read(&order->sizes, request->bytes ? request->bytes : "100MB", err) ||
-        read_ways(order, err))
+        chunk_read(&order->chunk, request->exchange.chunk, err) || read_ways(order, err))
         return -1;
     if (order->measures && request->exchange.algorithm == ALGORITHM_NCCL)
         return err_add_code(err, 64,
@@ -141,10 +142,10 @@ static int read_order(struct order *order, struct err *err)
 
 /* --- one back end --- */
 
-static struct all_reduce how_of(const struct collective_request *request)
+static struct all_reduce how_of(const struct order *order)
 {
-    return (struct all_reduce){(enum algorithm)request->exchange.algorithm,
-                               request->exchange.channels};
+    return (struct all_reduce){(enum algorithm)order->request->exchange.algorithm,
+                               order->request->exchange.channels, order->chunk};
 }
 
 /* One grid serves all sizes of a table. */
@@ -164,13 +165,15 @@ static int make_task(struct task *task, const struct order *order, int64_t bytes
                                   .chosen_for = largest(&order->sizes)};
     if (request->grid && grid_parse("--grid", request->grid, &placement.grid, err))
         return -1;
-    if (point_collective(&task->point, order->platform, placement, how_of(request), bytes, err))
+    if (point_collective(&task->point, order->platform, placement, how_of(order), bytes, err))
         return -1;
     task->point.run.iterations = 1;
     task->child.what = base_format("an all-reduce of %lld B", (long long)bytes);
     child_add(&task->child, "--collective=%lldB", (long long)bytes);
     child_add(&task->child, "--platform=%s", order->name);
     child_add(&task->child, "--algorithm=%s", algorithm_names[request->exchange.algorithm]);
+    if (order->chunk)
+        child_add(&task->child, "--chunk=%lldB", (long long)order->chunk);
     child_add(&task->child, "--channels=%s", channel_names[request->exchange.channels]);
     child_add(&task->child, "--grid=%dx%d", task->point.grid.columns, task->point.grid.rows);
     if (request->nodes)
@@ -192,8 +195,8 @@ static int make_local_task(struct task *task, const struct order *order, int64_t
         return -1;
     point->nodes = 1;
     point->devices_per_node = grid_ranks(point->grid);
-    point->schedule = iteration_build_all_reduce(how_of(request), point->grid,
-                                                 point->devices_per_node, bytes, err);
+    point->schedule =
+        iteration_build_all_reduce(how_of(order), point->grid, point->devices_per_node, bytes, err);
     return point->schedule ? 0 : -1;
 }
 
@@ -356,6 +359,7 @@ static const struct option options[] = {
     ROW_BYTES(AT(bytes)),
     ROW_ALGORITHM(AT(exchange.algorithm)),
     ROW_CHANNELS(AT(exchange.channels)),
+    ROW_CHUNK(AT(exchange.chunk)),
     OPTION_ROW("backend", 'b', OPTION_TEXT, AT(backends), "LIST", NULL,
                "analytic, sim (default when installed), exec (really run), or several: sim,exec"),
     ROW_GRADIENTS(AT(exchange.gradients)),

@@ -52,6 +52,8 @@ static void add_words(struct launch *launch, const struct exchange_options *opti
     launch_add(launch, "--grid=%dx%d", point->grid.columns, point->grid.rows);
     launch_add(launch, "--algorithm=%s", algorithm_names[options->algorithm]);
     launch_add(launch, "--group=%d", point->devices_per_node);
+    if (options->chunk)
+        launch_add(launch, "--chunk=%s", options->chunk);
     launch_add(launch, "--repeats=%d", options->repeats);
     launch_add(launch, "--gradients=%s", dtype_names[options->gradients]);
     if (options->pairs)

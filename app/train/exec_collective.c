@@ -58,12 +58,13 @@ static struct schedule *build_pairs(struct grid grid, int64_t bytes, struct err 
 static int time_size(const struct exec_collective_request *request, struct grid grid, int64_t bytes,
                      struct json *rows, struct err *err)
 {
+    struct all_reduce how = {.algorithm = (enum algorithm)request->exchange.algorithm};
+    if (chunk_read(&how.chunk, request->exchange.chunk, err))
+        return -1;
     struct schedule *schedule =
-        request->exchange.pairs
-            ? build_pairs(grid, bytes, err)
-            : iteration_build_all_reduce(
-                  (struct all_reduce){.algorithm = (enum algorithm)request->exchange.algorithm},
-                  grid, request->group ? request->group : 1, bytes, err);
+        request->exchange.pairs ? build_pairs(grid, bytes, err)
+                                : iteration_build_all_reduce(
+                                      how, grid, request->group ? request->group : 1, bytes, err);
     if (!schedule)
         return -1;
     struct timing_sample *sample =
@@ -129,6 +130,7 @@ static const struct option options[] = {
         "pairs", 0, OPTION_FLAG, AT(exchange.pairs),
         .help = "The two ranks of each row exchange, all rows at once, instead of an all-reduce"),
     ROW_ALGORITHM(AT(exchange.algorithm)),
+    ROW_CHUNK(AT(exchange.chunk)),
     ROW_BYTES(AT(bytes)),
     OPTION_ROW("group", 0, OPTION_INTEGER, AT(group), "N", NULL,
                "Ranks in a node, for hierarchical (default: 1)"),

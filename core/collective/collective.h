@@ -30,7 +30,7 @@ enum collective_op {
 /** How. */
 enum algorithm {
     ALGORITHM_RING,             /**< Patarasuk and Yuan 2009 */
-    ALGORITHM_TREE,             /**< binomial tree: reduce to rank 0, broadcast */
+    ALGORITHM_TREE,             /**< binomial tree: reduce to rank 0, broadcast, chunk by chunk */
     ALGORITHM_DOUBLE_TREE,      /**< two complementary binary trees, half the vector each, pipelined
                                      in DOUBLE_TREE_CHUNKS chunks (Sanders, Speck, Traeff 2009);
                                      all-reduce only */
@@ -66,7 +66,10 @@ const char *collective_op_name(enum collective_op op);
  * "mpi". */
 extern const char *const algorithm_names[];
 
-enum { CHANNEL_LIMIT = 16 /**< rings that run side by side, at most */ };
+enum {
+    CHANNEL_LIMIT = 16, /**< rings that run side by side, at most */
+    CHUNK_LIMIT = 1024, /**< chunks of a tree, at most */
+};
 
 /** "1", ... "16", "all", NULL-terminated: how many rings run side by side. */
 extern const char *const channel_names[];
@@ -84,6 +87,7 @@ struct collective {
     int32_t channels; /**< RING, all-reduce only: rings that run side by side, each with an equal
                          part of the vector, at most group; 0 like 1 */
     int32_t channel;  /**< the one that the functions below are about */
+    int32_t chunks;   /**< TREE, all-reduce only: the vector travels in so many; 0 like 1 */
     int64_t elements; /**< of the full vector; may be smaller than ranks, or 0 */
 };
 

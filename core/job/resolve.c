@@ -127,21 +127,26 @@ static const char *grid_key(const struct question *q)
     return "allreduce.grid";
 }
 
-/* For all-reduces of one bucket. */
+/* Bytes of the largest all-reduce. */
+static int64_t exchanged_bytes(const struct question *q, const struct resolved *resolved)
+{
+    int64_t all = gradient_bytes(q->scenario, q->model);
+    return resolved->bucket < all ? resolved->bucket : all;
+}
+
 static struct grid_choice choose_grid(const struct question *q, const struct resolved *resolved,
                                       struct extent extent)
 {
     if (resolved->algorithm != ALGORITHM_TORUS2D)
         return (struct grid_choice){.grid = grid_nearest_square((int32_t)extent_devices(extent)),
                                     .why = "nearest to a square"};
-    int64_t all = gradient_bytes(q->scenario, q->model);
     return grid_choose(&(struct grid_question){
         .platform = q->platform,
         .nodes = extent.nodes,
         .devices_per_node = extent.devices_per_node,
         .order = resolved->order,
         .column_algorithm = resolved->column_algorithm,
-        .bytes = resolved->bucket < all ? resolved->bucket : all,
+        .bytes = exchanged_bytes(q, resolved),
     });
 }
 
@@ -265,6 +270,16 @@ static void check_channels(struct question *q, const struct resolved *resolved)
               resolved->channels, each);
 }
 
+static void check_chunk(struct question *q, const struct resolved *resolved)
+{
+    int64_t chunk = (int64_t)q->scenario->allreduce.chunk;
+    int64_t bytes = exchanged_bytes(q, resolved);
+    if (chunk && bytes > chunk * CHUNK_LIMIT)
+        blame(q, EXIT_DATA, "allreduce.chunk",
+              "a bucket of %lld B has more than %d chunks; use at least %lld B", (long long)bytes,
+              CHUNK_LIMIT, (long long)((bytes + CHUNK_LIMIT - 1) / CHUNK_LIMIT));
+}
+
 static void check_order(struct question *q)
 {
     struct err found = {0};
@@ -361,6 +376,7 @@ static void check_all(struct question *q, const struct resolved *resolved)
     int64_t devices = grid_ranks(resolved->cluster.grid);
     for (int32_t i = 0; i < q->scenario->training.phase.count; i++)
         check_phase(q, i, devices);
+    check_chunk(q, resolved);
     if (q->wish->real)
         return;
     check_norm(q, resolved->cluster);

@@ -130,6 +130,7 @@ struct scenario {
         int32_t algorithm;        /**< enum algorithm */
         int32_t column_algorithm; /**< enum column_algorithm */
         int32_t channels;         /**< a word of channel_names */
+        double chunk;             /**< [bytes] of a tree; 0: all at once */
         int64_t columns, rows;    /**< grid; 0: chosen */
         double bucket;            /**< [bytes]; 0: one bucket */
         int32_t overlap;          /**< enum overlap */

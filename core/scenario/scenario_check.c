@@ -51,6 +51,15 @@ static int check_channels(const struct scenario *scenario, const struct node *ro
                         algorithm_names[scenario->allreduce.algorithm]);
 }
 
+static int check_chunk(const struct scenario *scenario, const struct node *root, struct err *err)
+{
+    const struct origin *origin = given(root, "allreduce.chunk");
+    if (!origin || scenario->allreduce.algorithm == ALGORITHM_TREE)
+        return 0;
+    return origin_error(origin, err, "a chunk has no effect: only tree has some, not %s",
+                        algorithm_names[scenario->allreduce.algorithm]);
+}
+
 /* One of the two. */
 static int check_batch(const struct scenario *scenario, int32_t index, const struct node *root,
                        struct err *err)
@@ -214,8 +223,8 @@ static int check_input(const struct scenario *scenario, const struct node *root,
 int scenario_check(const struct scenario *scenario, const struct node *root, struct err *err)
 {
     return check_grid(scenario, root, err) | check_column_algorithm(scenario, root, err) |
-           check_channels(scenario, root, err) | check_training(scenario, root, err) |
-           check_learning_rate(scenario, root, err) | check_milestones(scenario, root, err) |
-           check_execution(scenario, root, err) | check_noise(scenario, root, err) |
-           check_input(scenario, root, err);
+           check_channels(scenario, root, err) | check_chunk(scenario, root, err) |
+           check_training(scenario, root, err) | check_learning_rate(scenario, root, err) |
+           check_milestones(scenario, root, err) | check_execution(scenario, root, err) |
+           check_noise(scenario, root, err) | check_input(scenario, root, err);
 }

@@ -381,9 +381,15 @@ static const struct field scenario_rows[] = {
      .offset = MEMBER(allreduce.channels),
      .fallback = "1",
      .words = channel_names,
-     .help =
-         "rings side by side, each entering and leaving a node by another device; all is one for "
-         "each device of a node"},
+     .help = "rings side by side, each by another device of a node; all is one per device"},
+    {.path = "allreduce.chunk",
+     .kind = FIELD_REAL,
+     .unit = UNIT_BYTES,
+     .offset = MEMBER(allreduce.chunk),
+     .fallback = "",
+     .minimum = 1,
+     .maximum = 1e12,
+     .help = "bytes of the chunks that travel through a tree; all at once when not given"},
     {.path = "allreduce.grid.columns",
      .kind = FIELD_INTEGER,
      .offset = MEMBER(allreduce.columns),

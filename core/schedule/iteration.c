@@ -229,6 +229,7 @@ struct schedule *iteration_build(const struct iteration *it)
     struct schedule *schedule = schedule_new(it->grid);
     schedule->column_algorithm = it->column_algorithm;
     schedule->channels = channels_of(it);
+    schedule->chunk = (int64_t)scenario->allreduce.chunk;
     struct exchange_list list = {0};
     if (grid_ranks(it->grid) > 1)
         list.bucket = bucket_build(it->model, scenario->model.gradients, it->bucket);
@@ -280,6 +281,22 @@ static int check_channels(struct all_reduce how, int32_t devices_per_node, struc
     return 0;
 }
 
+static int check_chunk(struct all_reduce how, int64_t bytes, struct err *err)
+{
+    if (how.chunk == 0)
+        return 0;
+    if (how.algorithm != ALGORITHM_TREE)
+        return err_add_code(err, 64,
+                            "--chunk has no effect on algorithm %s: only a tree has chunks",
+                            algorithm_names[how.algorithm]);
+    if (bytes > how.chunk * CHUNK_LIMIT)
+        return err_add_code(err, 64,
+                            "%" PRId64 " B in chunks of %" PRId64
+                            " B are more than %d: use --chunk=%" PRId64 "B or more",
+                            bytes, how.chunk, CHUNK_LIMIT, (bytes + CHUNK_LIMIT - 1) / CHUNK_LIMIT);
+    return 0;
+}
+
 struct schedule *iteration_build_all_reduce(struct all_reduce how, struct grid grid,
                                             int32_t devices_per_node, int64_t bytes,
                                             struct err *err)
@@ -289,7 +306,7 @@ struct schedule *iteration_build_all_reduce(struct all_reduce how, struct grid g
         err_add(err, "an all-reduce needs at least 2 ranks");
         return NULL;
     }
-    if (check_channels(how, devices_per_node, err))
+    if (check_channels(how, devices_per_node, err) || check_chunk(how, bytes, err))
         return NULL;
     if (by_node && grid_ranks(grid) % devices_per_node != 0) {
         err_add(err,
@@ -300,6 +317,7 @@ struct schedule *iteration_build_all_reduce(struct all_reduce how, struct grid g
         return NULL;
     }
     struct schedule *schedule = schedule_new(grid);
+    schedule->chunk = how.chunk;
     schedule->channels = channel_count(how.channels, devices_per_node);
     schedule_add_all_reduce(schedule, how.algorithm, devices_per_node, 0, bytes, -1);
     return seal(schedule);

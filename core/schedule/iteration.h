@@ -61,11 +61,12 @@ struct schedule *iteration_build_forward(const struct iteration *iteration);
 struct all_reduce {
     enum algorithm algorithm;
     int32_t channels; /**< a word of channel_names */
+    int64_t chunk;    /**< bytes of a tree's chunks; 0: all at once */
 };
 
 /** Only one all-reduce of @bytes; sealed.  NULL with a message when the algorithm cannot run on
  * the grid: one rank, nodes that are not full for the hierarchical one and for channels, more
- * channels than a node has devices, or channels of what is no ring. */
+ * channels than a node has devices, channels of what is no ring, chunks of what is no tree. */
 struct schedule *iteration_build_all_reduce(struct all_reduce how, struct grid grid,
                                             int32_t devices_per_node, int64_t bytes,
                                             struct err *err);

@@ -85,6 +85,8 @@ int32_t schedule_add_all_reduce(struct schedule *schedule, enum algorithm algori
         step.collective.group = group;
         step.collective.channels = schedule->channels;
     }
+    if (algorithm == ALGORITHM_TREE && schedule->chunk > 0 && bytes > schedule->chunk)
+        step.collective.chunks = (int32_t)((bytes + schedule->chunk - 1) / schedule->chunk);
     if (algorithm != ALGORITHM_TORUS2D)
         return add_collective(schedule, step, after);
 
@@ -139,6 +141,11 @@ static const char *collective_fault(const struct schedule *schedule, const struc
         (algorithm != ALGORITHM_RING || step->collective.op != COLLECTIVE_ALL_REDUCE ||
          group < channels || grid_axis_size(schedule->grid, step->collective.axis) % group != 0))
         return "several channels, but no ring of whole nodes with as many ranks";
+    int32_t chunks = step->collective.chunks;
+    if (chunks < 0 || chunks > CHUNK_LIMIT ||
+        (chunks > 1 &&
+         (algorithm != ALGORITHM_TREE || step->collective.op != COLLECTIVE_ALL_REDUCE)))
+        return "chunks of what is no tree, or too many";
     if (step->collective.bucket < 0 || step->collective.bytes < 0)
         return "negative bucket or count of bytes";
     return NULL;
@@ -257,6 +264,8 @@ static uint64_t hash_collective(uint64_t hash, const struct step *step)
     hash = hash_integer(hash, step->collective.group);
     if (step->collective.channels > 1)
         hash = hash_integer(hash_word(hash, "channels"), step->collective.channels);
+    if (step->collective.chunks > 1)
+        hash = hash_integer(hash_word(hash, "chunks"), step->collective.chunks);
     hash = hash_integer(hash, step->collective.bucket);
     return hash_integer(hash, step->collective.bytes);
 }
@@ -313,6 +322,8 @@ static void print_what(struct text *out, const struct step *step)
                  algorithm_names[step->collective.algorithm], step->collective.bytes);
         if (step->collective.channels > 1)
             text_add(out, " over %" PRId32 " rings", step->collective.channels);
+        if (step->collective.chunks > 1)
+            text_add(out, " in %" PRId32 " chunks", step->collective.chunks);
         break;
     default:
         text_add(out, "%" PRId32 " images, %" PRId64 " B", step->input.images, step->input.bytes);
@@ -356,6 +367,7 @@ struct collective schedule_collective(const struct schedule *schedule, int32_t s
                                .ranks = grid_axis_size(schedule->grid, s->collective.axis),
                                .group = s->collective.group,
                                .channels = s->collective.channels,
+                               .chunks = s->collective.chunks,
                                .elements = s->collective.bytes};
 }
 
@@ -376,7 +388,8 @@ bool schedule_walk_alike(const struct step *a, const struct step *b)
            a->collective.axis == b->collective.axis &&
            a->collective.algorithm == b->collective.algorithm &&
            a->collective.group == b->collective.group &&
-           a->collective.channels == b->collective.channels;
+           a->collective.channels == b->collective.channels &&
+           a->collective.chunks == b->collective.chunks;
 }
 
 static bool is_like(const struct step *a, const struct step *b)

@@ -91,6 +91,7 @@ struct step {
             enum algorithm algorithm; /**< never TORUS2D: that is three steps */
             int32_t group;            /**< HIERARCHICAL, several channels: ranks per node; else 0 */
             int32_t channels;         /**< rings side by side; 0: one */
+            int32_t chunks;           /**< of TREE; 0: one */
             int32_t bucket;           /**< which bucket, from 0 */
             int64_t bytes;            /**< the full vector on one rank, for every op */
         } collective;
@@ -108,6 +109,7 @@ struct schedule {
     struct dep *dep;
     enum algorithm column_algorithm; /**< of the column step of TORUS2D: RING until changed */
     int32_t channels; /**< rings of RING on AXIS_WORLD, at most the group; 0 like 1 */
+    int64_t chunk;    /**< bytes of TREE's chunks; 0: the whole vector */
     int32_t step_count, dep_count;
     int64_t step_capacity, dep_capacity;
     bool sealed;

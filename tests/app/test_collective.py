@@ -36,6 +36,26 @@ def dgx_h100_seconds(size, nodes):
             (side, side): 2 * (side - 1) * (between(size / side) + between(size / side / side))}
 
 
+def tree_seconds(size, nodes, chunks):
+    """A tree on dgx-h100 message by message.  In turn t, pairs of level k exchange for k = 0, 1, ...:
+    chunk t goes up, chunk t - (levels - k) down; who exchanges waits for the other."""
+    ranks = 8 * nodes
+    levels = (ranks - 1).bit_length()
+    part = size / chunks
+    ready = [0.0] * ranks
+    for turn in range(chunks + levels):
+        for level in range(levels):
+            if turn >= chunks and not 0 <= turn - (levels - level) < chunks:
+                continue
+            for child in range(1 << level, ranks, 2 << level):
+                parent = child - (1 << level)
+                hop = (1.9e-6 + part / (0.824 * 450e9) if child // 8 == parent // 8
+                       else 4e-6 + 2 * 195e-9 + part / 48e9)
+                if turn < chunks or 0 <= turn - (levels - level) < chunks:
+                    ready[child] = ready[parent] = max(ready[child], ready[parent]) + hop
+    return max(ready)
+
+
 class Collective(support.Case):
     """One all-reduce."""
 
@@ -149,6 +169,25 @@ class Collective(support.Case):
                           f"--bytes={size}B", *way)["rows"]
             self.assertGreater(row["time_s"], seconds * (1 - 1e-9))
             self.assertLess(row["time_s"], seconds + 2 * (ranks - 1) * 4.4e-6)
+
+    def test_chunks_follow_each_other_through_a_tree(self):
+        size = 1_000_000_000
+        for nodes, chunks in ((2, 2), (2, 5), (3, 3), (32, 10), (32, 64)):
+            for way in self.ways(full=nodes < 4):
+                row, = answer("collective", "--platform=dgx-h100", f"--nodes={nodes}", "--algorithm=tree",
+                              f"--bytes={size}B", f"--chunk={-(-size // chunks)}B", *way)["rows"]
+                self.assertTrue(math.isclose(row["time_s"], tree_seconds(size, nodes, chunks),
+                                             rel_tol=1e-6), (nodes, chunks, way, row))
+        self.assertIn("use --chunk=976563B or more",
+                      self.refused(64, "collective", "--platform=dgx-h100", "--nodes=2", "--bytes=1GB",
+                                   "--algorithm=tree", "--chunk=1kB"))
+        self.assertIn("only a tree has chunks", self.refused(64, "collective", "--platform=dgx-h100",
+                                                             "--nodes=2", "--chunk=1MB"))
+        for more, fault in (("ring, chunk: 1 MiB", "only tree has some, not ring"),
+                            ("tree, chunk: 1 kB", "use at least 4096 B")):
+            job = self.write("job.yaml", support.JOB.replace(
+                "torus2d, grid: {columns: 4, rows: 4}", more))
+            self.assertIn(fault, self.refused(65, "predict", job))
 
     def test_channels_that_have_no_effect_are_refused(self):
         words = ("collective", "--platform=abci", "--nodes=4")

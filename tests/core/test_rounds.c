@@ -112,6 +112,27 @@ static void every_ring_leaves_a_node_by_a_rank_of_its_own(void **state)
         }
 }
 
+static void chunks_through_a_tree_add_up_every_element(void **state)
+{
+    (void)state;
+    for (int32_t ranks = 2; ranks <= 17; ranks++)
+        for (int32_t chunks = 2; chunks <= 9; chunks++) {
+            struct collective c = {
+                .algorithm = ALGORITHM_TREE, .ranks = ranks, .chunks = chunks, .elements = 101};
+            assert_true(sums_are_right(&c));
+            assert_true(collective_check(&c));
+            for (int32_t round = 0; round < collective_rounds(&c); round++) {
+                int32_t pattern = collective_pattern(&c, round);
+                assert_in_range(pattern, 0, collective_pattern_count(&c) - 1);
+                for (int32_t rank = 0; rank < ranks; rank++) {
+                    struct exchange e = collective_exchange(&c, rank, round);
+                    assert_int_equal(collective_send_peer(&c, rank, pattern), e.send.peer);
+                    assert_int_equal(collective_receive_peer(&c, rank, pattern), e.receive.peer);
+                }
+            }
+        }
+}
+
 static void all_channels_are_one_for_each_rank_of_a_node(void **state)
 {
     (void)state;
@@ -130,6 +151,7 @@ int main(void)
         cmocka_unit_test(the_order_of_halving_decides_who_gets_the_large_messages),
         cmocka_unit_test(rings_side_by_side_add_up_every_element),
         cmocka_unit_test(every_ring_leaves_a_node_by_a_rank_of_its_own),
+        cmocka_unit_test(chunks_through_a_tree_add_up_every_element),
         cmocka_unit_test(all_channels_are_one_for_each_rank_of_a_node),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -198,6 +198,9 @@ static int64_t check_sizes(struct comm_state *comm, struct grid grid, const int6
                     .op = op, .algorithm = algorithm, .elements = sizes[i]};
                 if (algorithm != ALGORITHM_NCCL && algorithm_supports(algorithm, op))
                     wrong += check_axes(comm, collective, grid, payload);
+                collective.chunks = 3;
+                if (algorithm == ALGORITHM_TREE)
+                    wrong += check_axes(comm, collective, grid, payload);
             }
     return wrong;
 }
