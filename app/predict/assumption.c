@@ -184,6 +184,19 @@ static void add_rounding(struct prediction *prediction, int32_t index)
                                    (long long)phase->batch_per_device));
 }
 
+/* More all-reduces than tensors, which no framework that keeps tensors whole would do, is worth a
+ * warning. */
+static void add_cut(struct prediction *prediction)
+{
+    struct result *result = &prediction->result;
+    const struct resolved *resolved = &prediction->job.resolved;
+    char *cut = resolved_cut_text(resolved);
+    if (cut && resolved->all_reduces > resolved->tensors)
+        result_add(&result->warning, &result->warning_count, cut);
+    else if (cut)
+        add_assumption(result, cut);
+}
+
 void assumption_list(struct prediction *prediction)
 {
     struct result *result = &prediction->result;
@@ -198,6 +211,7 @@ void assumption_list(struct prediction *prediction)
     char *cards = cards_text(last->fabric, last->schedule, true);
     if (cards)
         add_assumption(result, cards);
+    add_cut(prediction);
     if (prediction->job.resolved.choice.why)
         add_assumption(result, grid_choice_text(&prediction->job.resolved.choice));
     if (result->plan.evaluations)

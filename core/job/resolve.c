@@ -371,6 +371,19 @@ static int64_t find_bucket(const struct scenario *s, const struct model *model)
     return s->allreduce.bucket > 0 ? (int64_t)s->allreduce.bucket : gradient_bytes(s, model);
 }
 
+static void count_cut(struct resolved *resolved, const struct scenario *s,
+                      const struct model *model)
+{
+    int64_t all = gradient_bytes(s, model);
+    resolved->tensors = model->tensor_count;
+    if (resolved->bucket < 1) /* less than a byte is all */
+        return;
+    resolved->all_reduces = (all + resolved->bucket - 1) / resolved->bucket;
+    for (int32_t i = 0; i < model->tensor_count; i++)
+        resolved->cut += model->tensor[i].elements * dtype_size((enum dtype)s->model.gradients) >
+                         resolved->bucket;
+}
+
 static void check_all(struct question *q, const struct resolved *resolved)
 {
     int64_t devices = grid_ranks(resolved->cluster.grid);
@@ -405,6 +418,7 @@ int resolved_build(struct resolved *resolved, const struct scenario *scenario,
         .software = software ? software->name : NULL,
     };
     resolved->most_images = find_most_images(&q);
+    count_cut(resolved, scenario, model);
     find_cluster(&q, &resolved->cluster);
     resolved->channels =
         channel_count(scenario->allreduce.channels, resolved->cluster.devices_per_node);
@@ -427,6 +441,16 @@ void resolved_release(struct resolved *resolved)
 }
 
 /* ---- printing ---- */
+
+char *resolved_cut_text(const struct resolved *resolved)
+{
+    if (resolved->cut == 0)
+        return NULL;
+    return base_format("%d of %d tensors are larger than a bucket of %lld B and are cut, in %lld "
+                       "all-reduces a step; DDP and Horovod never cut a tensor",
+                       resolved->cut, resolved->tensors, (long long)resolved->bucket,
+                       (long long)resolved->all_reduces);
+}
 
 static void print_extent(struct text *out, const char *name, struct extent extent)
 {
@@ -452,6 +476,10 @@ void resolved_print(struct text *out, const struct resolved *resolved)
     if (resolved->algorithm == ALGORITHM_RING)
         text_add(out, " over %d channel%s", resolved->channels, resolved->channels > 1 ? "s" : "");
     text_add(out, ", at most %lld B at a time\n", (long long)resolved->bucket);
+    char *cut = resolved_cut_text(resolved);
+    if (cut)
+        text_add(out, "%-10s %s\n", "bucket", cut);
+    free(cut);
     for (int32_t i = 0; i < resolved->plan.phase_count; i++) {
         const struct phase *phase = &resolved->plan.phase[i];
         text_add(out,

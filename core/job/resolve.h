@@ -34,6 +34,9 @@ struct resolved {
     int32_t channels;     /**< rings side by side */
     int64_t bucket;       /**< gradients in one all-reduce, at most [bytes] */
     int64_t most_images;  /**< at once that fit the memory of a device */
+    int32_t cut;          /**< tensors larger than a bucket */
+    int32_t tensors;      /**< of the model */
+    int64_t all_reduces;  /**< in an iteration, by torus2d of three steps each */
     struct plan plan;     /**< phases: batches, micro-batches, steps; owned */
     struct noise noise;   /**< zero: every device computes as fast as every other, always */
     int32_t nccl;         /**< version that the software brings, 100 * major + minor; 0: none */
@@ -74,6 +77,9 @@ int64_t resolved_fitting_part(int64_t batch, int64_t most);
 
 /** A wish for @ranks ranks on as few nodes as hold them, equally many and at most @room on each. */
 struct wish wish_for_ranks(int64_t ranks, int64_t room);
+
+/** Which tensors are larger than a bucket, in words; NULL: none is.  The caller frees it. */
+char *resolved_cut_text(const struct resolved *resolved);
 
 /** Append everything that was decided, one line each. */
 void resolved_print(struct text *out, const struct resolved *resolved);

@@ -80,6 +80,14 @@ class Train(unittest.TestCase):
                 capture_output=True, encoding="utf-8", check=True)
         self.assertTrue(done.stdout.splitlines()[-1].startswith("'A=b/foretrain-exec' train "))
 
+    def test_several_rings_are_refused(self):
+        done = subprocess.run([FORETRAIN, "train", TOY, "--dry-run", *NAIVE,
+                               "--set=allreduce.grid=null", "--set=allreduce.algorithm=ring",
+                               "--set=allreduce.channels=2"],
+                              capture_output=True, encoding="utf-8", check=False)
+        self.assertEqual(done.returncode, 69, done.stderr)
+        self.assertIn("allreduce.channels=1", done.stderr)
+
     def test_tells_the_memory_of_a_rank(self):
         lines = train(TOY, "--dry-run", *NAIVE).stdout.splitlines()
         self.assertEqual(lines[0], "memory of one rank, 4 images of which 4 at once")

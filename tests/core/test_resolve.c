@@ -94,6 +94,30 @@ static void a_torus_on_a_cluster_asks_for_the_grid(void **state)
     release(&job);
 }
 
+/* Counted in Python from torchvision's shapes of ResNet-50: 161 tensors, 102,228,128 B in fp32; 3
+ * convolutions of 512 x 512 x 3 x 3 are larger than 8 MiB, one of 2048 x 1024 is as large. */
+static void tensors_larger_than_a_bucket_are_said_to_be_cut(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *bucket;
+        int32_t cut;
+        int64_t all_reduces;
+    } cases[] = {{"", 0, 1}, {"1 KiB", 99, 99833}, {"8 MiB", 3, 13}, {"10 MiB", 0, 10}};
+    for (int32_t i = 0; i < 4; i++) {
+        char *more = i ? base_format("allreduce: {bucket: %s}\n", cases[i].bucket) : base_copy("");
+        struct job job = resolved_job(PHASE, more, (struct wish){0});
+        char *text = resolved_cut_text(&job.resolved);
+        assert_int_equal(job.resolved.tensors, 161);
+        assert_int_equal(job.resolved.cut, cases[i].cut);
+        assert_int_equal(job.resolved.all_reduces, cases[i].all_reduces);
+        assert_true(!text == !cases[i].cut);
+        free(text);
+        free(more);
+        release(&job);
+    }
+}
+
 static int64_t images_each(const char *phase)
 {
     struct job job = resolved_job(phase, "", (struct wish){0});
@@ -231,6 +255,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_stays_open),
         cmocka_unit_test(a_torus_on_a_cluster_asks_for_the_grid),
+        cmocka_unit_test(tensors_larger_than_a_bucket_are_said_to_be_cut),
         cmocka_unit_test(a_global_batch_is_rounded_as_the_phase_says),
         cmocka_unit_test(wished_ranks_stand_in_place_of_the_cluster),
         cmocka_unit_test(real_ranks_may_be_more_than_the_platform_has),
