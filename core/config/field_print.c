@@ -178,15 +178,20 @@ static void put_types(struct json *schema, const char *type, const char *pattern
     json_put_text(schema, "pattern", pattern);
 }
 
+/* YAML reads a word of digits as a number. */
 static void put_text(struct json *schema, const char *const *words)
 {
-    json_put_text(schema, "type", "string");
-    json_put_integer(schema, "minLength", 1);
-    if (!words)
+    if (!words) {
+        json_put_text(schema, "type", "string");
+        json_put_integer(schema, "minLength", 1);
         return;
+    }
     struct json *list = json_new_array();
-    for (; *words; words++)
+    for (; *words; words++) {
         json_append_text(list, *words);
+        if (!(*words)[strspn(*words, "0123456789")])
+            json_append_integer(list, atoi(*words));
+    }
     json_put(schema, "enum", list);
 }
 

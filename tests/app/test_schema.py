@@ -46,6 +46,12 @@ class Schema(support.Case):
             with self.assertRaises(jsonschema.ValidationError, msg=wrong):
                 jsonschema.validate(job, schema("scenario"))
 
+    def test_a_word_of_digits_is_a_number_to_yaml(self):
+        for value, right in (("8", True), ("'8'", True), ("all", True), ("17", False), ("0", False)):
+            job = yaml.safe_load(support.JOB.replace(
+                "torus2d, grid: {columns: 4, rows: 4}", f"ring, channels: {value}"))
+            self.assertEqual(jsonschema.Draft202012Validator(schema("scenario")).is_valid(job), right)
+
     def test_a_platform_may_say_in_what_its_links_were_measured(self):
         text = (ROOT / "platforms" / "abci.yaml").read_text(encoding="utf-8")
         platform = yaml.safe_load(text)
