@@ -1,0 +1,58 @@
+#include "core/job/resolve.h"
+
+#include <stdlib.h>
+
+char *resolved_cut_text(const struct resolved *resolved)
+{
+    if (resolved->cut == 0)
+        return NULL;
+    return base_format("%d of %d tensors are larger than a bucket of %lld B and are cut, in %lld "
+                       "all-reduces a step; DDP and Horovod never cut a tensor",
+                       resolved->cut, resolved->tensors, (long long)resolved->bucket,
+                       (long long)resolved->all_reduces);
+}
+
+static void print_extent(struct text *out, const char *name, struct extent extent)
+{
+    text_add(out, "%-10s %lld devices in %d nodes of %d, grid of %d columns x %d rows\n", name,
+             (long long)extent_devices(extent), extent.nodes, extent.devices_per_node,
+             extent.grid.columns, extent.grid.rows);
+}
+
+void resolved_print(struct text *out, const struct resolved *resolved)
+{
+    print_extent(out, "cluster", resolved->cluster);
+    print_extent(out, "baseline", resolved->baseline);
+    if (resolved->choice.why) {
+        char *why = grid_choice_text(&resolved->choice);
+        text_add(out, "%-10s %s\n", "grid", why);
+        free(why);
+    }
+    text_add(out, "%-10s ranks fill nodes along the %s\n", "order",
+             resolved->order == RANK_ORDER_ROW ? "rows" : "columns");
+    text_add(out, "%-10s %s", "all-reduce", algorithm_names[resolved->algorithm]);
+    if (resolved->algorithm == ALGORITHM_TORUS2D)
+        text_add(out, ", %s in columns", algorithm_names[resolved->column_algorithm]);
+    if (resolved->algorithm == ALGORITHM_RING)
+        text_add(out, " over %d channel%s", resolved->channels, resolved->channels > 1 ? "s" : "");
+    text_add(out, ", at most %lld B at a time\n", (long long)resolved->bucket);
+    char *cut = resolved_cut_text(resolved);
+    if (cut)
+        text_add(out, "%-10s %s\n", "bucket", cut);
+    free(cut);
+    for (int32_t i = 0; i < resolved->plan.phase_count; i++) {
+        const struct phase *phase = &resolved->plan.phase[i];
+        text_add(out,
+                 "phase %-4d %g epochs, %lld steps of %lld images: %lld on each device, %lld at "
+                 "once\n",
+                 i + 1, phase->epochs, (long long)phase->steps, (long long)phase->global_batch,
+                 (long long)phase->batch_per_device, (long long)phase->micro_batch);
+    }
+    text_add(out, "%-10s at most %lld images at once fit a device\n", "memory",
+             (long long)resolved->most_images);
+    text_add(out, "%-10s %s\n", "software",
+             resolved->software ? resolved->software : "the device's");
+    text_add(out, "%-10s compute varies by %g %%; %g %% of devices are %g %% slower\n", "noise",
+             100 * resolved->noise.compute_cv, 100 * resolved->noise.straggler_fraction,
+             100 * resolved->noise.straggler_slowdown);
+}
