@@ -292,6 +292,11 @@ int job_check_mpi(const struct job *job, struct err *err)
                             "%s: several rings side by side are for predictions; ranks on CPUs "
                             "run one: use --set allreduce.channels=1",
                             s->path);
+    if (s->allreduce.algorithm == ALGORITHM_TORUS2D && s->allreduce.column_algorithm == COLUMN_NCCL)
+        return err_add_code(err, 69,
+                            "%s: NCCL in columns is a model, for predictions; ranks on CPUs "
+                            "exchange over MPI: use --set allreduce.column_algorithm=ring",
+                            s->path);
     if (s->allreduce.algorithm != ALGORITHM_NCCL)
         return 0;
     return err_add_code(err, 69,

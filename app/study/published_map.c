@@ -312,7 +312,7 @@ static void write_scenario(struct published_job *job, const struct published_row
         text_add(out, "allreduce:\n");
         if (is_abci(row))
             text_add(out,
-                     "  algorithm: torus2d\n  column_algorithm: double-tree\n"
+                     "  algorithm: torus2d\n  column_algorithm: nccl\n"
                      "  grid: {columns: 4, rows: %d}\n",
                      job->nodes);
         else

@@ -18,7 +18,10 @@ double run_nccl_seconds(const struct run *run, const struct step *step)
 {
     assert(step->kind == STEP_COLLECTIVE && step->collective.algorithm == ALGORITHM_NCCL);
     assert(run->fabric->nccl.version && run->fabric->nccl.ranks == run->fabric->ranks);
-    return nccl_choose(&run->fabric->nccl, step->collective.op, step->collective.bytes).seconds;
+    struct nccl_world world = run->fabric->nccl;
+    if (step->collective.axis == AXIS_COLUMN)
+        world = nccl_column(&world);
+    return nccl_choose(&world, step->collective.op, step->collective.bytes).seconds;
 }
 
 int backend_check(const struct schedule *schedule, struct err *err)

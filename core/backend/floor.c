@@ -59,19 +59,21 @@ static void lay_pattern(struct bounds *bounds, const struct fabric *fabric,
 }
 
 /* With any algorithm of NCCL, all bytes pass the narrowest part of a node, its links or its network
- * cards, and the uplinks of each group of nodes, each way. */
-static void lay_nccl(struct bounds *bounds, const struct fabric *fabric, double bytes)
+ * cards, and the uplinks of each group of nodes, each way.  Every rank of a node has a @column of
+ * its own, with as many bytes each. */
+static void lay_nccl(struct bounds *bounds, const struct fabric *fabric, bool column, double bytes)
 {
     const struct nccl_world *world = &fabric->nccl;
-    bool between = world->nodes > 1 && world->inter_bandwidth < world->intra_bandwidth;
+    bool between = world->nodes > 1 && (column || world->inter_bandwidth < world->intra_bandwidth);
     double slowest = between ? world->inter_bandwidth : world->intra_bandwidth;
+    double all = column ? bytes * fabric->devices_per_node : bytes;
     for (int32_t i = 0; i < fabric->link_count; i++) {
         const struct link *link = &fabric->link[i];
         int32_t level = link->tier - fabric->nic_tier;
         if (link->tier == (between ? fabric->nic_tier : 0))
-            bounds->load[i] += bytes / slowest;
+            bounds->load[i] += all / slowest;
         else if (level > 0 && level < world->level_count && world->level[level].groups > 1)
-            bounds->load[i] += bytes / link->bandwidth;
+            bounds->load[i] += all / link->bandwidth;
     }
 }
 
@@ -100,7 +102,9 @@ static struct bounds bounds_build(const struct fabric *fabric, const struct sche
     struct collective c = schedule_collective(schedule, step);
     struct bounds bounds = bounds_new(fabric);
     if (c.algorithm == ALGORITHM_NCCL) {
-        lay_nccl(&bounds, fabric, (double)c.elements);
+        bool column = schedule->step[step].collective.axis == AXIS_COLUMN;
+        if (c.ranks > 1)
+            lay_nccl(&bounds, fabric, column, (double)c.elements);
         return bounds;
     }
     lay_channel(&bounds, fabric, schedule, step, &c);

@@ -46,6 +46,8 @@ struct grid_choice grid_choose(const struct grid_question *q)
     struct grid_choice node = {
         .grid = {rows ? q->devices_per_node : q->nodes, rows ? q->nodes : q->devices_per_node},
         .why = rows ? "a row is a node" : "a column is a node"};
+    if (q->column_algorithm == ALGORITHM_NCCL)
+        return node;
     if (!platform_nodes(q->platform) || q->devices_per_node == 1)
         return square;
     if (node.grid.columns == square.grid.columns)

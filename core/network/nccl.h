@@ -91,6 +91,10 @@ struct nccl_world {
     struct nccl_level level[NCCL_LEVEL_LIMIT];
 };
 
+/** The communicator of one rank of each node of @world, beside which the other ranks of a node have
+ * theirs: they share the node's cards and the uplinks evenly. */
+struct nccl_world nccl_column(const struct nccl_world *world);
+
 /** Add a level above those there are; tree_edges and groups are computed from world->nodes.  There
  * are at most NCCL_LEVEL_LIMIT. */
 void nccl_add_level(struct nccl_world *world, int32_t nodes, double bandwidth, double latency);

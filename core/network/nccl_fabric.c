@@ -57,6 +57,19 @@ void nccl_add_level(struct nccl_world *world, int32_t nodes, double bandwidth, d
                             .tree_edges = most_tree_edges(world->nodes, nodes)};
 }
 
+struct nccl_world nccl_column(const struct nccl_world *world)
+{
+    struct nccl_world column = *world;
+    int32_t beside = world->ranks / world->nodes;
+    column.ranks = world->nodes;
+    column.nvswitch = false;
+    column.inter_bandwidth /= beside;
+    column.inter_channels = (world->inter_channels - 1) / beside + 1;
+    for (int32_t i = 0; i < column.level_count; i++)
+        column.level[i].bandwidth /= beside;
+    return column;
+}
+
 /* Groups in use; beyond the highest level all nodes are in one. */
 static int32_t groups(const struct nccl_world *w, int32_t level)
 {

@@ -5,8 +5,8 @@
 #include <assert.h>
 #include <stddef.h>
 
-const char *const column_algorithm_names[] = {"ring", "halving-doubling", "halving-doubling-far",
-                                              "double-tree", NULL};
+const char *const column_algorithm_names[] = {
+    "ring", "halving-doubling", "halving-doubling-far", "double-tree", "nccl", NULL};
 static_assert(sizeof(column_algorithm_names) / sizeof(column_algorithm_names[0]) ==
                   COLUMN_ALGORITHM_COUNT + 1,
               "one word per algorithm");
@@ -15,7 +15,7 @@ enum algorithm column_algorithm(enum column_algorithm word)
 {
     static const enum algorithm algorithm[] = {ALGORITHM_RING, ALGORITHM_HALVING_DOUBLING,
                                                ALGORITHM_HALVING_DOUBLING_FAR,
-                                               ALGORITHM_DOUBLE_TREE};
+                                               ALGORITHM_DOUBLE_TREE, ALGORITHM_NCCL};
     static_assert(sizeof(algorithm) / sizeof(algorithm[0]) == COLUMN_ALGORITHM_COUNT,
                   "one per word");
     return algorithm[word];

@@ -130,8 +130,9 @@ static const char *collective_fault(const struct schedule *schedule, const struc
         return "unknown algorithm (torus2d is three steps)";
     if (!algorithm_supports(algorithm, step->collective.op))
         return "the algorithm cannot compute the operation";
-    if ((algorithm == ALGORITHM_NCCL || algorithm == ALGORITHM_MPI) &&
-        step->collective.axis != AXIS_WORLD)
+    bool part = step->collective.axis != AXIS_WORLD;
+    if ((algorithm == ALGORITHM_MPI && part) ||
+        (algorithm == ALGORITHM_NCCL && step->collective.axis == AXIS_ROW))
         return "NCCL or MPI on a part of the ranks";
     if (algorithm == ALGORITHM_HIERARCHICAL &&
         (group < 1 || grid_axis_size(schedule->grid, step->collective.axis) % group != 0))

@@ -171,6 +171,29 @@ class Noise(support.Case):
         self.assertIn("waits for the slowest device", sentence)
 
 
+class Columns(support.Case):
+    """The columns of a torus timed by NCCL's model."""
+
+    NCCL = ("--set", "allreduce.column_algorithm=nccl")
+
+    def test_a_row_must_be_a_node(self):
+        self.assertEqual(answer("predict", self.job, *self.NCCL)["grid"]["columns"], 4)
+        message = self.refused(65, "predict", self.job, *self.NCCL,
+                               "--set", "allreduce.grid={columns: 8, rows: 2}")
+        self.assertIn("a row must be a node of 4", message)
+
+    def test_both_back_ends_agree_where_only_the_columns_cross_the_network(self):
+        steps = [answer("predict", self.job, *self.NCCL, "--set", "allreduce.overlap=none",
+                        "--backend", backend)["step"]["time_s"] for backend in ("analytic", "sim")]
+        self.assertLess(abs(steps[0] / steps[1] - 1), 1e-9)
+
+    def test_processors_do_not_run_it(self):
+        self.assertIn("NCCL in columns is a model",
+                      run("train", self.job, "-n", "4", "--dry-run", *self.NCCL,
+                          "--set", "cluster.nodes=1",
+                          "--set", "allreduce.grid={columns: 4, rows: 1}").stderr)
+
+
 class Memory(support.Case):
     """Batches that no device can hold."""
 

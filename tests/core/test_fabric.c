@@ -190,7 +190,7 @@ static void latency_is_that_of_the_links_and_the_message(void **state)
     struct {
         int32_t to;
         double seconds;
-    } expected[] = {{1, 2e-6}, {4, 3e-6 + 2 * 135e-9}, {136, 3e-6 + 2 * 135e-9 + 2 * 180e-9}};
+    } expected[] = {{1, 2e-6}, {4, 10e-6 + 2 * 135e-9}, {136, 10e-6 + 2 * 135e-9 + 2 * 180e-9}};
     for (size_t i = 0; i < 3; i++) {
         double latency = fabric_route(fabric, 0, expected[i].to).latency;
         assert_true(latency > expected[i].seconds * (1 - 1e-12));

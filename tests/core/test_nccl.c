@@ -328,7 +328,8 @@ static void hops_and_bytes_go_over_the_fabric(void **state)
     assert_int_equal(world.level[1].groups, 4);
     assert_int_equal(world.level[1].tree_edges, 6);
     assert_cost(world, NCCL_RING, NCCL_LL, 4096,
-                6.6 + 224 * 2. + 30 * (2.7 + (12 * 2 + 4 * 10) / 16.), 19. * 128 / 254);
+                6.6 + 224 * 2. + 30 * 2.7 + 254. * 16 / 128 * (12 * 2 + 4 * 10) / 16,
+                19. * 128 / 254);
     assert_cost(world, NCCL_TREE, NCCL_SIMPLE, 1 << 30,
                 8.4 + 2 * (7 * 4 + 4 * 14. + 2 * 2 + 2 * 10), 10);
 }
@@ -340,6 +341,20 @@ static void switches_that_add_send_the_vector_once(void **state)
     world.sharp = true;
     world = in_leaves(world, 0, 100);
     assert_cost(world, NCCL_NVLS, NCCL_SIMPLE, 1 << 30, 25 + 18 + 100, 30);
+}
+
+/* Nodes with 8 ranks each: an eighth of the cards for each column. */
+static void a_column_has_its_share_of_the_cards(void **state)
+{
+    (void)state;
+    struct nccl_world column = in_leaves(dgx(227, 80, 16), 0, 0);
+    column = nccl_column(&column);
+    assert_cost(column, NCCL_RING, NCCL_SIMPLE, 1 << 30, 1.4 * (8.4 + 30 * 14.),
+                fmin(192. / 8 * 16 / 30, 30. / 8 * 16 / 30));
+    assert_int_equal(column.inter_channels, 1);
+    column = dgx(227, 90, 1);
+    column = nccl_column(&column);
+    assert_true(nccl_choose(&column, ALL_REDUCE, 1 << 20).seconds == 0);
 }
 
 static void a_fast_fabric_changes_nothing(void **state)
@@ -398,6 +413,7 @@ int main(void)
         cmocka_unit_test(nothing_beats_its_links),
         cmocka_unit_test(hops_and_bytes_go_over_the_fabric),
         cmocka_unit_test(switches_that_add_send_the_vector_once),
+        cmocka_unit_test(a_column_has_its_share_of_the_cards),
         cmocka_unit_test(a_fast_fabric_changes_nothing),
         cmocka_unit_test(the_choice_is_made_without_the_fabric),
         cmocka_unit_test(one_rank_takes_no_time),

@@ -125,9 +125,10 @@ static void messages_take_the_routes_of_the_fabric(void **state)
 {
     (void)state;
     assert_routes(world_cluster(24, 4, 2, 10e9), (struct grid){4, 6}, false);
-    assert_routes(world_platform("abci", 272, (struct grid){34, 8}), (struct grid){34, 8}, false);
-    assert_routes(world_platform("generic-fat-tree", 64, (struct grid){8, 8}), (struct grid){8, 8},
+    assert_routes(world_platform("abci", NULL, 272, (struct grid){34, 8}), (struct grid){34, 8},
                   false);
+    assert_routes(world_platform("generic-fat-tree", NULL, 64, (struct grid){8, 8}),
+                  (struct grid){8, 8}, false);
     assert_routes(world_torus((struct grid){5, 3}), (struct grid){5, 3}, false);
 }
 
@@ -135,7 +136,7 @@ static void messages_take_the_routes_of_the_fabric(void **state)
 static void relations_within_another_share_its_hosts_and_routes(void **state)
 {
     (void)state;
-    struct fabric *fabric = world_platform("dgx-1", 64, (struct grid){8, 8});
+    struct fabric *fabric = world_platform("dgx-1", NULL, 64, (struct grid){8, 8});
     struct scene scene = scene_of(fabric, (struct grid){8, 8}, ALGORITHM_DOUBLE_TREE, false);
     int32_t own = 0;
     for (int32_t p = 0; p < scene.traffic->relation_count; p++) {
@@ -153,7 +154,8 @@ static void a_folded_route_repeats_what_its_members_share(void **state)
 {
     (void)state;
     assert_routes(world_cluster(24, 4, 2, 10e9), (struct grid){4, 6}, true);
-    assert_routes(world_platform("abci", 272, (struct grid){68, 4}), (struct grid){68, 4}, true);
+    assert_routes(world_platform("abci", NULL, 272, (struct grid){68, 4}), (struct grid){68, 4},
+                  true);
 }
 
 /* --- a platform as text --- */

@@ -41,7 +41,7 @@ static void folded_equals_full_on_abci(void **state)
                   {{17, 16}, 136}, {{8, 34}, 68}, {{136, 3}, 4}, {{12, 24}, 288}};
     for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i += WORLD_EVERY) {
         struct grid grid = shapes[i].grid;
-        struct fabric *fabric = world_platform("abci", grid_ranks(grid), grid);
+        struct fabric *fabric = world_platform("abci", NULL, grid_ranks(grid), grid);
         struct schedule *schedule = world_step(grid, ALGORITHM_TORUS2D, 2, 50000000);
         assert_int_equal(assert_same_digits(fabric, schedule), shapes[i].classes);
         schedule_free(schedule);

@@ -263,7 +263,7 @@ static void a_step_of_nccl_starts_on_all_ranks_together(void **state)
 {
     (void)state;
     struct grid grid = {8, 1};
-    struct fabric *fabric = world_platform("abci", 8, grid);
+    struct fabric *fabric = world_platform("abci", NULL, 8, grid);
     struct schedule *schedule = world_step(grid, ALGORITHM_NCCL, 1, 10000000);
     struct run run = world_run(fabric, GRAIN_AUTO);
     double seconds = nccl_choose(&fabric->nccl, COLLECTIVE_ALL_REDUCE, 10000000).seconds;

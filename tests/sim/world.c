@@ -97,10 +97,10 @@ struct fabric *world_torus(struct grid grid)
                           : fabric_lay_torus(grid, 2, (struct link_kind[]){row, column}, 0);
 }
 
-struct fabric *world_platform(const char *name, int32_t ranks, struct grid grid)
+struct fabric *world_platform(const char *name, const char *change, int32_t ranks, struct grid grid)
 {
     struct err err = {0};
-    struct platform *platform = platform_read(name, &err);
+    struct platform *platform = platform_read_changed(name, &change, change != NULL, &err);
     if (!platform)
         fail_msg("%s", err.text);
     int32_t devices = platform_devices_per_node(platform);

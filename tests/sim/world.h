@@ -39,7 +39,8 @@ double simulated_seconds(const struct run *run, const struct schedule *schedule)
 struct fabric *world_torus(struct grid grid);
 
 /** The network of platforms/NAME.yaml for @ranks ranks. */
-struct fabric *world_platform(const char *name, int32_t ranks, struct grid grid);
+struct fabric *world_platform(const char *name, const char *change, int32_t ranks,
+                              struct grid grid);
 
 /** Nodes of @devices devices on a switch of 50 GB/s with one NIC of 10 GB/s, racks of @nodes nodes
  * with an uplink of @uplink [bytes/s]; 1 us inside a node, 2 us between nodes, and 2 * 3 us more
