@@ -229,12 +229,12 @@ static void run_collective(struct walker *walker, int32_t id)
         walker->clock = simgrid_get_clock();
 }
 
-static void run_nccl(struct walker *walker, const struct step *step)
+static void wait_for_nccl(struct walker *walker, const struct step *step)
 {
     const struct stage *stage = walker->entity->stage;
     catch_up(walker);
     sg_barrier_wait(stage->together);
-    walker->clock = simgrid_get_clock() + run_nccl_seconds(stage->simulation->run, step);
+    walker->clock = simgrid_get_clock() + run_nccl(stage->simulation->run, step).seconds;
 }
 
 static void run_step(struct walker *walker, int32_t id)
@@ -245,7 +245,7 @@ static void run_step(struct walker *walker, int32_t id)
     wait_for_deps(walker, step);
     double begin = walker->clock;
     if (step->kind == STEP_COLLECTIVE && step->collective.algorithm == ALGORITHM_NCCL)
-        run_nccl(walker, step);
+        wait_for_nccl(walker, step);
     else if (step->kind == STEP_COLLECTIVE)
         run_collective(walker, id);
     else

@@ -127,27 +127,32 @@ def evaluations(answer):
 
 
 def quantity(record, result):
-    """The published figure of a record and the predicted one, as numbers and as text."""
-    kind, published = record["quantity"], float(record["published"])
-    if kind == "efficiency":
-        return published, result["scaling_efficiency"], "{:.1%}"
-    if kind == "minutes":
-        return published, result["time_to_train_s"] / 60, "{:.2f} min"
-    if kind == "images/s":
-        return published, result["images_per_s"], "{:,.0f} images/s"
-    return published, 1e3 * result["step"]["time_s"], "{:.1f} ms"
+    """The published figure of a record, the predicted one, its interval, and how to write them."""
+    value, interval, factor, form = {
+        "efficiency": (result["scaling_efficiency"], "scaling_efficiency_interval", 1, "{:.1%}"),
+        "minutes": (result["time_to_train_s"], "time_to_train_interval_s", 1 / 60, "{:.2f} min"),
+        "images/s": (result["images_per_s"], "throughput_interval", 1, "{:,.0f} images/s"),
+    }.get(record["quantity"], (result["step"]["time_s"], "step_interval_s", 1e3, "{:.1f} ms"))
+    return (float(record["published"]), factor * value, [factor * x for x in result[interval]],
+            form)
 
 
 def records():
     """The records that are not in MLPerf."""
-    rows = []
+    rows, inside = [], 0
     for record in read("records.csv"):
-        published, predicted, form = quantity(record, ask("predict", record["scenario"]))
+        published, predicted, (low, high), form = quantity(record,
+                                                           ask("predict", record["scenario"]))
+        inside += low <= published <= high
         difference = (f"{100 * (predicted - published):+.1f} points"
                       if record["quantity"] == "efficiency" else percent(predicted / published - 1))
         rows.append([record["work"], f"[{record['quantity']}](../{record['scenario']})",
-                     form.format(published), form.format(predicted), difference])
-    return table(["work", "quantity", "published", "predicted", "difference"], rows)
+                     form.format(published), form.format(predicted), difference,
+                     f"{form.format(low)} ... {form.format(high)}"
+                     + ("" if low <= published <= high else " (outside)")])
+    return (table(["work", "quantity", "published", "predicted", "difference", "90 % interval"],
+                  rows)
+            + f"\n\n{inside} of {len(rows)} published figures lie inside the intervals.")
 
 
 PAGE = """\
@@ -205,7 +210,9 @@ in a scenario.
 ## Records beyond MLPerf
 
 These were published as efficiency or as time. Their software and tuning are known less well than
-those of MLPerf, so the comparison is only a rough guide.
+those of MLPerf, so the comparison is only a rough guide. The intervals are stated without the published
+figures; they contain the spread of a hop between nodes, of links, of the device's efficiency and of jitter, but
+not what is unknown of the job (batch, grid, baseline, software).
 
 {records}
 

@@ -83,8 +83,7 @@ static double nccl_share(const struct point *point)
         const struct step *step = &point->schedule->step[id];
         if (step->kind != STEP_COLLECTIVE)
             continue;
-        struct nccl_choice choice =
-            nccl_choose(&point->fabric->nccl, step->collective.op, step->collective.bytes);
+        struct nccl_choice choice = run_nccl(&point->run, step);
         latency += choice.latency;
         seconds += choice.seconds;
     }

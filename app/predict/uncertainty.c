@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/backend/cost.h"
+#include "core/backend/floor.h"
 #include "core/backend/steady.h"
 
 /* Uncertainty of the spread of devices: it varies between machines by as much as itself. */
@@ -58,6 +59,14 @@ double uncertainty_network(const struct platform *platform)
     return most;
 }
 
+/* Of what a message costs: latencies that are not said to be contained elsewhere. */
+static void widen_hop(void *context, const struct quantity *quantity, enum unit unit)
+{
+    double *most = context;
+    if (unit == UNIT_SECONDS && quantity->value > 0 && !strncmp(quantity->path, "transport.", 10))
+        *most = fmax(*most, tolerance_of(quantity));
+}
+
 /* How much machines with the same device and software differ: the scatter about the fits of all
  * devices with enough runs to show it. */
 static double machine_scatter(const struct software *software)
@@ -101,6 +110,7 @@ struct uncertainty uncertainty_of(const struct job *job)
         .draws = DRAWS,
         .seed = SEED,
     };
+    platform_each_quantity(job->platform, widen_hop, &u.hop);
     const struct device *device = platform_device(job->platform);
     if (job->software)
         doubt_software(&u, job->software, device);
@@ -114,7 +124,8 @@ struct parts {
     double roof;     /* compute at the stated efficiency, without overhead */
     double overhead; /* of its kernels */
     double fixed;    /* batch norm's exchanges, and what lies between iterations */
-    double exchange; /* a collective */
+    double exchange; /* bytes of a collective */
+    double latency;  /* of its messages */
     double input;
 };
 
@@ -126,11 +137,21 @@ struct table {
     double above;        /* what the task's step takes beyond the closed form [s] */
 };
 
-static struct parts split(const struct run *run, const struct step *step, double seconds)
+/* A collective, of which not all need be latency; equal ones have equal latency. */
+static struct parts split_exchange(const struct table *t, int32_t id)
+{
+    const struct schedule *schedule = t->steady.schedule;
+    int32_t like = schedule_first_like(schedule, id);
+    double latency =
+        like < id ? t->parts[like].latency : floor_latency(&t->task->point.run, schedule, id);
+    double seconds = t->steady.seconds[id];
+    latency = fmin(latency, seconds);
+    return (struct parts){.exchange = seconds - latency, .latency = latency};
+}
+
+static struct parts split(const struct run *run, const struct step *step)
 {
     double longer = 1 + run->contention;
-    if (step->kind == STEP_COLLECTIVE)
-        return (struct parts){.exchange = seconds};
     if (step->kind == STEP_INPUT)
         return (struct parts){.input = run_local_seconds(run, step)};
     double all = longer * cost_compute(run->device, step);
@@ -142,7 +163,7 @@ static struct parts split(const struct run *run, const struct step *step, double
 
 /* One draw of everything. */
 struct draw {
-    double efficiency, overhead, residual, network, model;
+    double efficiency, overhead, residual, network, hop, model;
     double jitter; /* factor of the coefficient of variation */
 };
 
@@ -152,12 +173,13 @@ static double draw_step(const struct table *t, const struct draw *d, double extr
     const struct schedule *schedule = t->steady.schedule;
     struct noise noise = t->task->noise;
     noise.compute_cv *= d->jitter;
+    double hop = t->task->point.nodes > 1 ? d->hop : 1;
     double local = d->residual * noise_expected_slowest(&noise, grid_ranks(t->task->point.grid));
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct parts *p = &t->parts[id];
         t->steady.seconds[id] =
             local * (p->roof / d->efficiency + d->overhead * p->overhead + p->fixed) +
-            d->network * p->exchange + p->input;
+            d->network * p->exchange + hop * p->latency + p->input;
     }
     return (t->task->point.nodes > 1 ? d->model : 1) *
            (steady_step(&t->steady, 1) + t->above + local * extra);
@@ -170,8 +192,10 @@ static struct table table_new(const struct task *task)
                       .steady = steady_new(schedule, task->quiet),
                       .parts = base_alloc(schedule->step_count, sizeof(struct parts))};
     for (int32_t id = 0; id < schedule->step_count; id++)
-        t.parts[id] = split(&task->point.run, &schedule->step[id], t.steady.seconds[id]);
-    t.above = task->step - draw_step(&t, &(struct draw){1, 1, 1, 1, 1, 1}, 0);
+        t.parts[id] = schedule->step[id].kind == STEP_COLLECTIVE
+                          ? split_exchange(&t, id)
+                          : split(&task->point.run, &schedule->step[id]);
+    t.above = task->step - draw_step(&t, &(struct draw){1, 1, 1, 1, 1, 1, 1}, 0);
     return t;
 }
 
@@ -198,6 +222,7 @@ static struct draw draw_all(const struct uncertainty *u, const gsl_rng *rng)
     d.residual = factor(rng, u->residual);
     d.network = factor(rng, u->network);
     d.model = factor(rng, u->model);
+    d.hop = u->hop > 0 ? factor(rng, u->hop) : 1;
     return d;
 }
 

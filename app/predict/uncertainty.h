@@ -5,10 +5,10 @@
  *
  * Monte Carlo over the closed form.  Each draw scales every compute step by an efficiency and a
  * kernel overhead drawn together (their fit correlates them), by the fit's residual between
- * machines, and by the slowest of all ranks.  It scales every collective by a bandwidth drawn once,
- * and computes the schedule again.  Tasks drawn together share all random numbers, so that what is
- * uncertain in both cancels where they are compared.  Seeded: the same inputs give the same
- * interval.
+ * machines, and by the slowest of all ranks.  It scales the bytes of every collective by a
+ * bandwidth drawn once and its latency by a hop drawn once, and computes the schedule again.  Tasks
+ * drawn together share all random numbers, so that what is uncertain in both cancels where they are
+ * compared.  Seeded: the same inputs give the same interval.
  */
 
 #include <stdbool.h>
@@ -24,7 +24,8 @@ struct uncertainty {
     double correlation; /**< of the two, -1 ... 1 */
     double residual;    /**< of a machine's compute time about the fit */
     double jitter;      /**< of the coefficient of variation in task.noise */
-    double network;     /**< of the time of collectives */
+    double network;     /**< of the bandwidth of collectives */
+    double hop;         /**< of the latency of their messages */
     double model;       /**< of effects missing in the model, on the whole step of several nodes */
     int32_t draws;      /**< at least 20 */
     uint64_t seed;

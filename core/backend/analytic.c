@@ -153,7 +153,7 @@ static double collective_seconds(const struct run *run, const struct schedule *s
                                  int32_t step)
 {
     if (schedule->step[step].collective.algorithm == ALGORITHM_NCCL)
-        return run_nccl_seconds(run, &schedule->step[step]);
+        return run_nccl(run, &schedule->step[step]).seconds;
     return fmax(analytic_collective(run->fabric, schedule, step),
                 floor_collective(run->fabric, schedule, step).seconds);
 }

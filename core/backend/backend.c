@@ -14,14 +14,14 @@ double run_local_seconds(const struct run *run, const struct step *step)
                                       : cost_input(step, run->input_workers, run->input_rate);
 }
 
-double run_nccl_seconds(const struct run *run, const struct step *step)
+struct nccl_choice run_nccl(const struct run *run, const struct step *step)
 {
     assert(step->kind == STEP_COLLECTIVE && step->collective.algorithm == ALGORITHM_NCCL);
     assert(run->fabric->nccl.version && run->fabric->nccl.ranks == run->fabric->ranks);
     struct nccl_world world = run->fabric->nccl;
     if (step->collective.axis == AXIS_COLUMN)
         world = nccl_column(&world);
-    return nccl_choose(&world, step->collective.op, step->collective.bytes).seconds;
+    return nccl_choose(&world, step->collective.op, step->collective.bytes);
 }
 
 int backend_check(const struct schedule *schedule, struct err *err)

@@ -61,6 +61,6 @@ int backend_check(const struct schedule *schedule, struct err *err);
 /** Seconds of a compute or input step on a rank without noise. */
 double run_local_seconds(const struct run *run, const struct step *step);
 
-/** Seconds of a collective step by ALGORITHM_NCCL: what fabric->nccl would choose, in columns what
+/** A collective step by ALGORITHM_NCCL: what fabric->nccl would choose, in columns what
  * nccl_column() of it would.  Starts on all ranks together. */
-double run_nccl_seconds(const struct run *run, const struct step *step);
+struct nccl_choice run_nccl(const struct run *run, const struct step *step);

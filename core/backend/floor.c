@@ -181,6 +181,16 @@ struct floor floor_collective(const struct fabric *fabric, const struct schedule
     return floor;
 }
 
+double floor_latency(const struct run *run, const struct schedule *schedule, int32_t step)
+{
+    if (schedule->step[step].collective.algorithm == ALGORITHM_NCCL)
+        return run_nccl(run, &schedule->step[step]).latency;
+    struct bounds bounds = bounds_build(run->fabric, schedule, step);
+    double latency = bounds.latency[largest(bounds.latency, run->fabric->ranks)];
+    bounds_release(&bounds);
+    return latency;
+}
+
 /* The floor of all collectives of an iteration.  A lane of collectives runs one after the other on
  * a rank, and a link carries the bytes of all: sums over one rank, or over one link, are sound;
  * a sum of each collective's slowest rank or link is not, as ranks may run apart. */

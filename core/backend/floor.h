@@ -21,6 +21,10 @@ struct floor {
 struct floor floor_collective(const struct fabric *fabric, const struct schedule *schedule,
                               int32_t step);
 
+/** The latency of one STEP_COLLECTIVE [s]: of the rounds of the rank that has most of it, or of
+ * what NCCL chooses. */
+double floor_latency(const struct run *run, const struct schedule *schedule, int32_t step);
+
 /** The floor of a steady iteration: the longest lane or the busiest link.  With noise, compute has
  * the time of the fastest possible rank, and input is left out (a slow iteration lets it run
  * ahead). */

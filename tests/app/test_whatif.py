@@ -171,6 +171,29 @@ class Noise(support.Case):
         self.assertIn("waits for the slowest device", sentence)
 
 
+class Hops(support.Case):
+    """The spread of a hop between nodes."""
+
+    def width(self, spread, nodes):
+        """High over low of the step with that spread."""
+        platform = self.write("hops.yaml", f"""\
+extends: {support.ROOT}/platforms/abci.yaml
+name: hops
+transport:
+  inside: {{value: 2 us, source: of this test, kind: measured}}
+  between: {{value: 10 us, source: of this test, kind: measured, spread: {spread}}}
+""")
+        low, high = answer("predict", self.job, "--set", f"cluster.platform={platform}",
+                           "--set", f"cluster.nodes={nodes}", "--set", "allreduce.overlap=none",
+                           "--set", "allreduce.grid={columns: 4, rows: %d}" % nodes,
+                           )["step_interval_s"]
+        return high / low
+
+    def test_it_widens_the_interval_where_messages_wait_for_each_other(self):
+        self.assertGreater(self.width("60 %", 128), 1.3 * self.width("1 %", 128))
+        self.assertLess(self.width("60 %", 1) / self.width("1 %", 1) - 1, 1e-9)
+
+
 class Columns(support.Case):
     """The columns of a torus timed by NCCL's model."""
 
