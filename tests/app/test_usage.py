@@ -130,6 +130,8 @@ class Streams(support.Case):
     def test_an_import_may_come_from_standard_input(self):
         table = support.ROOT / "tests" / "data" / "import" / "all_reduce_8.txt"
         done = self.piped(table.read_text(encoding="utf-8"), "import", "nccl-tests", "-")
+        if "built without" in done.stderr:
+            self.skipTest("fits need GSL")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertIn("all-reduce of 8 ranks", done.stdout)
 
