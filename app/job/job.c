@@ -12,7 +12,9 @@ static int apply_software(struct job *job, struct err *err)
     const char *name = job->scenario.cluster.software;
     if (!name)
         return 0;
-    job->software = software_read(name, err);
+    char *path = scenario_path_at(&job->scenario, "cluster.software", name);
+    job->software = software_read(path, err);
+    free(path);
     if (job->software && job->platform)
         software_apply(job->software, platform_change_device(job->platform));
     return job->software ? 0 : -1;
@@ -41,7 +43,9 @@ int job_read(struct job *job, const char *path, const char *const *set, int32_t 
         return -1;
     const struct scenario *s = &job->scenario;
     struct err found = {0};
-    job->platform = platform_read_changed(s->cluster.platform, set, set_count, &found);
+    char *platform = scenario_path_at(s, "cluster.platform", s->cluster.platform);
+    job->platform = platform_read_changed(platform, set, set_count, &found);
+    free(platform);
     if (found.warning)
         err_warn(err, "%.*s", (int)strlen(found.warning) - 1, found.warning);
     if (!job->platform)

@@ -14,9 +14,11 @@ char *resolved_cut_text(const struct resolved *resolved)
 
 static void print_extent(struct text *out, const char *name, struct extent extent)
 {
-    text_add(out, "%-10s %lld devices in %d nodes of %d, grid of %d columns x %d rows\n", name,
-             (long long)extent_devices(extent), extent.nodes, extent.devices_per_node,
-             extent.grid.columns, extent.grid.rows);
+    int64_t devices = extent_devices(extent);
+    text_add(out, "%-10s %lld device%s in %d node%s of %d, grid of %d column%s x %d row%s\n", name,
+             (long long)devices, base_plural(devices), extent.nodes, base_plural(extent.nodes),
+             extent.devices_per_node, extent.grid.columns, base_plural(extent.grid.columns),
+             extent.grid.rows, base_plural(extent.grid.rows));
 }
 
 void resolved_print(struct text *out, const struct resolved *resolved)

@@ -3,6 +3,7 @@
 #include <sha2.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/scenario/scenario_record.h"
 
@@ -125,16 +126,31 @@ bool scenario_is_assigned(const struct scenario *scenario, const char *key)
     return node && node->origin.line == 0;
 }
 
+char *scenario_path_at(const struct scenario *scenario, const char *key, const char *path)
+{
+    const char *file = field_origin(yaml_root(scenario->document), key)->origin.file;
+    const char *slash = strrchr(file, '/');
+    bool relative = strchr(path, '/') ? path[0] != '/' : strstr(path, ".yaml") != NULL;
+    char *beside = slash && relative ? base_format("%.*s%s", (int)(slash - file) + 1, file, path)
+                                     : base_copy(path);
+    if (access(beside, F_OK) == 0)
+        return beside;
+    free(beside);
+    return base_copy(path);
+}
+
 int scenario_blame(const struct scenario *scenario, const char *key, struct err *found,
                    struct err *err)
 {
     const struct node *node = key ? field_origin(yaml_root(scenario->document), key) : NULL;
     int32_t length = (int32_t)strlen(found->text);
     length -= length > 0 && found->text[length - 1] == '\n';
-    if (node && found->count == 1 && !memchr(found->text, '\n', (size_t)length))
-        origin_error(&node->origin, err, "%.*s", length, found->text);
-    else
+    if (node && found->count == 1 && !memchr(found->text, '\n', (size_t)length)) {
+        int32_t skip = strncmp(found->text, "error: ", 7) ? 0 : 7; /* the place says it again */
+        origin_error(&node->origin, err, "%.*s", length - skip, found->text + skip);
+    } else {
         err_add(err, "%.*s", length, found->text);
+    }
     if (err->count == 1)
         err->exit_code = found->exit_code;
     err_release(found);

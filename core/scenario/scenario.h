@@ -194,6 +194,10 @@ bool scenario_is_given(const struct scenario *scenario, const char *key);
 /** Whether an assignment (--set) says @key. */
 bool scenario_is_assigned(const struct scenario *scenario, const char *key);
 
+/** A path that stands at @key ("cluster.platform") as one that can be opened: beside the file that
+ * says it, if something is there, else as it is.  The caller frees it. */
+char *scenario_path_at(const struct scenario *scenario, const char *key, const char *path);
+
 /** Add the messages of @found, located at the value of @key ("cluster.platform"), or as they are
  * when they have places of their own already or @key is NULL; keeps the exit code and releases
  * @found.  @return -1. */

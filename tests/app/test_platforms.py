@@ -138,6 +138,13 @@ class Changes(support.Case):
         self.assertIn("device.peak.fp32, which --set changes, plays no part in this job",
                       result["warnings"])
 
+    def test_a_path_is_relative_to_the_job_that_says_it(self):
+        self.write("own.yaml", f"extends: {support.ROOT}/platforms/abci.yaml\nname: own\n")
+        job = self.write("near.yaml", support.JOB.replace("abci", "./own.yaml"))
+        self.assertEqual(answer("predict", job)["platform"], "own")
+        self.assertEqual(self.refused(66, "predict", job, "--set=cluster.platform=./none.yaml")
+                         .count("error:"), 1)
+
     def test_the_value_alone_loses_its_source(self):
         result = answer("predict", self.job, "-banalytic",
                         "--set=platform.network.nic.bandwidth.value=8Gb/s")
