@@ -108,37 +108,67 @@ void device_each_quantity(const struct device *device,
     visit_record(&device_table, device, visit, context);
 }
 
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+    return base_hash(hash, text, strlen(text) + 1);
+}
+
 /* As text with all digits, which is the same on every machine. */
 static uint64_t hash_number(uint64_t hash, double value)
 {
     char text[32];
     snprintf(text, sizeof(text), "%.17g;", value);
-    return base_hash(hash, text, strlen(text));
+    return hash_text(hash, text);
 }
 
-static void hash_quantity(void *context, const struct quantity *quantity, enum unit unit)
+static uint64_t hash_record(uint64_t hash, const struct field_table *table, const void *record);
+
+/* Free text (descriptions, sources) is left out. */
+static uint64_t hash_member(uint64_t hash, const struct field *field, const void *member)
 {
-    (void)unit;
-    uint64_t *hash = context;
-    *hash = base_hash(*hash, quantity->path, strlen(quantity->path));
-    *hash = hash_number(*hash, quantity->value);
+    switch (field->kind) {
+    case FIELD_INTEGER:
+        return hash_number(hash, (double)*(const int64_t *)member);
+    case FIELD_REAL:
+        return hash_number(hash, *(const double *)member);
+    case FIELD_WORD:
+        return hash_number(hash, *(const int32_t *)member);
+    case FIELD_BOOLEAN:
+        return hash_number(hash, *(const bool *)member);
+    case FIELD_QUANTITY:
+        return hash_number(hash, ((const struct quantity *)member)->value);
+    case FIELD_TEXT:
+        return hash;
+    default:
+        break;
+    }
+    const struct field_list *list = member;
+    for (int32_t i = 0; i < list->count; i++)
+        if (field->kind == FIELD_TEXTS)
+            hash = hash_text(hash, ((char *const *)list->item)[i]);
+        else
+            hash = hash_record(hash, field->table,
+                               (const char *)list->item + (size_t)i * field->table->size);
+    return hash;
+}
+
+static uint64_t hash_record(uint64_t hash, const struct field_table *table, const void *record)
+{
+    for (int32_t i = 0; i < table->count; i++) {
+        const struct field *field = &table->field[i];
+        if (!strcmp(field->path, "transport.payload")) /* it changes no prediction */
+            continue;
+        hash = hash_text(hash, field->path);
+        hash = hash_member(hash, field, (const char *)record + field->offset);
+    }
+    return hash;
 }
 
 uint64_t platform_hash(const struct platform *platform)
 {
-    uint64_t hash = base_hash(BASE_HASH_SEED, platform->name, strlen(platform->name));
-    if (platform->node.cores > 0)
-        hash = hash_number(hash, (double)platform->node.cores);
-    const struct device_row *row = platform->device.measured.steps.item;
-    platform_each_quantity(platform, hash_quantity, &hash);
-    for (int32_t i = 0; i < platform->device.measured.steps.count; i++) {
-        hash = base_hash(hash, row[i].shape, strlen(row[i].shape));
-        hash = hash_number(hash, row[i].op);
-        hash = hash_number(hash, row[i].dtype);
-        hash = hash_number(hash, (double)row[i].amount);
-        hash = hash_number(hash, row[i].time);
-    }
-    return hash;
+    uint64_t hash = hash_text(BASE_HASH_SEED, platform->name);
+    hash = hash_record(hash, &platform_table, platform);
+    return hash_record(hash, &device_table, &platform->device);
 }
 
 /* What platform_scale() carries along. */

@@ -138,6 +138,12 @@ class Changes(support.Case):
         self.assertIn("device.peak.fp32, which --set changes, plays no part in this job",
                       result["warnings"])
 
+    def test_whole_numbers_are_in_the_hash_of_the_platform(self):
+        hashes = {answer("predict", self.job, "-banalytic", *words)["platform_hash"] for words in (
+            [], ["--set=platform.network.tiers[0].uplinks=12"], ["--set=platform.nodes=1000"],
+            ["--set=platform.nccl.channels=7"])}
+        self.assertEqual(len(hashes), 4)
+
     def test_a_path_is_relative_to_the_job_that_says_it(self):
         self.write("own.yaml", f"extends: {support.ROOT}/platforms/abci.yaml\nname: own\n")
         job = self.write("near.yaml", support.JOB.replace("abci", "./own.yaml"))
