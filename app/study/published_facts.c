@@ -155,8 +155,9 @@ double published_ring_bandwidth(const struct published_node *node,
 }
 
 /* Configurations with SHARP.  Source: the published configurations and logs of MLPerf Training:
- * NVIDIA v1.0 n128, n310; v1.1 n128, n540; v2.0 n128, n527; v3.0 n64, n96, n448; v3.1 n8; v4.0
- * n316, and not v1.0 to v3.0 n8; Azure v2.0 n8. */
+ * NVIDIA v3.0 n64, n96, n448; v3.1 n8; v4.0 n316, and not v3.0 n8; Azure v2.0 n8.  NVIDIA's of v1.0
+ * to v2.0 ask Slurm for the network's SHARP but set no NCCL_COLLNET_ENABLE, which is off by
+ * default. */
 bool published_sharp(const struct published_row *row, int32_t nodes)
 {
     double round = published_round(row->round);
@@ -165,9 +166,9 @@ bool published_sharp(const struct published_row *row, int32_t nodes)
         return false;
     if (!strcasecmp(row->submitter, "Azure"))
         return round >= 2.0;
-    if (strcasecmp(row->submitter, "NVIDIA"))
+    if (strncasecmp(row->submitter, "NVIDIA", 6) != 0) /* also NVIDIA_..., with a partner */
         return false;
-    return round >= 3.1 ? nodes >= 8 : round >= 3.0 ? nodes >= 64 : round >= 1.0 && nodes >= 128;
+    return nodes >= (round >= 3.1 ? 8 : 64) && round >= 3.0;
 }
 
 /* By family, form, what the system's name contains and the round, before which no larger memory was

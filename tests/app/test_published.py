@@ -144,6 +144,13 @@ class Published(support.Case):
             known, derived = self.predict(table([row, {**row, **change}]))["rows"]
             self.assertEqual(known["predicted_s"], derived["predicted_s"], change)
 
+    def test_a_partner_in_the_submitters_name_changes_nothing(self):
+        row = next(row for row in self.all if row["system"].startswith("dgxh100_n64"))
+        alone, partner, other = self.predict(table([
+            row, {**row, "submitter": "NVIDIA_partner"}, {**row, "submitter": "Other"}]))["rows"]
+        self.assertEqual(alone["predicted_s"], partner["predicted_s"])
+        self.assertLess(alone["predicted_s"], other["predicted_s"])
+
     def test_each_node_reads_its_share_at_the_start(self):
         rows = [row for row in self.all if row["round"] == "v2.0"]
         answer = self.predict(table(rows))["rows"]
