@@ -1,0 +1,441 @@
+#include "tests/core/trial.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/backend/floor.h"
+#include "core/job/grid_choice.h"
+
+/* What people change to see what it does, on every platform and by every algorithm, in closed form:
+ * a change for the better never makes a step longer, a change of a tenth never makes it more than
+ * a fifth longer or shorter, and no step is shorter than its bytes take over the narrowest cut.
+ * Where a choice is made, the reason is named: NCCL chooses without knowing the fabric. */
+
+static const double slack = 1e-12, jump = 0.2;
+
+/* Of ResNet-50 (He et al. 2015), with the weights of batch norm. */
+static const double parameters = 25557032;
+
+/* What was found on all platforms. */
+struct findings {
+    int32_t points, excused, faults;
+};
+
+/* A step, what was chosen for it, and how long it takes. */
+struct point {
+    struct trial trial;
+    struct text chosen;
+    double seconds;
+};
+
+/* --- choices --- */
+
+/* On a cluster only torus2d has a grid that is chosen. */
+static void choose_grid(struct trial *trial)
+{
+    trial->grid = (struct grid){.columns = trial->devices, .rows = trial->nodes};
+    if (trial->algorithm == ALGORITHM_TORUS2D || !platform_nodes(trial->platform))
+        trial->grid = grid_choose(&(struct grid_question){
+                                      .platform = trial->platform,
+                                      .nodes = trial->nodes,
+                                      .devices_per_node = trial->devices,
+                                      .bytes = trial->bucket,
+                                  })
+                          .grid;
+}
+
+static void print_choices(struct text *out, const struct trial *trial, const struct fabric *fabric,
+                          const struct schedule *schedule)
+{
+    int32_t buckets = 0;
+    if (trial->algorithm == ALGORITHM_TORUS2D || !platform_nodes(trial->platform))
+        text_add(out, "grid of %d columns; ", trial->grid.columns);
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        const struct step *step = &schedule->step[id];
+        if (step->kind != STEP_COLLECTIVE)
+            continue;
+        buckets = step->collective.bucket + 1;
+        if (step->collective.algorithm != ALGORITHM_NCCL || schedule_first_like(schedule, id) < id)
+            continue;
+        struct nccl_choice choice =
+            nccl_choose(&fabric->nccl, step->collective.op, step->collective.bytes);
+        text_add(out, "%s %s over %d cards; ", nccl_algorithm_name(choice.algorithm),
+                 nccl_protocol_name(choice.protocol), fabric->nccl.inter_channels);
+    }
+    text_add(out, "%d buckets; fusion %d", buckets,
+             (int)device_fusion(platform_device(trial->platform), trial->batch));
+}
+
+/* --- cuts --- */
+
+static double find(const struct number_list *list, const char *section, const char *key)
+{
+    char *path = base_format("%s.%s", section, key);
+    double value = 0;
+    for (int32_t i = 0; i < list->count; i++)
+        if (!strcmp(list->number[i].path, path))
+            value = list->number[i].value ? *list->number[i].value : (double)*list->number[i].count;
+    free(path);
+    return value;
+}
+
+static double rate_of(const struct number_list *list, const char *section)
+{
+    return find(list, section, "bandwidth") * find(list, section, "efficiency");
+}
+
+/* What leaves a rank, a node, or a group of nodes, by the platform's numbers [bytes/s]: an
+ * all-reduce sends at least one whole vector out of each set of ranks that is not all. */
+static double narrowest_cut(const struct trial *trial)
+{
+    struct number_list list = trial_numbers(trial->platform);
+    double rate = INFINITY;
+    if (!platform_nodes(trial->platform))
+        rate = 2 * rate_of(&list, "ring") +
+               (trial->grid.columns > 1) * 2 * rate_of(&list, "torus.row") +
+               (trial->grid.rows > 1) * 2 * rate_of(&list, "torus.column");
+    else if (trial->nodes > 1)
+        rate = find(&list, "node", "nics") * rate_of(&list, "network.nic");
+    for (int32_t t = 0; t < FABRIC_TIER_LIMIT; t++) {
+        char *tier = base_format("network.tiers[%d]", t);
+        double nodes = find(&list, tier, "nodes");
+        if (nodes > 0 && trial->nodes > nodes)
+            rate = fmin(rate, find(&list, tier, "uplinks") * rate_of(&list, tier));
+        free(tier);
+    }
+    free(list.number);
+    return rate;
+}
+
+/* --- points --- */
+
+static void print_fault(struct findings *findings, const struct trial *trial, const char *format,
+                        ...) __attribute__((format(printf, 3, 4)));
+static void print_fault(struct findings *findings, const struct trial *trial, const char *format,
+                        ...)
+{
+    va_list list;
+    struct text text = {0};
+    va_start(list, format);
+    char *what = base_format_list(format, list);
+    va_end(list);
+    trial_print(&text, trial);
+    print_message("%s: %s\n", text.data, what);
+    text_release(&text);
+    free(what);
+    findings->faults++;
+}
+
+static void check_floors(struct findings *findings, const struct trial *trial,
+                         const struct fabric *fabric, const struct schedule *schedule,
+                         double seconds)
+{
+    struct run run = trial_run(trial, fabric);
+    double cut = parameters * dtype_size(trial->gradients) / narrowest_cut(trial);
+    struct floor floor = floor_iteration(&run, schedule);
+    if (seconds < cut * (1 - slack))
+        print_fault(findings, trial, "%g s, the bytes need %g s", seconds, cut);
+    if (seconds < floor.seconds * (1 - slack))
+        print_fault(findings, trial, "%g s, the floor is %g s", seconds, floor.seconds);
+}
+
+static struct point point_new(struct findings *findings, struct trial trial)
+{
+    choose_grid(&trial);
+    struct point point = {.trial = trial};
+    struct fabric *fabric = trial_fabric(&trial);
+    struct schedule *schedule = trial_schedule(&trial);
+    point.seconds = trial_step(&trial, schedule);
+    print_choices(&point.chosen, &trial, fabric, schedule);
+    check_floors(findings, &trial, fabric, schedule, point.seconds);
+    schedule_free(schedule);
+    fabric_free(fabric);
+    findings->points++;
+    return point;
+}
+
+static void point_release(struct point *point)
+{
+    text_release(&point->chosen);
+}
+
+/* @seconds are those of @point after @what, which should be from @least to @most of what it was. */
+static void expect(struct findings *findings, const struct point *point, struct trial changed,
+                   const char *what, double least, double most)
+{
+    struct point after = point_new(findings, changed);
+    double ratio = after.seconds / point->seconds;
+    bool wrong = ratio < least * (1 - slack) || ratio > most * (1 + slack);
+    if (wrong && strcmp(point->chosen.data, after.chosen.data) != 0)
+        findings->excused++;
+    else if (wrong)
+        print_fault(findings, &point->trial, "%s makes %.9g s %.9g s, %g of it: not %g to %g (%s)",
+                    what, point->seconds, after.seconds, ratio, least, most, after.chosen.data);
+    if (wrong && getenv("WHAT_IF"))
+        print_message("%s %s %d nodes %d: %s: %g of %g s: %s -> %s\n",
+                      platform_name(point->trial.platform), algorithm_names[point->trial.algorithm],
+                      point->trial.nodes, point->trial.nccl, what, ratio, point->seconds,
+                      point->chosen.data, after.chosen.data);
+    point_release(&after);
+}
+
+/* --- numbers --- */
+
+static void change_number(struct findings *findings, const struct point *point,
+                          const struct number *number, double factor, double limit)
+{
+    bool longer = number_is_rate(number) == (factor < 1);
+    char *what = base_format("%s x %g", number->path, factor);
+    double before = number_scale(number, factor);
+    expect(findings, point, point->trial, what, longer ? 1 : 1 / limit, longer ? limit : 1);
+    number_set(number, before);
+    free(what);
+}
+
+/* What is not a device's, but for one algorithm: it computes the same under each. */
+static void change_numbers(struct findings *findings, const struct point *point)
+{
+    struct number_list list = trial_numbers(point->trial.platform);
+    for (int32_t i = 0; i < list.count; i++) {
+        const struct number *number = &list.number[i];
+        bool device = !strncmp(number->path, "device.", 7);
+        if (!number->value || (device && point->trial.algorithm != ALGORITHM_RING))
+            continue;
+        double far = number_is_rate(number) ? 2 : 10;
+        change_number(findings, point, number, far, INFINITY);
+        change_number(findings, point, number, 1 / far, INFINITY);
+        change_number(findings, point, number, 1.1, 1 + jump);
+        change_number(findings, point, number, 1 / 1.1, 1 + jump);
+    }
+    free(list.number);
+}
+
+/* --- the harness --- */
+
+static void change_uplinks(struct findings *findings, const struct point *point)
+{
+    struct number_list list = trial_numbers(point->trial.platform);
+    for (int32_t i = 0; i < list.count; i++) {
+        const struct number *number = &list.number[i];
+        if (!strncmp(number->path, "network.", 8) && strstr(number->path, ".bandwidth"))
+            change_number(findings, point, number, 1e-5, INFINITY); /* nothing else counts then */
+        if (!strstr(number->path, ".uplinks"))
+            continue;
+        for (double parts = 2; parts <= 16 && (double)*number->count >= parts; parts *= 2)
+            change_number(findings, point, number, 1 / parts, INFINITY);
+    }
+    free(list.number);
+}
+
+static void change_job(struct findings *findings, const struct point *point)
+{
+    struct trial other = point->trial;
+    other.batch *= 2;
+    expect(findings, point, other, "batch x 2", 1, 2);
+    other.batch = 35;
+    expect(findings, point, other, "batch 35 for 32", 1, 1 + jump);
+    other = point->trial;
+    other.gradients = DTYPE_FP32;
+    expect(findings, point, other, "gradients of 32 bits", 1, INFINITY);
+    other.bucket *= 2;
+    expect(findings, point, other, "gradients of 32 bits in as many buckets", 1, 2);
+    other = point->trial;
+    other.bucket = other.bucket / 10 * 11;
+    expect(findings, point, other, "bucket x 1.1", 1 / (1 + jump), 1 + jump);
+    other = point->trial;
+    other.overlap = OVERLAP_NONE;
+    expect(findings, point, other, "no overlap", 1, 2);
+    struct point apart = point_new(findings, other);
+    other.bucket *= 2;
+    expect(findings, &apart, other, "bucket x 2 without overlap", 0, 1);
+    point_release(&apart);
+}
+
+/* Trees and pairs by distance do not go by nodes: with more of them other links are shared.  So do
+ * several rings inside one node, which no longer close there with two. */
+static bool goes_by_nodes(const struct trial *trial)
+{
+    if (trial->channels && trial->nodes == 1)
+        return false;
+    return trial->algorithm == ALGORITHM_RING || trial->algorithm == ALGORITHM_HIERARCHICAL ||
+           trial->algorithm == ALGORITHM_TORUS2D || trial->algorithm == ALGORITHM_NCCL;
+}
+
+static void change_nodes(struct findings *findings, const struct point *point)
+{
+    struct trial other = point->trial;
+    int32_t most = platform_nodes(other.platform);
+    other.nodes *= 2;
+    if (goes_by_nodes(&point->trial) && (!most || other.nodes <= most))
+        expect(findings, point, other, "nodes x 2", 1, INFINITY);
+    other.nodes = point->trial.nodes * 11 / 10;
+    if (other.nodes > point->trial.nodes && (!most || other.nodes <= most))
+        expect(findings, point, other, "a tenth more nodes", 1 / (1 + jump), 1 + jump);
+}
+
+/* With several channels ring is another algorithm, the last. */
+static void each_algorithm(struct findings *findings, struct trial trial,
+                           void (*change)(struct findings *findings, const struct point *point))
+{
+    for (int32_t a = 0; a <= ALGORITHM_COUNT; a++) {
+        trial.channels = a == ALGORITHM_COUNT;
+        trial.algorithm = trial.channels ? ALGORITHM_RING : (enum algorithm)a;
+        if (!trial_can_run(&trial) || (trial.channels && trial.devices < 2))
+            continue;
+        struct point point = point_new(findings, trial);
+        change(findings, &point);
+        point_release(&point);
+    }
+}
+
+static void try_numbers(void *context, struct platform *platform)
+{
+    each_algorithm(context, trial_new(platform, 2), change_numbers);
+}
+
+static void try_job(void *context, struct platform *platform)
+{
+    each_algorithm(context, trial_new(platform, 2), change_job);
+}
+
+static void try_nodes(void *context, struct platform *platform)
+{
+    for (int32_t nodes = 1;
+         nodes <= 20 && (nodes <= platform_nodes(platform) || !platform_nodes(platform));
+         nodes = nodes == 4 ? 10 : 2 * nodes)
+        each_algorithm(context, trial_new(platform, nodes), change_nodes);
+}
+
+static void try_uplinks(void *context, struct platform *platform)
+{
+    for (int32_t nodes = 8; nodes <= 80; nodes *= 3)
+        if (platform_nodes(platform) >= nodes)
+            each_algorithm(context, trial_new(platform, nodes), change_uplinks);
+}
+
+/* --- every number counts --- */
+
+/* Whether another value of @number changes a step by any algorithm, on @nodes nodes. */
+static bool moves(struct platform *platform, const struct number *number, int32_t nodes)
+{
+    struct trial trial = trial_new(platform, nodes);
+    bool moved = false;
+    for (int32_t a = 0; a < DTYPE_COUNT * ALGORITHM_COUNT && !moved; a++) {
+        trial.algorithm = (enum algorithm)(a % ALGORITHM_COUNT);
+        trial.compute = (enum dtype)(a / ALGORITHM_COUNT);
+        trial.batch = trial.compute == DTYPE_FP32 ? 1 : 32;
+        bool computes = platform_device(platform)->peak[trial.compute].value > 0;
+        if (!computes || (nodes * trial.devices > 1 && !trial_can_run(&trial)))
+            continue;
+        trial.overlap = OVERLAP_NONE;
+        double before = trial_seconds(&trial);
+        double was = number_scale(number, number_is_rate(number) ? 1e-3 : 1e3);
+        if (was == 0)
+            number_set(number, 1e-3);
+        moved = trial_seconds(&trial) != before;
+        number_set(number, was);
+    }
+    return moved;
+}
+
+/* Whether any message takes a cable of this kind: those between sockets have other ways if each
+ * has a card and the devices have links of their own. */
+static bool is_used(struct platform *platform, int32_t kind)
+{
+    struct trial trial = trial_new(platform, platform_nodes(platform) < 2 ? 1 : 2);
+    struct fabric *fabric = trial_fabric(&trial);
+    bool used = false;
+    for (int32_t i = 0; i < fabric->ranks * fabric->ranks && !used; i++) {
+        int32_t from = i / fabric->ranks, to = i % fabric->ranks;
+        if (from == to)
+            continue;
+        struct route route = fabric_route(fabric, from, to);
+        for (int32_t k = 0; k < route.count; k++)
+            used = used || fabric->link[route.link[k]].tier == kind;
+    }
+    fabric_free(fabric);
+    return used;
+}
+
+/* What is no time (how much fits, and how many there are), or has nothing to do here. */
+static bool is_idle(struct platform *platform, const struct number *number)
+{
+    int32_t kind;
+    if (sscanf(number->path, "node.links[%d]", &kind) == 1 && !is_used(platform, kind))
+        return true;
+    return !strcmp(number->path, "device.memory") ||
+           (number->count && !strstr(number->path, ".uplinks")) ||
+           (!strcmp(number->path, "transport.inside") && platform_devices_per_node(platform) == 1);
+}
+
+static void try_effects(void *context, struct platform *platform)
+{
+    struct findings *findings = context;
+    struct number_list list = trial_numbers(platform);
+    int32_t most = platform_nodes(platform) ? platform_nodes(platform) : 16;
+    for (int32_t i = 0; i < list.count; i++) {
+        const struct number *number = &list.number[i];
+        findings->points++;
+        if (!is_idle(platform, number) && !moves(platform, number, 1) &&
+            !moves(platform, number, most < 2 ? most : 2) &&
+            !moves(platform, number, most < 200 ? most : 200)) {
+            print_message("%s: %s has no effect\n", platform_name(platform), number->path);
+            findings->faults++;
+        }
+    }
+    free(list.number);
+}
+
+static void on_all(void (*visit)(void *context, struct platform *platform), int32_t least)
+{
+    struct findings findings = {0};
+    trial_each_platform(visit, &findings);
+    print_message("%d points, %d with another choice, %d faults\n", findings.points,
+                  findings.excused, findings.faults);
+    assert_true(findings.points >= least);
+    assert_int_equal(findings.faults, 0);
+}
+
+static void numbers_that_are_better_never_make_a_step_longer(void **state)
+{
+    (void)state;
+    on_all(try_numbers, 10000);
+}
+
+static void more_work_never_makes_a_step_shorter(void **state)
+{
+    (void)state;
+    on_all(try_job, 1000);
+}
+
+static void more_nodes_never_make_a_step_shorter(void **state)
+{
+    (void)state;
+    on_all(try_nodes, 1000);
+}
+
+static void more_uplinks_never_make_a_step_longer(void **state)
+{
+    (void)state;
+    on_all(try_uplinks, 100);
+}
+
+static void every_number_moves_a_step(void **state)
+{
+    (void)state;
+    on_all(try_effects, 500);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers_that_are_better_never_make_a_step_longer),
+        cmocka_unit_test(more_work_never_makes_a_step_shorter),
+        cmocka_unit_test(more_nodes_never_make_a_step_shorter),
+        cmocka_unit_test(more_uplinks_never_make_a_step_longer),
+        cmocka_unit_test(every_number_moves_a_step),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
