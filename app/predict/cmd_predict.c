@@ -1,22 +1,33 @@
+#include <stdlib.h>
+
 #include "app/cli/command.h"
 #include "app/predict/prediction.h"
+#include "core/report/exchanges.h"
 #include "core/report/timeline.h"
 
 struct predict_request {
     struct request head;
     struct predict_options predict;
-    const char *trace, *paje, *spans;
+    const char *trace, *paje, *spans, *csv;
+    bool buckets;
 };
 
-static void print(struct text *out, const struct result *result, bool as_json)
+static void print(struct text *out, const struct predict_request *request,
+                  const struct prediction *prediction)
 {
-    if (!as_json) {
-        result_print(out, result);
-        return;
+    const struct task *last = prediction_last(prediction);
+    struct report_exchanges list = exchanges_of(last->point.schedule, last->quiet);
+    if (request->head.json) {
+        struct json *json = result_json(&prediction->result);
+        json_put(json, "exchanges", exchanges_json(&list));
+        json_print(out, json);
+        json_free(json);
+    } else {
+        result_print(out, &prediction->result);
+        if (request->buckets)
+            exchanges_print(out, &list);
     }
-    struct json *json = result_json(result);
-    json_print(out, json);
-    json_free(json);
+    free(list.exchange);
 }
 
 static int predict(const void *record, struct text *out, struct err *err)
@@ -29,14 +40,15 @@ static int predict(const void *record, struct text *out, struct err *err)
         prediction_make(&prediction, request->head.argument.item[0], &request->predict, err);
     if (!failed) {
         const struct task *last = prediction_last(&prediction);
-        print(out, &prediction.result, request->head.json);
+        print(out, request, &prediction);
         const struct schedule *schedule = last->point.schedule;
         failed = timeline_write_file(request->trace, timeline_write_kineto, schedule,
                                      task_trace(last), err) ||
                  timeline_write_file(request->paje, timeline_write_paje, schedule, task_trace(last),
                                      err) ||
                  timeline_write_file(request->spans, timeline_write_spans, schedule,
-                                     task_trace(last), err);
+                                     task_trace(last), err) ||
+                 timeline_write_file(request->csv, exchanges_write_csv, schedule, last->quiet, err);
     }
     prediction_release(&prediction);
     return failed ? -1 : 0;
@@ -58,6 +70,10 @@ static const struct option options[] = {
     OPTION_ROW("paje", 0, OPTION_TEXT, AT(paje), "FILE", NULL,
                "Write the last phase's steps as a Paje trace"),
     ROW_SPANS(AT(spans)),
+    OPTION_ROW("buckets", 0, OPTION_FLAG, AT(buckets),
+               .help =
+                   "Print each all-reduce of the last phase's step: ready, begin, end, exposed"),
+    OPTION_ROW("csv", 0, OPTION_TEXT, AT(csv), "FILE", NULL, "Write the same as CSV"),
     ROW_ITERATIONS(AT(predict.iterations)),
     ROW_TRACED_RANKS(AT(predict.traced_ranks)),
     ROW_LAST};

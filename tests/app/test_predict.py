@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 """What `predict` answers."""
+import csv
 import json
+import re
 import math
 import shutil
 import subprocess
@@ -245,6 +247,39 @@ class Predict(support.Case):
         if has_simulator():
             full = ("-b", "sim", "-g", "full", *noise)
             self.assertEqual(self.spans(*full), 2 * self.spans(*full, *once))
+
+    def test_each_all_reduce_is_ready_begins_ends_and_is_exposed(self):
+        for backend in self.backends:
+            for words in ([], ["--set=allreduce={algorithm: ring, bucket: 4 MiB}"],
+                          ["--set=input={workers: 4, rate: 500 images/s}"],
+                          ["--set=allreduce.overlap=none"]):
+                result = answer("predict", self.job, "-b", backend, *words)
+                rows = result["exchanges"]
+                self.assertAlmostEqual(sum(row["exposed_s"] for row in rows),
+                                       result["step"]["exposed_communication_s"], 12)
+                for row in rows:
+                    self.assertLessEqual(row["ready_s"], row["begin_s"] + 1e-12)
+                    self.assertLess(row["begin_s"], row["end_s"])
+                    if "none" in str(words):
+                        self.assertAlmostEqual(row["exposed_s"], row["end_s"] - row["begin_s"], 12)
+                self.assertEqual([row["bucket"] for row in rows],
+                                 sorted(row["bucket"] for row in rows))
+
+    def test_the_all_reduces_as_csv_are_those_of_the_json(self):
+        path = self.directory / "exchanges.csv"
+        rows = answer("predict", self.job, "--csv", path)["exchanges"]
+        with path.open(newline="", encoding="utf-8") as file:
+            found = list(csv.DictReader(file))
+        self.assertEqual(len(found), len(rows))
+        for one, other in zip(found, rows):
+            self.assertEqual(list(one), list(other))
+            for key, value in other.items():
+                if isinstance(value, str):
+                    self.assertEqual(one[key], value)
+                else:
+                    self.assertAlmostEqual(float(one[key]), value, 9)
+        text = run("predict", self.job, "--buckets").stdout
+        self.assertEqual(len(re.findall(r"^  bucket \d+ ", text, re.MULTILINE)), len(rows))
 
     def test_a_paje_trace_is_read_by_pj_dump(self):
         path = self.directory / "trace.paje"

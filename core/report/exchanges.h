@@ -1,0 +1,40 @@
+#pragma once
+
+/** @file
+ * The all-reduces of one step, one after the other: when each is ready, when it runs, and how much
+ * of it nothing hides.
+ */
+
+#include "core/backend/trace.h"
+#include "core/base/json.h"
+#include "core/schedule/schedule.h"
+
+/** One STEP_COLLECTIVE of the last iteration, on the rank that finishes last.  Times are seconds
+ * since that iteration began. */
+struct report_exchange {
+    const struct step *step; /**< borrowed from the schedule */
+    double ready;            /**< all that it needs was there */
+    double begin, end;
+    double exposed; /**< the part in which the rank neither computes nor waits for a column instead;
+                         all together are the breakdown's exposed communication */
+};
+
+/** All of them, in the order of the schedule. */
+struct report_exchanges {
+    struct report_exchange *exchange; /**< (count) */
+    int32_t count;
+};
+
+/** Those of @trace, which ran @schedule.  The caller frees the array. */
+struct report_exchanges exchanges_of(const struct schedule *schedule, const struct trace *trace);
+
+/** Append a table for people. */
+void exchanges_print(struct text *out, const struct report_exchanges *list);
+
+/** The list as JSON: name, bucket, axis, bytes, ready_s, begin_s, end_s, exposed_s of each. */
+struct json *exchanges_json(const struct report_exchanges *list);
+
+/** Write the same as CSV (RFC 4180), with a header.
+ * @return 0, or -1: output error (exit code 74). */
+int exchanges_write_csv(FILE *file, const struct schedule *schedule, const struct trace *trace,
+                        struct err *err);
