@@ -145,6 +145,34 @@ static const struct row dry_run_rows[] = {
     {"command[]", "string", "words of the command that would be run"},
 };
 
+static const struct row explain_rows[] = {
+    {"schema", "string", "foretrain/explain/1"},
+    {"version", "string", "of foretrain"},
+    {"runs[].scenario", "string", "path of the job"},
+    {"runs[].platform", "string", "name of its platform"},
+    {"runs[].backend", "string", "analytic or sim"},
+    {"runs[].grain", "string", "as in a result"},
+    {"runs[].phase", "integer", "that is explained, from 1"},
+    {"runs[].devices", "integer", "devices in use"},
+    {"runs[].batch_per_device", "integer", "images on each of them"},
+    {"runs[].step_time_s", "number", "one training step"},
+    {"runs[].baseline_devices", "integer", "devices of the baseline"},
+    {"runs[].baseline_batch_per_device", "integer", "images on each of them"},
+    {"runs[].baseline_step_time_s", "number", "one training step of the baseline"},
+    {"runs[].efficiency", "number", "device time of an image in the baseline over that in the run"},
+    {"runs[].causes[].name", "string", "what the lost time is spent on"},
+    {"runs[].causes[].link", "string?", "kind of link that limits it; null: none does"},
+    {"runs[].causes[].seconds", "number",
+     "per step of the run, less the baseline's for as many images"},
+    {"runs[].causes[].points", "number", "percent of the step, which are points of efficiency"},
+    {"runs[].warning", "string?", "about the back end; null: none"},
+    {"causes[].name", "string", "of the loss of the only run, or of the second beyond the first"},
+    {"causes[].link", "string?", "kind of link that limits it; null: none does"},
+    {"causes[].seconds", "number", "per step"},
+    {"causes[].points", "number", "of efficiency"},
+    {"sentence", "string", "the largest cause in words"},
+};
+
 /* Schemas of printed objects, not of files. */
 static const struct answer {
     const char *title;
@@ -154,6 +182,7 @@ static const struct answer {
     {"foretrain/result/1", result_rows, sizeof(result_rows) / sizeof(*result_rows)},
     {"foretrain/validation/1", validation_rows, sizeof(validation_rows) / sizeof(*validation_rows)},
     {"foretrain/dry-run/1", dry_run_rows, sizeof(dry_run_rows) / sizeof(*dry_run_rows)},
+    {"foretrain/explain/1", explain_rows, sizeof(explain_rows) / sizeof(*explain_rows)},
 };
 
 static bool same_name(const struct row *a, const struct row *b, size_t skip)
@@ -298,8 +327,8 @@ struct schema_request {
 static int schema(const void *record, struct text *out, struct err *err)
 {
     const struct schema_request *request = record;
-    static const char *const words[] = {"scenario", "platform",   "device",  "software",
-                                        "result",   "validation", "dry-run", NULL};
+    static const char *const words[] = {"scenario",   "platform", "device",  "software", "result",
+                                        "validation", "dry-run",  "explain", NULL};
     enum { TABLES = 4 };
     const struct field_table *const tables[] = {&scenario_table, &platform_table, &device_table,
                                                 &software_table};
@@ -330,7 +359,8 @@ static const struct option options[] = {
 const struct command command_schema = {
     .name = "schema",
     .synopsis =
-        "scenario | platform | device | software | result | validation | dry-run  [options]",
+        "scenario | platform | device | software | result | validation | dry-run | explain  "
+        "[options]",
     .help = "the JSON Schema of a file, for editors and programs",
     .examples = "foretrain schema scenario > foretrain.schema.json",
     RECORD(options, struct schema_request, NULL),

@@ -30,7 +30,8 @@ class Schema(support.Case):
             self.skipTest(REASON)
 
     def test_every_schema_is_one(self):
-        for kind in ("scenario", "platform", "device", "software", "result", "validation", "dry-run"):
+        for kind in ("scenario", "platform", "device", "software", "result", "validation", "dry-run",
+                     "explain"):
             jsonschema.Draft202012Validator.check_schema(schema(kind))
 
     def test_every_experiment_conforms(self):
@@ -75,6 +76,15 @@ class Schema(support.Case):
         result, described = answer("predict", self.job, "-banalytic"), schema("result")
         jsonschema.validate(result, described)
         self.assertEqual(set(result), set(described["properties"]))
+
+    def test_an_explanation_conforms_and_has_nothing_else(self):
+        described = schema("explain")
+        for jobs in ([self.job], [self.job, self.job]):
+            result = answer("explain", *jobs, "-banalytic")
+            jsonschema.validate(result, described)
+            self.assertEqual(set(result), set(described["properties"]))
+            self.assertEqual(set(result["runs"][0]),
+                             set(described["properties"]["runs"]["items"]["properties"]))
 
 
 class Manual(unittest.TestCase):
