@@ -167,7 +167,8 @@ class Runs(unittest.TestCase):
         shutil.rmtree(self.run, ignore_errors=True)
         shutil.rmtree(self.run, ignore_errors=True)  # the first may have written meanwhile
         self.good("--out", self.run, "--steps", "2", "--overwrite")
-        self.assertEqual(first.wait(1000), 73)
+        # 74 if the directory vanished under a checkpoint that was being written, before the other came
+        self.assertIn(first.wait(1000), (73, 74))
         self.assertEqual(self.checkpoints(), ["ckpt-000002"])
 
     def test_a_run_goes_on_in_another_directory_as_another(self):
