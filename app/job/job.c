@@ -7,6 +7,8 @@
 
 #include "models/networks.h"
 
+const struct draw draw_centre = {0};
+
 static int apply_software(struct job *job, struct err *err)
 {
     const char *name = job->scenario.cluster.software;
@@ -36,15 +38,21 @@ static int check_overruled(const struct scenario *s, const char *const *set, int
 }
 
 int job_read(struct job *job, const char *path, const char *const *set, int32_t set_count,
-             struct err *err)
+             const struct draw *draw, struct err *err)
 {
     *job = (struct job){0};
-    if (scenario_read(&job->scenario, path, set, set_count, err))
+    if (draw)
+        job->unknowns =
+            (struct unknowns){.quantile = draw->quantile, .quantile_count = draw->count};
+    struct unknowns *unknowns = draw ? &job->unknowns : NULL;
+    if (scenario_read(&job->scenario, path, set, set_count, unknowns, err)) {
+        unknowns_release(&job->unknowns);
         return -1;
+    }
     const struct scenario *s = &job->scenario;
     struct err found = {0};
     char *platform = scenario_path_at(s, "cluster.platform", s->cluster.platform);
-    job->platform = platform_read_changed(platform, set, set_count, &found);
+    job->platform = platform_read_changed(platform, set, set_count, unknowns, &found);
     free(platform);
     if (found.warning)
         err_warn(err, "%.*s", (int)strlen(found.warning) - 1, found.warning);
@@ -69,9 +77,9 @@ int job_resolve(struct job *job, const struct wish *wish, struct err *err)
 }
 
 int job_open(struct job *job, const char *path, const char *const *set, int32_t set_count,
-             const struct wish *wish, struct err *err)
+             const struct draw *draw, const struct wish *wish, struct err *err)
 {
-    if (job_read(job, path, set, set_count, err))
+    if (job_read(job, path, set, set_count, draw, err))
         return -1;
     if (!job_resolve(job, wish, err))
         return 0;
@@ -86,6 +94,7 @@ void job_release(struct job *job)
     platform_free(job->platform);
     software_free(job->software);
     scenario_release(&job->scenario);
+    unknowns_release(&job->unknowns);
     *job = (struct job){0};
 }
 

@@ -17,15 +17,25 @@ struct job {
     struct platform *platform; /**< owned; its device as the software makes it */
     struct software *software; /**< owned; NULL: the scenario names none */
     struct model *model;       /**< owned */
+    struct unknowns unknowns;  /**< inputs that the files do not know; owned */
     struct resolved resolved;  /**< owned; set by job_resolve() */
 };
 
+/** Where in its range each unknown input of a job is; see struct unknowns. */
+struct draw {
+    const double *quantile; /**< (count); borrowed */
+    int32_t count;          /**< 0: all are in their centre */
+};
+
+/** All unknown inputs in their centre. */
+extern const struct draw draw_centre;
+
 /** Read scenario @path with @set ("key=value", count), its platform, which @set may change, too,
- * software and network.
+ * software and network.  Unknown inputs are as in @draw; NULL: they are refused.
  * @return 0, or -1 with the messages of scenario, platform, software or network; then @job is
  * released. */
 int job_read(struct job *job, const char *path, const char *const *set, int32_t set_count,
-             struct err *err);
+             const struct draw *draw, struct err *err);
 
 /** Decide what the scenario leaves open.  @return 0, or -1 with the messages of resolved_build().
  */
@@ -33,7 +43,7 @@ int job_resolve(struct job *job, const struct wish *wish, struct err *err);
 
 /** Both; on failure @job is released. */
 int job_open(struct job *job, const char *path, const char *const *set, int32_t set_count,
-             const struct wish *wish, struct err *err);
+             const struct draw *draw, const struct wish *wish, struct err *err);
 
 /** Release; accepts a zeroed struct. */
 void job_release(struct job *job);

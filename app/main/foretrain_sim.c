@@ -4,6 +4,7 @@
  */
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "app/cli/command.h"
 #include "app/cli/sizes.h"
@@ -17,6 +18,7 @@ struct simulate_request {
     int32_t phase; /* from 1; 0: the last */
     bool baseline, strong;
     const char *extent; /* "4x8", nodes and devices of each */
+    const char *draw;   /* "0.5,0.25": see struct draw; NULL: the centre */
     const char *bytes, *grid, *platform;
     int32_t nodes; /* 0: not given */
     int32_t algorithm, channels;
@@ -33,6 +35,20 @@ static int read_extent(const struct simulate_request *request, struct wish *wish
     return 0;
 }
 
+/* Into @quantile, of UNKNOWN_LIMIT. */
+static int read_draw(const char *text, double *quantile, struct draw *draw, struct err *err)
+{
+    *draw = (struct draw){quantile, 0};
+    for (char *end; text && *text; text = end + (*end == ',')) {
+        double value = strtod(text, &end);
+        if (end == text || (*end && *end != ',') || !(value >= 0 && value <= 1) ||
+            draw->count == UNKNOWN_LIMIT)
+            return err_add_code(err, 64, "--draw: expected numbers from 0 to 1 as in 0.5,0.25");
+        quantile[draw->count++] = value;
+    }
+    return 0;
+}
+
 /* A phase or the baseline of a job, or a single collective. */
 static int read_point(const struct simulate_request *request, struct job *job, struct point *point,
                       struct err *err)
@@ -41,9 +57,11 @@ static int read_point(const struct simulate_request *request, struct job *job, s
         if (!request->head.argument.count)
             return err_add_code(err, 64, "missing JOB; --help says more");
         struct wish wish = request_wish(&request->predict);
-        return read_extent(request, &wish, err) ||
+        double quantile[UNKNOWN_LIMIT];
+        struct draw draw;
+        return read_extent(request, &wish, err) || read_draw(request->draw, quantile, &draw, err) ||
                        job_read(job, request->head.argument.item[0], request->predict.set.item,
-                                request->predict.set.count, err) ||
+                                request->predict.set.count, &draw, err) ||
                        job_resolve(job, &wish, err) ||
                        job_point(job,
                                  request->strong     ? JOB_STRONG
@@ -121,6 +139,8 @@ static const struct option options[] = {
         "is expected)"),
     OPTION_ROW("extent", 0, OPTION_TEXT, AT(extent), "NxD", NULL,
                "N nodes with D devices each instead of the scenario's cluster"),
+    OPTION_ROW("draw", 0, OPTION_TEXT, AT(draw), "Q,Q,...", NULL,
+               "Where in its range each unknown input is, 0 to 1 (default: in its centre)"),
     ROW_LAST};
 
 static const struct simulate_request defaults = {.predict = {PREDICT_DEFAULTS},

@@ -41,7 +41,7 @@ static int check_platform(const char *path, struct err *err)
 static int check_job(const char *path, struct err *err)
 {
     struct job job = {0};
-    int failed = job_open(&job, path, NULL, 0, &(struct wish){0}, err);
+    int failed = job_open(&job, path, NULL, 0, NULL, &(struct wish){0}, err);
     job_release(&job);
     return failed;
 }

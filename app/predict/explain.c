@@ -118,7 +118,8 @@ static int find_both_shares(const struct explanation *e, const struct predict_op
 {
     struct job swift;
     struct wish wish = request_wish(options);
-    if (job_open(&swift, e->job.scenario.path, options->set.item, options->set.count, &wish, err))
+    if (job_open(&swift, e->job.scenario.path, options->set.item, options->set.count, &draw_centre,
+                 &wish, err))
         return -1;
     platform_scale(swift.platform, no_latency, NULL);
     int failed =
@@ -182,7 +183,8 @@ int explanation_make(struct explanation *explanation, const char *path,
 {
     struct shares shares[PAIR_COUNT] = {0};
     struct wish wish = request_wish(options);
-    if (job_open(&explanation->job, path, options->set.item, options->set.count, &wish, err))
+    if (job_open(&explanation->job, path, options->set.item, options->set.count, &draw_centre,
+                 &wish, err))
         return -1;
     explanation->phase = phase ? phase : job_phases(&explanation->job);
     if (run_pair(explanation, options, err) || find_both_shares(explanation, options, shares, err))

@@ -4,8 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "app/predict/assumption.h"
+#include "app/predict/likely.h"
 #include "app/predict/uncertainty.h"
 
 /* Whether the scenario fixes how many images all devices of the last phase have together, which is
@@ -34,14 +36,14 @@ static int make_tasks(struct prediction *prediction, const struct predict_option
     return 0;
 }
 
-static int32_t last_phase(const struct prediction *prediction)
+int32_t baseline_of(const struct prediction *prediction)
 {
-    return job_phases(&prediction->job) - 1;
+    return job_phases(&prediction->job);
 }
 
 const struct task *prediction_last(const struct prediction *prediction)
 {
-    return &prediction->task[last_phase(prediction)];
+    return &prediction->task[baseline_of(prediction) - 1];
 }
 
 static double images_per_s(const struct task *task)
@@ -143,73 +145,26 @@ static void sum_up(struct prediction *prediction)
     }
 }
 
-/* ---- intervals ---- */
-
-/* Efficiency against the baseline of @task: more devices are no faster than one, unless they are in
- * the prediction itself. */
-static struct interval likely_efficiency(const struct scaling *scaling, const double *step,
-                                         const double *base, double steps_ratio, int32_t draws)
-{
-    double *sample = base_alloc(draws, sizeof(*sample));
-    for (int32_t i = 0; i < draws; i++)
-        sample[i] = fmin(steps_ratio * base[i] / step[i], fmax(1, scaling->efficiency));
-    struct interval likely = uncertainty_interval(sample, draws);
-    free(sample);
-    return likely;
-}
-
-static struct scaling scale(const struct prediction *prediction, int32_t baseline,
-                            const double *step, int32_t draws)
+static struct scaling scale(const struct prediction *prediction, int32_t baseline)
 {
     const struct task *task = &prediction->task[baseline], *last = prediction_last(prediction);
     double batches = (double)last->point.batch / (double)task->point.batch;
-    struct scaling scaling = {.efficiency = batches * task->step / last->step,
-                              .likely = {NAN, NAN},
-                              .devices = grid_ranks(task->point.grid),
-                              .batch = task->point.batch,
-                              .images_per_s = images_per_s(task)};
-    if (step)
-        scaling.likely = likely_efficiency(&scaling, step + last_phase(prediction) * draws,
-                                           step + baseline * draws, batches, draws);
-    return scaling;
+    return (struct scaling){.efficiency = batches * task->step / last->step,
+                            .likely = {NAN, NAN},
+                            .devices = grid_ranks(task->point.grid),
+                            .batch = task->point.batch,
+                            .images_per_s = images_per_s(task)};
 }
 
-/* Evaluation, which is compute, moves with the baseline. */
-static struct interval likely_training(const struct prediction *prediction, const double *step,
-                                       int32_t draws)
-{
-    const struct result *result = &prediction->result;
-    const struct task *baseline = &prediction->task[job_phases(&prediction->job)];
-    const double *base = step + job_phases(&prediction->job) * draws;
-    double *sample = base_alloc(draws, sizeof(*sample));
-    for (int32_t i = 0; i < draws; i++) {
-        sample[i] = result->startup_s + result->evaluation_s * base[i] / baseline->step;
-        for (int32_t p = 0; p < result->plan.phase_count; p++)
-            sample[i] += (double)result->plan.phase[p].steps * step[p * draws + i];
-    }
-    struct interval likely = uncertainty_interval(sample, draws);
-    free(sample);
-    return likely;
-}
-
-static void find_intervals(struct prediction *prediction)
+static void compare(struct prediction *prediction)
 {
     struct result *result = &prediction->result;
-    struct uncertainty doubts = uncertainty_of(&prediction->job);
-    double *step = uncertainty_draw(prediction->task, prediction->task_count, 0, &doubts);
-    int32_t baseline = last_phase(prediction) + 1;
-    result->weak = scale(prediction, baseline, step, doubts.draws);
+    int32_t baseline = baseline_of(prediction);
+    result->weak = scale(prediction, baseline);
     if (baseline + 1 < prediction->task_count)
-        result->strong = scale(prediction, baseline + 1, step, doubts.draws);
-    result->train_likely = (struct interval){NAN, NAN};
-    if (step)
-        result->train_likely = likely_training(prediction, step, doubts.draws);
-    result->step_likely = uncertainty_interval(
-        step ? step + last_phase(prediction) * doubts.draws : NULL, doubts.draws);
-    double images = result->images_per_s * result->step.time;
-    result->images_likely =
-        (struct interval){images / result->step_likely.high, images / result->step_likely.low};
-    free(step);
+        result->strong = scale(prediction, baseline + 1);
+    result->step_likely = result->images_likely = result->train_likely =
+        (struct interval){NAN, NAN};
 }
 
 /* Whether rows and columns mean something to the job. */
@@ -236,29 +191,54 @@ static void conclude(struct prediction *prediction)
     result->devices = grid_ranks(last->point.grid);
     result->step = report_breakdown(last->point.schedule, last->quiet, last->step);
     result->images_per_s = images_per_s(last);
-    sum_up(prediction);
-    find_intervals(prediction);
+    compare(prediction);
     find_bound(prediction);
     assumption_list(prediction);
     list_warnings(prediction);
+}
+
+int prediction_open(struct prediction *prediction, const char *path,
+                    const struct predict_options *options, const struct draw *draw, struct err *err)
+{
+    struct wish wish = request_wish(options);
+    if (job_open(&prediction->job, path, options->set.item, options->set.count, draw, &wish, err))
+        return -1;
+    return make_tasks(prediction, options, err);
+}
+
+int prediction_run(struct prediction *prediction, enum backend_choice backend,
+                   const struct predict_options *options, struct err *err)
+{
+    if (task_run_all(prediction->task, prediction->task_count, backend, options, err))
+        return -1;
+    sum_up(prediction);
+    return 0;
+}
+
+/* CPU time of children that have ended [s]. */
+static double children_seconds(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_CHILDREN, &usage);
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
 int prediction_make(struct prediction *prediction, const char *path,
                     const struct predict_options *options, struct err *err)
 {
     struct result *result = &prediction->result;
-    struct wish wish = request_wish(options);
-    if (job_open(&prediction->job, path, options->set.item, options->set.count, &wish, err) ||
-        make_tasks(prediction, options, err))
+    if (prediction_open(prediction, path, options, &draw_centre, err))
         return -1;
     char *warning;
     enum backend_choice backend = task_backend(options, &warning);
     if (warning)
         result_add(&result->warning, &result->warning_count, warning);
-    if (task_run_all(prediction->task, prediction->task_count, backend, options, err))
+    double before = children_seconds();
+    if (prediction_run(prediction, backend, options, err))
         return -1;
     conclude(prediction);
-    return 0;
+    return likely_find(prediction, path, options, backend, children_seconds() - before, err);
 }
 
 void prediction_release(struct prediction *prediction)

@@ -22,6 +22,20 @@ struct prediction {
 int prediction_make(struct prediction *prediction, const char *path,
                     const struct predict_options *options, struct err *err);
 
+/** Half of that: the job at @path with its unknown inputs as in @draw, and its tasks, which have
+ * not run.  @return 0, or -1 with a message. */
+int prediction_open(struct prediction *prediction, const char *path,
+                    const struct predict_options *options, const struct draw *draw,
+                    struct err *err);
+
+/** Run the tasks of an open @prediction on @backend and sum the phases up in its result.
+ * @return 0, or -1 with the message of the back end. */
+int prediction_run(struct prediction *prediction, enum backend_choice backend,
+                   const struct predict_options *options, struct err *err);
+
+/** Which task is the baseline: after it comes the one of strong scaling, if there is one. */
+int32_t baseline_of(const struct prediction *prediction);
+
 /** The task of the last phase, to which step time, images/s and the sentence refer. */
 const struct task *prediction_last(const struct prediction *prediction);
 

@@ -20,6 +20,15 @@ enum backend_choice task_backend(const struct predict_options *options, char **w
     return BACKEND_ANALYTIC;
 }
 
+static void add_draw(struct child *child, const struct unknowns *unknowns)
+{
+    struct text text = {0};
+    for (int32_t i = 0; i < unknowns->quantile_count; i++)
+        text_add(&text, "%s%.17g", i ? "," : "", unknowns->quantile[i]);
+    child_add(child, "--draw=%s", text.data);
+    text_release(&text);
+}
+
 static void describe_child(struct task *task, const struct job *job, int32_t phase,
                            const struct predict_options *options)
 {
@@ -31,6 +40,8 @@ static void describe_child(struct task *task, const struct job *job, int32_t pha
     child_add(&task->child, "--order=%s", rank_order_names[job->resolved.order]);
     if (options->ignore_memory)
         child_add(&task->child, "--ignore-memory");
+    if (job->unknowns.quantile)
+        add_draw(&task->child, &job->unknowns);
     if (phase < 0) {
         child_add(&task->child, phase == JOB_STRONG ? "--strong" : "--baseline");
         task->child.what = base_format("the baseline of %s", path);

@@ -40,8 +40,11 @@ double uncertainty_tolerance(enum provenance provenance)
     return tolerance[provenance];
 }
 
+/* An unknown input is drawn apart. */
 static double tolerance_of(const struct quantity *quantity)
 {
+    if (quantity->drawn)
+        return 0;
     return fmax(uncertainty_tolerance(quantity->provenance), quantity->spread);
 }
 
@@ -111,6 +114,9 @@ struct uncertainty uncertainty_of(const struct job *job)
         .seed = SEED,
     };
     platform_each_quantity(job->platform, widen_hop, &u.hop);
+    for (int64_t i = 0; i < job->unknowns.count; i++)
+        if (!strcmp(job->unknowns.item[i].key, "noise.compute_cv"))
+            u.jitter = 0;
     const struct device *device = platform_device(job->platform);
     if (job->software)
         doubt_software(&u, job->software, device);
@@ -161,27 +167,33 @@ static struct parts split(const struct run *run, const struct step *step)
     return (struct parts){.roof = all - overhead - fixed, .overhead = overhead, .fixed = fixed};
 }
 
-/* One draw of everything. */
-struct draw {
-    double efficiency, overhead, residual, network, hop, model;
-    double jitter; /* factor of the coefficient of variation */
+const char *const factor_names[FACTOR_COUNT] = {
+    [FACTOR_EFFICIENCY] = "speed of kernels",
+    [FACTOR_OVERHEAD] = "cost of starting a kernel",
+    [FACTOR_RESIDUAL] = "one machine against another",
+    [FACTOR_NETWORK] = "bandwidths of the network",
+    [FACTOR_HOP] = "latency of a message",
+    [FACTOR_MODEL] = "what the model leaves out",
+    [FACTOR_JITTER] = "jitter",
 };
 
 /* The closed form of a task when everything is as drawn. */
-static double draw_step(const struct table *t, const struct draw *d, double extra)
+static double draw_step(const struct table *t, const struct factors *d, double extra)
 {
     const struct schedule *schedule = t->steady.schedule;
+    const double *of = d->of;
     struct noise noise = t->task->noise;
-    noise.compute_cv *= d->jitter;
-    double hop = t->task->point.nodes > 1 ? d->hop : 1;
-    double local = d->residual * noise_expected_slowest(&noise, grid_ranks(t->task->point.grid));
+    noise.compute_cv *= of[FACTOR_JITTER];
+    double hop = t->task->point.nodes > 1 ? of[FACTOR_HOP] : 1;
+    double local =
+        of[FACTOR_RESIDUAL] * noise_expected_slowest(&noise, grid_ranks(t->task->point.grid));
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct parts *p = &t->parts[id];
-        t->steady.seconds[id] =
-            local * (p->roof / d->efficiency + d->overhead * p->overhead + p->fixed) +
-            d->network * p->exchange + hop * p->latency + p->input;
+        t->steady.seconds[id] = local * (p->roof / of[FACTOR_EFFICIENCY] +
+                                         of[FACTOR_OVERHEAD] * p->overhead + p->fixed) +
+                                of[FACTOR_NETWORK] * p->exchange + hop * p->latency + p->input;
     }
-    return (t->task->point.nodes > 1 ? d->model : 1) *
+    return (t->task->point.nodes > 1 ? of[FACTOR_MODEL] : 1) *
            (steady_step(&t->steady, 1) + t->above + local * extra);
 }
 
@@ -195,7 +207,7 @@ static struct table table_new(const struct task *task)
         t.parts[id] = schedule->step[id].kind == STEP_COLLECTIVE
                           ? split_exchange(&t, id)
                           : split(&task->point.run, &schedule->step[id]);
-    t.above = task->step - draw_step(&t, &(struct draw){1, 1, 1, 1, 1, 1, 1}, 0);
+    t.above = task->step - draw_step(&t, &(struct factors){{1, 1, 1, 1, 1, 1, 1}}, 0);
     return t;
 }
 
@@ -211,18 +223,18 @@ static double factor(const gsl_rng *rng, double sd)
     return exp(gsl_ran_gaussian(rng, sd));
 }
 
-static struct draw draw_all(const struct uncertainty *u, const gsl_rng *rng)
+static struct factors draw_all(const struct uncertainty *u, const gsl_rng *rng)
 {
     double e, o;
-    struct draw d;
+    struct factors d;
     gsl_ran_bivariate_gaussian(rng, u->efficiency, u->overhead, u->correlation, &e, &o);
-    d.efficiency = exp(e);
-    d.overhead = exp(o);
-    d.jitter = factor(rng, u->jitter);
-    d.residual = factor(rng, u->residual);
-    d.network = factor(rng, u->network);
-    d.model = factor(rng, u->model);
-    d.hop = u->hop > 0 ? factor(rng, u->hop) : 1;
+    d.of[FACTOR_EFFICIENCY] = exp(e);
+    d.of[FACTOR_OVERHEAD] = exp(o);
+    d.of[FACTOR_JITTER] = factor(rng, u->jitter);
+    d.of[FACTOR_RESIDUAL] = factor(rng, u->residual);
+    d.of[FACTOR_NETWORK] = factor(rng, u->network);
+    d.of[FACTOR_MODEL] = factor(rng, u->model);
+    d.of[FACTOR_HOP] = u->hop > 0 ? factor(rng, u->hop) : 1;
     return d;
 }
 
@@ -231,24 +243,37 @@ bool uncertainty_is_unknown(const struct device *device)
     return !strcmp(device->name, "ideal");
 }
 
+struct factors *uncertainty_factors(const struct uncertainty *u)
+{
+    assert(u->draws >= 20);
+    struct factors *factors = base_alloc(u->draws, sizeof(*factors));
+    gsl_rng *rng = gsl_rng_alloc(gsl_rng_mt19937);
+    gsl_rng_set(rng, (unsigned long)u->seed);
+    for (int32_t k = 0; k < u->draws; k++)
+        factors[k] = draw_all(u, rng);
+    gsl_rng_free(rng);
+    return factors;
+}
+
+void uncertainty_steps(const struct task *task, double extra, const struct factors *factors,
+                       int32_t count, double *seconds)
+{
+    struct table t = table_new(task);
+    for (int32_t k = 0; k < count; k++)
+        seconds[k] = draw_step(&t, &factors[k], extra);
+    table_release(&t);
+}
+
 double *uncertainty_draw(const struct task *task, int32_t count, double extra,
                          const struct uncertainty *u)
 {
-    assert(u->draws >= 20);
     if (uncertainty_is_unknown(task->point.run.device))
         return NULL;
     double *seconds = base_alloc((int64_t)count * u->draws, sizeof(*seconds));
-    for (int32_t i = 0; i < count; i++) {
-        struct table t = table_new(&task[i]);
-        gsl_rng *rng = gsl_rng_alloc(gsl_rng_mt19937);
-        gsl_rng_set(rng, (unsigned long)u->seed);
-        for (int32_t k = 0; k < u->draws; k++) {
-            struct draw d = draw_all(u, rng);
-            seconds[i * u->draws + k] = draw_step(&t, &d, extra);
-        }
-        gsl_rng_free(rng);
-        table_release(&t);
-    }
+    struct factors *factors = uncertainty_factors(u);
+    for (int32_t i = 0; i < count; i++)
+        uncertainty_steps(&task[i], extra, factors, u->draws, seconds + (int64_t)i * u->draws);
+    free(factors);
     return seconds;
 }
 

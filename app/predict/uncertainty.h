@@ -35,6 +35,34 @@ struct uncertainty {
  * platform's links; of effects that models calibrated on one node miss. */
 struct uncertainty uncertainty_of(const struct job *job);
 
+/** What one draw multiplies. */
+enum factor {
+    FACTOR_EFFICIENCY, /**< the fraction of the roofline that kernels reach */
+    FACTOR_OVERHEAD,   /**< the time added per kernel */
+    FACTOR_RESIDUAL,   /**< compute of a machine */
+    FACTOR_NETWORK,    /**< the time that bytes of collectives take */
+    FACTOR_HOP,        /**< the latency of their messages */
+    FACTOR_MODEL,      /**< the whole step of several nodes */
+    FACTOR_JITTER,     /**< the coefficient of variation of noise */
+    FACTOR_COUNT
+};
+
+/** For people. */
+extern const char *const factor_names[FACTOR_COUNT];
+
+/** One draw of everything. */
+struct factors {
+    double of[FACTOR_COUNT];
+};
+
+/** All draws; the k-th ones of two jobs share their random numbers.  (draws), which the caller
+ * frees. */
+struct factors *uncertainty_factors(const struct uncertainty *uncertainty);
+
+/** The step of @task, which has run, with each of @factors (count) into @seconds (count). */
+void uncertainty_steps(const struct task *task, double extra, const struct factors *factors,
+                       int32_t count, double *seconds);
+
 /** Whether nothing of the time that @device computes for is known: it is `ideal`, out of the way by
  * design, which imports name where they know none. */
 bool uncertainty_is_unknown(const struct device *device);

@@ -13,7 +13,7 @@ static int check_job(const struct check_request *request, struct text *out, stru
     const char *path = request->head.argument.item[0];
     struct job job = {0};
     struct wish wish = {.ignore_memory = request->ignore_memory};
-    if (job_open(&job, path, request->set.item, request->set.count, &wish, err))
+    if (job_open(&job, path, request->set.item, request->set.count, &draw_centre, &wish, err))
         return -1;
     struct extent cluster = job.resolved.cluster;
     int failed = 0;
@@ -24,6 +24,8 @@ static int check_job(const struct check_request *request, struct text *out, stru
                  scenario_name(&job.scenario), job.model->name, (long long)extent_devices(cluster),
                  platform_name(job.platform), cluster.grid.columns, cluster.grid.rows,
                  job_phases(&job), base_plural(job_phases(&job)));
+    for (int64_t i = 0; i < job.unknowns.count && !request->explain; i++)
+        text_add(out, "  unknown: %s, %s\n", job.unknowns.item[i].key, job.unknowns.item[i].range);
     job_release(&job);
     return failed;
 }
@@ -37,7 +39,9 @@ static int check(const void *record, struct text *out, struct err *err)
         return check_job(request, out, err);
     if (!request->platform)
         return err_add_code(err, 64, "nothing to check: give JOB or --platform NAME");
-    struct platform *platform = platform_read(request->platform, err);
+    struct unknowns unknowns = {0};
+    struct platform *platform = platform_read_changed(request->platform, NULL, 0, &unknowns, err);
+    unknowns_release(&unknowns);
     if (!platform)
         return -1;
     text_add(out, "%s: ok: platform %s\n", request->platform, platform_name(platform));

@@ -72,6 +72,21 @@ static const struct row result_rows[] = {
     {"startup_s", "number", "before the first step runs at full speed, as the scenario states it"},
     {"time_to_train_s", "number", "all steps and evaluations"},
     {"time_to_train_interval_s[]", "number", "its 90 % interval"},
+    {"unknown_inputs[].input", "string", "an input that the files leave unknown, by its key"},
+    {"unknown_inputs[].range", "string", "what they say of it"},
+    {"interval_shares[].input", "string", "an uncertain input: unknown, or left open by a fit"},
+    {"interval_shares[].step", "number?",
+     "its part of the variance of the step, alone (first-order Sobol index)"},
+    {"interval_shares[].throughput", "number?", "the same for images_per_s"},
+    {"interval_shares[].weak_scaling", "number?", "the same for weak_scaling_efficiency"},
+    {"interval_shares[].strong_scaling", "number?", "the same for strong_scaling_efficiency"},
+    {"interval_shares[].time_to_train", "number?", "the same for time_to_train_s"},
+    {"draws.count", "integer", "draws of everything uncertain; 0: no intervals"},
+    {"draws.impossible", "integer", "more of them that make no job, such as a batch too large"},
+    {"draws.simulated", "integer", "of them that were simulated as well"},
+    {"draws.simulated_over_closed_form_low", "number?",
+     "least simulated step over the one that entered the interval"},
+    {"draws.simulated_over_closed_form_high", "number?", "the greatest"},
     {"bound_by", "string", "compute, communication, input or slow devices"},
     {"sentence", "string", "the same in words"},
     {"assumptions[]", "string", "what nobody measured or published"},
@@ -345,7 +360,7 @@ static int schema(const void *record, struct text *out, struct err *err)
     else if (request->manual)
         print_table_manual(out, tables[kind], "");
     else
-        field_schema(out, tables[kind]);
+        field_schema(out, tables[kind], tables[kind] != &software_table);
     return 0;
 }
 

@@ -40,7 +40,7 @@ static int show_scenario(const void *record, struct text *out, struct err *err)
     for (int32_t i = 0; i < request->set.count; i++)
         platform = platform || !scenario_takes(request->set.item[i]);
     struct job job = {0};
-    if (platform && job_read(&job, path, request->set.item, request->set.count, err))
+    if (platform && job_read(&job, path, request->set.item, request->set.count, &draw_centre, err))
         return -1;
     job_release(&job);
     return scenario_explain(out, path, request->set.item, request->set.count, err);
@@ -51,7 +51,7 @@ static int show_schedule(const void *record, struct text *out, struct err *err)
     const struct show_job_request *request = record;
     struct job job = {0};
     if (job_open(&job, request->head.argument.item[0], request->set.item, request->set.count,
-                 &(struct wish){.ignore_memory = true}, err))
+                 &draw_centre, &(struct wish){.ignore_memory = true}, err))
         return -1;
     struct point point = {0};
     int failed = job_point(&job, request->baseline ? JOB_BASELINE : request->phase, &point, err);
@@ -67,7 +67,7 @@ static int show_job(const void *record, struct text *out, struct err *err)
     const struct show_job_request *request = record;
     struct job job = {0};
     if (job_open(&job, request->head.argument.item[0], request->set.item, request->set.count,
-                 &(struct wish){.ignore_memory = true}, err))
+                 &draw_centre, &(struct wish){.ignore_memory = true}, err))
         return -1;
     resolved_print(out, &job.resolved);
     job_release(&job);
@@ -93,7 +93,10 @@ static void print_json(struct text *out, struct json *json)
 static int show_platform(const void *record, struct text *out, struct err *err)
 {
     const struct show_platform_request *request = record;
-    struct platform *platform = platform_read(request->head.argument.item[0], err);
+    struct unknowns unknowns = {0};
+    struct platform *platform =
+        platform_read_changed(request->head.argument.item[0], NULL, 0, &unknowns, err);
+    unknowns_release(&unknowns);
     if (!platform)
         return -1;
     if (request->head.json)

@@ -8,6 +8,7 @@
 
 #include "app/cli/command.h"
 #include "app/import/import_fit.h"
+#include "app/predict/likely.h"
 #include "app/predict/uncertainty.h"
 
 struct uncertainty uncertainty_of(const struct job *job)
@@ -36,6 +37,23 @@ struct interval uncertainty_interval(double *sample, int32_t count)
     (void)sample;
     (void)count;
     return (struct interval){NAN, NAN};
+}
+
+int likely_find(struct prediction *prediction, const char *path,
+                const struct predict_options *options, enum backend_choice backend, double cpu,
+                struct err *err)
+{
+    struct result *result = &prediction->result;
+    (void)path;
+    (void)options;
+    (void)backend;
+    (void)cpu;
+    (void)err;
+    if (prediction->job.unknowns.count)
+        result_add(&result->warning, &result->warning_count,
+                   base_copy("unknown inputs are in their centre: this foretrain was built without "
+                             "GSL and states no intervals"));
+    return 0;
 }
 
 int curve_fit_lines(struct curve_fit *fit, struct curve *curve, struct err *err)

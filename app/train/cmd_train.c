@@ -88,7 +88,7 @@ static int check(const struct train_request *request, int32_t *ranks, struct tex
         wish = wish_for_ranks(request->compute.started, request->compute.started);
     wish.real = true;
     if (train_request_check(request, err) ||
-        job_read(&job, request->head.argument.item[0], set->item, set->count, err))
+        job_read(&job, request->head.argument.item[0], set->item, set->count, NULL, err))
         return -1;
     int failed = job_resolve(&job, &wish, err);
     *ranks = grid_ranks(job.resolved.cluster.grid);

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/config/unknown.h"
+
 enum { FILE_LIMIT = 4 << 20 /* [bytes] of one file */ };
 
 struct node *document_add_node(struct document *document, enum node_kind kind)
@@ -219,7 +221,8 @@ static void merge(struct node *base, const struct node *over)
         struct node *old = node_get(base, child->key);
         if (!old)
             node_add(base, child);
-        else if (old->kind == NODE_MAPPING && child->kind == NODE_MAPPING)
+        else if (old->kind == NODE_MAPPING && child->kind == NODE_MAPPING &&
+                 !node_is_unknown(old) && !node_is_unknown(child))
             merge(old, child);
         else if (node_is_null(child))
             node_remove(base, old);

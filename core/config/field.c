@@ -87,12 +87,16 @@ static int read_single(const struct reading *reading, const struct field *field,
 }
 
 /* "12.5 GB/s" alone, or with the source of a number that an assignment has replaced. */
-static void assume(const struct reading *reading, bool assigned, struct quantity *quantity)
+static void assume(const struct reading *reading, const struct node *node,
+                   struct quantity *quantity)
 {
+    bool assigned = node->origin.line == 0;
     free(quantity->source);
-    quantity->source = base_copy(assigned ? "--set" : "none given");
+    quantity->source = base_copy(node->drawn ? "an unknown input"
+                                 : assigned  ? "--set"
+                                             : "none given");
     quantity->provenance = PROVENANCE_ASSUMED;
-    *reading->plain += !assigned;
+    *reading->plain += !assigned && !node->drawn;
 }
 
 static int read_quantity(const struct reading *reading, const struct field *field,
@@ -103,8 +107,9 @@ static int read_quantity(const struct reading *reading, const struct field *fiel
     struct quantity_rows rows;
     quantity_rows_init(&rows, field);
     quantity->path = path_join(reading->prefix, field->path);
+    quantity->drawn = node->drawn;
     if (node->kind == NODE_SCALAR) {
-        assume(reading, node->origin.line == 0, quantity);
+        assume(reading, node, quantity);
         return read_single(reading, &rows.field[0], node, &quantity->value);
     }
     int failed = read_record(&(struct reading){.table = &rows.table,
@@ -115,7 +120,7 @@ static int read_quantity(const struct reading *reading, const struct field *fiel
                                                .err = reading->err});
     if (!failed && node_get(node, "value")->origin.line == 0 &&
         node_get(node, "source")->origin.line > 0)
-        assume(reading, true, quantity);
+        assume(reading, node_get(node, "value"), quantity);
     return failed;
 }
 

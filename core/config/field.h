@@ -36,6 +36,7 @@ const char *provenance_name(enum provenance provenance);
 struct quantity {
     double value;  /**< SI */
     double spread; /**< its standard deviation, relative; 0: what its kind says */
+    bool drawn;    /**< it is an unknown input, whose doubt is drawn apart from all others */
     enum provenance provenance;
     char *source; /**< owned by the record */
     char *path;   /**< the key's full path, for lists of assumptions; owned */
@@ -109,8 +110,9 @@ void field_explain(struct text *out, const struct field_table *table, const stru
  * it. */
 struct json *field_values(const struct field_table *table, const void *record);
 
-/** Append a JSON Schema (draft 2020-12) object for the table. */
-void field_schema(struct text *out, const struct field_table *table);
+/** Append a JSON Schema (draft 2020-12) object for the table; @unknowns: any value may also be an
+ * unknown input (core/config/unknown.h). */
+void field_schema(struct text *out, const struct field_table *table, bool unknowns);
 
 /** Append the rows as help for people: path, type, default, help. */
 void field_help(struct text *out, const struct field_table *table);

@@ -203,7 +203,14 @@ static void put_range(struct json *schema, const struct field *field)
     json_put_real(schema, "maximum", field->maximum);
 }
 
-static struct json *schema_object(const struct field_table *table, const char *prefix, bool whole);
+/* What a schema describes. */
+struct form {
+    bool whole;    /* else another file may supply required keys */
+    bool unknowns; /* values may be unknown inputs */
+};
+
+static struct json *schema_object(const struct field_table *table, const char *prefix,
+                                  struct form form);
 
 static void put_real(struct json *schema, const struct field *field)
 {
@@ -214,11 +221,12 @@ static void put_real(struct json *schema, const struct field *field)
     put_range(schema, field);
 }
 
-static void put_list(struct json *schema, const struct field *field)
+static void put_list(struct json *schema, const struct field *field, struct form form)
 {
     json_put_text(schema, "type", "array");
     if (field->kind == FIELD_LIST) {
-        json_put(schema, "items", schema_object(field->table, "", true));
+        json_put(schema, "items",
+                 schema_object(field->table, "", (struct form){true, form.unknowns}));
     } else {
         struct json *item = json_new_object();
         json_put_text(item, "type", "string");
@@ -231,18 +239,18 @@ static void put_list(struct json *schema, const struct field *field)
 }
 
 /* The number alone, or with its source. */
-static void put_quantity(struct json *schema, const struct field *field, bool whole)
+static void put_quantity(struct json *schema, const struct field *field, struct form form)
 {
     struct quantity_rows rows;
     quantity_rows_init(&rows, field);
     struct json *alone = json_new_object(), *forms = json_new_array();
     put_real(alone, field);
     json_append(forms, alone);
-    json_append(forms, schema_object(&rows.table, "", whole));
+    json_append(forms, schema_object(&rows.table, "", form));
     json_put(schema, "anyOf", forms);
 }
 
-static struct json *schema_row(const struct field *field, bool whole)
+static struct json *schema_value(const struct field *field, struct form form)
 {
     struct json *schema = json_new_object();
     json_put_text(schema, "description", field->help);
@@ -255,7 +263,7 @@ static struct json *schema_row(const struct field *field, bool whole)
         put_real(schema, field);
         break;
     case FIELD_QUANTITY:
-        put_quantity(schema, field, whole);
+        put_quantity(schema, field, form);
         break;
     case FIELD_TEXT:
     case FIELD_WORD:
@@ -266,12 +274,26 @@ static struct json *schema_row(const struct field *field, bool whole)
         break;
     case FIELD_TEXTS:
     case FIELD_LIST:
-        put_list(schema, field);
+        put_list(schema, field, form);
         break;
     default:
         break;
     }
     return schema;
+}
+
+static struct json *schema_row(const struct field *field, struct form form)
+{
+    struct json *value = schema_value(field, form);
+    if (!form.unknowns || field->kind == FIELD_TEXTS)
+        return value;
+    struct json *unknown = json_new_object(), *forms = json_new_array(),
+                *either = json_new_object();
+    json_put_text(unknown, "$ref", "#/$defs/unknown");
+    json_append(forms, value);
+    json_append(forms, unknown);
+    json_put(either, "anyOf", forms);
+    return either;
 }
 
 static bool is_required(const struct field_table *table, const char *path)
@@ -285,30 +307,30 @@ static bool is_required(const struct field_table *table, const char *path)
     return false;
 }
 
-static struct json *schema_key(const struct field_table *table, const char *path, bool whole)
+static struct json *schema_key(const struct field_table *table, const char *path, struct form form)
 {
     const struct field *row = table_row(table, path);
     if (!table_has_below(table, path))
-        return schema_row(row, whole);
-    struct json *object = schema_object(table, path, whole);
+        return schema_row(row, form);
+    struct json *object = schema_object(table, path, form);
     if (!row)
         return object;
     struct json *either = json_new_object();
     struct json *forms = json_new_array();
-    json_append(forms, schema_row(row, whole));
+    json_append(forms, schema_row(row, form));
     json_append(forms, object);
     json_put(either, "anyOf", forms);
     return either;
 }
 
 static struct json *schema_properties(const struct field_table *table, const char *prefix,
-                                      bool whole)
+                                      struct form form)
 {
     struct json *properties = json_new_object();
     char **keys = table_keys(table, prefix);
     for (char **key = keys; *key; key++) {
         char *path = path_join(prefix, *key);
-        json_put(properties, *key, schema_key(table, path, whole));
+        json_put(properties, *key, schema_key(table, path, form));
         free(path);
     }
     keys_free(keys);
@@ -329,24 +351,25 @@ static struct json *required_keys(const struct field_table *table, const char *p
     return required;
 }
 
-/* The mapping at @prefix; not @whole: another file may supply required keys. */
-static struct json *schema_object(const struct field_table *table, const char *prefix, bool whole)
+/* The mapping at @prefix. */
+static struct json *schema_object(const struct field_table *table, const char *prefix,
+                                  struct form form)
 {
     struct json *schema = json_new_object();
     json_put_text(schema, "type", "object");
     json_put_boolean(schema, "additionalProperties", false);
-    json_put(schema, "properties", schema_properties(table, prefix, whole));
-    if (whole)
+    json_put(schema, "properties", schema_properties(table, prefix, form));
+    if (form.whole)
         json_put(schema, "required", required_keys(table, prefix));
     return schema;
 }
 
-static struct json *schema_extending(const struct field_table *table)
+static struct json *schema_extending(const struct field_table *table, struct form form)
 {
     struct json *path = json_new_object();
     json_put_text(path, "type", "string");
     json_put_text(path, "description", "another file, whose keys this one replaces");
-    struct json *properties = schema_properties(table, "", false);
+    struct json *properties = schema_properties(table, "", (struct form){false, form.unknowns});
     json_put(properties, "extends", path);
     struct json *schema = json_new_object();
     json_put_text(schema, "type", "object");
@@ -355,8 +378,45 @@ static struct json *schema_extending(const struct field_table *table)
     return schema;
 }
 
-void field_schema(struct text *out, const struct field_table *table)
+/* core/config/unknown.h in the words of a schema: each of @keys and no other. */
+static struct json *schema_of_keys(const char *const *keys, int32_t required)
 {
+    struct json *schema = json_new_object(), *properties = json_new_object();
+    struct json *list = json_new_array();
+    for (int32_t i = 0; keys[i]; i++) {
+        struct json *any = json_new_object();
+        if (!strcmp(keys[i], "one_of")) {
+            json_put_text(any, "type", "array");
+            json_put_integer(any, "minItems", 2);
+        }
+        json_put(properties, keys[i], any);
+        if (i < required)
+            json_append_text(list, keys[i]);
+    }
+    json_put_text(schema, "type", "object");
+    json_put_boolean(schema, "additionalProperties", false);
+    json_put(schema, "properties", properties);
+    json_put(schema, "required", list);
+    return schema;
+}
+
+static struct json *schema_unknown(void)
+{
+    static const char *const between[] = {"low", "high", "source", "kind", NULL};
+    static const char *const one_of[] = {"one_of", "source", "kind", NULL};
+    static const char *const about[] = {"value", "spread", NULL};
+    struct json *forms = json_new_array(), *unknown = json_new_object();
+    json_append(forms, schema_of_keys(between, 2));
+    json_append(forms, schema_of_keys(one_of, 1));
+    json_append(forms, schema_of_keys(about, 2));
+    json_put_text(unknown, "description", "what is known of an input that nobody knows");
+    json_put(unknown, "anyOf", forms);
+    return unknown;
+}
+
+void field_schema(struct text *out, const struct field_table *table, bool unknowns)
+{
+    struct form form = {true, unknowns};
     struct json *extends = json_new_array();
     json_append_text(extends, "extends");
     struct json *condition = json_new_object();
@@ -364,9 +424,14 @@ void field_schema(struct text *out, const struct field_table *table)
     struct json *schema = json_new_object();
     json_put_text(schema, "$schema", "https://json-schema.org/draft/2020-12/schema");
     json_put_text(schema, "title", table->name);
+    if (unknowns) {
+        struct json *definitions = json_new_object();
+        json_put(definitions, "unknown", schema_unknown());
+        json_put(schema, "$defs", definitions);
+    }
     json_put(schema, "if", condition);
-    json_put(schema, "then", schema_extending(table));
-    json_put(schema, "else", schema_object(table, "", true));
+    json_put(schema, "then", schema_extending(table, form));
+    json_put(schema, "else", schema_object(table, "", form));
     json_print(out, schema);
     json_free(schema);
 }

@@ -34,6 +34,7 @@ struct node {
     struct origin key_origin; /**< of the key */
     struct node **child;      /**< in order of the file */
     int32_t child_count;
+    bool drawn; /**< the file says less than this one value: see core/config/unknown.h */
 };
 
 /** A file, or several merged by `extends:`.  Owns all nodes, texts and source lines. */

@@ -246,9 +246,10 @@ void device_release(struct device *device)
 struct changes {
     const char *const *set;
     int32_t count;
+    struct unknowns *unknowns; /* NULL: none is allowed */
 };
 
-/* Those of the keys of @document, which begin with @prefix there. */
+/* Those of the keys of @document, which begin with @prefix there; then its unknown inputs. */
 static int change(struct document *document, const char *prefix, const struct changes *changes,
                   struct err *err)
 {
@@ -256,7 +257,7 @@ static int change(struct document *document, const char *prefix, const struct ch
     for (int32_t i = 0; i < changes->count; i++)
         if (!strncmp(changes->set[i], prefix, strlen(prefix)))
             failed |= yaml_set_below(document, prefix, changes->set[i], err);
-    return failed;
+    return failed ? -1 : unknowns_settle(changes->unknowns, document, prefix, err);
 }
 
 static int read_device(struct platform *platform, const struct node *root,
@@ -312,16 +313,16 @@ static struct platform *read_document(struct document *document, const struct ch
 
 struct platform *platform_read(const char *name, struct err *err)
 {
-    return platform_read_changed(name, NULL, 0, err);
+    return platform_read_changed(name, NULL, 0, NULL, err);
 }
 
 struct platform *platform_read_changed(const char *name, const char *const *set, int32_t count,
-                                       struct err *err)
+                                       struct unknowns *unknowns, struct err *err)
 {
     char *path = platform_find(name, err);
     struct document *document = path ? yaml_read_library(path, platform_find, err) : NULL;
     free(path);
-    return read_document(document, &(struct changes){set, count}, err);
+    return read_document(document, &(struct changes){set, count, unknowns}, err);
 }
 
 struct platform *platform_read_text(const char *name, const char *text, struct err *err)

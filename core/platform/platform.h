@@ -14,6 +14,7 @@
 #include "core/base/err.h"
 #include "core/base/json.h"
 #include "core/config/field.h"
+#include "core/config/unknown.h"
 #include "core/network/fabric.h"
 #include "core/schedule/model.h"
 
@@ -55,9 +56,10 @@ struct platform *platform_read(const char *name, struct err *err);
 
 /** The same with those of @set ("platform.network.nic.bandwidth=25GB/s", "device.memory=80GB",
  * count) that begin with "platform." or "device."; others are the scenario's.  A number that is set
- * is assumed, with the source "--set". */
+ * is assumed, with the source "--set".  Unknown inputs get a value and are appended to @unknowns;
+ * NULL, and platform_read(): they are refused. */
 struct platform *platform_read_changed(const char *name, const char *const *set, int32_t count,
-                                       struct err *err);
+                                       struct unknowns *unknowns, struct err *err);
 
 /** Read a platform from text, the content of a file called @name. */
 struct platform *platform_read_text(const char *name, const char *text, struct err *err);

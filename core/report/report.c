@@ -246,6 +246,7 @@ struct json *result_json(const struct result *result)
     json_put_real(json, "startup_s", result->startup_s);
     json_put_real(json, "time_to_train_s", result->time_to_train_s);
     put_interval(json, "time_to_train_interval_s", result->train_likely);
+    doubts_put(json, &result->doubts);
     json_put_text(json, "bound_by", result->bound_by);
     json_put_text(json, "sentence", result->sentence);
     json_put(json, "assumptions", json_texts(result->assumption, result->assumption_count));
@@ -373,6 +374,7 @@ void result_print(struct text *out, const struct result *result)
     print_totals(out, result);
     print_phases(out, result);
     text_add(out, "\n%s\n", result->sentence);
+    doubts_print(out, &result->doubts);
     print_texts(out, "assumptions", result->assumption, result->assumption_count);
     print_texts(out, "warnings", result->warning, result->warning_count);
 }
@@ -392,5 +394,6 @@ void result_release(struct result *result)
     free(result->sentence);
     free_texts(result->assumption, result->assumption_count);
     free_texts(result->warning, result->warning_count);
+    doubts_release(&result->doubts);
     *result = (struct result){0};
 }

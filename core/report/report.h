@@ -7,12 +7,8 @@
 #include "core/backend/backend.h"
 #include "core/base/base.h"
 #include "core/base/json.h"
+#include "core/report/doubts.h"
 #include "core/scenario/phase.h"
-
-/** 90 % of the probability are between both; NAN: not known. */
-struct interval {
-    double low, high;
-};
 
 /** Where the time of one step goes, on the rank that finishes last [s]; sums to time. */
 struct breakdown {
@@ -68,9 +64,10 @@ struct result {
     double startup_s;        /**< as the scenario states it */
     double time_to_train_s;  /**< all steps, evaluations and the start-up */
     struct interval train_likely;
-    char *bound_by;    /**< "compute", "communication" or "input" */
-    char *sentence;    /**< one plain sentence */
-    char **assumption; /**< (assumption_count) */
+    struct doubts doubts; /**< what the intervals come from */
+    char *bound_by;       /**< "compute", "communication" or "input" */
+    char *sentence;       /**< one plain sentence */
+    char **assumption;    /**< (assumption_count) */
     int32_t assumption_count;
     char **warning; /**< (warning_count) */
     int32_t warning_count;

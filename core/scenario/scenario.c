@@ -67,7 +67,8 @@ bool scenario_takes(const char *assignment)
 }
 
 static struct document *read_with_assignments(const char *path, const char *const *set,
-                                              int32_t set_count, struct err *err)
+                                              int32_t set_count, struct unknowns *unknowns,
+                                              struct err *err)
 {
     struct document *document = yaml_read_file(path, err);
     if (!document)
@@ -75,17 +76,17 @@ static struct document *read_with_assignments(const char *path, const char *cons
     int failed = 0;
     for (int32_t i = 0; i < set_count; i++)
         failed |= scenario_takes(set[i]) ? yaml_set(document, set[i], err) : 0;
-    if (!failed)
+    if (!failed && !unknowns_settle(unknowns, document, "", err))
         return document;
     yaml_free(document);
     return NULL;
 }
 
 int scenario_read(struct scenario *scenario, const char *path, const char *const *set,
-                  int32_t set_count, struct err *err)
+                  int32_t set_count, struct unknowns *unknowns, struct err *err)
 {
-    return read_document(scenario, read_with_assignments(path, set, set_count, err), path, NULL,
-                         err);
+    return read_document(scenario, read_with_assignments(path, set, set_count, unknowns, err), path,
+                         NULL, err);
 }
 
 int scenario_read_text(struct scenario *scenario, const char *name, const char *text,
@@ -98,9 +99,17 @@ int scenario_explain(struct text *out, const char *path, const char *const *set,
                      struct err *err)
 {
     struct scenario scenario;
-    if (read_document(&scenario, read_with_assignments(path, set, set_count, err), path, out, err))
+    struct unknowns unknowns = {0};
+    int failed = read_document(
+        &scenario, read_with_assignments(path, set, set_count, &unknowns, err), path, out, err);
+    if (!failed)
+        scenario_release(&scenario);
+    for (int64_t i = 0; i < unknowns.count && !failed; i++)
+        text_add(out, "%-36s  %-20s  an unknown input\n", unknowns.item[i].key,
+                 unknowns.item[i].range);
+    unknowns_release(&unknowns);
+    if (failed)
         return -1;
-    scenario_release(&scenario);
     for (int32_t i = 0; i < set_count; i++) {
         int key = (int)strcspn(set[i], "=");
         if (!scenario_takes(set[i]) && set[i][key])

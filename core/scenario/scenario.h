@@ -13,6 +13,7 @@
 #include "core/base/dtype.h"
 #include "core/collective/collective.h"
 #include "core/config/field.h"
+#include "core/config/unknown.h"
 #include "core/scenario/source.h"
 
 enum {
@@ -169,19 +170,19 @@ extern const struct field_table scenario_table;
  * that it names (platform_read_changed()). */
 bool scenario_takes(const char *assignment);
 
-/** Read @path, apply those of @set ("key=value", count) that it takes, resolve the dataset, check
- * values against each other (impossible grid, value without effect, ...).  All faults are reported
- * at once.
+/** Read @path, apply those of @set ("key=value", count) that it takes, give unknown inputs a value
+ * and append them to @unknowns (NULL: refuse them), resolve the dataset, check values against each
+ * other (impossible grid, value without effect, ...).  All faults are reported at once.
  * @return 0, or -1; on success release with scenario_release(). */
 int scenario_read(struct scenario *scenario, const char *path, const char *const *set,
-                  int32_t set_count, struct err *err);
+                  int32_t set_count, struct unknowns *unknowns, struct err *err);
 
 /** The same from the text of a file called @name. */
 int scenario_read_text(struct scenario *scenario, const char *name, const char *text,
                        struct err *err);
 
-/** Append every resolved value with its origin, one line each, then the assignments that change
- * platform and device. */
+/** Append every resolved value with its origin, one line each, then the unknown inputs, and the
+ * assignments that change platform and device. */
 int scenario_explain(struct text *out, const char *path, const char *const *set, int32_t set_count,
                      struct err *err);
 

@@ -253,7 +253,7 @@ static void the_schema_and_the_help_name_every_row(void **state)
 {
     (void)state;
     struct text schema = {0}, help = {0};
-    field_schema(&schema, &trip_table);
+    field_schema(&schema, &trip_table, false);
     field_help(&help, &trip_table);
     for (int32_t i = 0; i < trip_table.count; i++) {
         assert_non_null(strstr(help.data, trip_rows[i].path));

@@ -229,7 +229,7 @@ static void all_faults_are_reported_at_once(void **state)
 static int read_faulty(const char *path, struct err *err)
 {
     struct job job = {0};
-    if (scenario_read(&job.scenario, path, NULL, 0, &job.err))
+    if (scenario_read(&job.scenario, path, NULL, 0, NULL, &job.err))
         fail_msg("%s", job.err.text);
     read_rest(&job);
     int result = resolve(&job, (struct wish){0});

@@ -12,7 +12,7 @@ static struct scenario read_job(const char *const *set, int32_t count)
     char *path = data_path("experiments/01_sony_abci/v1-1088.yaml");
     struct err err = {0};
     struct scenario scenario = {0};
-    if (scenario_read(&scenario, path, set, count, &err))
+    if (scenario_read(&scenario, path, set, count, NULL, &err))
         fail_msg("%s", err.text);
     free(path);
     return scenario;
@@ -152,7 +152,7 @@ static void explains_every_value(void **state)
 static int read_faulty(const char *path, struct err *err)
 {
     struct scenario scenario;
-    if (scenario_read(&scenario, path, NULL, 0, err))
+    if (scenario_read(&scenario, path, NULL, 0, NULL, err))
         return -1;
     scenario_release(&scenario);
     return 0;

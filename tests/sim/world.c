@@ -100,7 +100,7 @@ struct fabric *world_torus(struct grid grid)
 struct fabric *world_platform(const char *name, const char *change, int32_t ranks, struct grid grid)
 {
     struct err err = {0};
-    struct platform *platform = platform_read_changed(name, &change, change != NULL, &err);
+    struct platform *platform = platform_read_changed(name, &change, change != NULL, NULL, &err);
     if (!platform)
         fail_msg("%s", err.text);
     int32_t devices = platform_devices_per_node(platform);

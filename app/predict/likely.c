@@ -1,0 +1,317 @@
+#include "app/predict/likely.h"
+
+#include <gsl/gsl_qrng.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/predict/share.h"
+#include "app/predict/uncertainty.h"
+
+enum {
+    UNKNOWN_DRAWS = 240, /* where each is a job of its own: 5 % of them are 12 */
+    CONTROL_DRAWS = 12,  /* to simulate at most */
+};
+
+/* CPU time for them [s]. */
+#define CONTROL_SECONDS 20.0
+
+/* What was drawn and what came of it. */
+struct sample {
+    int32_t count;                  /* of draws that made a job */
+    int32_t inputs;                 /* unknown ones first, then the factors */
+    double *input;                  /* (inputs, draws) */
+    double *outcome[OUTCOME_COUNT]; /* (draws) */
+    int32_t *number;                /* (draws) of the quantiles that made it */
+    int32_t draws;                  /* room */
+};
+
+static struct sample sample_new(int32_t inputs, int32_t draws)
+{
+    struct sample sample = {.inputs = inputs,
+                            .draws = draws,
+                            .input = base_alloc((int64_t)inputs * draws, sizeof(double)),
+                            .number = base_alloc(draws, sizeof(int32_t))};
+    for (int32_t i = 0; i < OUTCOME_COUNT; i++)
+        sample.outcome[i] = base_alloc(draws, sizeof(double));
+    return sample;
+}
+
+static void sample_release(struct sample *sample)
+{
+    free(sample->input);
+    free(sample->number);
+    for (int32_t i = 0; i < OUTCOME_COUNT; i++)
+        free(sample->outcome[i]);
+}
+
+/* More devices are no faster than one, unless they are in the prediction itself. */
+static double efficiency(const struct prediction *p, int32_t baseline, const double *step)
+{
+    const struct task *base = &p->task[baseline], *last = prediction_last(p);
+    double batches = (double)last->point.batch / (double)base->point.batch;
+    double predicted = batches * base->step / last->step;
+    return fmin(batches * step[baseline] / step[baseline_of(p) - 1], fmax(1, predicted));
+}
+
+/* What @p comes to if its tasks take @step. */
+static void take_outcome(struct sample *sample, const struct prediction *p, const double *step)
+{
+    const struct task *last = prediction_last(p);
+    const struct result *result = &p->result;
+    int32_t baseline = baseline_of(p), k = sample->count;
+    double devices = grid_ranks(last->point.grid);
+    double train =
+        result->startup_s + result->evaluation_s * step[baseline] / p->task[baseline].step;
+    for (int32_t i = 0; i < result->plan.phase_count; i++)
+        train += (double)result->plan.phase[i].steps * step[i];
+    sample->outcome[OUTCOME_STEP][k] = step[baseline - 1];
+    sample->outcome[OUTCOME_IMAGES][k] = devices * (double)last->point.batch / step[baseline - 1];
+    sample->outcome[OUTCOME_WEAK][k] = efficiency(p, baseline, step);
+    sample->outcome[OUTCOME_STRONG][k] =
+        baseline + 1 < p->task_count ? efficiency(p, baseline + 1, step) : NAN;
+    sample->outcome[OUTCOME_TRAIN][k] = train;
+}
+
+static void take_factors(struct sample *sample, const struct factors *factors)
+{
+    for (int32_t i = 0; i < FACTOR_COUNT; i++)
+        sample->input[(sample->inputs - FACTOR_COUNT + i) * sample->draws + sample->count] =
+            factors->of[i];
+}
+
+/* ---- known inputs ---- */
+
+static void draw_known(struct sample *sample, const struct prediction *prediction,
+                       const struct factors *factors)
+{
+    int32_t tasks = prediction->task_count, draws = sample->draws;
+    double *all = base_alloc((int64_t)tasks * draws, sizeof(*all));
+    double *step = base_alloc(tasks, sizeof(*step));
+    for (int32_t i = 0; i < tasks; i++)
+        uncertainty_steps(&prediction->task[i], 0, factors, draws, all + (int64_t)i * draws);
+    for (int32_t k = 0; k < draws; k++) {
+        for (int32_t i = 0; i < tasks; i++)
+            step[i] = all[(int64_t)i * draws + k];
+        take_factors(sample, &factors[k]);
+        take_outcome(sample, prediction, step);
+        sample->count++;
+    }
+    free(all);
+    free(step);
+}
+
+/* ---- unknown inputs ---- */
+
+/* A job with unknown inputs. */
+struct question {
+    struct prediction *centre;
+    const char *path;
+    const struct predict_options *options;
+    int32_t dimensions;
+    double *quantile; /* (draws, dimensions) */
+    double *ratio;    /* (tasks of the centre) the back end's step over that of the closed form */
+};
+
+static struct draw draw_of(const struct question *q, int32_t k)
+{
+    return (struct draw){q->quantile + (int64_t)k * q->dimensions, q->dimensions};
+}
+
+/* The task of the centre that is like task @i of @p. */
+static int32_t like(const struct question *q, const struct prediction *p, int32_t i)
+{
+    int32_t own = baseline_of(p), base = baseline_of(q->centre);
+    if (i >= own)
+        return base + (i - own) < q->centre->task_count ? base + i - own : base;
+    return i < base ? i : base - 1;
+}
+
+/* How much longer the steps of the centre are than in closed form. */
+static int find_ratios(struct question *q, struct err *err)
+{
+    struct prediction closed = {0};
+    int failed = prediction_open(&closed, q->path, q->options, &draw_centre, err) ||
+                 prediction_run(&closed, BACKEND_ANALYTIC, q->options, err);
+    q->ratio = base_alloc(q->centre->task_count, sizeof(*q->ratio));
+    for (int32_t i = 0; i < q->centre->task_count && !failed; i++)
+        q->ratio[i] = q->centre->task[i].step / closed.task[i].step;
+    prediction_release(&closed);
+    return failed ? -1 : 0;
+}
+
+/* Returns whether draw @k makes a job. */
+static bool draw_job(const struct question *q, struct sample *sample, int32_t k, struct err *why)
+{
+    struct prediction p = {0};
+    struct draw draw = draw_of(q, k);
+    if (prediction_open(&p, q->path, q->options, &draw, why) ||
+        prediction_run(&p, BACKEND_ANALYTIC, q->options, why)) {
+        prediction_release(&p);
+        return false;
+    }
+    struct uncertainty doubts = uncertainty_of(&p.job);
+    struct factors *factors = uncertainty_factors(&doubts);
+    double *step = base_alloc(p.task_count, sizeof(*step));
+    for (int32_t i = 0; i < p.task_count; i++) {
+        uncertainty_steps(&p.task[i], 0, &factors[k], 1, &step[i]);
+        step[i] *= q->ratio[like(q, &p, i)];
+    }
+    for (int32_t i = 0; i < q->dimensions; i++)
+        sample->input[i * sample->draws + sample->count] = draw.quantile[i];
+    take_factors(sample, &factors[k]);
+    take_outcome(sample, &p, step);
+    sample->number[sample->count++] = k;
+    free(step);
+    free(factors);
+    prediction_release(&p);
+    return true;
+}
+
+/* Points that fill the ranges evenly. */
+static void spread_quantiles(struct question *q)
+{
+    gsl_qrng *points = gsl_qrng_alloc(gsl_qrng_sobol, (unsigned)q->dimensions);
+    q->quantile = base_alloc((int64_t)UNKNOWN_DRAWS * q->dimensions, sizeof(double));
+    for (int32_t k = 0; k < UNKNOWN_DRAWS; k++)
+        gsl_qrng_get(points, q->quantile + (int64_t)k * q->dimensions);
+    gsl_qrng_free(points);
+}
+
+static int draw_unknown(const struct question *q, struct sample *sample, struct doubts *doubts,
+                        struct err *err)
+{
+    for (int32_t k = 0; k < UNKNOWN_DRAWS; k++) {
+        struct err why = {0};
+        if (!draw_job(q, sample, k, &why) && doubts->impossible++ == 0) {
+            int length = (int)strcspn(why.text, "\n");
+            doubts->reason = base_format("%.*s", length, why.text);
+        }
+        err_release(&why);
+    }
+    if (sample->count >= 20)
+        return 0;
+    return err_add_code(err, 65,
+                        "%s: of %d draws of the unknown inputs only %d make a job; the first "
+                        "other one: %s",
+                        q->path, UNKNOWN_DRAWS, sample->count, doubts->reason);
+}
+
+/* One of them on the simulator, over what the closed form with the centre's ratio has. */
+static int control_one(const struct question *q, int32_t k, double *ratio, struct err *err)
+{
+    struct prediction simulated = {0}, closed = {0};
+    struct draw draw = draw_of(q, k);
+    int failed = prediction_open(&simulated, q->path, q->options, &draw, err) ||
+                 prediction_run(&simulated, BACKEND_SIM, q->options, err) ||
+                 prediction_open(&closed, q->path, q->options, &draw, err) ||
+                 prediction_run(&closed, BACKEND_ANALYTIC, q->options, err);
+    if (!failed) {
+        int32_t last = baseline_of(&closed) - 1;
+        *ratio =
+            simulated.task[last].step / (closed.task[last].step * q->ratio[like(q, &closed, last)]);
+    }
+    prediction_release(&simulated);
+    prediction_release(&closed);
+    return failed ? -1 : 0;
+}
+
+static int control(const struct question *q, const struct sample *sample, double cpu,
+                   struct doubts *doubts, struct err *err)
+{
+    double affordable = CONTROL_SECONDS / fmax(cpu, 1e-3);
+    int32_t count = (int32_t)fmin(affordable, CONTROL_DRAWS);
+    doubts->control = (struct interval){INFINITY, 0};
+    for (int32_t i = 0; i < count; i++) {
+        double ratio;
+        if (control_one(q, sample->number[(int64_t)i * sample->count / count], &ratio, err))
+            return -1;
+        doubts->control.low = fmin(doubts->control.low, ratio);
+        doubts->control.high = fmax(doubts->control.high, ratio);
+        doubts->simulated++;
+    }
+    return 0;
+}
+
+static int draw_question(struct question *q, struct sample *sample, enum backend_choice backend,
+                         double cpu, struct doubts *doubts, struct err *err)
+{
+    spread_quantiles(q);
+    int failed = find_ratios(q, err) || draw_unknown(q, sample, doubts, err);
+    if (!failed && backend == BACKEND_SIM)
+        failed = control(q, sample, cpu, doubts, err);
+    free(q->quantile);
+    free(q->ratio);
+    return failed;
+}
+
+/* ---- results ---- */
+
+static struct interval interval_of(const struct sample *sample, enum outcome outcome)
+{
+    if (isnan(sample->outcome[outcome][0]))
+        return (struct interval){NAN, NAN};
+    double *copy = base_alloc(sample->count, sizeof(*copy));
+    memcpy(copy, sample->outcome[outcome], (size_t)sample->count * sizeof(*copy));
+    struct interval likely = uncertainty_interval(copy, sample->count);
+    free(copy);
+    return likely;
+}
+
+static void find_shares(const struct sample *sample, const struct unknowns *unknowns,
+                        struct doubts *doubts)
+{
+    doubts->unknown = (int32_t)unknowns->count;
+    doubts->count = sample->inputs;
+    doubts->item = base_alloc(sample->inputs, sizeof(*doubts->item));
+    for (int32_t i = 0; i < sample->inputs; i++) {
+        struct doubt *doubt = &doubts->item[i];
+        bool known = i >= doubts->unknown;
+        doubt->key = base_copy(known ? factor_names[i - doubts->unknown] : unknowns->item[i].key);
+        doubt->range = known ? NULL : base_copy(unknowns->item[i].range);
+        for (int32_t k = 0; k < OUTCOME_COUNT; k++)
+            doubt->share[k] = isnan(sample->outcome[k][0])
+                                  ? NAN
+                                  : share_of(sample->input + (int64_t)i * sample->draws,
+                                             sample->outcome[k], sample->count);
+    }
+}
+
+static void conclude(struct result *result, const struct sample *sample)
+{
+    result->step_likely = interval_of(sample, OUTCOME_STEP);
+    result->images_likely = interval_of(sample, OUTCOME_IMAGES);
+    result->weak.likely = interval_of(sample, OUTCOME_WEAK);
+    result->strong.likely = interval_of(sample, OUTCOME_STRONG);
+    result->train_likely = interval_of(sample, OUTCOME_TRAIN);
+}
+
+int likely_find(struct prediction *prediction, const char *path,
+                const struct predict_options *options, enum backend_choice backend, double cpu,
+                struct err *err)
+{
+    const struct unknowns *unknowns = &prediction->job.unknowns;
+    struct result *result = &prediction->result;
+    if (uncertainty_is_unknown(platform_device(prediction->job.platform)))
+        return 0;
+    struct uncertainty doubts = uncertainty_of(&prediction->job);
+    int32_t dimensions = (int32_t)unknowns->count;
+    struct sample sample =
+        sample_new(dimensions + FACTOR_COUNT, dimensions ? UNKNOWN_DRAWS : doubts.draws);
+    int failed = 0;
+    if (dimensions) {
+        struct question q = {prediction, path, options, dimensions, NULL, NULL};
+        failed = draw_question(&q, &sample, backend, cpu, &result->doubts, err);
+    } else {
+        struct factors *factors = uncertainty_factors(&doubts);
+        draw_known(&sample, prediction, factors);
+        free(factors);
+    }
+    result->doubts.draws = sample.count;
+    if (!failed) {
+        find_shares(&sample, unknowns, &result->doubts);
+        conclude(result, &sample);
+    }
+    sample_release(&sample);
+    return failed;
+}

@@ -1,0 +1,60 @@
+#pragma once
+
+/** @file
+ * Which uncertain input makes how much of the width of an interval.
+ */
+
+#include "core/base/base.h"
+#include "core/base/json.h"
+
+/** 90 % of the probability are between both; NAN: not known. */
+struct interval {
+    double low, high;
+};
+
+/** What a prediction says. */
+enum outcome {
+    OUTCOME_STEP,   /**< time of a step of the last phase [s] */
+    OUTCOME_IMAGES, /**< throughput in that phase [images/s] */
+    OUTCOME_WEAK,   /**< scaling efficiency */
+    OUTCOME_STRONG, /**< the same at the same global batch; NAN where that is not fixed */
+    OUTCOME_TRAIN,  /**< time to train [s] */
+    OUTCOME_COUNT
+};
+
+/** "step", "throughput", ... */
+extern const char *const outcome_names[OUTCOME_COUNT];
+
+/** One uncertain input. */
+struct doubt {
+    char *key;                   /**< "platform.transport.between", or a few words; owned */
+    char *range;                 /**< "5 us to 20 us"; NULL: not an unknown input but a number that
+                                      a fit or its source leaves open; owned */
+    double share[OUTCOME_COUNT]; /**< of the variance, alone (first-order Sobol index): 0 to 1; NAN
+                                      where nothing varies.  They need not add up to 1 */
+};
+
+/** All of a prediction.  Start from {0}; release with doubts_release(). */
+struct doubts {
+    struct doubt *item; /**< (count), the unknown inputs first; owned */
+    int32_t count;
+    int32_t unknown;         /**< unknown inputs among them */
+    int32_t draws;           /**< of everything at once; 0: none were made */
+    int32_t impossible;      /**< draws of unknown inputs that make no job; they are left out */
+    char *reason;            /**< why the first of them is none; owned */
+    int32_t simulated;       /**< draws that were simulated, too */
+    struct interval control; /**< the least and the greatest simulated step of the last phase over
+                                  that of the closed form, as it entered the interval */
+};
+
+/** The inputs of @doubts in order of their largest share in any outcome.  The caller frees it. */
+int32_t *doubts_order(const struct doubts *doubts);
+
+/** Put "unknown_inputs", "interval_shares" and "draws" into @json. */
+void doubts_put(struct json *json, const struct doubts *doubts);
+
+/** Append what makes the intervals wide: a table where there are unknown inputs, else a line. */
+void doubts_print(struct text *out, const struct doubts *doubts);
+
+/** Release; accepts {0}. */
+void doubts_release(struct doubts *doubts);

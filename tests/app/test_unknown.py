@@ -1,0 +1,131 @@
+#!/usr/bin/python3
+"""Inputs that nobody knows: what they do to an interval, against bounds computed here."""
+import json
+import math
+import unittest
+
+import support
+from support import answer, run
+
+STARVED = """\
+version: 1
+model: {network: resnet50, image: 224, precision: {compute: fp16, gradients: fp16}}
+cluster: {platform: dgx-h100, nodes: 1, software: mlperf-v4.0}
+training: {dataset: imagenet, phases: [{epochs: 1, batch_per_device: 32}]}
+input: {workers: 4, rate: %s}
+noise: {compute_cv: 0}
+"""
+
+
+class Unknown(support.Case):
+    """`predict` with unknown inputs."""
+
+    def starved(self, rate):
+        """A job whose step takes batch / (workers * rate), of which nothing else is uncertain."""
+        return self.write("starved.yaml", STARVED % rate)
+
+    def test_a_spread_comes_out_as_it_went_in(self):
+        """Of a lognormal number 90 % are within exp(+- 1.645 sd)."""
+        result = answer("predict", self.starved("{value: 20 images/s, spread: 0.3}"))
+        centre = 32 / 4 / 20
+        self.assertLess(abs(result["step"]["time_s"] / centre - 1), 1e-6)
+        low, high = result["step_interval_s"]
+        for found, sign in ((low, -1), (high, 1)):
+            self.assertLess(abs(math.log(found / centre) - sign * 1.645 * 0.3), 0.03)
+        share = {row["input"]: row["step"] for row in result["interval_shares"]}
+        self.assertGreater(share["input.rate"], 0.97)
+        self.assertEqual(result["unknown_inputs"],
+                         [{"input": "input.rate", "range": "20 images/s, spread 0.3"}])
+
+    def test_between_two_ends_all_are_equally_likely(self):
+        result = answer("predict", self.starved("{low: 10 images/s, high: 30 images/s}"))
+        self.assertLess(abs(result["step"]["time_s"] - 32 / 4 / 20), 1e-6)
+        low, high = result["step_interval_s"]
+        self.assertLess(abs(low / (32 / 4 / 29) - 1), 0.02)
+        self.assertLess(abs(high / (32 / 4 / 11) - 1), 0.02)
+
+    def test_the_centre_is_the_job_with_the_values_of_the_centre(self):
+        plain = answer("predict", self.job, "--set", "training.phases[0].batch_per_device=24",
+                       "--set", "platform.transport.between=8us")
+        unknown = answer("predict", self.job, "--set",
+                         "training.phases[0].batch_per_device={low: 16, high: 32}", "--set",
+                         "platform.transport.between={low: 6 us, high: 10 us}")
+        for key in ("step", "scaling_efficiency", "time_to_train_s", "phases"):
+            self.assertEqual(plain[key], unknown[key])
+        self.assertEqual([row["input"] for row in unknown["unknown_inputs"]],
+                         ["training.phases[0].batch_per_device", "platform.transport.between"])
+        self.assertLess(unknown["step_interval_s"][0], plain["step_interval_s"][0])
+        self.assertGreater(unknown["step_interval_s"][1], plain["step_interval_s"][1])
+
+    def test_a_choice_makes_an_interval_that_holds_both(self):
+        of = [answer("predict", self.job, "--batch", str(batch))["step_interval_s"]
+              for batch in (16, 64)]
+        both = answer("predict", self.job, "--set",
+                      "training.phases[1].batch_per_device={one_of: [16, 64]}")["step_interval_s"]
+        self.assertLess(of[0][0], both[0] * 1.01)
+        self.assertLess(both[0], of[0][1])
+        self.assertLess(of[1][0], both[1])
+        self.assertLess(both[1], of[1][1] * 1.01)
+
+    def test_draws_that_make_no_job_are_counted(self):
+        result = run("predict", self.job, "--set",
+                     "training.phases[0].batch_per_device={one_of: [16, 4096]}")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stdout, r"120 draws; 120 more make no job.*do not fit")
+        result = run("predict", self.job, "--set",
+                     "training.phases[0].batch_per_device={one_of: [4096, 8192]}")
+        self.assertEqual(result.returncode, 65)
+        self.assertIn("do not fit", result.stderr)
+
+    def test_the_simulator_checks_some_draws(self):
+        unknown = ("--set", "platform.transport.between={low: 6 us, high: 10 us}")
+        draws = answer("predict", self.job, *unknown, "--backend", "sim")["draws"]
+        self.assertEqual(draws["simulated"], 12)
+        self.assertLessEqual(draws["simulated_over_closed_form_low"],
+                             draws["simulated_over_closed_form_high"])
+        draws = answer("predict", self.job, *unknown, "--backend", "analytic")["draws"]
+        self.assertEqual(draws["simulated"], 0)
+
+    def test_the_same_inputs_give_the_same_answer(self):
+        words = ("predict", self.job, "--json", "--set", "noise.compute_cv={low: 1 %, high: 9 %}")
+        self.assertEqual(run(*words).stdout, run(*words).stdout)
+
+    def test_only_predictions_take_them(self):
+        job = self.write("unknown.yaml", STARVED % "{low: 10 images/s, high: 30 images/s}")
+        for command in (("validate", job), ("train", job, "--dry-run")):
+            refused = run(*command)
+            self.assertEqual(refused.returncode, 65, command)
+            self.assertIn("unknown.yaml:5:27: error: input.rate is not known here", refused.stderr)
+        checked = run("check", job)
+        self.assertIn("unknown: input.rate, 10 images/s to 30 images/s", checked.stdout)
+        explained = run("check", job, "--explain")
+        self.assertRegex(explained.stdout, r"input.rate .*an unknown input")
+
+    def test_a_platform_file_may_have_them(self):
+        platform = self.write("mine.yaml", f"extends: {support.ROOT}/platforms/abci.yaml\n"
+                              "name: mine\ntransport:\n  between: {low: 5 us, high: 15 us, "
+                              "source: two tables, kind: published}\n")
+        result = answer("predict", self.job, "--platform", platform)
+        self.assertEqual(result["unknown_inputs"], [{"input": "platform.transport.between",
+                                                     "range": "5 us to 15 us"}])
+        self.assertEqual(run("check", "--platform", platform).returncode, 0)
+        self.assertEqual(run("show", "platform", platform).returncode, 0)
+        refused = run("collective", "--platform", platform, "--grid", "4x4")
+        self.assertEqual(refused.returncode, 65)
+        self.assertIn("is not known here", refused.stderr)
+
+    def test_the_schema_takes_them(self):
+        try:
+            import jsonschema
+            import yaml
+        except ImportError as missing:
+            self.skipTest(f"{missing.name} is not installed")
+        schema = json.loads(run("schema", "scenario").stdout)
+        for rate, right in (("{low: 1 images/s, high: 3 images/s}", True), ("{low: 3}", False),
+                            ("{one_of: [1 images/s, 2 images/s]}", True), ("{one_of: []}", False)):
+            job = yaml.safe_load(STARVED % rate)
+            self.assertEqual(jsonschema.Draft202012Validator(schema).is_valid(job), right, rate)
+
+
+if __name__ == "__main__":
+    unittest.main()
