@@ -23,6 +23,7 @@ struct uncertainty {
     double overhead;    /**< of the time added per kernel */
     double correlation; /**< of the two, -1 ... 1 */
     double residual;    /**< of a machine's compute time about the fit */
+    double freedom;     /**< degrees of freedom of Student's t that it follows; 0: a normal one */
     double jitter;      /**< of the coefficient of variation in task.noise */
     double network;     /**< of the bandwidth of collectives */
     double hop;         /**< of the latency of their messages */
@@ -43,6 +44,7 @@ enum factor {
     FACTOR_NETWORK,    /**< the time that bytes of collectives take */
     FACTOR_HOP,        /**< the latency of their messages */
     FACTOR_MODEL,      /**< the whole step of several nodes */
+    FACTOR_TAIL,       /**< the same, at least 1: a node, the fabric or storage slower than usual */
     FACTOR_JITTER,     /**< the coefficient of variation of noise */
     FACTOR_COUNT
 };
@@ -53,6 +55,7 @@ extern const char *const factor_names[FACTOR_COUNT];
 /** One draw of everything. */
 struct factors {
     double of[FACTOR_COUNT];
+    double alone; /**< the tail of one node */
 };
 
 /** All draws; the k-th ones of two jobs share their random numbers.  (draws), which the caller

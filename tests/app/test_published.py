@@ -252,6 +252,16 @@ class Runs(unittest.TestCase):
     def test_fitted_rows_are_met(self):
         self.assertLessEqual(self.answer["summary"]["calibration"]["worst"], 0.05)
 
+    def test_the_tail_of_the_error_is_that_of_runs_on_one_node(self):
+        source = (ROOT / "app" / "predict" / "uncertainty.c").read_text(encoding="utf-8")
+        longest, alone = (float(re.search(rf"#define {name}\s+([\d.]+)", source)[1])
+                          for name in ("TAIL_LONGEST", "TAIL_ALONE"))
+        rows = support.answer("published", RUNS.parent / "single_node.csv")["rows"]
+        excess = [row["measured_s"] / row["predicted_s"] - 1 for row in rows]
+        longer, shorter = (sum(sign * x > 0.05 for x in excess) / len(excess) for sign in (1, -1))
+        self.assertLess(abs(max(excess) - longest), 0.01)
+        self.assertLess(abs((longer - shorter) / (1 - 0.05 / max(excess)) - alone), 0.01)
+
     def test_the_page_is_what_the_program_says_today(self):
         with tempfile.TemporaryDirectory() as directory:
             subprocess.run([sys.executable, ROOT / "tools" / "accuracy.py", directory], check=True,

@@ -33,7 +33,7 @@ class Unknown(support.Case):
         for found, sign in ((low, -1), (high, 1)):
             self.assertLess(abs(math.log(found / centre) - sign * 1.645 * 0.3), 0.03)
         share = {row["input"]: row["step"] for row in result["interval_shares"]}
-        self.assertGreater(share["input.rate"], 0.97)
+        self.assertGreater(share["input.rate"], 0.95)
         self.assertEqual(result["unknown_inputs"],
                          [{"input": "input.rate", "range": "20 images/s, spread 0.3"}])
 
@@ -45,15 +45,15 @@ class Unknown(support.Case):
         self.assertLess(abs(high / (32 / 4 / 11) - 1), 0.02)
 
     def test_the_centre_is_the_job_with_the_values_of_the_centre(self):
-        plain = answer("predict", self.job, "--set", "training.phases[0].batch_per_device=24",
+        plain = answer("predict", self.job, "--set", "training.phases[1].batch_per_device=24",
                        "--set", "platform.transport.between=8us")
         unknown = answer("predict", self.job, "--set",
-                         "training.phases[0].batch_per_device={low: 16, high: 32}", "--set",
+                         "training.phases[1].batch_per_device={low: 16, high: 32}", "--set",
                          "platform.transport.between={low: 6 us, high: 10 us}")
         for key in ("step", "scaling_efficiency", "time_to_train_s", "phases"):
             self.assertEqual(plain[key], unknown[key])
         self.assertEqual([row["input"] for row in unknown["unknown_inputs"]],
-                         ["training.phases[0].batch_per_device", "platform.transport.between"])
+                         ["training.phases[1].batch_per_device", "platform.transport.between"])
         self.assertLess(unknown["step_interval_s"][0], plain["step_interval_s"][0])
         self.assertGreater(unknown["step_interval_s"][1], plain["step_interval_s"][1])
 
