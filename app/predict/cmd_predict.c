@@ -1,8 +1,9 @@
-#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "app/cli/command.h"
 #include "app/predict/prediction.h"
-#include "core/report/exchanges.h"
+#include "core/report/gantt.h"
 #include "core/report/timeline.h"
 
 struct predict_request {
@@ -10,7 +11,35 @@ struct predict_request {
     struct predict_options predict;
     const char *trace, *paje, *spans, *csv;
     bool buckets;
+    bool step;     /* nothing but the step, as `show step` */
+    int32_t width; /* [columns]; 0: the terminal's */
 };
+
+static int32_t find_width(const struct predict_request *request)
+{
+    struct winsize size;
+    if (request->width)
+        return request->width;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || size.ws_col < GANTT_WIDTH_LEAST)
+        return GANTT_WIDTH;
+    return size.ws_col;
+}
+
+/* The time of a step has the wait that is expected for slower ranks, the picture has not. */
+static void print_step(struct text *out, const struct result *result,
+                       const struct report_exchanges *list, int32_t width)
+{
+    text_add(out, "%s on %s: last phase, rank %d, which ends last; back end %s, grain %s\n",
+             result->scenario->model.network, result->platform, list->rank, result->backend,
+             result->grain);
+    if (result->step.slower > 1e-3 * result->step.time) {
+        text_add(out, "without waiting for slower ranks: ");
+        unit_print(out, UNIT_SECONDS, result->step.slower);
+        text_add(out, "\n");
+    }
+    text_add(out, "\n");
+    gantt_print(out, list, width);
+}
 
 static void print(struct text *out, const struct predict_request *request,
                   const struct prediction *prediction)
@@ -22,12 +51,14 @@ static void print(struct text *out, const struct predict_request *request,
         json_put(json, "exchanges", exchanges_json(&list));
         json_print(out, json);
         json_free(json);
+    } else if (request->step) {
+        print_step(out, &prediction->result, &list, find_width(request));
     } else {
         result_print(out, &prediction->result);
         if (request->buckets)
             exchanges_print(out, &list);
     }
-    free(list.exchange);
+    exchanges_release(&list);
 }
 
 static int predict(const void *record, struct text *out, struct err *err)
@@ -35,6 +66,8 @@ static int predict(const void *record, struct text *out, struct err *err)
     const struct predict_request *request = record;
     if (request->predict.iterations != REQUEST_CHOOSE && request->predict.iterations < 1)
         return err_add_code(err, 64, "--iterations: at least 1");
+    if (request->width && request->width < GANTT_WIDTH_LEAST)
+        return err_add_code(err, 64, "--width: at least %d", GANTT_WIDTH_LEAST);
     struct prediction prediction = {0};
     int failed =
         prediction_make(&prediction, request->head.argument.item[0], &request->predict, err);
@@ -56,15 +89,17 @@ static int predict(const void *record, struct text *out, struct err *err)
 
 #define AT(member) offsetof(struct predict_request, member)
 
+/* How a step is predicted. */
+#define ROWS_STEP                                                                                  \
+    ROW_SET_SHORT(AT(predict.set)), ROW_SET_PLATFORM(AT(predict.set)),                             \
+        ROW_BACKEND(AT(predict.backend)), ROW_GRAIN(AT(predict.grain)),                            \
+        ROW_NOISE(AT(predict.noise)), ROW_IGNORE_MEMORY(AT(predict.ignore_memory)),                \
+        ROW_ORDER(AT(predict.order)), ROW_ITERATIONS(AT(predict.iterations)),                      \
+        ROW_TRACED_RANKS(AT(predict.traced_ranks)), ROW_JSON
+#define ROW_CSV(meaning) OPTION_ROW("csv", 0, OPTION_TEXT, AT(csv), "FILE", NULL, meaning)
+
 static const struct option options[] = {
-    ROW_SET_SHORT(AT(predict.set)),
-    ROW_SET_PLATFORM(AT(predict.set)),
-    ROW_BACKEND(AT(predict.backend)),
-    ROW_GRAIN(AT(predict.grain)),
-    ROW_NOISE(AT(predict.noise)),
-    ROW_IGNORE_MEMORY(AT(predict.ignore_memory)),
-    ROW_ORDER(AT(predict.order)),
-    ROW_JSON,
+    ROWS_STEP,
     OPTION_ROW("trace", 't', OPTION_TEXT, AT(trace), "FILE", NULL,
                "Write the last phase's steps as Chrome/Kineto JSON"),
     OPTION_ROW("paje", 0, OPTION_TEXT, AT(paje), "FILE", NULL,
@@ -73,12 +108,17 @@ static const struct option options[] = {
     OPTION_ROW("buckets", 0, OPTION_FLAG, AT(buckets),
                .help =
                    "Print each all-reduce of the last phase's step: ready, begin, end, exposed"),
-    OPTION_ROW("csv", 0, OPTION_TEXT, AT(csv), "FILE", NULL, "Write the same as CSV"),
-    ROW_ITERATIONS(AT(predict.iterations)),
-    ROW_TRACED_RANKS(AT(predict.traced_ranks)),
+    ROW_CSV("Write the same as CSV"),
+    ROW_LAST};
+
+static const struct option step_options[] = {
+    ROWS_STEP, ROW_CSV("Write when each all-reduce is ready, begins, ends and is exposed as CSV"),
+    OPTION_ROW("width", 'w', OPTION_INTEGER, AT(width), "COLUMNS", NULL,
+               "Of the picture (default: the terminal's, else 80)"),
     ROW_LAST};
 
 static const struct predict_request defaults = {.predict = {PREDICT_DEFAULTS}};
+static const struct predict_request step_defaults = {.predict = {PREDICT_DEFAULTS}, .step = true};
 
 const struct command command_predict = {
     .name = "predict",
@@ -88,6 +128,18 @@ const struct command command_predict = {
                 "foretrain predict job.yaml --set cluster.nodes=512 --json\n"
                 "foretrain predict job.yaml --trace trace.json    (open in ui.perfetto.dev)",
     RECORD(options, struct predict_request, &defaults),
+    .minimum = 1,
+    .maximum = 1,
+    .jobs = true,
+    .run = predict,
+};
+
+const struct command command_show_step = {
+    .name = "step",
+    .synopsis = "JOB [options]",
+    .help = "one training step in time: what is computed, which bucket waits, what is exposed",
+    .examples = "foretrain show step experiments/01_sony_abci/v1-1088.yaml",
+    RECORD(step_options, struct predict_request, &step_defaults),
     .minimum = 1,
     .maximum = 1,
     .jobs = true,

@@ -279,8 +279,9 @@ static const struct command show_collective_command = {
 };
 
 static const struct command *const kinds[] = {
-    &show_scenario_command, &show_job_command,    &show_model_command,      &show_schedule_command,
-    &show_platform_command, &show_device_command, &show_collective_command, NULL,
+    &show_scenario_command,   &show_job_command,      &show_model_command,
+    &show_schedule_command,   &show_platform_command, &show_device_command,
+    &show_collective_command, &command_show_step,     NULL,
 };
 
 const struct command command_show = {

@@ -7,27 +7,21 @@
 
 #include "core/base/unit.h"
 
-/* The part of the iteration in question. */
-struct window {
-    const struct schedule *schedule;
-    const struct trace *trace;
-    int32_t rank; /* that ends the iteration */
-    double from, to;
-};
-
-static struct window last_iteration(const struct schedule *schedule, const struct trace *trace)
+/* The last iteration, without its spans. */
+static struct report_exchanges last_iteration(const struct schedule *schedule,
+                                              const struct trace *trace)
 {
-    double to = trace->iteration_end[trace->iterations - 1];
-    struct window w = {schedule, trace, -1, to - trace_step_time(trace), to};
-    double latest = 0;
+    double to = trace->iteration_end[trace->iterations - 1], latest = 0;
+    struct report_exchanges list = {schedule, -1, to - trace_step_time(trace), to, NULL, 0,
+                                    NULL,     0};
     for (int64_t i = 0; i < trace->span_count; i++) {
         const struct span *span = &trace->span[i];
-        if (span->iteration == trace->iterations - 1 && (w.rank < 0 || latest < span->end)) {
-            w.rank = span->rank;
+        if (span->iteration == trace->iterations - 1 && (list.rank < 0 || latest < span->end)) {
+            list.rank = span->rank;
             latest = span->end;
         }
     }
-    return w;
+    return list;
 }
 
 /* What hides a collective: compute hides all, and a column's hides a row's. */
@@ -42,68 +36,74 @@ static int compare(const void *a, const void *b)
     return (x->begin > y->begin) - (x->begin < y->begin);
 }
 
-/* The length of @span that no span of @sorted (@count, by begin) hides. */
-static double uncovered(const struct window *w, const struct span *span, const struct span *sorted,
-                        int64_t count)
+double exchanges_exposed(const struct report_exchanges *list, const struct span *span)
 {
-    double at = span->begin < w->from ? w->from : span->begin, left = 0;
-    double end = span->end < w->to ? span->end : w->to;
-    for (int64_t i = 0; i < count && at < end; i++) {
-        if (!hides(&w->schedule->step[sorted[i].step], &w->schedule->step[span->step]))
+    const struct span *other = list->span;
+    const struct step *step = list->schedule->step;
+    double at = span->begin < list->from ? list->from : span->begin, left = 0;
+    double end = span->end < list->to ? span->end : list->to;
+    for (int64_t i = 0; i < list->span_count && at < end; i++) {
+        if (!hides(&step[other[i].step], &step[span->step]))
             continue;
-        if (sorted[i].begin > at)
-            left += (sorted[i].begin < end ? sorted[i].begin : end) - at;
-        if (sorted[i].end > at)
-            at = sorted[i].end;
+        if (other[i].begin > at)
+            left += (other[i].begin < end ? other[i].begin : end) - at;
+        if (other[i].end > at)
+            at = other[i].end;
     }
     return at < end ? left + end - at : left;
 }
 
-/* The spans of the rank that lie in the iteration; the caller frees them. */
-static struct span *collect(const struct window *w, int64_t *count)
+static void collect(struct report_exchanges *list, const struct trace *trace)
 {
-    struct span *own = base_alloc(w->trace->span_count, sizeof(*own));
-    *count = 0;
-    for (int64_t i = 0; i < w->trace->span_count; i++) {
-        const struct span *span = &w->trace->span[i];
-        if (span->rank == w->rank && span->end > w->from && span->begin < w->to)
-            own[(*count)++] = *span;
+    list->span = base_alloc(trace->span_count, sizeof(*list->span));
+    for (int64_t i = 0; i < trace->span_count; i++) {
+        const struct span *span = &trace->span[i];
+        if (span->rank == list->rank && span->end > list->from && span->begin < list->to)
+            list->span[list->span_count++] = *span;
     }
-    qsort(own, (size_t)*count, sizeof(*own), compare);
-    return own;
+    qsort(list->span, (size_t)list->span_count, sizeof(*list->span), compare);
 }
 
-/* When what @step needs of its own iteration had ended. */
-static double ready_at(const struct window *w, const struct span *own, int64_t count,
-                       const struct step *step, int32_t iteration)
+/* When what @span needs had ended. */
+static double ready_at(const struct report_exchanges *list, const struct span *span)
 {
-    double ready = w->from;
+    const struct step *step = &list->schedule->step[span->step];
+    double ready = list->from;
     for (int32_t d = step->dep_begin; d < step->dep_end; d++)
-        for (int64_t i = 0; i < count; i++)
-            if (own[i].step == w->schedule->dep[d].step && own[i].end > ready &&
-                own[i].iteration == iteration - w->schedule->dep[d].distance)
-                ready = own[i].end;
+        for (int64_t i = 0; i < list->span_count; i++) {
+            const struct dep *dep = &list->schedule->dep[d];
+            const struct span *needed = &list->span[i];
+            if (needed->step == dep->step && needed->end > ready &&
+                needed->iteration == span->iteration - dep->distance)
+                ready = needed->end;
+        }
     return ready;
 }
 
 struct report_exchanges exchanges_of(const struct schedule *schedule, const struct trace *trace)
 {
-    struct window w = last_iteration(schedule, trace);
-    int64_t count;
-    struct span *own = collect(&w, &count);
-    struct report_exchanges list = {base_alloc(count, sizeof(struct report_exchange)), 0};
-    for (int64_t i = 0; i < count; i++) {
-        const struct step *step = &schedule->step[own[i].step];
+    struct report_exchanges list = last_iteration(schedule, trace);
+    collect(&list, trace);
+    list.exchange = base_alloc(list.span_count, sizeof(*list.exchange));
+    for (int64_t i = 0; i < list.span_count; i++) {
+        const struct span *span = &list.span[i];
+        const struct step *step = &schedule->step[span->step];
         if (step->kind == STEP_COLLECTIVE)
-            list.exchange[list.count++] = (struct report_exchange){
-                .step = step,
-                .ready = ready_at(&w, own, count, step, own[i].iteration) - w.from,
-                .begin = own[i].begin - w.from,
-                .end = own[i].end - w.from,
-                .exposed = uncovered(&w, &own[i], own, count)};
+            list.exchange[list.count++] =
+                (struct report_exchange){.step = step,
+                                         .ready = ready_at(&list, span) - list.from,
+                                         .begin = span->begin - list.from,
+                                         .end = span->end - list.from,
+                                         .exposed = exchanges_exposed(&list, span)};
     }
-    free(own);
     return list;
+}
+
+void exchanges_release(struct report_exchanges *list)
+{
+    free(list->span);
+    free(list->exchange);
+    *list = (struct report_exchanges){0};
 }
 
 static void print_seconds(struct text *out, double seconds)
@@ -160,7 +160,7 @@ int exchanges_write_csv(FILE *file, const struct schedule *schedule, const struc
                 e->step->collective.bucket, axis_name(e->step->collective.axis),
                 e->step->collective.bytes, e->ready, e->begin, e->end, e->exposed);
     }
-    free(list.exchange);
+    exchanges_release(&list);
     if (fflush(file) || ferror(file))
         return err_add_code(err, 74, "cannot write the all-reduces: %s", strerror(errno));
     return 0;

@@ -19,14 +19,26 @@ struct report_exchange {
                          all together are the breakdown's exposed communication */
 };
 
-/** All of them, in the order of the schedule. */
+/** All of them, in the order in which they begin, and all that the rank does meanwhile. */
 struct report_exchanges {
-    struct report_exchange *exchange; /**< (count) */
+    const struct schedule *schedule; /**< borrowed */
+    int32_t rank;                    /**< that ends the iteration */
+    double from, to;                 /**< the iteration [s], as the trace counts */
+    struct span
+        *span; /**< (span_count) of that rank, in or across the iteration, by begin; owned */
+    int64_t span_count;
+    struct report_exchange *exchange; /**< (count) owned */
     int32_t count;
 };
 
-/** Those of @trace, which ran @schedule.  The caller frees the array. */
+/** Those of @trace, which ran @schedule; release with exchanges_release(). */
 struct report_exchanges exchanges_of(const struct schedule *schedule, const struct trace *trace);
+
+/** Seconds of @span, which is a collective or a part of one, that nothing hides. */
+double exchanges_exposed(const struct report_exchanges *list, const struct span *span);
+
+/** Release. */
+void exchanges_release(struct report_exchanges *list);
 
 /** Append a table for people. */
 void exchanges_print(struct text *out, const struct report_exchanges *list);

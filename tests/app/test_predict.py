@@ -1,11 +1,15 @@
 #!/usr/bin/python3
 """What `predict` answers."""
 import csv
+import fcntl
 import json
+import os
 import re
 import math
 import shutil
+import struct
 import subprocess
+import termios
 import unittest
 
 import support
@@ -280,6 +284,66 @@ class Predict(support.Case):
                     self.assertAlmostEqual(float(one[key]), value, 9)
         text = run("predict", self.job, "--buckets").stdout
         self.assertEqual(len(re.findall(r"^  bucket \d+ ", text, re.MULTILINE)), len(rows))
+
+    def picture(self, *words, width=80):
+        """The lines of `show step`: label, letters and figure."""
+        text = run("show", "step", self.job, *words).stdout.split("\n\n")[1]
+        self.assertEqual({len(line) for line in text.split("\n") if line.startswith("  bucket")},
+                         {width})
+        return [(line[:12].split(), line[12:width - 12], line[width - 12:].strip())
+                for line in text.split("\n")]
+
+    def test_a_step_is_drawn_as_the_json_has_it(self):
+        for backend in self.backends:
+            for words in ([], ["--set=allreduce={algorithm: ring, bucket: 4 MiB}"],
+                          ["--set=input={workers: 4, rate: 200 images/s}"],
+                          ["--set=allreduce.overlap=none"]):
+                words = ("-b", backend, *words)
+                result = answer("predict", self.job, *words)
+                self.assertEqual(answer("show", "step", self.job, *words), result)
+                head, *lanes = self.picture(*words, "--width=1024", width=1024)
+                self.assertEqual(head[2], "exposed")
+                column = (result["step"]["time_s"] - result["step"]["slower_ranks_s"]) / 1000
+                self.assertEqual(any("input" in label for label, _, _ in lanes), "input" in str(words))
+                letters = [line for label, line, _ in lanes if label == ["compute"]][0]
+                busy = sum(letters.count(letter) for letter in "fb") * column
+                self.assertAlmostEqual(busy, result["step"]["compute_s"], delta=0.05 * busy)
+                for label, line, figure in lanes:
+                    rows = [row for row in result["exchanges"] if label == ["bucket", str(row["bucket"])]]
+                    if rows:
+                        self.judge(line, figure, rows, column)
+
+    def judge(self, line, figure, rows, column):
+        """One bucket of @rows, drawn as @line with @column seconds a letter."""
+        near = 2.01 * column
+        waits = rows[0]["begin_s"] - rows[0]["ready_s"] > 2 * column
+        ready = re.search(r"\S", line).start()
+        self.assertEqual(line[ready] == ".", waits)
+        self.assertAlmostEqual(ready * column, rows[0]["ready_s"], delta=near)
+        self.assertAlmostEqual(re.search("[A-Za-z]", line).start() * column, rows[0]["begin_s"],
+                               delta=near)
+        self.assertAlmostEqual(len(line.rstrip()) * column, rows[-1]["end_s"], delta=near)
+        exposed = sum(row["exposed_s"] for row in rows)
+        self.assertAlmostEqual(sum(map(str.isupper, line)) * column, exposed,
+                               delta=len(rows) * column)
+        value, unit = figure.split()
+        self.assertAlmostEqual(float(value) * {"s": 1, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}[unit],
+                               exposed, delta=1e-3 * exposed + 1e-12)
+        self.assertEqual(re.sub(r"[ .]|(.)(?=\1)", "", line.lower()),
+                         "a" if rows[0]["axis"] == "world" else "rag")
+
+    def test_a_step_is_as_wide_as_the_terminal(self):
+        self.picture("-banalytic")
+        self.picture("-banalytic", "--width=50", width=50)
+        self.assertIn("--width: at least 50", self.refused(64, "show", "step", self.job, "-w49"))
+        master, slave = os.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 97, 0, 0))
+        subprocess.run([support.PROGRAM, "show", "step", self.job, "-banalytic"], stdout=slave,
+                       check=True)
+        os.close(slave)
+        line = os.read(master, 1 << 16).decode().split("bucket 0")[1].split("\r\n")[0]
+        os.close(master)
+        self.assertEqual(len("  bucket 0" + line), 97)
 
     def test_a_paje_trace_is_read_by_pj_dump(self):
         path = self.directory / "trace.paje"

@@ -1,0 +1,134 @@
+#include "core/report/gantt.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/unit.h"
+
+enum {
+    LABEL = 12,  /* "bucket 123", and two columns before it */
+    FIGURE = 12, /* "123.45 ms" */
+};
+
+/* The line in the making: @columns letters for the seconds from list->from to list->to. */
+struct line {
+    const struct report_exchanges *list;
+    int32_t columns;
+    double second; /* [columns] */
+    char *letter;
+};
+
+/* Columns @first to @last - 1 are nearest to @span; at least one. */
+static void find_columns(const struct line *line, const struct span *span, int32_t *first,
+                         int32_t *last)
+{
+    double most = line->columns;
+    double from = fmax(0, (span->begin - line->list->from) * line->second);
+    double to = fmin(most, (span->end - line->list->from) * line->second);
+    *first = (int32_t)(from + 0.5);
+    *last = (int32_t)(to + 0.5);
+    if (*first < *last)
+        return;
+    *first = (int32_t)fmin(most - 1, (from + to) / 2);
+    *last = *first + 1;
+}
+
+static void draw(struct line *line, const struct span *span, char letter)
+{
+    int32_t first, last;
+    find_columns(line, span, &first, &last);
+    memset(line->letter + first, letter, (size_t)(last - first));
+}
+
+/* Capitals for the columns in which more than half of it is exposed. */
+static void draw_exchange(struct line *line, const struct span *span)
+{
+    static const char letters[COLLECTIVE_OP_COUNT] = {'a', 'r', 'g'};
+    char letter = letters[line->list->schedule->step[span->step].collective.op];
+    int32_t first, last;
+    find_columns(line, span, &first, &last);
+    for (int32_t i = first; i < last; i++) {
+        struct span part = *span;
+        part.begin = fmax(span->begin, line->list->from + i / line->second);
+        part.end = fmin(span->end, line->list->from + (i + 1) / line->second);
+        bool exposed = exchanges_exposed(line->list, &part) > (part.end - part.begin) / 2;
+        line->letter[i] = (char)(exposed ? toupper(letter) : letter);
+    }
+}
+
+static void print_seconds(struct text *out, int32_t width, double seconds)
+{
+    struct text quantity = {0};
+    unit_print(&quantity, UNIT_SECONDS, seconds);
+    text_add(out, "%*s", width, quantity.data);
+    text_release(&quantity);
+}
+
+static void print_lane(struct text *out, struct line *line, enum lane lane)
+{
+    static const char letters[] = {[COMPUTE_FORWARD] = 'f',
+                                   [COMPUTE_LOSS] = 'f',
+                                   [COMPUTE_BACKWARD_DATA] = 'b',
+                                   [COMPUTE_BACKWARD_FILTER] = 'b',
+                                   [COMPUTE_OPTIMIZER] = 'o'};
+    const struct report_exchanges *list = line->list;
+    bool works = false;
+    memset(line->letter, ' ', (size_t)line->columns);
+    for (int64_t i = 0; i < list->span_count; i++) {
+        const struct step *step = &list->schedule->step[list->span[i].step];
+        if (step->lane != lane)
+            continue;
+        works = true;
+        draw(line, &list->span[i], step->kind == STEP_INPUT ? 'i' : letters[step->compute.op]);
+    }
+    if (works)
+        text_add(out, "  %-*s%.*s\n", LABEL - 2, lane_name(lane), line->columns, line->letter);
+}
+
+static void print_bucket(struct text *out, struct line *line, int32_t bucket)
+{
+    const struct report_exchanges *list = line->list;
+    double exposed = 0;
+    memset(line->letter, ' ', (size_t)line->columns);
+    for (int32_t i = 0; i < list->count; i++) {
+        const struct report_exchange *e = &list->exchange[i];
+        if (e->step->collective.bucket != bucket)
+            continue;
+        exposed += e->exposed;
+        if (e->ready < e->begin)
+            draw(line, &(struct span){.begin = list->from + e->ready, .end = list->from + e->begin},
+                 '.');
+    }
+    for (int64_t i = 0; i < list->span_count; i++) {
+        const struct step *step = &list->schedule->step[list->span[i].step];
+        if (step->kind == STEP_COLLECTIVE && step->collective.bucket == bucket)
+            draw_exchange(line, &list->span[i]);
+    }
+    text_add(out, "  bucket %-*d%.*s", LABEL - 9, bucket, line->columns, line->letter);
+    print_seconds(out, FIGURE, exposed);
+    text_add(out, "\n");
+}
+
+void gantt_print(struct text *out, const struct report_exchanges *list, int32_t width)
+{
+    struct line line = {list, width - LABEL - FIGURE, 0, NULL};
+    int32_t buckets = 0;
+    line.second = line.columns / (list->to - list->from);
+    line.letter = base_alloc(line.columns, 1);
+    for (int32_t i = 0; i < list->count; i++)
+        if (buckets <= list->exchange[i].step->collective.bucket)
+            buckets = list->exchange[i].step->collective.bucket + 1;
+    text_add(out, "%*s0 s", LABEL, "");
+    print_seconds(out, line.columns - 3, list->to - list->from);
+    text_add(out, "%*s\n", FIGURE, "exposed");
+    print_lane(out, &line, LANE_INPUT);
+    print_lane(out, &line, LANE_COMPUTE);
+    for (int32_t bucket = 0; bucket < buckets; bucket++)
+        print_bucket(out, &line, bucket);
+    text_add(out, "\n  f forward and loss, b backward, o optimizer, i input\n"
+                  "  r reduce-scatter, a all-reduce, g all-gather; capitals: nothing hides it\n"
+                  "  . ready, waits for the buckets above\n");
+    free(line.letter);
+}
