@@ -121,6 +121,15 @@ static void wait_until_left(struct walker *walker)
     walker->leaving = NULL;
 }
 
+/* Rarely enough to cost nothing. */
+static void report(const struct stage *stage)
+{
+    enum { EVERY = 4096 /* messages, a hundredth of a second */ };
+    const struct simulation *simulation = stage->simulation;
+    if (simulation->run->progress && stage->trace->messages % EVERY == 0)
+        simulation->run->progress(stage->trace->messages, simulation->messages);
+}
+
 /* Unless it @leaves, the rank stays until its message has arrived. */
 static void exchange(struct walker *walker, const struct round *round, double bytes, bool leaves)
 {
@@ -162,7 +171,10 @@ static void exchange(struct walker *walker, const struct round *round, double by
     }
     if (!leaves)
         wait_until_left(walker);
-    stage->trace->messages += to >= 0;
+    if (to >= 0) {
+        stage->trace->messages++;
+        report(stage);
+    }
 }
 
 static void run_program(struct walker *walker, const struct program *program, double bytes)
@@ -459,6 +471,7 @@ int simulation_run(const struct simulation *simulation, struct trace *trace, str
     read_schedule(&stage);
     for (int32_t c = 0; c < classes; c++)
         start_entity(&stage, c);
+    report(&stage);
     simgrid_run();
     int status = check_finished(&stage, err);
     release_stage(&stage);

@@ -18,7 +18,8 @@ struct simulation {
     const struct schedule *schedule;
     const struct traffic *traffic;
     const struct fold *fold;
-    double slowdown; /**< of all ranks' compute; 0: each class has the noise of its member */
+    int64_t messages; /**< of all iterations */
+    double slowdown;  /**< of all ranks' compute; 0: each class has the noise of its member */
 };
 
 /** Run all iterations in the platform that SimGrid has loaded, and fill iteration ends, messages

@@ -80,6 +80,7 @@ static int sim_run(const struct run *run, const struct schedule *schedule, struc
         .schedule = schedule,
         .traffic = traffic,
         .fold = fold,
+        .messages = count_messages(run, schedule, traffic, fold),
         .slowdown = fold->count == traffic->fabric->ranks
                         ? 0
                         : noise_slowest(&run->noise, traffic->fabric->ranks, run->iterations - 1),

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "app/cli/command.h"
 #include "app/cli/sizes.h"
@@ -23,7 +24,21 @@ struct simulate_request {
     int32_t nodes; /* 0: not given */
     int32_t algorithm, channels;
     const char *chunk;
+    bool progress;
 };
+
+/* As app/process/progress.h reads it: when the simulation begins, then about once a second. */
+static void tell_progress(int64_t done, int64_t total)
+{
+    static double begin, next;
+    double now = (double)clock() / CLOCKS_PER_SEC;
+    if (!done)
+        begin = next = now;
+    if (now < next)
+        return;
+    next = now + 1.0;
+    fprintf(stderr, "progress %lld %lld %.3f\n", (long long)done, (long long)total, now - begin);
+}
 
 static int read_extent(const struct simulate_request *request, struct wish *wish, struct err *err)
 {
@@ -103,6 +118,7 @@ static int simulate(const void *record, struct text *out, struct err *err)
             point.run.noise = (struct noise){0};
         point.run.iterations = request_iterations(&request->predict, &point.run);
         point.run.traced_ranks = request->predict.traced_ranks;
+        point.run.progress = request->progress ? tell_progress : NULL;
         failed = backend_sim.run(&point.run, point.schedule, &trace, err) ||
                  trace_write(stdout, &trace, err);
     }
@@ -141,6 +157,8 @@ static const struct option options[] = {
                "N nodes with D devices each instead of the scenario's cluster"),
     OPTION_ROW("draw", 0, OPTION_TEXT, AT(draw), "Q,Q,...", NULL,
                "Where in its range each unknown input is, 0 to 1 (default: in its centre)"),
+    OPTION_ROW("progress", 0, OPTION_FLAG, AT(progress),
+               .help = "Report on stderr once a second: messages done, of all, processor time"),
     ROW_LAST};
 
 static const struct simulate_request defaults = {.predict = {PREDICT_DEFAULTS},

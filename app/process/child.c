@@ -18,6 +18,7 @@
 
 enum {
     CHILD_PARALLEL = 2,
+    CHILD_LONG = 10, /* [s] of processor time, from which a simulation is announced */
     EXIT_CANNOT_START = 127,
 };
 
@@ -72,10 +73,11 @@ static _Noreturn void become(const struct child *child, const char *program, pid
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(EXIT_CANNOT_START);
-    char **argv = base_alloc(child->argument_count + 2, sizeof(*argv));
+    char **argv = base_alloc(child->argument_count + 3, sizeof(*argv));
     argv[0] = (char *)program;
+    argv[1] = (char[]){"--progress"};
     for (int32_t i = 0; i < child->argument_count; i++)
-        argv[i + 1] = child->argument[i];
+        argv[i + 2] = child->argument[i];
     dup2(child->answer, STDOUT_FILENO);
     dup2(child->talk, STDERR_FILENO);
     /* SimGrid allocates and frees millions of small blocks: this makes glibc keep them.  A value
@@ -100,33 +102,82 @@ static int start(struct child *child, const char *program, struct err *err)
     return 0;
 }
 
-/* One line that is rewritten, and cleared after the wait (@seconds < 0). */
-static void show_progress(double seconds, int32_t running)
+/* All children: those before @started run or have ended. */
+struct crowd {
+    struct child *child;
+    int32_t count, started, ended;
+    double begin; /* by process_now() [s] */
+    double shown; /* when the terminal's line was last written; 0: there is none */
+};
+
+static void clear_line(struct crowd *crowd)
 {
-    static int32_t shown;
-    if (seconds < 0.0 && shown)
+    if (crowd->shown > 0.0)
         fputs("\r\033[K", stderr);
-    if (seconds < 0.0)
-        shown = 0;
-    if (seconds < 2.0 || (int32_t)seconds == shown || !isatty(STDERR_FILENO))
+    crowd->shown = 0.0;
+}
+
+/* One line that is rewritten. */
+static void show_line(struct crowd *crowd, const struct progress *slowest)
+{
+    double now = process_now();
+    if (now - crowd->begin < 2.0 || now - crowd->shown < 1.0 || !isatty(STDERR_FILENO))
         return;
-    shown = (int32_t)seconds;
-    fprintf(stderr, "\rsimulating (%d running): %d s", running, shown);
+    clear_line(crowd);
+    crowd->shown = now;
+    fprintf(stderr, "simulating (%d running, %d to come): %.0f s", crowd->started - crowd->ended,
+            crowd->count - crowd->started, now - crowd->begin);
+    if (slowest)
+        fprintf(stderr, ", %.0f %%, about %.0f s left",
+                100.0 * (double)slowest->done / (double)slowest->total, progress_left(slowest));
+}
+
+static void show_progress(struct crowd *crowd)
+{
+    const struct progress *slowest = NULL;
+    for (int32_t i = 0; i < crowd->started; i++) {
+        struct progress *progress = &crowd->child[i].progress;
+        if (crowd->child[i].pid <= 0)
+            continue;
+        progress_read(progress, crowd->child[i].talk);
+        if (!crowd->child[i].told && progress_estimate(progress) > CHILD_LONG) {
+            crowd->child[i].told = true;
+            clear_line(crowd);
+            fprintf(stderr, "simulating %s: about %.0f s by %lld messages\n", crowd->child[i].what,
+                    progress_estimate(progress), (long long)progress->total);
+        }
+        if (progress_left(progress) > (slowest ? progress_left(slowest) : 0.0))
+            slowest = progress;
+    }
+    show_line(crowd, slowest);
+}
+
+static volatile sig_atomic_t interrupted;
+
+static void interrupt(int number)
+{
+    (void)number;
+    interrupted = 1;
 }
 
 /* Polls, because waiting for one child with a timeout needs too much machinery: 2 ms are negligible
  * beside a simulation. */
-static void wait_for_one(struct child *child, int32_t count, double begin, int32_t running)
+static void wait_for_one(struct crowd *crowd)
 {
-    for (;;) {
-        for (int32_t i = 0; i < count; i++) {
+    struct child *child = crowd->child;
+    for (int32_t round = 1;; round++) {
+        for (int32_t i = 0; i < crowd->started; i++) {
+            if (interrupted && child[i].pid > 0)
+                kill(child[i].pid, SIGKILL);
             pid_t pid = child[i].pid > 0 ? waitpid(child[i].pid, &child[i].status, WNOHANG) : 0;
             if (pid) { /* or it is lost how this one ended */
                 child[i].pid = pid < 0 ? -1 : 0;
+                crowd->ended++;
                 return;
             }
         }
-        show_progress(process_now() - begin, running);
+        if (round % 100 == 0)
+            show_progress(crowd);
         nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
     }
 }
@@ -202,7 +253,7 @@ static int finish(struct child *child, struct err *err)
     if (child->pid < 0)
         return report_stop(child, "how it ended is lost", "", err);
     struct text said = launch_read(child->talk);
-    const char *talk = said.data ? said.data : "";
+    const char *talk = progress_skip(said.data ? said.data : "");
     if (getenv("FORETRAIN_DEBUG"))
         fputs(talk, stderr);
     int code = WIFEXITED(child->status) ? WEXITSTATUS(child->status) : -1;
@@ -227,28 +278,44 @@ static void close_files(struct child *child)
         close(child->talk);
 }
 
+/* Start and wait until all have ended, or all that ran when something failed or SIGINT came. */
+static int run_all(struct crowd *crowd, const char *program, struct err *err)
+{
+    int failed = 0;
+    while (crowd->ended < crowd->started || (crowd->started < crowd->count && !failed)) {
+        if (crowd->started < crowd->count && crowd->started - crowd->ended < CHILD_PARALLEL &&
+            !failed) {
+            struct child *next = &crowd->child[crowd->started];
+            failed = start(next, program, err);
+            if (failed)
+                close_files(next);
+            else
+                crowd->started++;
+        } else {
+            wait_for_one(crowd);
+        }
+        if (interrupted && !failed)
+            failed = err_add_code(err, 128 + SIGINT, "interrupted while simulating %s",
+                                  crowd->child->what);
+    }
+    clear_line(crowd);
+    return failed;
+}
+
 int child_run(struct child *child, int32_t count, struct err *err)
 {
+    struct crowd crowd = {.child = child, .count = count, .begin = process_now()};
+    struct sigaction before, handle = {.sa_handler = interrupt};
     char *program = child_program("foretrain-sim");
     if (!program)
         return err_add_code(err, 69, "foretrain-sim was not found; 'foretrain env' shows why");
-    int failed = 0;
-    int32_t started = 0, ended = 0;
-    double begin = process_now();
-    while (ended < started || (started < count && !failed)) {
-        if (started < count && started - ended < CHILD_PARALLEL && !failed) {
-            failed = start(&child[started], program, err);
-            if (failed)
-                close_files(&child[started]);
-            else
-                started++;
-        } else {
-            wait_for_one(child, started, begin, started - ended);
-            ended++;
-        }
-    }
-    show_progress(-1.0, 0);
-    for (int32_t i = 0; i < started; i++) {
+    interrupted = 0;
+    sigaction(SIGINT, NULL, &before);
+    if (before.sa_handler != SIG_IGN)
+        sigaction(SIGINT, &handle, NULL);
+    int failed = run_all(&crowd, program, err);
+    sigaction(SIGINT, &before, NULL);
+    for (int32_t i = 0; i < crowd.started; i++) {
         failed = failed || finish(&child[i], err);
         close_files(&child[i]);
     }

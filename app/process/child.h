@@ -8,8 +8,10 @@
  * its parent.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "app/process/progress.h"
 #include "core/backend/trace.h"
 #include "core/base/err.h"
 
@@ -24,6 +26,8 @@ struct child {
     int32_t pid;    /**< private to child.c, like the next members; 0: ended, -1: status lost */
     int32_t status; /**< as waitpid() has it */
     int answer, talk;
+    struct progress progress;
+    bool told; /**< its estimate was printed */
 };
 
 /** Append one word to the command line. */
@@ -36,8 +40,10 @@ void child_release(struct child *child);
  * this program or in ../libexec/foretrain.  The caller frees it.  NULL when there is none. */
 char *child_program(const char *name);
 
-/** Run all @child (@count), two at a time, and read their traces.  If stderr is a terminal, it
- * reports a wait of more than two seconds there.  @return 0, or -1 with the first fault: not
- * startable (69), the child's own message and exit code (64 to 69), or one line with exit code 70
- * if the child was killed, aborted or wrote anything other than a trace. */
+/** Run all @child (@count), two at a time, and read their traces.  A simulation that takes long is
+ * announced on stderr, with an estimate; a terminal there also shows, from the second second on,
+ * how far the slowest is.  @return 0, or -1 with the first fault: not startable (69), the child's
+ * own message and exit code (64 to 69), one line with exit code 70 if the child was killed, aborted
+ * or wrote anything other than a trace, or interrupted by SIGINT (130; then no child runs any
+ * more). */
 int child_run(struct child *child, int32_t count, struct err *err);

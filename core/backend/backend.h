@@ -42,6 +42,10 @@ struct run {
     double input_rate;    /**< [images/s] per worker */
     int32_t traced_ranks; /**< keep spans of at most this many ranks: first, last, evenly between;
                                0: all */
+
+    /** Told how many messages are simulated, and of how many: 0 before the first, then now and
+     * then.  NULL: nobody is. */
+    void (*progress)(int64_t done, int64_t total);
 };
 
 /** One way to execute a schedule. */

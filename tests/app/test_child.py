@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 """foretrain-sim may die in any way: the user sees one line."""
 import os
+import pty
+import re
 import shlex
 import signal
 import subprocess
@@ -91,6 +93,53 @@ class Child(support.Case):
             if is_running(pid):
                 os.kill(pid, signal.SIGKILL)
 
+    def test_a_long_simulation_is_announced(self):
+        for done, seconds, said in ((25, 4, "about 16 s by 100 messages"), (50, 5, None), (0, 0, None),
+                                    (3, 0.9, None)):
+            text = self.fake(f"echo progress 0 100 0 >&2; echo progress {done} 100 {seconds} >&2\n"
+                             f"sleep {2 if said else 0.5}; echo job.yaml:1:1: error: no >&2; exit 65\n")[1]
+            self.assertIn("job.yaml:1:1: error: no\n", text)
+            self.assertNotIn("progress", text)
+            lines = [f"simulating {what} of {self.job}: {said}\n"
+                     for what in ("phase 1", "phase 2", "the baseline") if said]
+            self.assertEqual(sorted(re.findall("simulating .*\n", text)), lines)
+
+    def test_a_terminal_shows_what_is_left(self):
+        self.write("foretrain-sim", "#!/bin/sh\necho progress 0 100 0 >&2\n"
+                   "sleep 1; echo progress 25 100 1 >&2; sleep 100000\n", mode=0o755)
+        said, code = self.on_terminal(r"\(2 running, 1 to come\): \d+ s, 25 %, about \d+ s left",
+                                      FORETRAIN_LIBEXEC=str(self.directory))
+        self.assertEqual(code, 130)
+        self.assertRegex(said, r"error: interrupted while simulating phase 1 of .*job.yaml\r\n$")
+
+    @unittest.skipUnless(has_simulator(), "built without SimGrid")
+    def test_a_simulation_on_a_terminal_can_be_interrupted(self):
+        job = support.ROOT / "experiments/01_sony_abci/v1-1088.yaml"
+        said, code = self.on_terminal(r"messages\r\n(.|\s)* \d+ %, about \d+ s left", "--grain=full",
+                                      job=job)
+        self.assertEqual(code, 130)
+        # 13 buckets; a row of 34 sends 2 * 33 rounds, a column of 32 sends 2 * 31
+        self.assertIn(f"by {1088 * 13 * (2 * 33 + 2 * 31)} messages", said)
+        self.assertRegex(said, r"error: interrupted while simulating phase 1 of .*v1-1088.yaml\r\n$")
+
+    def on_terminal(self, until, *words, job=None, **environment):
+        """What `predict` prints on a terminal, on which Ctrl-C comes after @until; with its code."""
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.execve(PROGRAM, [PROGRAM, "predict", str(job or self.job), "-bsim", *words],
+                      {**os.environ, **environment})
+        said, typed = "", False
+        try:
+            while part := os.read(terminal, 4096):
+                said += part.decode()
+                if not typed and re.search(until, said):
+                    os.write(terminal, b"\3")
+                    typed = True
+        except OSError:  # the other end is closed
+            pass
+        os.close(terminal)
+        return said, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
     def wait_for(self, condition):
         """As long as only what hangs takes."""
         deadline = time.monotonic() + 600
@@ -124,6 +173,15 @@ class ByHand(support.Case):
             done = self.simulate(*words)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertTrue(done.stdout)
+
+    def test_the_messages_it_announces_are_those_it_simulates(self):
+        for words in (["--algorithm=torus2d"], ["--algorithm=tree", "--chunk=1MB"], ["--algorithm=nccl"],
+                      ["--algorithm=hierarchical"], ["--algorithm=ring", "--channels=4"]):
+            for grain in ("full", "folded", "smoothed"):
+                done = self.simulate("--progress", "--collective=4MB", "--platform=abci", "--nodes=6",
+                                     f"--grain={grain}", *words)
+                messages = re.search(r"(?m)^messages (\d+)$", done.stdout)[1]
+                self.assertEqual(done.stderr.split("\n")[0], f"progress 0 {messages} 0.000")
 
     def test_its_faults_are_messages(self):
         self.assertEqual(self.simulate().returncode, 64)

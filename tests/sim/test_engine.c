@@ -191,7 +191,7 @@ static int run_into_deadlock(const void *argument)
         return 1;
     scene->traffic->relation[0].from[3] = -1;
     struct run run = world_run(scene->fabric, GRAIN_FULL);
-    struct simulation simulation = {&run, scene->schedule, scene->traffic, scene->fold, 0};
+    struct simulation simulation = {&run, scene->schedule, scene->traffic, scene->fold, 0, 0};
     struct trace trace = {0};
     if (simulation_run(&simulation, &trace, &err) == 0)
         return 1;
