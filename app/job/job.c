@@ -286,6 +286,12 @@ double job_evaluation(const struct job *job, const struct point *point, int64_t 
     return (double)evaluations * (double)passes * longest;
 }
 
+bool grid_matters(enum algorithm algorithm, enum rank_order order, const struct platform *platform)
+{
+    return algorithm == ALGORITHM_TORUS2D || order != RANK_ORDER_ROW ||
+           (platform && !platform_nodes(platform));
+}
+
 int grid_parse(const char *option, const char *text, struct grid *grid, struct err *err)
 {
     int columns, rows, length = 0;

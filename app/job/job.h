@@ -121,6 +121,10 @@ bool point_equal(const struct point *a, const struct point *b);
  * passes at the local batch, without communication. */
 double job_evaluation(const struct job *job, const struct point *point, int64_t evaluations);
 
+/** Whether rows and columns mean something: to torus2d, where another order of ranks follows them,
+ * and on a @platform (NULL: this machine) whose links do. */
+bool grid_matters(enum algorithm algorithm, enum rank_order order, const struct platform *platform);
+
 /** Parse "64x32", the value of @option ("--grid"), as columns x rows; nodes x devices are written
  * alike.  @return 0, or -1 with exit code 64. */
 int grid_parse(const char *option, const char *text, struct grid *grid, struct err *err);

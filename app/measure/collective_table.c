@@ -89,10 +89,13 @@ static bool predicts(const struct table *table)
 
 static void print_heading(struct text *out, const struct table *table)
 {
-    text_add(out, "# all-reduce, %s, %s: %d rank%s as %d x %d%s; %s\n", table->algorithm,
+    text_add(out, "# all-reduce, %s, %s: %d rank%s", table->algorithm,
              table->platform ? table->platform : "this machine", grid_ranks(table->grid),
-             base_plural(grid_ranks(table->grid)), table->grid.columns, table->grid.rows,
-             table->order == RANK_ORDER_COLUMN ? ", columns within nodes" : "", table->backends);
+             base_plural(grid_ranks(table->grid)));
+    if (table->has_rows)
+        text_add(out, " as %d x %d%s", table->grid.columns, table->grid.rows,
+                 table->order == RANK_ORDER_COLUMN ? ", columns within nodes" : "");
+    text_add(out, "; %s\n", table->backends);
     if (table->choice->why) {
         char *why = grid_choice_text(table->choice);
         text_add(out, "# %s\n", why);
@@ -215,8 +218,10 @@ void table_print_json(struct text *out, const struct table *table)
     json_put_text(json, "grain", table->row[0].grain);
     json_put_integer(json, "ranks", grid_ranks(table->grid));
     struct json *grid = json_new_object();
-    json_put_integer(grid, "columns", table->grid.columns);
-    json_put_integer(grid, "rows", table->grid.rows);
+    json_put(grid, "columns",
+             table->has_rows ? json_new_integer(table->grid.columns) : json_new_text(NULL));
+    json_put(grid, "rows",
+             table->has_rows ? json_new_integer(table->grid.rows) : json_new_text(NULL));
     json_put_text(grid, "why", table->choice->why);
     json_put(json, "grid", grid);
     json_put_text(json, "order", rank_order_names[table->order]);

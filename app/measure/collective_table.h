@@ -50,6 +50,7 @@ struct table {
     bool converts;         /**< the type has 16 bits, while predictions know only the bytes */
     bool judged;           /**< measured in a lab: verdicts count */
     struct grid grid;
+    bool has_rows;                    /**< the rows and columns of the grid mean something */
     const struct grid_choice *choice; /**< of the grid; borrowed */
     enum rank_order order;
     char *cards;           /**< cards_text(), or NULL; owned */

@@ -167,13 +167,6 @@ static void compare(struct prediction *prediction)
         (struct interval){NAN, NAN};
 }
 
-/* Whether rows and columns mean something to the job. */
-static bool has_grid(const struct job *job)
-{
-    return job->resolved.algorithm == ALGORITHM_TORUS2D || job->resolved.order != RANK_ORDER_ROW ||
-           !platform_nodes(job->platform);
-}
-
 static void conclude(struct prediction *prediction)
 {
     struct result *result = &prediction->result;
@@ -185,7 +178,8 @@ static void conclude(struct prediction *prediction)
     result->platform_hash = platform_hash(prediction->job.platform);
     memcpy(result->backend, task_trace(last)->backend, sizeof(result->backend));
     memcpy(result->grain, task_trace(last)->grain, sizeof(result->grain));
-    if (has_grid(&prediction->job))
+    if (grid_matters(prediction->job.resolved.algorithm, prediction->job.resolved.order,
+                     prediction->job.platform))
         result->grid = last->point.grid;
     result->nodes = last->point.nodes;
     result->devices = grid_ranks(last->point.grid);

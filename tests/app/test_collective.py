@@ -141,6 +141,20 @@ class Collective(support.Case):
         self.assertEqual(result["grid"],
                          {"columns": 32, "rows": 8, "why": "a column is a node"})
 
+    def test_a_grid_is_shown_where_it_means_something(self):
+        for words, shown in ((("--platform=abci", "--algorithm=torus2d"), " as 4 x 4;"),
+                             (("--platform=abci", "--algorithm=torus2d", "--order=column"), " as 4 x 4,"),
+                             (("--platform=t1-torus", "--algorithm=ring", "--grid=4x4"), " as 4 x 4;"),
+                             (("--platform=abci", "--algorithm=ring"), ";"),
+                             (("--platform=abci", "--algorithm=hierarchical"), ";"),
+                             (("--platform=abci", "--algorithm=nccl"), ";"),
+                             (("--platform=abci", "--algorithm=ring", "--grid=4x4"), ";")):
+            words = ("collective", *words, *([] if "--grid=4x4" in words else ["--nodes=4"]), "-banalytic")
+            self.assertIn("16 ranks" + shown, run(*words).stdout, words)
+            side = 4 if "4" in shown else None
+            grid = answer(*words)["grid"]
+            self.assertEqual((grid["columns"], grid["rows"]), (side, side))
+
     def test_rings_side_by_side_use_a_card_each(self):
         """dgx-h100: a round lasts as long as its hop over the network, which carries one ring."""
         size = 1_000_000_000
