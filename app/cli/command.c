@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/cli/csv.h"
 #include "app/cli/stream.h"
 
 /* Located messages say "file:line:column: error: " themselves. */
@@ -71,6 +72,13 @@ static int check_arguments(const char *program, const struct command *command,
     return -1;
 }
 
+static int check_output(const struct request *request, struct err *err)
+{
+    return request->json && csv_is_answer(request)
+               ? err_add_code(err, 64, "--json and --csv - print both; name a file for one of them")
+               : 0;
+}
+
 /* Put those that can be read only once where children find them, too. */
 static int keep_streams(struct option_list *argument, struct err *err)
 {
@@ -108,7 +116,7 @@ static void run_one(const char *program, const struct command *command, int argc
     if (!option_parse(command->options, argc, argv, request, &request->argument, err)) {
         if (request->help)
             print_help(out, program, command);
-        else if (!check_arguments(program, command, request, err) &&
+        else if (!check_arguments(program, command, request, err) && !check_output(request, err) &&
                  !(command->jobs && keep_streams(&request->argument, err)))
             command->run(request, out, err);
     }

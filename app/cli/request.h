@@ -43,6 +43,7 @@ enum {
 struct request {
     struct option_list argument; /**< what is no option: JOB, the kind of `calibrate`, ... */
     bool help, json;
+    const char *csv; /**< file for the table, "-": standard output; NULL: none */
 };
 
 /** How to predict. */
@@ -122,6 +123,9 @@ char *request_yaml_name(const char *option, const char *path, struct err *err);
 #define ROW_JSON                                                                                   \
     OPTION_ROW("json", 'j', OPTION_FLAG, offsetof(struct request, json),                           \
                .help = "Print one JSON object")
+#define ROW_CSV(what)                                                                              \
+    OPTION_ROW("csv", 0, OPTION_TEXT, offsetof(struct request, csv), "FILE", NULL,                 \
+               "Write " what " as CSV; -: print it and nothing else")
 #define ROW_SET(at)                                                                                \
     OPTION_ROW("set", 's', OPTION_TEXTS, at, "KEY=VALUE", NULL,                                    \
                "Override one key of the scenario, of its platform (platform.KEY) or device "       \

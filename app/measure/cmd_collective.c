@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "app/cli/command.h"
+#include "app/cli/csv.h"
 #include "app/measure/collective_table.h"
 #include "app/predict/task.h"
 #include "config.h"
@@ -296,8 +297,10 @@ static int report(const struct table *table, const struct collective_request *re
 {
     if (request->head.json)
         table_print_json(out, table);
-    else
+    else if (!csv_is_answer(&request->head))
         table_print(out, table);
+    if (csv_write(&request->head, table_rows(table), out, err))
+        return -1;
     switch (table_verdict(table)) {
     case VERDICT_FAIL:
         return err_add_code(err, 1, "a prediction is off by more than its tolerance");
@@ -368,6 +371,7 @@ static const struct option options[] = {
     ROW_REPEATS(AT(exchange.repeats)),
     ROW_GRAIN(AT(predict.grain)),
     ROW_JSON,
+    ROW_CSV("the rows"),
     ROW_LAST};
 
 static const struct collective_request defaults = {.predict = {PREDICT_DEFAULTS},

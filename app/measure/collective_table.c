@@ -4,8 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/base/json.h"
-
 static const char *const names[] = {"-", "pass", "fail", "disturbed"};
 static_assert(sizeof(names) / sizeof(*names) == VERDICT_COUNT, "one name per verdict");
 
@@ -208,6 +206,14 @@ static struct json *make_row(const struct table *table, const struct table_row *
     return json;
 }
 
+struct json *table_rows(const struct table *table)
+{
+    struct json *rows = json_new_array();
+    for (int32_t i = 0; i < table->count; i++)
+        json_append(rows, make_row(table, &table->row[i]));
+    return rows;
+}
+
 void table_print_json(struct text *out, const struct table *table)
 {
     struct json *json = json_new_object();
@@ -230,10 +236,7 @@ void table_print_json(struct text *out, const struct table *table)
         json_put_text(json, "gradients", table->gradients);
     if (is_wide(table))
         json_put_text(json, "verdict", verdict_name(table_verdict(table)));
-    struct json *rows = json_new_array();
-    for (int32_t i = 0; i < table->count; i++)
-        json_append(rows, make_row(table, &table->row[i]));
-    json_put(json, "rows", rows);
+    json_put(json, "rows", table_rows(table));
     json_print(out, json);
     json_free(json);
 }

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "app/measure/measure.h"
+#include "core/base/json.h"
 
 /** The verdict on a prediction that is compared with a measurement. */
 enum verdict {
@@ -66,6 +67,9 @@ enum verdict table_verdict(const struct table *table);
 
 /** Append the table for people. */
 void table_print(struct text *out, const struct table *table);
+
+/** The rows as a JSON array. */
+struct json *table_rows(const struct table *table);
 
 /** Append the table as one JSON object. */
 void table_print_json(struct text *out, const struct table *table);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "app/cli/command.h"
+#include "app/cli/csv.h"
 #include "app/predict/explain.h"
 #include "config.h"
 #include "core/report/report.h"
@@ -47,6 +48,8 @@ struct columns {
     int32_t count;
 };
 
+static const char *const column_names[] = {"A", "B", "B - A"};
+
 static struct columns list_columns(const struct answer *answer)
 {
     if (answer->count == 1)
@@ -88,11 +91,10 @@ static void print_row(struct text *out, const struct answer *answer, int cause)
 
 static void print_table(struct text *out, const struct answer *answer)
 {
-    static const char *const names[] = {"A", "B", "B - A"};
     struct columns columns = list_columns(answer);
     text_add(out, "\n  %-33s%-13s", "cause", "link");
     for (int32_t i = 0; i < columns.count; i++)
-        text_add(out, "%13s%8s", names[i], "points");
+        text_add(out, "%13s%8s", column_names[i], "points");
     text_add(out, "\n");
     for (int cause = 0; cause < CAUSE_COUNT; cause++)
         print_row(out, answer, cause);
@@ -154,17 +156,35 @@ static void print_answer(struct text *out, const struct answer *answer)
 
 /* --- JSON --- */
 
-static struct json *causes_json(const struct cause *cause)
+/* Appended to @list; @column is "A", or NULL for none. */
+static void add_causes(struct json *list, const struct cause *cause, const char *column)
 {
-    struct json *list = json_new_array();
     for (int i = 0; i < CAUSE_COUNT; i++) {
         struct json *json = json_new_object();
+        if (column)
+            json_put_text(json, "column", column);
         json_put_text(json, "name", cause_names[i]);
         json_put_text(json, "link", cause[i].link);
         json_put_real(json, "seconds", cause[i].seconds);
         json_put_real(json, "points", cause[i].points);
         json_append(list, json);
     }
+}
+
+static struct json *causes_json(const struct cause *cause)
+{
+    struct json *list = json_new_array();
+    add_causes(list, cause, NULL);
+    return list;
+}
+
+/* The whole table. */
+static struct json *columns_json(const struct answer *answer)
+{
+    struct json *list = json_new_array();
+    struct columns columns = list_columns(answer);
+    for (int32_t i = 0; i < columns.count; i++)
+        add_causes(list, columns.cause[i], column_names[i]);
     return list;
 }
 
@@ -214,7 +234,11 @@ static int explain(const void *record, struct text *out, struct err *err)
                                   request->phase, err);
     if (!failed) {
         conclude(&answer);
-        (request->head.json ? print_json : print_answer)(out, &answer);
+        if (request->head.json)
+            print_json(out, &answer);
+        else if (!csv_is_answer(&request->head))
+            print_answer(out, &answer);
+        failed = csv_write(&request->head, columns_json(&answer), out, err);
     }
     for (int32_t i = 0; i < answer.count; i++)
         explanation_release(&answer.run[i]);
@@ -231,6 +255,7 @@ static const struct option options[] = {ROW_SET_SHORT(AT(predict.set)),
                                         ROW_NOISE(AT(predict.noise)),
                                         ROW_IGNORE_MEMORY(AT(predict.ignore_memory)),
                                         ROW_JSON,
+                                        ROW_CSV("the causes of each column"),
                                         ROW_LAST};
 
 static const struct explain_request defaults = {.predict = {PREDICT_DEFAULTS}};

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include "app/cli/command.h"
+#include "app/cli/csv.h"
 #include "app/predict/prediction.h"
 #include "core/report/gantt.h"
 #include "core/report/timeline.h"
@@ -9,7 +10,7 @@
 struct predict_request {
     struct request head;
     struct predict_options predict;
-    const char *trace, *paje, *spans, *csv;
+    const char *trace, *paje, *spans;
     bool buckets;
     bool step;     /* nothing but the step, as `show step` */
     int32_t width; /* [columns]; 0: the terminal's */
@@ -41,8 +42,8 @@ static void print_step(struct text *out, const struct result *result,
     gantt_print(out, list, width);
 }
 
-static void print(struct text *out, const struct predict_request *request,
-                  const struct prediction *prediction)
+static int print(struct text *out, const struct predict_request *request,
+                 const struct prediction *prediction, struct err *err)
 {
     const struct task *last = prediction_last(prediction);
     struct report_exchanges list = exchanges_of(last->point.schedule, last->quiet);
@@ -51,14 +52,16 @@ static void print(struct text *out, const struct predict_request *request,
         json_put(json, "exchanges", exchanges_json(&list));
         json_print(out, json);
         json_free(json);
-    } else if (request->step) {
+    } else if (request->step && !csv_is_answer(&request->head)) {
         print_step(out, &prediction->result, &list, find_width(request));
-    } else {
+    } else if (!csv_is_answer(&request->head)) {
         result_print(out, &prediction->result);
         if (request->buckets)
             exchanges_print(out, &list);
     }
+    int failed = csv_write(&request->head, exchanges_json(&list), out, err);
     exchanges_release(&list);
+    return failed;
 }
 
 static int predict(const void *record, struct text *out, struct err *err)
@@ -73,15 +76,14 @@ static int predict(const void *record, struct text *out, struct err *err)
         prediction_make(&prediction, request->head.argument.item[0], &request->predict, err);
     if (!failed) {
         const struct task *last = prediction_last(&prediction);
-        print(out, request, &prediction);
         const struct schedule *schedule = last->point.schedule;
-        failed = timeline_write_file(request->trace, timeline_write_kineto, schedule,
+        failed = print(out, request, &prediction, err) ||
+                 timeline_write_file(request->trace, timeline_write_kineto, schedule,
                                      task_trace(last), err) ||
                  timeline_write_file(request->paje, timeline_write_paje, schedule, task_trace(last),
                                      err) ||
                  timeline_write_file(request->spans, timeline_write_spans, schedule,
-                                     task_trace(last), err) ||
-                 timeline_write_file(request->csv, exchanges_write_csv, schedule, last->quiet, err);
+                                     task_trace(last), err);
     }
     prediction_release(&prediction);
     return failed ? -1 : 0;
@@ -96,7 +98,6 @@ static int predict(const void *record, struct text *out, struct err *err)
         ROW_NOISE(AT(predict.noise)), ROW_IGNORE_MEMORY(AT(predict.ignore_memory)),                \
         ROW_ORDER(AT(predict.order)), ROW_ITERATIONS(AT(predict.iterations)),                      \
         ROW_TRACED_RANKS(AT(predict.traced_ranks)), ROW_JSON
-#define ROW_CSV(meaning) OPTION_ROW("csv", 0, OPTION_TEXT, AT(csv), "FILE", NULL, meaning)
 
 static const struct option options[] = {
     ROWS_STEP,
@@ -108,11 +109,11 @@ static const struct option options[] = {
     OPTION_ROW("buckets", 0, OPTION_FLAG, AT(buckets),
                .help =
                    "Print each all-reduce of the last phase's step: ready, begin, end, exposed"),
-    ROW_CSV("Write the same as CSV"),
+    ROW_CSV("the same"),
     ROW_LAST};
 
 static const struct option step_options[] = {
-    ROWS_STEP, ROW_CSV("Write when each all-reduce is ready, begins, ends and is exposed as CSV"),
+    ROWS_STEP, ROW_CSV("when each all-reduce is ready, begins, ends and is exposed"),
     OPTION_ROW("width", 'w', OPTION_INTEGER, AT(width), "COLUMNS", NULL,
                "Of the picture (default: the terminal's, else 80)"),
     ROW_LAST};

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "app/cli/command.h"
+#include "app/cli/csv.h"
 #include "app/study/published_run.h"
 
 /* Directory of platforms and scenarios: --keep DIR, else one that is removed afterwards. */
@@ -95,8 +96,10 @@ static int run_published(const void *record, struct text *out, struct err *err)
     int failed = open_folder(&folder, request->keep, err);
     if (!failed)
         failed = predict_all(answer, &table, folder.path, request, err);
-    if (!failed)
+    if (!failed && !csv_is_answer(&request->head))
         print(out, answer, &table, request->head.json);
+    if (!failed)
+        failed = csv_write(&request->head, published_rows(answer, table.count), out, err);
     for (int32_t i = 0; i < table.count; i++)
         published_answer_release(&answer[i]);
     free(answer);
@@ -108,6 +111,7 @@ static int run_published(const void *record, struct text *out, struct err *err)
 #define AT(member) offsetof(struct published_request, member)
 
 static const struct option options[] = {ROW_BACKEND(AT(predict.backend)), ROW_JSON,
+                                        ROW_CSV("the rows"),
                                         OPTION_ROW("keep", 'k', OPTION_TEXT, AT(keep), "DIR", NULL,
                                                    "Keep what each row was mapped to in DIR"),
                                         ROW_LAST};

@@ -140,6 +140,14 @@ static struct json *summary_json(const struct published_answer *answer, int32_t 
     return summary;
 }
 
+struct json *published_rows(const struct published_answer *answer, int32_t count)
+{
+    struct json *rows = json_new_array();
+    for (int32_t i = 0; i < count; i++)
+        json_append(rows, answer[i].refusal ? refusal_json(&answer[i]) : row_json(&answer[i]));
+    return rows;
+}
+
 struct json *published_json(const struct published_answer *answer, int32_t count)
 {
     struct json *all = json_new_object();

@@ -54,5 +54,8 @@ struct published_summary published_sum_up(const struct published_answer *answer,
 /** Append the table and the summary for people. */
 void published_print(struct text *out, const struct published_answer *answer, int32_t count);
 
+/** The rows of the table as a JSON array; those that are refused have a reason. */
+struct json *published_rows(const struct published_answer *answer, int32_t count);
+
 /** All as JSON, schema "foretrain/published/1". */
 struct json *published_json(const struct published_answer *answer, int32_t count);

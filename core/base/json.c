@@ -4,6 +4,7 @@
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* struct json has no members: it is jansson's value under our name. */
 static json_t *to_jansson(const struct json *value)
@@ -204,4 +205,55 @@ bool json_as_real(const struct json *value, double *out)
 const char *json_as_text(const struct json *value)
 {
     return value ? json_string_value(to_jansson(value)) : NULL;
+}
+
+/* What stands in a cell, without quotes. */
+static void add_plain(struct text *out, const struct json *value)
+{
+    if (!value || json_is_null(to_jansson(value)))
+        return;
+    if (json_as_text(value))
+        text_add(out, "%s", json_as_text(value));
+    else if (json_count_items(value) < 0)
+        json_print_line(out, value, 17);
+    for (int64_t i = 0; i < json_count_items(value); i++) {
+        text_add(out, "%s", i ? " " : "");
+        add_plain(out, json_item(value, i));
+    }
+}
+
+static void add_cell(struct text *out, const struct json *value, bool first)
+{
+    struct text plain = {0};
+    add_plain(&plain, value);
+    const char *from = plain.data ? plain.data : "";
+    bool quoted = strpbrk(from, "\",\r\n") != NULL;
+    text_add(out, "%s%s", first ? "" : ",", quoted ? "\"" : "");
+    for (; *from; from++)
+        text_add(out, *from == '"' ? "\"\"" : "%c", *from);
+    text_add(out, "%s", quoted ? "\"" : "");
+    text_release(&plain);
+}
+
+/* The cells of @row under the keys of @heading. */
+static void add_line(struct text *out, const struct json *heading, const struct json *row)
+{
+    const char *first = json_next_key(heading, NULL);
+    for (const char *key = first; key; key = json_next_key(heading, key))
+        add_cell(out, json_get(row, key), key == first);
+    text_add(out, "\r\n");
+}
+
+void json_print_csv(struct text *out, const struct json *rows)
+{
+    struct json *heading = json_new_object();
+    for (int64_t i = 0; i < json_count_items(rows); i++) {
+        const struct json *row = json_item(rows, i);
+        for (const char *key = json_next_key(row, NULL); key; key = json_next_key(row, key))
+            json_put_text(heading, key, key);
+    }
+    add_line(out, heading, heading);
+    for (int64_t i = 0; i < json_count_items(rows); i++)
+        add_line(out, heading, json_item(rows, i));
+    json_free(heading);
 }

@@ -69,6 +69,11 @@ void json_print(struct text *out, const struct json *value);
  * significant digits (17: none is lost). */
 void json_print_line(struct text *out, const struct json *value, int32_t digits);
 
+/** Append an array of objects as CSV (RFC 4180): a header of all their keys, in the order in which
+ * they first come, then a line per object.  Numbers have 17 digits; null and a missing key are
+ * empty cells; the items of a list share a cell, with blanks between. */
+void json_print_csv(struct text *out, const struct json *rows);
+
 /** Release; accepts NULL. */
 void json_free(struct json *value);
 

@@ -1,9 +1,7 @@
 #include "core/report/exchanges.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/base/unit.h"
 
@@ -147,21 +145,4 @@ struct json *exchanges_json(const struct report_exchanges *list)
         json_append(array, json);
     }
     return array;
-}
-
-int exchanges_write_csv(FILE *file, const struct schedule *schedule, const struct trace *trace,
-                        struct err *err)
-{
-    struct report_exchanges list = exchanges_of(schedule, trace);
-    fprintf(file, "name,bucket,axis,bytes,ready_s,begin_s,end_s,exposed_s\r\n");
-    for (int32_t i = 0; i < list.count; i++) {
-        const struct report_exchange *e = &list.exchange[i];
-        fprintf(file, "\"%s\",%" PRId32 ",%s,%" PRId64 ",%.9g,%.9g,%.9g,%.9g\r\n", e->step->name,
-                e->step->collective.bucket, axis_name(e->step->collective.axis),
-                e->step->collective.bytes, e->ready, e->begin, e->end, e->exposed);
-    }
-    exchanges_release(&list);
-    if (fflush(file) || ferror(file))
-        return err_add_code(err, 74, "cannot write the all-reduces: %s", strerror(errno));
-    return 0;
 }

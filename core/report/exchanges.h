@@ -45,8 +45,3 @@ void exchanges_print(struct text *out, const struct report_exchanges *list);
 
 /** The list as JSON: name, bucket, axis, bytes, ready_s, begin_s, end_s, exposed_s of each. */
 struct json *exchanges_json(const struct report_exchanges *list);
-
-/** Write the same as CSV (RFC 4180), with a header.
- * @return 0, or -1: output error (exit code 74). */
-int exchanges_write_csv(FILE *file, const struct schedule *schedule, const struct trace *trace,
-                        struct err *err);

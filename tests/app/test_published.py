@@ -110,6 +110,21 @@ class Published(support.Case):
         self.assertEqual([row["line"] for row in answer["rows"]], [3])
         self.assertIn(":2: error:", self.refuse(table(rows[:1])))
 
+    def test_as_csv_a_line_is_a_row_or_why_it_is_refused(self):
+        rows = [dict(self.two[0]), dict(self.two[1])]
+        rows[1]["acc_family"] = "abacus, wooden"
+        path = self.write("table.csv", table(rows))
+        result = support.answer("published", path, "-banalytic")
+        printed = support.run("published", path, "-banalytic", "--csv=-").stdout
+        one, other = csv.DictReader(io.StringIO(printed))
+        self.assertEqual((len(result["rows"]), len(result["refused"])), (1, 1))
+        self.assertEqual(float(one["predicted_s"]), result["rows"][0]["predicted_s"])
+        self.assertEqual([float(side) for side in one["interval_s"].split()],
+                         result["rows"][0]["interval_s"])
+        self.assertEqual((one["reason"], one["system"], other["predicted_s"]),
+                         ("", rows[0]["system"], ""))
+        self.assertEqual(other["reason"], result["refused"][0]["reason"])
+
     def test_what_is_missing_is_named(self):
         first = next(row for row in self.all if row["n_nodes"] == "8")
         for change, word in (({"per_acc_batch": "", "global_batch": ""}, "per_acc_batch"),

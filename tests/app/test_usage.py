@@ -1,5 +1,7 @@
 #!/usr/bin/python3
 """Commands, options, help and exit codes."""
+import csv
+import io
 import os
 import shutil
 import subprocess
@@ -134,6 +136,55 @@ class Streams(support.Case):
             self.skipTest("fits need GSL")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertIn("all-reduce of 8 ranks", done.stdout)
+
+
+class Tables(support.Case):
+    """--csv."""
+
+    def assert_table(self, text, rows):
+        """@text has a line per row, with the value of each key."""
+        found = list(csv.DictReader(io.StringIO(text, newline="")))
+        self.assertEqual(len(found), len(rows))
+        self.assertTrue(rows)
+        for line, row in zip(found, rows):
+            for key, value in line.items():
+                wanted = row.get(key)
+                if isinstance(wanted, (int, float)) and not isinstance(wanted, bool):
+                    self.assertEqual(float(value), wanted)
+                elif isinstance(wanted, list):
+                    self.assertEqual([float(item) for item in value.split()], wanted)
+                else:
+                    self.assertEqual(value, {None: "", True: "true", False: "false"}.get(wanted, wanted))
+            self.assertLessEqual(set(row), set(line))
+
+    def test_a_table_is_that_of_the_json(self):
+        for words, rows in ((("collective", "--platform=abci", "--nodes=4", "--bytes=1..4MB:x2"),
+                             lambda all: all["rows"]),
+                            (("collective", "--platform=dgx-h100", "--nodes=4", "--algorithm=nccl"),
+                             lambda all: all["rows"]),
+                            (("predict", self.job), lambda all: all["exchanges"]),
+                            (("show", "step", self.job), lambda all: all["exchanges"]),
+                            (("explain", self.job),
+                             lambda all: [{"column": "A", **cause} for cause in all["causes"]]),
+                            (("explain", self.job, self.job),
+                             lambda all: [{"column": column, **cause} for column, causes in
+                                          (("A", all["runs"][0]["causes"]),
+                                           ("B", all["runs"][1]["causes"]),
+                                           ("B - A", all["causes"])) for cause in causes])):
+            words = (*words, "-banalytic")
+            printed = run(*words, "--csv", "-")
+            self.assertEqual((printed.returncode, printed.stderr), (0, ""))
+            self.assert_table(printed.stdout, rows(answer(*words)))
+            path = self.directory / "table.csv"
+            self.assertEqual(run(*words, "--csv", path).stdout, run(*words).stdout)
+            self.assertEqual(path.read_bytes().decode(), printed.stdout.replace("\n", "\r\n"))
+
+    def test_two_answers_on_one_stream_are_refused(self):
+        self.assertIn("--json and --csv -", self.refused(64, "predict", self.job, "--json", "--csv=-"))
+
+    def test_a_table_that_cannot_be_written_is_reported(self):
+        done = run("predict", self.job, "-banalytic", "--csv", self.directory / "no" / "dir")
+        self.assertEqual(done.returncode, 73)
 
 
 class Answers(support.Case):

@@ -141,6 +141,26 @@ static void refuses_what_is_not_json(void **state)
         assert_null(read(bad[i]));
 }
 
+static void a_table_has_every_key_once_and_quotes_where_needed(void **state)
+{
+    (void)state;
+    static const char given[] =
+        "[{\"a\": 1, \"b\": \"x,y\"}, {\"b\": \"say \\\"no\\\"\", \"c\": null,"
+        "\"d\": [0.5, \"z\"]}, {\"e\": true, \"a\": \"two\\nlines\"}]";
+    struct err err = {0};
+    struct text out = {0};
+    struct json *rows = json_read("rows", given, (int64_t)strlen(given), &err);
+    assert_non_null(rows);
+    json_print_csv(&out, rows);
+    assert_string_equal(out.data, "a,b,c,d,e\r\n"
+                                  "1,\"x,y\",,,\r\n"
+                                  ",\"say \"\"no\"\"\",,0.5 z,\r\n"
+                                  "\"two\nlines\",,,,true\r\n");
+    assert_int_equal(json_count_items(rows), 3);
+    text_release(&out);
+    json_free(rows);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -150,6 +170,7 @@ int main(void)
         cmocka_unit_test(reads_what_it_wrote),
         cmocka_unit_test(nothing_is_not_a_value_of_any_kind),
         cmocka_unit_test(refuses_what_is_not_json),
+        cmocka_unit_test(a_table_has_every_key_once_and_quotes_where_needed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
