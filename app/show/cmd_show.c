@@ -26,6 +26,12 @@ struct show_collective_request {
     const char *grid;
 };
 
+static void print_json(struct text *out, struct json *json)
+{
+    json_print(out, json);
+    json_free(json);
+}
+
 static int show_network(const void *record, struct text *out, struct err *err)
 {
     const struct show_model_request *request = record;
@@ -55,7 +61,9 @@ static int show_schedule(const void *record, struct text *out, struct err *err)
         return -1;
     struct point point = {0};
     int failed = job_point(&job, request->baseline ? JOB_BASELINE : request->phase, &point, err);
-    if (!failed)
+    if (!failed && request->head.json)
+        print_json(out, schedule_json(point.schedule));
+    else if (!failed)
         schedule_print(out, point.schedule);
     point_release(&point);
     job_release(&job);
@@ -82,12 +90,6 @@ static void print_assumed(void *context, const struct quantity *quantity, enum u
     text_add(out, "%s = ", quantity->path);
     unit_print(out, unit, quantity->value);
     text_add(out, " (%s)\n", quantity->source ? quantity->source : "no source");
-}
-
-static void print_json(struct text *out, struct json *json)
-{
-    json_print(out, json);
-    json_free(json);
 }
 
 static int show_platform(const void *record, struct text *out, struct err *err)
@@ -185,7 +187,9 @@ static const struct option schedule_options[] = {
     ROW_SET_SHORT(offsetof(struct show_job_request, set)),
     ROW_SET_PLATFORM(offsetof(struct show_job_request, set)),
     ROW_PHASE(offsetof(struct show_job_request, phase)),
-    ROW_BASELINE(offsetof(struct show_job_request, baseline)), ROW_LAST};
+    ROW_BASELINE(offsetof(struct show_job_request, baseline)),
+    ROW_JSON,
+    ROW_LAST};
 static const struct option platform_options[] = {
     OPTION_ROW("assumed", 0, OPTION_FLAG, offsetof(struct show_platform_request, assumed),
                .help = "Only the numbers that are assumed"),

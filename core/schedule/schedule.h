@@ -23,6 +23,7 @@
 
 #include "core/base/base.h"
 #include "core/base/err.h"
+#include "core/base/json.h"
 #include "core/collective/collective.h"
 #include "core/schedule/model.h"
 
@@ -154,6 +155,9 @@ uint64_t schedule_hash(const struct schedule *schedule);
 /** Append the sealed schedule as text: a heading, then one line per step with its id, lane, kind,
  * name, size, and the steps it waits for ("<- 3, 7@-1": step 3, and step 7 one iteration ago). */
 void schedule_print(struct text *out, const struct schedule *schedule);
+
+/** The same as JSON, schema "foretrain/schedule/1". */
+struct json *schedule_json(const struct schedule *schedule);
 
 /** The collective of a STEP_COLLECTIVE, with bytes as elements. */
 struct collective schedule_collective(const struct schedule *schedule, int32_t step);

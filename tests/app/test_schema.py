@@ -31,7 +31,7 @@ class Schema(support.Case):
 
     def test_every_schema_is_one(self):
         for kind in ("scenario", "platform", "device", "software", "result", "validation", "dry-run",
-                     "explain"):
+                     "explain", "schedule", "collective", "import"):
             jsonschema.Draft202012Validator.check_schema(schema(kind))
 
     def test_every_experiment_conforms(self):
@@ -85,6 +85,64 @@ class Schema(support.Case):
             self.assertEqual(set(result), set(described["properties"]))
             self.assertEqual(set(result["runs"][0]),
                              set(described["properties"]["runs"]["items"]["properties"]))
+
+
+    def assert_described(self, result, kind):
+        """@result conforms to the schema of @kind, which has no key less."""
+        jsonschema.Draft202012Validator(closed(schema(kind))).validate(result)
+
+    def test_a_schedule_conforms_and_has_nothing_else(self):
+        for words in ([], ["--phase=1"], ["--baseline"], ["--set=allreduce={algorithm: tree, chunk: 1 MB}"],
+                      ["--set=input={workers: 4, rate: 500 images/s}"]):
+            result = answer("show", "schedule", self.job, *words)
+            self.assert_described(result, "schedule")
+            text = run("show", "schedule", self.job, *words).stdout
+            self.assertIn(f"schedule {result['schedule_hash']}: {len(result['steps'])} steps", text)
+            for step, line in zip(result["steps"], text.splitlines()[1:]):
+                after = [f"{dep['step']}" + (f"@-{dep['iterations_ago']}" if dep["iterations_ago"] else "")
+                         for dep in step["after"]]
+                self.assertTrue(line.startswith(f"{step['id']:4}  {step['lane']:7}  {step['kind']:10}  "
+                                                f"{step['name']:40}"), line)
+                self.assertIn(f" {step['bytes']} B", line)
+                self.assertEqual(line.partition(" <- ")[2], ", ".join(after))
+
+    def test_an_all_reduce_conforms_and_has_nothing_else(self):
+        for words in (["--algorithm=torus2d", "--nodes=4", "--bytes=1MB,2MB"], ["--nodes=4"],
+                      ["--algorithm=nccl", "--nodes=4"]):
+            self.assert_described(answer("collective", "--platform=abci", "-banalytic", *words),
+                                  "collective")
+        done = run("collective", "--platform=t1-ring", "--grid=2x1", "--bytes=100kB", "-banalytic,exec",
+                   "--json")
+        if done.returncode == 69:
+            self.skipTest("built without MPI")
+        self.assert_described(json.loads(done.stdout), "collective")
+
+    def test_what_is_imported_conforms_and_has_nothing_else(self):
+        data = ROOT / "tests" / "data" / "import"
+        found = set()
+        for kind, files, *words in (("nccl-tests", "all_reduce*"), ("osu", "osu_pair*"),
+                                    ("osu", "osu_allreduce*", "--ranks=4"),
+                                    ("nccl-topo", "nccl_*"), ("hwloc", "hwloc_*"),
+                                    ("trace", "profile*"), ("slurm", "topology*"),
+                                    ("ibnetdiscover", "ibnetdiscover.txt")):
+            for path in sorted(data.glob(files)):
+                done = run("import", kind, path, "--json", *words)
+                if done.returncode == 0:
+                    self.assert_described(json.loads(done.stdout), "import")
+                    found.add(kind)
+                else:
+                    self.assertIn(done.returncode, (65, 69), done.stderr)
+        self.assertIn("trace", found)
+
+
+def closed(described):
+    """The same schema for objects without further keys."""
+    if isinstance(described, list):
+        return [closed(item) for item in described]
+    if not isinstance(described, dict):
+        return described
+    more = {"additionalProperties": False} if described.get("type") == "object" else {}
+    return {**{key: closed(value) for key, value in described.items()}, **more}
 
 
 class Manual(unittest.TestCase):

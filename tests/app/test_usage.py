@@ -72,7 +72,7 @@ class Usage(support.Case):
                       self.refused(64, "predict", self.job, "--bakend", "sim"))
 
     def test_an_option_of_another_command_is_refused(self):
-        self.refused(64, "show", "schedule", self.job, "--json")
+        self.refused(64, "show", "job", self.job, "--json")
 
     def test_an_unknown_word_gets_the_nearest(self):
         self.assertIn("did you mean 'analytic'?",

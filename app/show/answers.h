@@ -1,0 +1,25 @@
+#pragma once
+
+/** @file
+ * What commands answer with --json: every value, for schemas and manual pages.
+ */
+
+#include <stdint.h>
+
+/** One value of an answer; the rows of one object stand together.  A name with a question mark may
+ * be missing, a type with one may be null. */
+struct row {
+    const char *path; /**< "rows[].error?" */
+    const char *type; /**< of JSON Schema: "number?" */
+    const char *help; /**< without full stop */
+};
+
+/** One kind of answer. */
+struct answer {
+    const char *title;     /**< the value of its member "schema" */
+    const struct row *row; /**< (count) */
+    int32_t count;
+};
+
+/** All, in the order of the words of `schema`. */
+extern const struct answer answers[];
