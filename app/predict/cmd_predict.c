@@ -1,3 +1,4 @@
+#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -42,12 +43,26 @@ static void print_step(struct text *out, const struct result *result,
     gantt_print(out, list, width);
 }
 
+/* What is printed on stderr, for programs: "FILE: warning: TEXT" without the word. */
+static void add_warnings(struct result *result, const struct err *err)
+{
+    static const char mark[] = "warning: ";
+    for (const char *line = err->warning; line && *line; line += strcspn(line, "\n") + 1) {
+        char *text = base_format("%.*s", (int)strcspn(line, "\n"), line);
+        char *word = strstr(text, mark);
+        if (word)
+            memmove(word, word + strlen(mark), strlen(word + strlen(mark)) + 1);
+        result_add(&result->warning, &result->warning_count, text);
+    }
+}
+
 static int print(struct text *out, const struct predict_request *request,
-                 const struct prediction *prediction, struct err *err)
+                 struct prediction *prediction, struct err *err)
 {
     const struct task *last = prediction_last(prediction);
     struct report_exchanges list = exchanges_of(last->point.schedule, last->quiet);
     if (request->head.json) {
+        add_warnings(&prediction->result, err);
         struct json *json = result_json(&prediction->result);
         json_put(json, "exchanges", exchanges_json(&list));
         json_print(out, json);

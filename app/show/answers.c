@@ -77,7 +77,8 @@ static const struct row result_rows[] = {
     {"bound_by", "string", "compute, communication, input or slow devices"},
     {"sentence", "string", "the same in words"},
     {"assumptions[]", "string", "what nobody measured or published"},
-    {"warnings[]", "string", "what makes the result doubtful"},
+    {"warnings[]", "string",
+     "what makes the result doubtful, and the warnings on stderr about files"},
 };
 
 static const struct row validation_rows[] = {

@@ -345,6 +345,16 @@ class Predict(support.Case):
         os.close(master)
         self.assertEqual(len("  bucket 0" + line), 97)
 
+    def test_what_is_warned_of_on_stderr_is_in_the_json(self):
+        self.assertEqual(answer("predict", self.job, "-banalytic")["warnings"], [])
+        platform = self.write("plain.yaml", "extends: abci\nnetwork: {nic: {bandwidth: 50 Gb/s}}\n")
+        done = run("predict", self.job, "-banalytic", "--platform", platform, "--json")
+        said = f"{platform}: 1 number without a source counts as assumed"
+        self.assertEqual(done.stderr, said.replace(": ", ": warning: ") + "\n")
+        self.assertEqual(json.loads(done.stdout)["warnings"], [said])
+        text = run("predict", self.job, "-banalytic", "--platform", platform)
+        self.assertEqual((text.stderr, text.stdout.count(said)), (done.stderr, 0))
+
     def test_a_paje_trace_is_read_by_pj_dump(self):
         path = self.directory / "trace.paje"
         answer("predict", self.job, "--paje", path)
