@@ -1,14 +1,11 @@
 #include "core/platform/platform.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/platform/device_table.h"
 #include "core/platform/platform_record.h"
-
-enum { LINK_LIMIT = 100000000 };
 
 const char *platform_name(const struct platform *platform)
 {
@@ -339,120 +336,4 @@ void platform_free(struct platform *platform)
     field_release(&platform_table, platform);
     free(platform->file);
     free(platform);
-}
-
-/* --- laying out --- */
-
-static struct link_kind link_kind(const char *name, const struct link_record *record, double count)
-{
-    struct link_kind kind = {
-        .bandwidth = record->bandwidth.value * record->efficiency.value * count,
-        .latency = record->latency.value,
-    };
-    snprintf(kind.name, sizeof(kind.name), "%s", name);
-    return kind;
-}
-
-static struct fabric *lay_cluster(const struct platform *platform, int32_t nodes,
-                                  int32_t devices_per_node)
-{
-    struct link_kind cable[FABRIC_TIER_LIMIT];
-    struct link_group group[FABRIC_TIER_LIMIT];
-    const struct link_record *link = platform->node.links.item;
-    const struct tier_record *tier = platform->tiers.item;
-    for (int32_t i = 0; i < platform->node.links.count; i++)
-        cable[i] = link_kind(link[i].name, &link[i], 1);
-    for (int32_t i = 0; i < platform->tiers.count; i++) {
-        char name[FABRIC_NAME_LIMIT];
-        snprintf(name, sizeof(name), "%s uplink", tier[i].name);
-        group[i] = (struct link_group){
-            .nodes = (int32_t)tier[i].nodes,
-            .uplink = link_kind(name, &tier[i].uplink, (double)tier[i].uplinks),
-        };
-        snprintf(group[i].name, sizeof(group[i].name), "%s", tier[i].name);
-    }
-    struct cluster_plan plan = {
-        .nodes = nodes,
-        .devices_per_node = devices_per_node,
-        .wiring = &platform->wiring,
-        .cable = cable,
-        .cable_count = platform->node.links.count,
-        .nic = link_kind("nic", &platform->nic, 1),
-        .group = group,
-        .group_count = platform->tiers.count,
-        .latency_inside = platform->transport.inside.value,
-        .latency_between = platform->transport.between.value,
-    };
-    struct fabric *fabric = fabric_lay_cluster(&plan);
-    fabric->nccl = platform_nccl(platform, fabric);
-    fabric->eager = platform->transport.eager.value;
-    return fabric;
-}
-
-static int check_cluster(const struct platform *platform, int32_t nodes, int32_t devices_per_node,
-                         struct err *err)
-{
-    int32_t devices = platform_devices_per_node(platform);
-    if (devices_per_node > devices)
-        return err_add(err, "a node of platform %s has only %d devices, not %d", platform->name,
-                       devices, devices_per_node);
-    if (nodes > platform->nodes)
-        return err_add(err, "platform %s has only %lld nodes, not %d", platform->name,
-                       (long long)platform->nodes, nodes);
-    const struct wiring *wiring = &platform->wiring;
-    int64_t links = (int64_t)nodes * 2 * (wiring->cable_count + wiring->count[VERTEX_NIC]);
-    if (links > LINK_LIMIT)
-        return err_add(err, "%d nodes of platform %s have %lld links; at most %d are supported",
-                       nodes, platform->name, (long long)links, LINK_LIMIT);
-    return 0;
-}
-
-static struct fabric *lay_torus(const struct platform *platform, struct grid grid)
-{
-    double latency = platform->transport.between.value;
-    if (platform->kind == PLATFORM_RING) {
-        struct link_kind ring = link_kind("ring link", &platform->ring, 1);
-        return fabric_lay_torus(grid, 1, &ring, latency);
-    }
-    struct link_kind both[2] = {
-        link_kind("row link", &platform->row, 1),
-        link_kind("column link", &platform->column, 1),
-    };
-    return fabric_lay_torus(grid, 2, both, latency);
-}
-
-static int check_torus(const struct platform *platform, int32_t nodes, int32_t devices_per_node,
-                       struct grid grid, struct err *err)
-{
-    const char *shape = platform_kind_names[platform->kind];
-    if (devices_per_node != 1)
-        return err_add(err, "platform %s is a %s with one device per node, not %d", platform->name,
-                       shape, devices_per_node);
-    if ((int64_t)grid.columns * grid.rows != nodes)
-        return err_add(err, "a grid of %d x %d does not lay out the %d nodes of platform %s",
-                       grid.columns, grid.rows, nodes, platform->name);
-    int32_t longest =
-        platform->kind == PLATFORM_RING ? nodes / 2 : grid.columns / 2 + grid.rows / 2;
-    if (longest > FABRIC_ROUTE_LIMIT)
-        return err_add(err, "a %s of %d nodes has routes of %d links; at most %d are supported",
-                       shape, nodes, longest, FABRIC_ROUTE_LIMIT);
-    return 0;
-}
-
-int platform_check_extent(const struct platform *platform, int32_t nodes, int32_t devices_per_node,
-                          struct grid grid, struct err *err)
-{
-    assert(nodes >= 1 && devices_per_node >= 1);
-    return platform->kind == PLATFORM_CLUSTER
-               ? check_cluster(platform, nodes, devices_per_node, err)
-               : check_torus(platform, nodes, devices_per_node, grid, err);
-}
-
-struct fabric *platform_fabric(const struct platform *platform, int32_t nodes,
-                               int32_t devices_per_node, struct grid grid, struct err *err)
-{
-    if (platform_check_extent(platform, nodes, devices_per_node, grid, err))
-        return NULL;
-    return platform->kind == PLATFORM_CLUSTER ? lay_cluster(platform, nodes, devices_per_node)
-                                              : lay_torus(platform, grid);
 }
