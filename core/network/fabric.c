@@ -11,10 +11,11 @@ struct way {
     int32_t begin, count; /* in layout.pool */
 };
 
-/* Groups of one level: nodes in each, and the link id of the first one's uplink. */
+/* Groups of one level: nodes and switches in each, uplinks of a switch, and the link id of the
+ * first one. */
 struct level {
     char name[FABRIC_NAME_LIMIT];
-    int32_t nodes;
+    int32_t nodes, rails, pipes;
     int32_t first;
     double latency;
 };
@@ -32,6 +33,11 @@ struct layout {
     int64_t pool_capacity;
     struct way *inside;   /* (devices, devices) */
     struct way *out, *in; /* (devices) to and from the network, with the NIC's own link */
+    int32_t *nic;         /* (devices) of the wiring, where there are several nodes */
+    int32_t nics;         /* of a node */
+    int32_t *place;       /* (nodes) */
+    enum routing routing;
+    uint64_t routing_seed;
     struct level level[FABRIC_TIER_LIMIT];
     int32_t level_count;
 };
@@ -41,6 +47,10 @@ enum direction { ROW_NEXT, ROW_PREVIOUS, COLUMN_NEXT, COLUMN_PREVIOUS };
 
 static const char *const direction_names[] = {"row.next", "row.previous", "column.next",
                                               "column.previous"};
+
+const char *const routing_names[] = {"ideal", "static", "hashed", NULL};
+static_assert(sizeof(routing_names) / sizeof(routing_names[0]) == ROUTING_COUNT + 1,
+              "one name each");
 
 static struct fabric *new_fabric(int32_t ranks, int32_t devices_per_node, int32_t links)
 {
@@ -175,13 +185,12 @@ static struct way add_way_in(struct layout *layout, const struct cluster_plan *p
 static void add_ways_to_network(struct layout *layout, const struct cluster_plan *plan)
 {
     const struct wiring *wiring = plan->wiring;
-    int32_t *nic = base_alloc(wiring->count[VERTEX_DEVICE], sizeof(*nic));
-    wiring_assign_nics(wiring, nic);
+    layout->nic = base_alloc(wiring->count[VERTEX_DEVICE], sizeof(*layout->nic));
+    wiring_assign_nics(wiring, layout->nic);
     for (int32_t d = 0; d < plan->devices_per_node; d++) {
-        layout->out[d] = add_way_out(layout, plan, d, nic[d]);
-        layout->in[d] = add_way_in(layout, plan, d, nic[d]);
+        layout->out[d] = add_way_out(layout, plan, d, layout->nic[d]);
+        layout->in[d] = add_way_in(layout, plan, d, layout->nic[d]);
     }
-    free(nic);
 }
 
 static void add_ways(struct layout *layout, const struct cluster_plan *plan)
@@ -228,10 +237,19 @@ static void fill_node_links(struct fabric *fabric, const struct cluster_plan *pl
     }
 }
 
-static int32_t groups_in_use(const struct cluster_plan *plan, int32_t level)
+static int32_t at_least_one(int32_t count)
 {
-    int32_t nodes = plan->group[level].nodes;
-    return (plan->nodes - 1) / nodes + 1;
+    return count > 1 ? count : 1;
+}
+
+/* Links of all groups up to the last one in use. */
+static int32_t uplinks(const struct cluster_plan *plan, int32_t level)
+{
+    const struct link_group *group = &plan->group[level];
+    int32_t last = plan->nodes - 1;
+    for (int32_t i = 0; i < plan->nodes && plan->place; i++)
+        last = plan->place[i] > last ? plan->place[i] : last;
+    return 2 * (last / group->nodes + 1) * at_least_one(group->rails) * at_least_one(group->pipes);
 }
 
 static void add_level(struct fabric *fabric, const struct cluster_plan *plan, int32_t level,
@@ -240,10 +258,14 @@ static void add_level(struct fabric *fabric, const struct cluster_plan *plan, in
     struct layout *layout = fabric->layout;
     const struct link_group *group = &plan->group[level];
     struct level *l = &layout->level[layout->level_count++];
-    *l = (struct level){.nodes = group->nodes, .first = first, .latency = group->uplink.latency};
+    *l = (struct level){.nodes = group->nodes,
+                        .rails = at_least_one(group->rails),
+                        .pipes = at_least_one(group->pipes),
+                        .first = first,
+                        .latency = group->uplink.latency};
     memcpy(l->name, group->name, sizeof(l->name));
     int32_t tier = add_tier(fabric, group->uplink.name);
-    for (int32_t i = 0; i < 2 * groups_in_use(plan, level); i++)
+    for (int32_t i = 0; i < uplinks(plan, level); i++)
         fabric->link[first + i] = (struct link){.bandwidth = group->uplink.bandwidth, .tier = tier};
 }
 
@@ -251,15 +273,21 @@ struct fabric *fabric_lay_cluster(const struct cluster_plan *plan)
 {
     const struct wiring *wiring = plan->wiring;
     int32_t node_links = 2 * (wiring->cable_count + wiring->count[VERTEX_NIC]);
-    int32_t uplinks = 0;
+    int32_t links = plan->nodes * node_links;
     for (int32_t i = 0; i < plan->group_count; i++)
-        uplinks += 2 * groups_in_use(plan, i);
-    struct fabric *fabric = new_fabric(plan->nodes * plan->devices_per_node, plan->devices_per_node,
-                                       plan->nodes * node_links + uplinks);
+        links += uplinks(plan, i);
+    struct fabric *fabric =
+        new_fabric(plan->nodes * plan->devices_per_node, plan->devices_per_node, links);
     struct layout *layout = fabric->layout;
     layout->latency_inside = plan->latency_inside;
     layout->latency_between = plan->latency_between;
     layout->node_links = node_links;
+    layout->nics = wiring->count[VERTEX_NIC];
+    layout->routing = plan->routing;
+    layout->routing_seed = (uint64_t)plan->routing_seed;
+    layout->place = base_alloc(plan->nodes, sizeof(*layout->place));
+    for (int32_t i = 0; i < plan->nodes; i++)
+        layout->place[i] = plan->place ? plan->place[i] : i;
     for (int32_t i = 0; i < plan->cable_count; i++)
         add_tier(fabric, plan->cable[i].name);
     fabric->nic_tier = add_tier(fabric, plan->nic.name);
@@ -269,7 +297,7 @@ struct fabric *fabric_lay_cluster(const struct cluster_plan *plan)
     int32_t first = plan->nodes * node_links;
     for (int32_t i = 0; i < plan->group_count; i++) {
         add_level(fabric, plan, i, first);
-        first += 2 * groups_in_use(plan, i);
+        first += uplinks(plan, i);
     }
     assert(fabric_check(fabric));
     return fabric;
@@ -284,19 +312,57 @@ static void follow(const struct layout *layout, const struct way *way, int32_t n
     route->latency += way->latency;
 }
 
-/* Up to the lowest switch both nodes share, and down again. */
-static void cross(const struct layout *layout, int32_t from, int32_t to, struct route *route)
+/* Where a device meets the network: its own number, and its NIC's, among those of all places. */
+struct port {
+    int32_t device, nic;
+    int32_t node;
+};
+
+static struct port port_of(const struct layout *layout, int32_t devices, int32_t at)
 {
-    int32_t top = 0;
-    while (top < layout->level_count &&
-           from / layout->level[top].nodes != to / layout->level[top].nodes) {
-        const struct level *level = &layout->level[top++];
-        route->link[route->count++] = level->first + 2 * (from / level->nodes);
+    int32_t device = at % devices, node = layout->place[at / devices];
+    return (struct port){
+        .device = node * devices + device,
+        .nic = node * layout->nics + layout->nic[device],
+        .node = node,
+    };
+}
+
+static int32_t switch_of(const struct layout *layout, const struct level *level, struct port port)
+{
+    return port.node / level->nodes * level->rails + port.nic % layout->nics % level->rails;
+}
+
+/* Which of the pipes of a switch a message takes. */
+static int32_t choose_pipe(const struct layout *layout, int32_t level, struct port from,
+                           struct port to)
+{
+    int32_t pipes = layout->level[level].pipes;
+    if (layout->routing != ROUTING_HASHED)
+        return to.nic % pipes;
+    return (int32_t)(base_uniform(layout->routing_seed, (uint64_t)from.device, (uint64_t)to.device,
+                                  (uint64_t)level) *
+                     pipes);
+}
+
+/* Up to the lowest switch both ports share, and down again. */
+static void cross(const struct layout *layout, struct port from, struct port to,
+                  struct route *route)
+{
+    int32_t top = 0, pipe[FABRIC_TIER_LIMIT];
+    for (; top < layout->level_count; top++) {
+        const struct level *level = &layout->level[top];
+        int32_t below = switch_of(layout, level, from);
+        if (below == switch_of(layout, level, to))
+            break;
+        pipe[top] = choose_pipe(layout, top, from, to);
+        route->link[route->count++] = level->first + 2 * (below * level->pipes + pipe[top]);
         route->latency += 2 * level->latency;
     }
-    while (top > 0) {
-        const struct level *level = &layout->level[--top];
-        route->link[route->count++] = level->first + 2 * (to / level->nodes) + 1;
+    while (top-- > 0) {
+        const struct level *level = &layout->level[top];
+        int32_t below = switch_of(layout, level, to);
+        route->link[route->count++] = level->first + 2 * (below * level->pipes + pipe[top]) + 1;
     }
 }
 
@@ -311,7 +377,7 @@ static void route_cluster(const struct layout *layout, int32_t devices, int32_t 
     }
     route->latency = layout->latency_between;
     follow(layout, &layout->out[from % devices], a, route);
-    cross(layout, a, b, route);
+    cross(layout, port_of(layout, devices, from), port_of(layout, devices, to), route);
     follow(layout, &layout->in[to % devices], b, route);
 }
 
@@ -380,8 +446,14 @@ static char *uplink_name(const struct layout *layout, int32_t link)
     const struct level *level = &layout->level[layout->level_count - 1];
     while (link < level->first)
         level--;
-    int32_t index = link - level->first;
-    return base_format("%s%d.%s", level->name, index / 2, index % 2 ? "down" : "up");
+    int32_t index = (link - level->first) / 2;
+    char *name = base_format("%s%d.%s", level->name, index / level->pipes,
+                             (link - level->first) % 2 ? "down" : "up");
+    if (level->pipes == 1)
+        return name;
+    char *numbered = base_format("%s%d", name, index % level->pipes);
+    free(name);
+    return numbered;
 }
 
 char *fabric_link_name(const struct fabric *fabric, int32_t link)
@@ -394,7 +466,7 @@ char *fabric_link_name(const struct fabric *fabric, int32_t link)
     int32_t nodes = fabric->ranks / fabric->devices_per_node;
     if (link >= nodes * layout->node_links)
         return uplink_name(layout, link);
-    return base_format("node%d.%s", link / layout->node_links,
+    return base_format("node%d.%s", layout->place[link / layout->node_links],
                        layout->node_link_name[link % layout->node_links]);
 }
 
@@ -410,6 +482,8 @@ void fabric_free(struct fabric *fabric)
     free(layout->inside);
     free(layout->out);
     free(layout->in);
+    free(layout->nic);
+    free(layout->place);
     free(layout);
     free(fabric->link);
     free(fabric);

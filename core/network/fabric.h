@@ -56,11 +56,28 @@ struct link_kind {
     double latency;               /**< [s] */
 };
 
-/** Groups of nodes, such as racks, that reach other groups through shared uplinks. */
+/** How a message finds its way among the uplinks of a group. */
+enum routing {
+    ROUTING_IDEAL,  /**< over all of them evenly: they are one pipe */
+    ROUTING_STATIC, /**< by destination: its port modulo the uplinks of a switch (D-mod-k).
+                         Source: Zahavi, "D-Mod-K Routing Providing Non-Blocking Traffic for Shift
+                         Permutations on Real Life Fat Trees", CCIT report 776, Technion 2010 */
+    ROUTING_HASHED, /**< by a hash of both ends (ECMP, RFC 2992), a seed and the tier */
+    ROUTING_COUNT
+};
+
+/** "ideal", "static", "hashed", NULL-terminated. */
+extern const char *const routing_names[];
+
+/** Groups of nodes, such as racks, that reach other groups through shared uplinks.  Uplinks of the
+ * same number lead to the same switch above, so a route comes down by the number it went up by. */
 struct link_group {
     char name[FABRIC_NAME_LIMIT]; /**< "rack" */
     int32_t nodes;                /**< in one group; a multiple of the group below */
-    struct link_kind uplink;      /**< all uplinks of one group together, one pipe each way */
+    struct link_kind uplink;      /**< one pipe each way: one cable, or several loaded evenly */
+    int32_t pipes;                /**< of one switch, of which a route takes one; 0: 1 */
+    int32_t rails;                /**< switches side by side in one group; NIC k is on switch k
+                                       modulo rails; 0: 1 */
 };
 
 /** What fabric_lay_cluster() lays out.  All pointers are borrowed. */
@@ -74,6 +91,9 @@ struct cluster_plan {
     struct link_kind nic;           /**< one NIC to its switch, each way */
     const struct link_group *group; /**< (group_count) from the bottom up */
     int32_t group_count;
+    enum routing routing;   /**< matters to groups with several pipes; ROUTING_IDEAL has none */
+    int64_t routing_seed;   /**< of ROUTING_HASHED */
+    const int32_t *place;   /**< (nodes) where in the groups each node stands; NULL: in order */
     double latency_inside;  /**< [s] per message between devices of one node */
     double latency_between; /**< [s] per message between nodes */
 };
@@ -106,7 +126,8 @@ struct route fabric_route(const struct fabric *fabric, int32_t from, int32_t to)
 double fabric_route_bandwidth(const struct fabric *fabric, const struct route *route);
 
 /** A name for a link, unique in the fabric: "node3.gpu0-gpu1", "node3.nic0.up", "rack2.down",
- * "rank5.row.next", "rank5.column.previous".  The caller frees it. */
+ * "rack2.up7" where there are several, "rank5.row.next", "rank5.column.previous".  The caller frees
+ * it. */
 char *fabric_link_name(const struct fabric *fabric, int32_t link);
 
 /** Release; accepts NULL. */

@@ -119,7 +119,7 @@ struct fabric *world_cluster(int32_t ranks, int32_t devices, int32_t nodes, doub
         wiring_add(&wiring, d, hub, 0);
     wiring_add(&wiring, hub, wiring_first(&wiring, VERTEX_NIC), 0);
     struct link_kind cable = {"cable", 50e9, 0};
-    struct link_group rack = {"rack", nodes, {"uplink", uplink, 3e-6}};
+    struct link_group rack = {.name = "rack", .nodes = nodes, .uplink = {"uplink", uplink, 3e-6}};
     struct cluster_plan plan = {
         .nodes = ranks / devices,
         .devices_per_node = devices,
