@@ -32,6 +32,11 @@ int cabling_read(const struct platform *platform, struct cabling *cabling, struc
                             "%s: error: a network of nodes is asked for; this platform is a %s%s",
                             platform->file, platform_kind_names[platform->kind],
                             platform->kind == PLATFORM_CLUSTER ? " of a single node" : "");
+    if (!platform_is_even(platform))
+        return err_add_code(err, 69,
+                            "%s: error: the lab's uplinks are one pipe and its nodes stand in "
+                            "order: it cannot build network.routing, network.placement and rails",
+                            platform->file);
     *cabling = (struct cabling){
         .file = platform->file,
         .name = platform->name,

@@ -73,7 +73,7 @@ static void lay_nccl(struct bounds *bounds, const struct fabric *fabric, bool co
         if (link->tier == (between ? fabric->nic_tier : 0))
             bounds->load[i] += all / slowest;
         else if (level > 0 && level < world->level_count && world->level[level].groups > 1)
-            bounds->load[i] += all / link->bandwidth;
+            bounds->load[i] += all / world->level[level].bandwidth;
     }
 }
 

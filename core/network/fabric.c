@@ -264,6 +264,7 @@ static void add_level(struct fabric *fabric, const struct cluster_plan *plan, in
                         .first = first,
                         .latency = group->uplink.latency};
     memcpy(l->name, group->name, sizeof(l->name));
+    fabric->chooses = fabric->chooses || l->pipes > 1;
     int32_t tier = add_tier(fabric, group->uplink.name);
     for (int32_t i = 0; i < uplinks(plan, level); i++)
         fabric->link[first + i] = (struct link){.bandwidth = group->uplink.bandwidth, .tier = tier};

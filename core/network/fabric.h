@@ -8,6 +8,7 @@
  * links.  Contention exists only where routes share a link.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/collective/grid.h"
@@ -41,7 +42,9 @@ struct fabric {
     struct link *link;
     int32_t tier_count;
     char tier_name[FABRIC_TIER_LIMIT][FABRIC_NAME_LIMIT]; /**< "nvlink", "nic", "rack uplink" */
-    int32_t nic_tier;       /**< of the network cards of a cluster; else 0 */
+    bool chooses;     /**< a route takes one of several uplinks: messages may meet on one while
+                           others are idle */
+    int32_t nic_tier; /**< of the network cards of a cluster; else 0 */
     struct nccl_world nccl; /**< version 0: the platform does not say what NCCL would know */
     double eager;           /**< messages up to this size [bytes] are handed over at once: a rank
                                  with all its data leaves a collective while its last message is

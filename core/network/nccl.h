@@ -23,7 +23,8 @@
  *   - NCCL takes the network for one switch without limits; here its rings and trees are routes
  *     over the uplinks of groups of nodes, which carry every ring once each way, every edge of a
  *     tree once each way with half the vector, and with SHARP, which adds in the switches, the
- *     vector once each way.  Source of the trees: src/graph/trees.cc, ncclGetDtree().
+ *     vector once each way.  Source of the trees: src/graph/trees.cc, ncclGetDtree().  Where a
+ * route takes one of several uplinks, the busiest one counts; with SHARP they are loaded evenly.
  */
 
 #include <stdbool.h>
@@ -65,11 +66,13 @@ enum {
  * its cards. */
 struct nccl_level {
     int32_t nodes;    /**< in one group; 1: a node */
-    int32_t groups;   /**< in use; 1: nothing passes the uplinks */
+    int32_t groups;   /**< runs of neighbouring nodes in one group; 1: nothing passes the uplinks */
     double bandwidth; /**< of one group's uplinks together, each way [bytes/s]; of a node INFINITY,
                            as inter_bandwidth says it */
     double latency;   /**< of a message that leaves the group and enters the next [s] */
-    int32_t tree_edges; /**< of both trees over the nodes, that leave one group, at most */
+    double ring_passes; /**< how often the vector passes the uplinks of one group in a turn of the
+                             rings, at most; more where uplinks are loaded unevenly */
+    double tree_passes; /**< the same each way for both trees together, an edge counts half */
 };
 
 /** A communicator.  Every node has the same number of ranks. */
@@ -95,8 +98,8 @@ struct nccl_world {
  * theirs: they share the node's cards and the uplinks evenly. */
 struct nccl_world nccl_column(const struct nccl_world *world);
 
-/** Add a level above those there are; tree_edges and groups are computed from world->nodes.  There
- * are at most NCCL_LEVEL_LIMIT. */
+/** Add a level above those there are, with groups and passes of nodes that stand in order and
+ * uplinks that are loaded evenly.  There are at most NCCL_LEVEL_LIMIT. */
 void nccl_add_level(struct nccl_world *world, int32_t nodes, double bandwidth, double latency);
 
 /** What NCCL would do, and how long it takes. */

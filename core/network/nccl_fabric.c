@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 #include "core/base/base.h"
@@ -15,9 +14,7 @@ int32_t nccl_levels(int32_t n)
     return levels;
 }
 
-/* The parent of a node in NCCL's binary tree, whose root is node 0; -1: none.  With an even number
- * of nodes the second tree is the first seen from the other end, else it is shifted by one. */
-static int32_t tree_parent(int32_t nodes, int32_t node, bool second)
+int32_t nccl_tree_parent(int32_t nodes, int32_t node, bool second)
 {
     bool mirrored = second && nodes % 2 == 0, shifted = second && nodes % 2 == 1;
     int32_t at = mirrored ? nodes - 1 - node : shifted ? (node + nodes - 1) % nodes : node;
@@ -34,7 +31,7 @@ static int32_t most_tree_edges(int32_t nodes, int32_t group)
 {
     int32_t *edges = base_alloc((nodes - 1) / group + 1, sizeof(*edges)), most = 0;
     for (int32_t i = 0; i < 2 * nodes; i++) {
-        int32_t node = i / 2, parent = tree_parent(nodes, node, i % 2);
+        int32_t node = i / 2, parent = nccl_tree_parent(nodes, node, i % 2);
         if (parent < 0 || parent / group == node / group)
             continue;
         edges[node / group]++;
@@ -54,7 +51,8 @@ void nccl_add_level(struct nccl_world *world, int32_t nodes, double bandwidth, d
                             .groups = (world->nodes - 1) / nodes + 1,
                             .bandwidth = bandwidth,
                             .latency = latency,
-                            .tree_edges = most_tree_edges(world->nodes, nodes)};
+                            .ring_passes = 1,
+                            .tree_passes = most_tree_edges(world->nodes, nodes) / 2.};
 }
 
 struct nccl_world nccl_column(const struct nccl_world *world)
@@ -126,10 +124,12 @@ double nccl_uplink_rate(const struct nccl_world *w, int32_t turns, enum nccl_alg
     double rate = INFINITY;
     bool in_switches = algorithm == NCCL_COLLNET || (algorithm == NCCL_NVLS && w->sharp);
     for (int32_t i = 0; i < w->level_count && w->level[i].groups > 1; i++) {
-        double passes = in_switches              ? 1
-                        : algorithm == NCCL_RING ? turns * (w->ranks - 1.) / w->ranks
-                                                 : w->level[i].tree_edges / 2.;
-        rate = fmin(rate, w->level[i].bandwidth / passes);
+        const struct nccl_level *level = &w->level[i];
+        double passes = in_switches ? 1
+                        : algorithm == NCCL_RING
+                            ? turns * (w->ranks - 1.) / w->ranks * level->ring_passes
+                            : level->tree_passes;
+        rate = fmin(rate, level->bandwidth / passes);
     }
     return rate;
 }

@@ -4,10 +4,17 @@
  * What the fabric does to the messages of NCCL.  Times are in microseconds, as in NCCL's tables.
  */
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "core/network/nccl.h"
 
 /** The number of levels that NCCL counts in a tree over @n nodes: log2, rounded down. */
 int32_t nccl_levels(int32_t n);
+
+/** The parent of a node in NCCL's binary tree, whose root is node 0; -1: none.  With an even number
+ * of nodes the @second tree is the first seen from the other end, else it is shifted by one. */
+int32_t nccl_tree_parent(int32_t nodes, int32_t node, bool second);
 
 /* By how much the routes of the fabric take longer than @hop, which NCCL's table has for a hop
  * [us]; 0 where they are no longer. */

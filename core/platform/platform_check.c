@@ -142,6 +142,57 @@ static int check_kinds_of_link(const struct check *check)
                         kinds, FABRIC_TIER_LIMIT);
 }
 
+/* The uplinks and the cards of a node are divided among the rails, and rails among those above. */
+static int check_rails(const struct check *check, int32_t i)
+{
+    const struct tier_record *tier = check->platform->tiers.item;
+    long long rails = tier[i].rails, nics = check->platform->node.count[VERTEX_NIC];
+    if (tier[i].uplinks % rails)
+        return fault_in(check, "network.tiers", i, "rails",
+                        "%lld switches do not share %lld uplinks evenly", rails,
+                        (long long)tier[i].uplinks);
+    if (rails > 1 && nics % rails)
+        return fault_in(check, "network.tiers", i, "rails",
+                        "%lld switches do not share the %lld network cards of a node evenly", rails,
+                        nics);
+    if (i > 0 && tier[i - 1].rails % rails)
+        return fault_in(check, "network.tiers", i, "rails",
+                        "%lld switches do not divide the %lld of the tier below evenly", rails,
+                        (long long)tier[i - 1].rails);
+    return 0;
+}
+
+/* Keys without an effect beside the others. */
+static int check_routes(const struct check *check)
+{
+    const struct platform *platform = check->platform;
+    const struct tier_record *tier = platform->tiers.item;
+    bool choice = false;
+    for (int32_t i = 0; i < platform->tiers.count; i++)
+        choice = choice || tier[i].uplinks > tier[i].rails;
+    const struct {
+        const char *path;
+        bool effect;
+        const char *why;
+    } key[] = {
+        {"network.routing", platform->tiers.count > 0, "without network.tiers"},
+        {"network.routing", platform->routing == ROUTING_IDEAL || choice,
+         "where every switch has one uplink"},
+        {"network.routing_seed", platform->routing == ROUTING_HASHED,
+         "without 'network.routing: hashed'"},
+        {"network.placement", platform->tiers.count > 0, "without network.tiers"},
+        {"network.placement_seed", platform->placement == PLACEMENT_SCATTERED,
+         "without 'network.placement: scattered'"},
+    };
+    for (size_t i = 0; i < sizeof(key) / sizeof(key[0]); i++) {
+        const struct node *node = field_origin(check->root, key[i].path);
+        if (node && !key[i].effect)
+            return origin_error(&node->key_origin, check->err, "'%s' has no effect %s", key[i].path,
+                                key[i].why);
+    }
+    return 0;
+}
+
 static int check_tiers(const struct check *check)
 {
     const struct platform *platform = check->platform;
@@ -158,6 +209,7 @@ static int check_tiers(const struct check *check)
                          "a %s of %lld nodes does not hold several whole groups of %lld, the "
                          "tier below (tiers stand smallest first)",
                          tier[i].name, (long long)tier[i].nodes, (long long)tier[i - 1].nodes);
+        result |= check_rails(check, i);
     }
     return result;
 }
@@ -366,6 +418,6 @@ int platform_check(struct platform *platform, const struct node *root, struct er
     if (platform->kind != PLATFORM_CLUSTER || result)
         return result;
     result |= check_node(&check);
-    result |= check_tiers(&check);
+    result |= check_tiers(&check) || check_routes(&check);
     return result;
 }

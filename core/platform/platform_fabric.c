@@ -1,5 +1,6 @@
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "core/platform/platform_record.h"
 
@@ -15,6 +16,48 @@ static struct link_kind link_kind(const char *name, const struct link_record *re
     return kind;
 }
 
+bool platform_is_even(const struct platform *platform)
+{
+    const struct tier_record *tier = platform->tiers.item;
+    bool even = platform->routing == ROUTING_IDEAL && platform->placement == PLACEMENT_CONTIGUOUS;
+    for (int32_t i = 0; i < platform->tiers.count; i++)
+        even = even && tier[i].rails == 1;
+    return even;
+}
+
+static struct link_group link_group(const struct tier_record *tier, bool one_by_one)
+{
+    char name[FABRIC_NAME_LIMIT];
+    snprintf(name, sizeof(name), "%s uplink", tier->name);
+    int64_t uplinks = tier->uplinks / tier->rails;
+    struct link_group group = {
+        .nodes = (int32_t)tier->nodes,
+        .uplink = link_kind(name, &tier->uplink, one_by_one ? 1 : (double)uplinks),
+        .pipes = one_by_one ? (int32_t)uplinks : 1,
+        .rails = (int32_t)tier->rails,
+    };
+    snprintf(group.name, sizeof(group.name), "%s", tier->name);
+    return group;
+}
+
+/* The nodes of a job (@nodes), drawn one after the other: a larger job has those of a smaller one.
+ * NULL: the first ones.  The caller frees them. */
+static int32_t *place_nodes(const struct platform *platform, int32_t nodes)
+{
+    if (platform->placement == PLACEMENT_CONTIGUOUS)
+        return NULL;
+    int32_t *place = base_alloc(platform->nodes, sizeof(*place)), all = (int32_t)platform->nodes;
+    for (int32_t i = 0; i < all; i++)
+        place[i] = i;
+    for (int32_t i = 0; i < nodes; i++) {
+        double random = base_uniform((uint64_t)platform->placement_seed, (uint64_t)i, 0, 0);
+        int32_t chosen = i + (int32_t)(random * (all - i)), node = place[chosen];
+        place[chosen] = place[i];
+        place[i] = node;
+    }
+    return place;
+}
+
 static struct fabric *lay_cluster(const struct platform *platform, int32_t nodes,
                                   int32_t devices_per_node)
 {
@@ -24,15 +67,9 @@ static struct fabric *lay_cluster(const struct platform *platform, int32_t nodes
     const struct tier_record *tier = platform->tiers.item;
     for (int32_t i = 0; i < platform->node.links.count; i++)
         cable[i] = link_kind(link[i].name, &link[i], 1);
-    for (int32_t i = 0; i < platform->tiers.count; i++) {
-        char name[FABRIC_NAME_LIMIT];
-        snprintf(name, sizeof(name), "%s uplink", tier[i].name);
-        group[i] = (struct link_group){
-            .nodes = (int32_t)tier[i].nodes,
-            .uplink = link_kind(name, &tier[i].uplink, (double)tier[i].uplinks),
-        };
-        snprintf(group[i].name, sizeof(group[i].name), "%s", tier[i].name);
-    }
+    for (int32_t i = 0; i < platform->tiers.count; i++)
+        group[i] = link_group(&tier[i], platform->routing != ROUTING_IDEAL);
+    int32_t *place = place_nodes(platform, nodes);
     struct cluster_plan plan = {
         .nodes = nodes,
         .devices_per_node = devices_per_node,
@@ -42,13 +79,29 @@ static struct fabric *lay_cluster(const struct platform *platform, int32_t nodes
         .nic = link_kind("nic", &platform->nic, 1),
         .group = group,
         .group_count = platform->tiers.count,
+        .routing = (enum routing)platform->routing,
+        .routing_seed = platform->routing_seed,
+        .place = place,
         .latency_inside = platform->transport.inside.value,
         .latency_between = platform->transport.between.value,
     };
     struct fabric *fabric = fabric_lay_cluster(&plan);
+    free(place);
     fabric->nccl = platform_nccl(platform, fabric);
     fabric->eager = platform->transport.eager.value;
     return fabric;
+}
+
+/* Links of a fabric of @nodes nodes, or more. */
+static int64_t count_links(const struct platform *platform, int32_t nodes)
+{
+    const struct wiring *wiring = &platform->wiring;
+    const struct tier_record *tier = platform->tiers.item;
+    int64_t links = (int64_t)nodes * 2 * (wiring->cable_count + wiring->count[VERTEX_NIC]);
+    int64_t last = platform->placement == PLACEMENT_SCATTERED ? platform->nodes : nodes;
+    for (int32_t i = 0; i < platform->tiers.count && platform->routing != ROUTING_IDEAL; i++)
+        links += 2 * ((last - 1) / tier[i].nodes + 1) * tier[i].uplinks;
+    return links;
 }
 
 static int check_cluster(const struct platform *platform, int32_t nodes, int32_t devices_per_node,
@@ -61,8 +114,7 @@ static int check_cluster(const struct platform *platform, int32_t nodes, int32_t
     if (nodes > platform->nodes)
         return err_add(err, "platform %s has only %lld nodes, not %d", platform->name,
                        (long long)platform->nodes, nodes);
-    const struct wiring *wiring = &platform->wiring;
-    int64_t links = (int64_t)nodes * 2 * (wiring->cable_count + wiring->count[VERTEX_NIC]);
+    int64_t links = count_links(platform, nodes);
     if (links > LINK_LIMIT)
         return err_add(err, "%d nodes of platform %s have %lld links; at most %d are supported",
                        nodes, platform->name, (long long)links, LINK_LIMIT);

@@ -9,6 +9,10 @@ static_assert(sizeof(platform_kind_names) / sizeof(platform_kind_names[0]) ==
                   PLATFORM_KIND_COUNT + 1,
               "one name a kind");
 
+const char *const placement_names[] = {"contiguous", "scattered", NULL};
+static_assert(sizeof(placement_names) / sizeof(placement_names[0]) == PLACEMENT_COUNT + 1,
+              "one name a placement");
+
 #define COUNT(array) ((int32_t)(sizeof(array) / sizeof((array)[0])))
 
 /* One row: what every row has, then its kind and what that adds. */
@@ -68,7 +72,10 @@ static const struct field tier_rows[] = {
     TEXT("name", tier_record, name, "what one group is called, such as rack"),
     COUNTED("nodes", tier_record, nodes, REQUIRED, 1e6, "nodes in one group"),
     COUNTED("uplinks", tier_record, uplinks, REQUIRED, 1e6,
-            "cables from one group to the switches above, loaded evenly"),
+            "cables from one group to the switches above"),
+    COUNTED("rails", tier_record, rails, "1", 64,
+            "switches side by side in one group: card k of a node is on switch k modulo this "
+            "number, with its part of the uplinks"),
     BANDWIDTH("bandwidth", tier_record, uplink.bandwidth, REQUIRED),
     EFFICIENCY("efficiency", tier_record, uplink.efficiency, REQUIRED),
     LATENCY("latency", tier_record, uplink.latency, REQUIRED),
@@ -82,6 +89,9 @@ static const struct field_table tier_table = {
 
 #define VERTICES(key, which, meaning)                                                              \
     COUNTED(key, platform, node.count[which], OPTIONAL, 64, meaning)
+
+#define SEED(key, member, meaning)                                                                 \
+    ROW(key, platform, member, "1", meaning, .kind = FIELD_INTEGER, .minimum = 0, .maximum = 0x1p53)
 
 static const struct field platform_rows[] = {
     COUNTED("version", platform, version, REQUIRED, 1, "of this format"),
@@ -108,6 +118,15 @@ static const struct field platform_rows[] = {
     LATENCY("network.nic.latency", platform, nic.latency, OPTIONAL),
     ROW("network.tiers", platform, tiers, OPTIONAL, "groups of nodes with uplinks, smallest first",
         .kind = FIELD_LIST, .table = &tier_table),
+    ROW("network.routing", platform, routing, "ideal",
+        "how a message finds its way among the uplinks: over all of them evenly, over one by the "
+        "destination (D-mod-k), or over one by a hash of both devices (ECMP)",
+        .kind = FIELD_WORD, .words = routing_names),
+    SEED("network.routing_seed", routing_seed, "of the hash"),
+    ROW("network.placement", platform, placement, "contiguous",
+        "the nodes of a job: the first ones, or a random sample in random order",
+        .kind = FIELD_WORD, .words = placement_names),
+    SEED("network.placement_seed", placement_seed, "of the random sample"),
     QUANTITY("transport.inside", platform, transport.inside, OPTIONAL, UNIT_SECONDS, 0, 1,
              "what software adds to every message inside a node"),
     QUANTITY("transport.between", platform, transport.between, OPTIONAL, UNIT_SECONDS, 0, 1,

@@ -1,6 +1,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/network/nccl_fabric.h"
 #include "core/platform/platform_record.h"
 
 /* One direction of one cable. */
@@ -96,6 +97,106 @@ static void add_levels(const struct platform *platform, const struct fabric *fab
                        latency_across(fabric, (int32_t)tier[i].nodes));
 }
 
+/* NCCL's messages on a fabric whose routes are not all alike. */
+struct census {
+    const struct fabric *fabric;
+    int32_t channels;
+    int32_t *device;    /* (channels) of a node, whose card a channel uses */
+    int32_t *crossings; /* (links) messages over each */
+};
+
+/* Count one message of each channel.  @return the highest level that they leave. */
+static int32_t count_hop(struct census *census, int32_t from, int32_t to, double *latency)
+{
+    const struct fabric *fabric = census->fabric;
+    int32_t highest = 0;
+    for (int32_t c = 0; c < census->channels; c++) {
+        struct route route =
+            fabric_route(fabric, from * fabric->devices_per_node + census->device[c],
+                         to * fabric->devices_per_node + census->device[c]);
+        for (int32_t i = 0; i < route.count; i++) {
+            int32_t level = fabric->link[route.link[i]].tier - fabric->nic_tier;
+            highest = level > highest ? level : highest;
+            census->crossings[route.link[i]]++;
+        }
+        *latency = route.latency;
+    }
+    return highest;
+}
+
+/* How often the vector passes the uplinks of @level if all were as busy as the busiest one. Forgets
+ * the messages over them. */
+static double passes(struct census *census, const struct nccl_world *world, int32_t level)
+{
+    const struct fabric *fabric = census->fabric;
+    double longest = 0;
+    for (int32_t l = 0; l < fabric->link_count; l++)
+        if (fabric->link[l].tier == fabric->nic_tier + level) {
+            longest = fmax(longest, census->crossings[l] / fabric->link[l].bandwidth);
+            census->crossings[l] = 0;
+        }
+    return longest * world->level[level].bandwidth / census->channels;
+}
+
+static void count_ring(struct census *census, struct nccl_world *world)
+{
+    for (int32_t i = 0; i < world->level_count; i++)
+        world->level[i].groups = 0;
+    for (int32_t node = 0; node < world->nodes; node++) {
+        double latency;
+        int32_t highest = count_hop(census, node, (node + 1) % world->nodes, &latency);
+        struct nccl_level *level = &world->level[highest];
+        level->latency = level->groups > 0 ? fmin(level->latency, latency) : latency;
+        for (int32_t i = 0; i <= highest; i++)
+            world->level[i].groups++;
+    }
+    for (int32_t i = 1; i < world->level_count; i++) {
+        world->level[i].ring_passes = passes(census, world, i);
+        if (world->level[i].groups == 0)
+            world->level[i].groups = 1;
+    }
+}
+
+static void count_trees(struct census *census, struct nccl_world *world)
+{
+    double latency;
+    for (int32_t i = 0; i < 2 * world->nodes; i++) {
+        int32_t parent = nccl_tree_parent(world->nodes, i / 2, i % 2);
+        if (parent < 0)
+            continue;
+        count_hop(census, i / 2, parent, &latency);
+        count_hop(census, parent, i / 2, &latency);
+    }
+    for (int32_t i = 1; i < world->level_count; i++)
+        world->level[i].tree_passes = passes(census, world, i) / 2;
+}
+
+/* Where each route takes one of several uplinks, or nodes do not stand in order. */
+static void follow_routes(const struct platform *platform, const struct fabric *fabric,
+                          struct nccl_world *world)
+{
+    struct census census = {
+        .fabric = fabric,
+        .channels = world->inter_channels,
+        .device = base_alloc(world->inter_channels, sizeof(*census.device)),
+        .crossings = base_alloc(fabric->link_count, sizeof(*census.crossings)),
+    };
+    int32_t devices = fabric->devices_per_node;
+    int32_t *nic = base_alloc(platform->wiring.count[VERTEX_DEVICE], sizeof(*nic));
+    wiring_assign_nics(&platform->wiring, nic);
+    for (int32_t c = 0; c < census.channels; c++) {
+        int32_t device = 0;
+        while (device < devices && nic[device] != c)
+            device++;
+        census.device[c] = device < devices ? device : c % devices;
+    }
+    count_ring(&census, world);
+    count_trees(&census, world);
+    free(nic);
+    free(census.device);
+    free(census.crossings);
+}
+
 struct nccl_world platform_nccl(const struct platform *platform, const struct fabric *fabric)
 {
     int32_t devices_per_node = fabric->devices_per_node, nodes = fabric->ranks / devices_per_node;
@@ -115,6 +216,8 @@ struct nccl_world platform_nccl(const struct platform *platform, const struct fa
     if (nodes > 1)
         leave_node(platform, devices_per_node, &world);
     add_levels(platform, fabric, &world);
+    if (nodes > 1 && !platform_is_even(platform))
+        follow_routes(platform, fabric, &world);
     return world;
 }
 

@@ -80,6 +80,24 @@ static void print_bisection(struct text *out, const struct platform *platform,
     free(below_text);
 }
 
+static void print_routes(struct text *out, const struct platform *platform)
+{
+    const struct tier_record *tier = platform->tiers.item;
+    for (int32_t i = 0; i < platform->tiers.count; i++)
+        if (tier[i].rails > 1)
+            text_add(out, "  a %s is %lld switches side by side, each for %lld cards of a node\n",
+                     tier[i].name, (long long)tier[i].rails,
+                     (long long)(platform->wiring.count[VERTEX_NIC] / tier[i].rails));
+    if (platform->routing == ROUTING_STATIC)
+        text_add(out, "  a message takes one uplink, by its destination\n");
+    if (platform->routing == ROUTING_HASHED)
+        text_add(out, "  a message takes one uplink, by a hash of both devices (seed %lld)\n",
+                 (long long)platform->routing_seed);
+    if (platform->placement == PLACEMENT_SCATTERED)
+        text_add(out, "  a job's nodes are a random sample (seed %lld)\n",
+                 (long long)platform->placement_seed);
+}
+
 static void print_network(struct text *out, const struct platform *platform)
 {
     const struct tier_record *tier = platform->tiers.item;
@@ -98,6 +116,7 @@ static void print_network(struct text *out, const struct platform *platform)
     print_nics(out, &platform->wiring);
     for (int32_t i = 0; i < platform->tiers.count; i++)
         print_bisection(out, platform, &tier[i]);
+    print_routes(out, platform);
 }
 
 static void print_messages(struct text *out, const struct platform *platform)

@@ -38,8 +38,16 @@ struct tier_record {
     char *name;
     int64_t nodes;   /**< in one group */
     int64_t uplinks; /**< of one group */
+    int64_t rails; /**< switches side by side in one group, of which each has a part of the uplinks
+                        and the cards of one number */
     struct link_record uplink;
 };
+
+/** Which nodes of a cluster a job gets. */
+enum placement { PLACEMENT_CONTIGUOUS, PLACEMENT_SCATTERED, PLACEMENT_COUNT };
+
+/** "contiguous", "scattered", NULL-terminated. */
+extern const char *const placement_names[];
 
 /** A platform file, its device, and the inside of its nodes. */
 struct platform {
@@ -59,6 +67,10 @@ struct platform {
     } node;
     struct link_record nic;
     struct field_list tiers; /**< struct tier_record, from the bottom up */
+    int32_t routing;         /**< enum routing */
+    int64_t routing_seed;
+    int32_t placement; /**< enum placement */
+    int64_t placement_seed;
     struct {
         struct quantity inside, between; /**< [s] per message */
         struct quantity eager;           /**< [bytes] see struct fabric */
@@ -75,6 +87,10 @@ struct platform {
     struct device device;
     struct wiring wiring;
 };
+
+/** Whether all uplinks of a group are loaded evenly by whatever leaves it, and the job's nodes
+ * stand in order. */
+bool platform_is_even(const struct platform *platform);
 
 /** NCCL's view of the platform laid out as @fabric; version 0 when the file has no section `nccl`.
  */
