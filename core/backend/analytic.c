@@ -26,6 +26,27 @@ struct timing {
     bool level;           /* all ranks are ready at the same time */
 };
 
+/* Messages of a round that meet on a link share it. */
+static void share_links(const struct fabric *fabric, struct hop *hop)
+{
+    int32_t *messages = base_alloc(fabric->link_count, sizeof(*messages));
+    for (int32_t pass = 0; pass < 2; pass++)
+        for (int32_t rank = 0; rank < fabric->ranks; rank++) {
+            if (hop[rank].to < 0)
+                continue;
+            struct route route = fabric_route(fabric, rank, hop[rank].to);
+            for (int32_t i = 0; i < route.count; i++) {
+                int32_t link = route.link[i];
+                if (pass == 0)
+                    messages[link]++;
+                else
+                    hop[rank].bandwidth =
+                        fmin(hop[rank].bandwidth, fabric->link[link].bandwidth / messages[link]);
+            }
+        }
+    free(messages);
+}
+
 static struct hop *timing_hops(struct timing *timing, int32_t pattern)
 {
     if (timing->hop[pattern])
@@ -40,6 +61,8 @@ static struct hop *timing_hops(struct timing *timing, int32_t pattern)
         hop[rank].latency = route.latency;
         hop[rank].bandwidth = fabric_route_bandwidth(timing->fabric, &route);
     }
+    if (timing->fabric->chooses)
+        share_links(timing->fabric, hop);
     return hop;
 }
 

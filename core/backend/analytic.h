@@ -12,9 +12,10 @@
  * its slowest rank, while real ranks may catch up.  Traces rank 0 for all. */
 extern const struct backend backend_analytic;
 
-/** Seconds of one collective with every route alone on its links: the max-plus recurrence over
- * ranks and rounds, of the slowest channel; all ranks start together.  A message starts when its
- * sender and its receiver have entered the round; its time is the latency of its route plus its
- * bytes over the narrowest link. */
+/** Seconds of one collective with every route alone on its links, or where routes choose among
+ * uplinks, with equal parts of the links that messages of a round share: the max-plus recurrence
+ * over ranks and rounds, of the slowest channel; all ranks start together.  A message starts when
+ * its sender and its receiver have entered the round; its time is the latency of its route plus its
+ * bytes over the narrowest link or part. */
 double analytic_collective(const struct fabric *fabric, const struct schedule *schedule,
                            int32_t step);
