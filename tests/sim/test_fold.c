@@ -49,6 +49,24 @@ static void folded_equals_full_on_abci(void **state)
     }
 }
 
+/* Few ranks have the same neighbours on their uplinks. */
+static void folded_equals_full_under_static_routes(void **state)
+{
+    (void)state;
+    static const struct {
+        struct grid grid;
+        int32_t classes;
+    } shapes[] = {{{68, 4}, 136}, {{136, 2}, 136}, {{34, 8}, 272}};
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i += WORLD_EVERY) {
+        struct grid grid = shapes[i].grid;
+        struct fabric *fabric = world_platform("abci-routes", NULL, grid_ranks(grid), grid);
+        struct schedule *schedule = world_step(grid, ALGORITHM_TORUS2D, 2, 50000000);
+        assert_int_equal(assert_same_digits(fabric, schedule), shapes[i].classes);
+        schedule_free(schedule);
+        fabric_free(fabric);
+    }
+}
+
 /* Small racks, an uplink of 0.3 of what they could send.  Trees and halving-doubling among 48 ranks
  * treat them too differently to be folded much. */
 static void folded_equals_full_for_every_algorithm(void **state)
@@ -118,6 +136,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(folded_equals_full_on_abci),
+        cmocka_unit_test(folded_equals_full_under_static_routes),
         cmocka_unit_test(folded_equals_full_for_every_algorithm),
         cmocka_unit_test(all_ranks_of_a_torus_are_alike),
         cmocka_unit_test(one_slow_link_tells_all_ranks_apart),
