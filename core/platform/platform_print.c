@@ -256,6 +256,10 @@ struct json *platform_json(const struct platform *platform)
     json_put_text(json, "device", platform->device.name);
     json_put_integer(json, "nodes", platform->nodes);
     json_put_integer(json, "devices_per_node", platform_devices_per_node(platform));
+    if (platform->tiers.count > 0) {
+        json_put_text(json, "routing", routing_names[platform->routing]);
+        json_put_text(json, "placement", placement_names[platform->placement]);
+    }
     platform_each_quantity(platform, put_quantity, numbers);
     json_put(json, "numbers", numbers);
     return json;

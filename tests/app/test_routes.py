@@ -173,6 +173,8 @@ class Keys(support.Case):
         self.assertIn("a leaf is 2 switches side by side", shown)
         self.assertIn("a message takes one uplink, by its destination", shown)
         path = self.write("mine.yaml", "extends: abci\nnetwork: {routing: hashed, placement: scattered}\n")
+        said = answer("show", "platform", path)
+        self.assertEqual((said["routing"], said["placement"]), ("hashed", "scattered"))
         shown = run("show", "platform", path).stdout
         self.assertIn("by a hash of both devices (seed 1)", shown)
         self.assertIn("a job's nodes are a random sample (seed 1)", shown)
