@@ -1,0 +1,195 @@
+#include "core/convergence/convergence.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const convergence_recipes[] = {"rcp-nvidia", "rcp-google", "v0.5",
+                                           "v0.6",       "v0.7",       NULL};
+
+/* ---- E0 (1 + B / Bc) ---- */
+
+/* MLPerf's reference convergence points, of all recipes. */
+struct reference {
+    double batch[CONVERGENCE_POINTS], epochs[CONVERGENCE_POINTS];
+    int32_t count;
+    double spread; /* root mean square of their standard deviations */
+};
+
+static struct reference reference_points(void)
+{
+    struct reference all = {.count = 0};
+    double squares = 0;
+    for (const struct convergence_row *row = convergence_rows; row->recipe; row++)
+        if (strncmp(row->recipe, "rcp-", 4) == 0) {
+            assert(all.count < CONVERGENCE_POINTS);
+            all.batch[all.count] = (double)row->batch;
+            all.epochs[all.count++] = row->epochs;
+            squares += row->spread * row->spread;
+        }
+    all.spread = sqrt(squares / all.count);
+    return all;
+}
+
+/* Mean of log E - log(1 + B / Bc) over all points but @skip, which is log E0, and its variance. */
+static double try_batch(const struct reference *all, int32_t skip, double batch, double *variance)
+{
+    double sum = 0, squares = 0;
+    int32_t count = 0;
+    for (int32_t i = 0; i < all->count; i++) {
+        double rest = log(all->epochs[i]) - log1p(all->batch[i] / batch);
+        count += i != skip;
+        sum += i != skip ? rest : 0;
+        squares += i != skip ? rest * rest : 0;
+    }
+    *variance = squares / count - sum / count * (sum / count);
+    return sum / count;
+}
+
+/* The variance has one minimum over the logarithm of Bc: golden section. */
+static struct convergence_fit fit_without(const struct reference *all, int32_t skip)
+{
+    double low = log(1e3), high = log(1e7), variance[2];
+    const double golden = (sqrt(5) - 1) / 2;
+    while (high - low > 1e-9) {
+        double a = high - golden * (high - low), b = low + golden * (high - low);
+        try_batch(all, skip, exp(a), &variance[0]);
+        try_batch(all, skip, exp(b), &variance[1]);
+        if (variance[0] < variance[1])
+            high = b;
+        else
+            low = a;
+    }
+    struct convergence_fit fit = {.batch = exp((low + high) / 2)};
+    fit.epochs = exp(try_batch(all, skip, fit.batch, &variance[0]));
+    return fit;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+struct convergence_fit convergence_fit(void)
+{
+    struct reference all = reference_points();
+    struct convergence_fit fit = fit_without(&all, -1);
+    double miss[CONVERGENCE_POINTS] = {0}, squares = 0;
+    for (int32_t i = 0; i < all.count; i++) {
+        struct convergence_fit other = fit_without(&all, i);
+        miss[i] = fabs(log(other.epochs * (1 + all.batch[i] / other.batch) / all.epochs[i]));
+        squares += miss[i] * miss[i];
+    }
+    qsort(miss, (size_t)all.count, sizeof(*miss), compare);
+    fit.median = (miss[(all.count - 1) / 2] + miss[all.count / 2]) / 2;
+    fit.largest = miss[all.count - 1];
+    fit.rms = sqrt(squares / all.count);
+    fit.spread = all.spread;
+    return fit;
+}
+
+/* ---- a curve ---- */
+
+void convergence_add(struct convergence *curve, struct convergence_point point)
+{
+    assert(curve->count < CONVERGENCE_POINTS);
+    if (curve->count == 0)
+        curve->fit = convergence_fit();
+    if (!(point.spread > 0))
+        point.spread = curve->fit.spread;
+    curve->point[curve->count++] = point;
+}
+
+struct convergence convergence_of(const char *recipe)
+{
+    struct convergence curve = {.count = 0};
+    for (const struct convergence_row *row = convergence_rows; row->recipe; row++)
+        if (strcmp(row->recipe, recipe) == 0) {
+            convergence_add(&curve,
+                            (struct convergence_point){row->batch, row->epochs, row->spread});
+            curve.target = row->target;
+        }
+    return curve;
+}
+
+bool convergence_is_outside(const struct convergence *curve, int64_t batch)
+{
+    return batch < curve->point[0].batch || batch > curve->point[curve->count - 1].batch;
+}
+
+static double width(const struct convergence *curve, int32_t i)
+{
+    return log((double)curve->point[i + 1].batch / (double)curve->point[i].batch);
+}
+
+static double secant(const struct convergence *curve, int32_t i)
+{
+    return (curve->point[i + 1].epochs - curve->point[i].epochs) / width(curve, i);
+}
+
+/* The slope at a point: the weighted harmonic mean of those beside it, 0 where they turn, theirs at
+ * the ends.  Source: Fritsch and Butland 1984, SIAM J. Sci. Stat. Comput. 5(2). */
+static double slope(const struct convergence *curve, int32_t i)
+{
+    if (i == 0 || i == curve->count - 1)
+        return secant(curve, i ? i - 1 : 0);
+    double before = secant(curve, i - 1), after = secant(curve, i);
+    if (before * after <= 0)
+        return 0;
+    double left = width(curve, i - 1), right = width(curve, i);
+    double first = 2 * right + left, second = right + 2 * left;
+    return (first + second) / (first / before + second / after);
+}
+
+/* Between points @i and i + 1, at part @t of the logarithm of their batches. */
+static double cubic(const struct convergence *curve, int32_t i, double t)
+{
+    const struct convergence_point *a = &curve->point[i], *b = a + 1;
+    double h = width(curve, i), u = 1 - t;
+    return u * u * ((1 + 2 * t) * a->epochs + t * h * slope(curve, i)) +
+           t * t * ((1 + 2 * u) * b->epochs - u * h * slope(curve, i + 1));
+}
+
+/* A random walk over the logarithm of the batch that passes through the points: between two that
+ * are a factor of 4 apart, as most reference points are, its standard deviation in the middle is
+ * the error of the fit.  @variance is that of the walk with one of 1 for each factor of e. */
+static double curve_spread(const struct convergence *curve, double epochs, double variance)
+{
+    return curve->fit.rms * epochs * sqrt(4 * variance / log(4));
+}
+
+static struct convergence_need need_outside(const struct convergence *curve, int32_t i,
+                                            int64_t batch)
+{
+    const struct convergence_point *end = &curve->point[i];
+    double critical = curve->fit.batch;
+    double epochs = end->epochs * (critical + (double)batch) / (critical + (double)end->batch);
+    double walk = fabs(log((double)batch / (double)end->batch));
+    return (struct convergence_need){epochs, hypot(end->spread, curve_spread(curve, epochs, walk))};
+}
+
+struct convergence_need convergence_epochs(const struct convergence *curve, int64_t batch)
+{
+    int32_t last = curve->count - 1, i = 0;
+    if (batch <= curve->point[0].batch)
+        return need_outside(curve, 0, batch);
+    if (batch >= curve->point[last].batch)
+        return need_outside(curve, last, batch);
+    while (batch >= curve->point[i + 1].batch)
+        i++;
+    const struct convergence_point *a = &curve->point[i], *b = a + 1;
+    double h = width(curve, i), t = log((double)batch / (double)a->batch) / h;
+    double epochs = cubic(curve, i, t), runs = (1 - t) * a->spread + t * b->spread;
+    return (struct convergence_need){epochs,
+                                     hypot(runs, curve_spread(curve, epochs, h * t * (1 - t)))};
+}
+
+/* ---- evaluations ---- */
+
+double convergence_end(double schedule, double every, double uniform)
+{
+    double again = CONVERGENCE_EXTRA / (1 + CONVERGENCE_EXTRA); /* of each evaluation */
+    return fmax(1, round(schedule)) + every * floor(log(uniform) / log(again));
+}
