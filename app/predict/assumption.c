@@ -197,9 +197,37 @@ static void add_cut(struct prediction *prediction)
         add_assumption(result, cut);
 }
 
+/* Where the epochs to a target come from. */
+static void add_recipe(struct prediction *prediction)
+{
+    struct result *result = &prediction->result;
+    const struct scenario *scenario = result->scenario;
+    if (!(scenario->training.target > 0))
+        return;
+    const char *recipe = scenario->training.recipe;
+    struct convergence curve = scenario_convergence(scenario);
+    add_assumption(result, recipe ? base_format("epochs to the target: as runs of recipe %s needed "
+                                                "them (foretrain show convergence), whatever this "
+                                                "job's optimizer and learning rate",
+                                                recipe)
+                                  : base_copy("epochs to the target: by the job's own points"));
+    if (result->plan.phase_count > 1)
+        add_assumption(
+            result, base_copy("an epoch with batch B is 1 / E(B) of the way to a target that "
+                              "takes E(B) epochs with it: a model that no published run checks"));
+    for (int32_t i = 0; i < result->plan.phase_count; i++)
+        if (convergence_is_outside(&curve, result->plan.phase[i].global_batch))
+            result_add(&result->warning, &result->warning_count,
+                       base_format("phase %d: %lld images a step are outside of what the recipe "
+                                   "knows; its epochs go on by E0 (1 + B / %.0f)",
+                                   i + 1, (long long)result->plan.phase[i].global_batch,
+                                   curve.fit.batch));
+}
+
 void assumption_list(struct prediction *prediction)
 {
     struct result *result = &prediction->result;
+    add_recipe(prediction);
     add_measured(prediction);
     add_software(prediction);
     add_payload(prediction);

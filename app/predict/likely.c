@@ -11,6 +11,7 @@
 enum {
     UNKNOWN_DRAWS = 240, /* where each is a job of its own: 5 % of them are 12 */
     CONTROL_DRAWS = 12,  /* to simulate at most */
+    EPOCHS_SEED = 1,
 };
 
 /* CPU time for them [s]. */
@@ -18,17 +19,20 @@ enum {
 
 /* What was drawn and what came of it. */
 struct sample {
-    int32_t count;                  /* of draws that made a job */
-    int32_t inputs;                 /* unknown ones first, then the factors */
-    double *input;                  /* (inputs, draws) */
+    int32_t count;   /* of draws that made a job */
+    int32_t inputs;  /* unknown ones first, then the factors, then epochs if there is a target */
+    int32_t unknown; /* inputs */
+    double *input;   /* (inputs, draws) */
     double *outcome[OUTCOME_COUNT]; /* (draws) */
     int32_t *number;                /* (draws) of the quantiles that made it */
     int32_t draws;                  /* room */
 };
 
-static struct sample sample_new(int32_t inputs, int32_t draws)
+static struct sample sample_new(int32_t unknown, bool target, int32_t draws)
 {
+    int32_t inputs = unknown + FACTOR_COUNT + target;
     struct sample sample = {.inputs = inputs,
+                            .unknown = unknown,
                             .draws = draws,
                             .input = base_alloc((int64_t)inputs * draws, sizeof(double)),
                             .number = base_alloc(draws, sizeof(int32_t))};
@@ -54,30 +58,38 @@ static double efficiency(const struct prediction *p, int32_t baseline, const dou
     return fmin(batches * step[baseline] / step[baseline_of(p) - 1], fmax(1, predicted));
 }
 
-/* What @p comes to if its tasks take @step. */
-static void take_outcome(struct sample *sample, const struct prediction *p, const double *step)
+/* The epochs of draw @number, which are drawn apart from all else; 0: there is no target. */
+static double draw_epochs(const struct prediction *p, int32_t number)
+{
+    const struct scenario *scenario = &p->job.scenario;
+    if (!(scenario->training.target > 0))
+        return 0;
+    return plan_end(&p->result.plan, scenario->training.evaluate_every,
+                    base_normal(EPOCHS_SEED, (uint64_t)number, 0, 0),
+                    base_uniform(EPOCHS_SEED, (uint64_t)number, 1, 0));
+}
+
+/* What @p comes to if its tasks take @step and it takes @epochs. */
+static void take_outcome(struct sample *sample, const struct prediction *p, const double *step,
+                         double epochs)
 {
     const struct task *last = prediction_last(p);
-    const struct result *result = &p->result;
     int32_t baseline = baseline_of(p), k = sample->count;
     double devices = grid_ranks(last->point.grid);
-    double train =
-        result->startup_s + result->evaluation_s * step[baseline] / p->task[baseline].step;
-    for (int32_t i = 0; i < result->plan.phase_count; i++)
-        train += (double)result->plan.phase[i].steps * step[i];
     sample->outcome[OUTCOME_STEP][k] = step[baseline - 1];
     sample->outcome[OUTCOME_IMAGES][k] = devices * (double)last->point.batch / step[baseline - 1];
     sample->outcome[OUTCOME_WEAK][k] = efficiency(p, baseline, step);
     sample->outcome[OUTCOME_STRONG][k] =
         baseline + 1 < p->task_count ? efficiency(p, baseline + 1, step) : NAN;
-    sample->outcome[OUTCOME_TRAIN][k] = train;
+    sample->outcome[OUTCOME_TRAIN][k] = prediction_seconds(p, step, epochs);
+    if (epochs > 0)
+        sample->input[(int64_t)(sample->inputs - 1) * sample->draws + k] = epochs;
 }
 
 static void take_factors(struct sample *sample, const struct factors *factors)
 {
     for (int32_t i = 0; i < FACTOR_COUNT; i++)
-        sample->input[(sample->inputs - FACTOR_COUNT + i) * sample->draws + sample->count] =
-            factors->of[i];
+        sample->input[(sample->unknown + i) * sample->draws + sample->count] = factors->of[i];
 }
 
 /* ---- known inputs ---- */
@@ -94,7 +106,7 @@ static void draw_known(struct sample *sample, const struct prediction *predictio
         for (int32_t i = 0; i < tasks; i++)
             step[i] = all[(int64_t)i * draws + k];
         take_factors(sample, &factors[k]);
-        take_outcome(sample, prediction, step);
+        take_outcome(sample, prediction, step, draw_epochs(prediction, k));
         sample->count++;
     }
     free(all);
@@ -160,7 +172,7 @@ static bool draw_job(const struct question *q, struct sample *sample, int32_t k,
     for (int32_t i = 0; i < q->dimensions; i++)
         sample->input[i * sample->draws + sample->count] = draw.quantile[i];
     take_factors(sample, &factors[k]);
-    take_outcome(sample, &p, step);
+    take_outcome(sample, &p, step, draw_epochs(&p, k));
     sample->number[sample->count++] = k;
     free(step);
     free(factors);
@@ -247,15 +259,23 @@ static int draw_question(struct question *q, struct sample *sample, enum backend
 
 /* ---- results ---- */
 
+/* The interval of @value (@count), and its median if asked for. */
+static struct interval interval_of_values(const double *value, int32_t count, double *median)
+{
+    double *copy = base_alloc(count, sizeof(*copy));
+    memcpy(copy, value, (size_t)count * sizeof(*copy));
+    struct interval likely = uncertainty_interval(copy, count); /* sorts */
+    if (median)
+        *median = (copy[(count - 1) / 2] + copy[count / 2]) / 2;
+    free(copy);
+    return likely;
+}
+
 static struct interval interval_of(const struct sample *sample, enum outcome outcome)
 {
     if (isnan(sample->outcome[outcome][0]))
         return (struct interval){NAN, NAN};
-    double *copy = base_alloc(sample->count, sizeof(*copy));
-    memcpy(copy, sample->outcome[outcome], (size_t)sample->count * sizeof(*copy));
-    struct interval likely = uncertainty_interval(copy, sample->count);
-    free(copy);
-    return likely;
+    return interval_of_values(sample->outcome[outcome], sample->count, NULL);
 }
 
 static void find_shares(const struct sample *sample, const struct unknowns *unknowns,
@@ -266,8 +286,10 @@ static void find_shares(const struct sample *sample, const struct unknowns *unkn
     doubts->item = base_alloc(sample->inputs, sizeof(*doubts->item));
     for (int32_t i = 0; i < sample->inputs; i++) {
         struct doubt *doubt = &doubts->item[i];
-        bool known = i >= doubts->unknown;
-        doubt->key = base_copy(known ? factor_names[i - doubts->unknown] : unknowns->item[i].key);
+        bool known = i >= doubts->unknown, factor = i < doubts->unknown + FACTOR_COUNT;
+        doubt->key = base_copy(!known   ? unknowns->item[i].key
+                               : factor ? factor_names[i - doubts->unknown]
+                                        : "epochs to the target");
         doubt->range = known ? NULL : base_copy(unknowns->item[i].range);
         for (int32_t k = 0; k < OUTCOME_COUNT; k++)
             doubt->share[k] = isnan(sample->outcome[k][0])
@@ -284,6 +306,13 @@ static void conclude(struct result *result, const struct sample *sample)
     result->weak.likely = interval_of(sample, OUTCOME_WEAK);
     result->strong.likely = interval_of(sample, OUTCOME_STRONG);
     result->train_likely = interval_of(sample, OUTCOME_TRAIN);
+    int32_t last = sample->inputs - 1;
+    if (last < sample->unknown + FACTOR_COUNT)
+        return;
+    interval_of_values(sample->outcome[OUTCOME_TRAIN], sample->count, &result->to_target.median);
+    result->to_target.epochs =
+        interval_of_values(sample->input + (int64_t)last * sample->draws, sample->count, NULL);
+    result->to_target.epochs_share = result->doubts.item[last].share[OUTCOME_TRAIN];
 }
 
 int likely_find(struct prediction *prediction, const char *path,
@@ -296,8 +325,9 @@ int likely_find(struct prediction *prediction, const char *path,
         return 0;
     struct uncertainty doubts = uncertainty_of(&prediction->job);
     int32_t dimensions = (int32_t)unknowns->count;
+    bool target = prediction->job.scenario.training.target > 0;
     struct sample sample =
-        sample_new(dimensions + FACTOR_COUNT, dimensions ? UNKNOWN_DRAWS : doubts.draws);
+        sample_new(dimensions, target, dimensions ? UNKNOWN_DRAWS : doubts.draws);
     int failed = 0;
     if (dimensions) {
         struct question q = {prediction, path, options, dimensions, NULL, NULL};

@@ -129,6 +129,31 @@ static void list_warnings(struct prediction *prediction)
                                (unsigned long long)last->noise.seed));
 }
 
+/* Evaluation, which is compute, moves with the baseline. */
+double prediction_seconds(const struct prediction *prediction, const double *step, double epochs)
+{
+    const struct result *result = &prediction->result;
+    const struct task *task = prediction->task;
+    const struct plan *plan = &result->plan;
+    int32_t baseline = baseline_of(prediction);
+    double evaluation =
+        result->evaluation_s * (step ? step[baseline] : task[baseline].step) / task[baseline].step;
+    double sum = result->startup_s;
+    for (int32_t i = 0; i < plan->phase_count; i++) {
+        double steps = (double)plan->phase[i].steps;
+        if (epochs > 0 && i == plan->phase_count - 1) {
+            double before = plan->epochs - plan->phase[i].epochs;
+            const struct scenario *scenario = &prediction->job.scenario;
+            steps = fmax(0, epochs - before) * (double)scenario->training.train_images /
+                    (double)plan->phase[i].global_batch;
+            evaluation *= (double)plan_evaluations(epochs, scenario->training.evaluate_every) /
+                          (double)plan->evaluations;
+        }
+        sum += steps * (step ? step[i] : task[i].step);
+    }
+    return sum + evaluation;
+}
+
 /* The run as a whole: start-up, every phase's steps, and the evaluations. */
 static void sum_up(struct prediction *prediction)
 {
@@ -138,11 +163,9 @@ static void sum_up(struct prediction *prediction)
     result->phase_step_time = base_alloc(result->plan.phase_count, sizeof(double));
     result->evaluation_s = job_evaluation(&prediction->job, &last->point, result->plan.evaluations);
     result->startup_s = prediction->job.scenario.training.startup;
-    result->time_to_train_s = result->startup_s + result->evaluation_s;
-    for (int32_t i = 0; i < result->plan.phase_count; i++) {
+    for (int32_t i = 0; i < result->plan.phase_count; i++)
         result->phase_step_time[i] = prediction->task[i].step;
-        result->time_to_train_s += (double)result->plan.phase[i].steps * result->phase_step_time[i];
-    }
+    result->time_to_train_s = prediction_seconds(prediction, NULL, 0);
 }
 
 static struct scaling scale(const struct prediction *prediction, int32_t baseline)
@@ -165,6 +188,7 @@ static void compare(struct prediction *prediction)
         result->strong = scale(prediction, baseline + 1);
     result->step_likely = result->images_likely = result->train_likely =
         (struct interval){NAN, NAN};
+    result->to_target = (struct to_target){NAN, {NAN, NAN}, NAN};
 }
 
 static void conclude(struct prediction *prediction)

@@ -36,6 +36,11 @@ int prediction_run(struct prediction *prediction, enum backend_choice backend,
 /** Which task is the baseline: after it comes the one of strong scaling, if there is one. */
 int32_t baseline_of(const struct prediction *prediction);
 
+/** Seconds of the whole run of @prediction, whose tasks have run: start-up, the steps of all phases
+ * and the evaluations.  Its tasks take @step (tasks) [s], or what they took if that is NULL; to a
+ * target it takes @epochs, or those of its plan if that is 0. */
+double prediction_seconds(const struct prediction *prediction, const double *step, double epochs);
+
 /** The task of the last phase, to which step time, images/s and the sentence refer. */
 const struct task *prediction_last(const struct prediction *prediction);
 

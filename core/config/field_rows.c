@@ -113,12 +113,16 @@ bool field_has_range(const struct field *field)
     return field->minimum != 0 || field->maximum != 0;
 }
 
+/* The rows that are required; of a table without any the first. */
 static void example_record(struct text *out, const struct field_table *table)
 {
     const char *separator = "";
+    bool required = false;
+    for (int32_t i = 0; i < table->count; i++)
+        required = required || !table->field[i].fallback;
     text_add(out, "{");
     for (int32_t i = 0; i < table->count; i++) {
-        if (table->field[i].fallback)
+        if (required ? table->field[i].fallback != NULL : i > 0)
             continue;
         text_add(out, "%s%s: ", separator, table->field[i].path);
         field_example(out, &table->field[i]);

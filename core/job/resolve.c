@@ -5,7 +5,7 @@
 
 #include "core/schedule/memory.h"
 
-enum { EXIT_USAGE = 64, EXIT_DATA = 65 };
+enum { EXIT_USAGE = 64, EXIT_DATA = 65, EXIT_UNAVAILABLE = 69 };
 
 /* What every decision needs. */
 struct question {
@@ -232,6 +232,40 @@ static void check_phase(struct question *q, int32_t index, int64_t devices)
     free(key);
 }
 
+/* ---- the target ---- */
+
+/* Batches are those of published runs, and the last phase has a part in it. */
+static void check_target(struct question *q, int64_t devices)
+{
+    const struct scenario *s = q->scenario;
+    if (s->training.target > 0 && q->wish->real)
+        blame(q, EXIT_UNAVAILABLE, "training.target",
+              "a target is for predictions; to train, give the last phase's epochs in its place: "
+              "'foretrain predict' says how many it takes");
+    if (!(s->training.target > 0) || q->faults)
+        return;
+    struct convergence curve = scenario_convergence(s);
+    struct plan plan = plan_build(s, devices);
+    for (int32_t i = 0; i < plan.phase_count && !s->training.extrapolate; i++) {
+        const struct phase *phase = &plan.phase[i];
+        bool given = ((const struct scenario_phase *)s->training.phase.item)[i].global_batch;
+        char *key =
+            base_format("training.phases.%d.%s", i, given ? "global_batch" : "batch_per_device");
+        if (convergence_is_outside(&curve, phase->global_batch))
+            blame(q, ranks_code(q), key,
+                  "%lld images a step are outside of what the recipe knows, %lld to %lld; to go "
+                  "on by E0 (1 + B / Bc): training.extrapolate: true",
+                  (long long)phase->global_batch, (long long)curve.point[0].batch,
+                  (long long)curve.point[curve.count - 1].batch);
+        free(key);
+    }
+    if (plan_progress(&plan, 0) >= 1)
+        blame(q, EXIT_DATA, "training.target",
+              "the phases before the last one already reach the target: %.0f %% of the way",
+              100 * plan_progress(&plan, 0));
+    plan_release(&plan);
+}
+
 /* ---- what the platform and the network allow ---- */
 
 /* Statistics are exchanged over the links of a node, and by layers that have some. */
@@ -397,6 +431,7 @@ static void check_all(struct question *q, const struct resolved *resolved)
     int64_t devices = grid_ranks(resolved->cluster.grid);
     for (int32_t i = 0; i < q->scenario->training.phase.count; i++)
         check_phase(q, i, devices);
+    check_target(q, devices);
     check_chunk(q, resolved);
     if (q->wish->real)
         return;

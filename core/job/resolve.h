@@ -47,11 +47,13 @@ struct resolved {
  * @model.  Borrows from @software.
  * @return 0, or -1 with every fault, each located where the scenario says it: more devices than
  * SCENARIO_DEVICE_LIMIT or than the platform has, a grid that does not hold them, a batch that is
- * too small or too large, cannot be divided evenly or is no multiple of the micro-batch, groups
+ * too small or too large, cannot be divided evenly or is no multiple of the micro-batch, a batch
+ * that the recipe of a target does not know, phases that reach the target before the last, groups
  * of batch norm that do not fill a node, a number format or NCCL that the platform lacks, a batch
  * that does not fit the memory of a device (core/schedule/memory.h, with the workspace that a
  * convolution on a GPU may need).  The exit
- * code is 64 when wish->nodes is what does not fit or wish->order has no effect, else 65. */
+ * code is 64 when wish->nodes is what does not fit or wish->order has no effect, 69 when a target
+ * shall be trained for, else 65. */
 int resolved_build(struct resolved *resolved, const struct scenario *scenario,
                    const struct platform *platform, const struct software *software,
                    const struct model *model, const struct wish *wish, struct err *err);

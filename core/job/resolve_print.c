@@ -49,6 +49,11 @@ void resolved_print(struct text *out, const struct resolved *resolved)
                  "once\n",
                  i + 1, phase->epochs, (long long)phase->steps, (long long)phase->global_batch,
                  (long long)phase->batch_per_device, (long long)phase->micro_batch);
+        if (phase->need.epochs > 0)
+            text_add(
+                out,
+                "%-10s the target takes %.4g epochs with this batch alone, %.3g more or less\n", "",
+                phase->need.epochs, phase->need.spread);
     }
     text_add(out, "%-10s at most %lld images at once fit a device\n", "memory",
              (long long)resolved->most_images);

@@ -231,6 +231,22 @@ static void put_scaling(struct json *json, const struct result *result)
                  result->strong.batch ? result->strong.likely : (struct interval){NAN, NAN});
 }
 
+/* Times are null and intervals empty without a target. */
+static void put_target(struct json *json, const struct result *result)
+{
+    const struct to_target *to = &result->to_target;
+    const struct interval none = {NAN, NAN};
+    double target = result->scenario->training.target;
+    const char *recipe = result->scenario->training.recipe;
+    bool any = target > 0;
+    json_put_real(json, "target", any ? target : NAN);
+    json_put_text(json, "recipe", any && !recipe ? "own points" : recipe);
+    json_put_real(json, "time_to_target_s", any ? result->time_to_train_s : NAN);
+    json_put_real(json, "time_to_target_median_s", any ? to->median : NAN);
+    put_interval(json, "time_to_target_interval_s", any ? result->train_likely : none);
+    put_interval(json, "epochs_interval", any ? to->epochs : none);
+}
+
 struct json *result_json(const struct result *result)
 {
     struct json *json = json_new_object();
@@ -247,6 +263,7 @@ struct json *result_json(const struct result *result)
     json_put_real(json, "time_to_train_s", result->time_to_train_s);
     put_interval(json, "time_to_train_interval_s", result->train_likely);
     doubts_put(json, &result->doubts);
+    put_target(json, result);
     json_put_text(json, "bound_by", result->bound_by);
     json_put_text(json, "sentence", result->sentence);
     json_put(json, "assumptions", json_texts(result->assumption, result->assumption_count));
@@ -319,6 +336,26 @@ static void print_scaling(struct text *out, const char *label, const char *kind,
     text_release(&note);
 }
 
+/* Epochs, time, where its uncertainty comes from, and where it goes. */
+static void print_target(struct text *out, const struct result *result)
+{
+    const struct to_target *to = &result->to_target;
+    double whole = result->time_to_train_s;
+    char *label = base_format("time to %g %%", 100 * result->scenario->training.target);
+    print_row(out, "epochs", UNIT_NONE, result->plan.epochs, "expected");
+    print_interval(out, UNIT_NONE, to->epochs);
+    print_row(out, label, UNIT_SECONDS, whole, "expected");
+    if (!isnan(to->median))
+        print_row(out, "  median", UNIT_SECONDS, to->median, "");
+    print_interval(out, UNIT_SECONDS, result->train_likely);
+    if (!isnan(to->epochs_share))
+        print_row(out, "  by the epochs", UNIT_FRACTION, to->epochs_share, "of its variance");
+    print_part(out, "  steps", whole - result->evaluation_s - result->startup_s, whole);
+    print_part(out, "  evaluation", result->evaluation_s, whole);
+    print_part(out, "  start-up", result->startup_s, whole);
+    free(label);
+}
+
 static void print_totals(struct text *out, const struct result *result)
 {
     print_row(out, "throughput", UNIT_IMAGES_PER_SECOND, result->images_per_s, "");
@@ -326,6 +363,10 @@ static void print_totals(struct text *out, const struct result *result)
     if (result->strong.batch)
         print_scaling(out, "scaling efficiency", "strong", &result->strong);
     print_scaling(out, result->strong.batch ? "" : "scaling efficiency", "weak", &result->weak);
+    if (result->scenario->training.target > 0) {
+        print_target(out, result);
+        return;
+    }
     print_row(out, "evaluation", UNIT_SECONDS, result->evaluation_s, "");
     print_row(out, "start-up", UNIT_SECONDS, result->startup_s, "");
     print_row(out, "time to train", UNIT_SECONDS, result->time_to_train_s, "");

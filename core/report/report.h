@@ -41,6 +41,14 @@ struct scaling {
     double images_per_s; /**< of all of them */
 };
 
+/** The time to a target accuracy as a distribution, whose interval is that of the time to train;
+ * all NAN: not drawn. */
+struct to_target {
+    double median;          /**< [s] */
+    struct interval epochs; /**< until it is reached */
+    double epochs_share;    /**< of the variance of the time, alone */
+};
+
 /** A finished prediction.  Texts are owned. */
 struct result {
     const struct scenario *scenario; /**< borrowed */
@@ -62,12 +70,13 @@ struct result {
     double *phase_step_time; /**< (phase_count) [s] */
     double evaluation_s;     /**< all evaluations together */
     double startup_s;        /**< as the scenario states it */
-    double time_to_train_s;  /**< all steps, evaluations and the start-up */
+    double time_to_train_s;  /**< all steps, evaluations and the start-up; with a target expected */
     struct interval train_likely;
-    struct doubts doubts; /**< what the intervals come from */
-    char *bound_by;       /**< "compute", "communication" or "input" */
-    char *sentence;       /**< one plain sentence */
-    char **assumption;    /**< (assumption_count) */
+    struct to_target to_target; /**< if the scenario has a target */
+    struct doubts doubts;       /**< what the intervals come from */
+    char *bound_by;             /**< "compute", "communication" or "input" */
+    char *sentence;             /**< one plain sentence */
+    char **assumption;          /**< (assumption_count) */
     int32_t assumption_count;
     char **warning; /**< (warning_count) */
     int32_t warning_count;

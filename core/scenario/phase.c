@@ -25,6 +25,60 @@ int64_t phase_micro_batch(const struct scenario *scenario, int64_t images)
     return micro > 0 && micro < images ? micro : images;
 }
 
+/* ---- to a target ---- */
+
+static const struct phase *last_of(const struct plan *plan)
+{
+    return &plan->phase[plan->phase_count - 1];
+}
+
+static double needed(const struct phase *phase, double deviations)
+{
+    return fmax(1, phase->need.epochs + deviations * phase->need.spread);
+}
+
+double plan_progress(const struct plan *plan, double deviations)
+{
+    double progress = 0;
+    for (const struct phase *phase = plan->phase; phase < last_of(plan); phase++)
+        progress += phase->epochs / needed(phase, deviations);
+    return progress;
+}
+
+/* Of all phases, when each turns out @deviations longer. */
+static double schedule_length(const struct plan *plan, double deviations)
+{
+    double before = 0;
+    for (const struct phase *phase = plan->phase; phase < last_of(plan); phase++)
+        before += phase->epochs;
+    double left = fmax(0, 1 - plan_progress(plan, deviations));
+    return before + left * needed(last_of(plan), deviations);
+}
+
+double plan_end(const struct plan *plan, double every, double deviations, double uniform)
+{
+    return convergence_end(schedule_length(plan, deviations), every, uniform);
+}
+
+int64_t plan_evaluations(double epochs, double every)
+{
+    return (int64_t)ceil(epochs / every * (1 - 1e-12));
+}
+
+/* The last phase is as long as expected. */
+static void reach_target(struct plan *plan, const struct scenario *scenario)
+{
+    struct convergence curve = scenario_convergence(scenario);
+    double every = scenario->training.evaluate_every, before = plan->epochs;
+    struct phase *last = &plan->phase[plan->phase_count - 1];
+    for (int32_t i = 0; i < plan->phase_count; i++)
+        plan->phase[i].need = convergence_epochs(&curve, plan->phase[i].global_batch);
+    plan->epochs = schedule_length(plan, 0) + every * CONVERGENCE_EXTRA;
+    plan->evaluations = plan_evaluations(plan->epochs, every);
+    last->epochs = plan->epochs - before;
+    last->steps = whole_steps(last->epochs, scenario->training.train_images, last->global_batch);
+}
+
 struct plan plan_build(const struct scenario *scenario, int64_t devices)
 {
     const struct scenario_phase *wanted = scenario->training.phase.item;
@@ -40,7 +94,9 @@ struct plan plan_build(const struct scenario *scenario, int64_t devices)
             .steps = whole_steps(wanted[i].epochs, scenario->training.train_images, global)};
         plan.epochs += wanted[i].epochs;
     }
-    if (scenario->training.evaluate_every > 0)
+    if (scenario->training.target > 0)
+        reach_target(&plan, scenario);
+    else if (scenario->training.evaluate_every > 0)
         plan.evaluations =
             (int64_t)floor(plan.epochs / scenario->training.evaluate_every * (1 + 1e-12));
     return plan;

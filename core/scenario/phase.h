@@ -13,15 +13,33 @@ struct phase {
     int64_t global_batch;     /**< images */
     int64_t micro_batch;      /**< images that pass through the network at once */
     int64_t steps;            /**< of the whole phase: ceil(epochs * train_images / global_batch) */
+    struct convergence_need need; /**< if there is a target: epochs to it with this batch alone */
 };
 
 /** The run in counts. */
 struct plan {
     struct phase *phase;
     int32_t phase_count;
-    double epochs;       /**< of all phases */
-    int64_t evaluations; /**< full passes over the validation set: floor(epochs / evaluate_every) */
+    double epochs;       /**< of all phases; with a target those expected */
+    int64_t evaluations; /**< full passes over the validation set: floor(epochs / evaluate_every);
+                              with a target one more, as one is at the end and they are counted back
+                              from there */
 };
+
+/** How far the phases before the last one come on the way to the target, 1 being all of it: an
+ * epoch with batch B is 1 / E(B) of the way, if the target takes E(B) epochs with B alone.  A
+ * model, which no published run checks.  E is @deviations standard deviations longer than its mean.
+ */
+double plan_progress(const struct plan *plan, double deviations);
+
+/** The epochs of a whole run to the target: what the recipe needs, @deviations standard deviations
+ * from its mean, rounded and prolonged as convergence_end() says with @uniform.  At least those
+ * before the last phase. */
+double plan_end(const struct plan *plan, double every, double deviations, double uniform);
+
+/** Full passes over the validation set in @epochs epochs that end with one, as they do at a target.
+ */
+int64_t plan_evaluations(double epochs, double every);
 
 /** Of a batch of @images on one device, those that pass through the network at once:
  * training.micro_batch, or all. */

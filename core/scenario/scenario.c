@@ -166,6 +166,17 @@ int scenario_blame(const struct scenario *scenario, const char *key, struct err 
     return -1;
 }
 
+struct convergence scenario_convergence(const struct scenario *scenario)
+{
+    const struct field_list *own = &scenario->training.point;
+    if (scenario->training.recipe)
+        return convergence_of(scenario->training.recipe);
+    struct convergence curve = {.count = 0};
+    for (int32_t i = 0; i < own->count; i++)
+        convergence_add(&curve, ((const struct convergence_point *)own->item)[i]);
+    return curve;
+}
+
 void scenario_release(struct scenario *scenario)
 {
     field_release(&scenario_table, scenario);

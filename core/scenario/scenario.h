@@ -14,6 +14,7 @@
 #include "core/collective/collective.h"
 #include "core/config/field.h"
 #include "core/config/unknown.h"
+#include "core/convergence/convergence.h"
 #include "core/scenario/source.h"
 
 enum {
@@ -32,7 +33,7 @@ enum rounding { ROUND_EXACT, ROUND_DOWN, ROUND_UP, ROUND_COUNT };
 
 /** A stretch of training with one batch size (batch-size control): one of the two is given. */
 struct scenario_phase {
-    double epochs;
+    double epochs;            /**< 0: not given, as training.target decides */
     int64_t batch_per_device; /**< images per device and step; 0: global_batch is given */
     int64_t global_batch;     /**< images of all devices per step; 0: batch_per_device is given */
     int32_t round;            /**< enum rounding, of global_batch */
@@ -89,10 +90,15 @@ struct scenario {
         struct field_list phase;   /**< struct scenario_phase */
         int32_t optimizer;         /**< enum optimizer_kind */
         double momentum, weight_decay, label_smoothing, warmup_epochs;
-        double evaluate_every; /**< [epochs]; 0: never */
-        double startup;        /**< [s] before the first step runs at full speed */
-        int64_t norm_group;    /**< devices of a node that share batch norm's statistics */
-        int64_t micro_batch;   /**< images that pass through the network at once; 0: all */
+        double evaluate_every;   /**< [epochs]; 0: never */
+        double target;           /**< top-1 accuracy that ends the last phase, a fraction; 0: its
+                                      epochs do */
+        char *recipe;            /**< one of convergence_recipes, or NULL */
+        struct field_list point; /**< struct convergence_point, instead of a recipe */
+        bool extrapolate;        /**< beyond the batches of the recipe */
+        double startup;          /**< [s] before the first step runs at full speed */
+        int64_t norm_group;      /**< devices of a node that share batch norm's statistics */
+        int64_t micro_batch;     /**< images that pass through the network at once; 0: all */
         bool nesterov;
         double trust; /**< LARS: share of |w| / |g| that a layer's rate is multiplied by */
         struct {
@@ -204,6 +210,10 @@ char *scenario_path_at(const struct scenario *scenario, const char *key, const c
  * @found.  @return -1. */
 int scenario_blame(const struct scenario *scenario, const char *key, struct err *found,
                    struct err *err);
+
+/** The curve of the epochs to the target of @scenario, which has one: its recipe's, or of its own
+ * points. */
+struct convergence scenario_convergence(const struct scenario *scenario);
 
 /** Release; accepts a zeroed struct. */
 void scenario_release(struct scenario *scenario);

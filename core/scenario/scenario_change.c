@@ -20,6 +20,9 @@ const struct scenario_rule scenario_rules[] = {
     {"training.dataset.strict", CHANGE_FREELY},
     {"training.optimizer.name", CHANGE_NEVER},
     {"training.startup", CHANGE_FREELY},
+    {"training.target", CHANGE_FREELY}, /* no run has one, nor the two below */
+    {"training.recipe", CHANGE_FREELY},
+    {"training.extrapolate", CHANGE_FREELY},
     {"training.evaluate_every", CHANGE_FREELY},
     {"training.checkpoint", CHANGE_FREELY},
     {"allreduce", CHANGE_FREELY},

@@ -1,5 +1,6 @@
 #include "core/scenario/scenario_record.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 /* Where the value at @path stands, or NULL when its default applied. */
@@ -9,10 +10,11 @@ static const struct origin *given(const struct node *root, const char *path)
     return node ? &node->origin : NULL;
 }
 
+/* Without end where a target ends them: devices decide the batch, and it the epochs. */
 static double total_epochs(const struct scenario *scenario)
 {
     const struct scenario_phase *phase = scenario->training.phase.item;
-    double epochs = 0;
+    double epochs = scenario->training.target > 0 ? INFINITY : 0;
     for (int32_t i = 0; i < scenario->training.phase.count; i++)
         epochs += phase[i].epochs;
     return epochs;
@@ -83,9 +85,10 @@ static int check_phase(const struct scenario *scenario, int32_t index, const str
     const struct scenario_phase *phase =
         (const struct scenario_phase *)scenario->training.phase.item + index;
     char *epochs = base_format("training.phases.%d.epochs", index);
-    int result = phase->epochs > 0 ? 0
-                                   : origin_error(given(root, epochs), err,
-                                                  "a phase must last more than 0 epochs");
+    const struct origin *origin = given(root, epochs);
+    int result = 0;
+    if (origin && !(phase->epochs > 0))
+        result = origin_error(origin, err, "a phase must last more than 0 epochs");
     free(epochs);
     return result | check_batch(scenario, index, root, err);
 }
@@ -224,7 +227,8 @@ int scenario_check(const struct scenario *scenario, const struct node *root, str
 {
     return check_grid(scenario, root, err) | check_column_algorithm(scenario, root, err) |
            check_channels(scenario, root, err) | check_chunk(scenario, root, err) |
-           check_training(scenario, root, err) | check_learning_rate(scenario, root, err) |
-           check_milestones(scenario, root, err) | check_execution(scenario, root, err) |
-           check_noise(scenario, root, err) | check_input(scenario, root, err);
+           scenario_check_target(scenario, root, err) | check_training(scenario, root, err) |
+           check_learning_rate(scenario, root, err) | check_milestones(scenario, root, err) |
+           check_execution(scenario, root, err) | check_noise(scenario, root, err) |
+           check_input(scenario, root, err);
 }

@@ -10,9 +10,11 @@ static const struct field phase_rows[] = {
      .kind = FIELD_REAL,
      .unit = UNIT_EPOCHS,
      .offset = offsetof(struct scenario_phase, epochs),
+     .fallback = "",
      .minimum = 0,
      .maximum = 1e6,
-     .help = "length of the phase in passes over the training images, more than 0"},
+     .help = "length of the phase in passes over the training images, more than 0; of the last "
+             "phase training.target may decide it"},
     {.path = "batch_per_device",
      .kind = FIELD_INTEGER,
      .offset = offsetof(struct scenario_phase, batch_per_device),
@@ -56,3 +58,29 @@ static const struct field milestone_rows[] = {
 };
 const struct field_table scenario_milestone_table = {"milestone", milestone_rows, 2,
                                                      sizeof(struct scenario_milestone)};
+
+static const struct field point_rows[] = {
+    {.path = "batch",
+     .kind = FIELD_INTEGER,
+     .offset = offsetof(struct convergence_point, batch),
+     .minimum = 1,
+     .maximum = 1e9,
+     .help = "images all devices together take per step"},
+    {.path = "epochs",
+     .kind = FIELD_REAL,
+     .unit = UNIT_EPOCHS,
+     .offset = offsetof(struct convergence_point, epochs),
+     .minimum = 1,
+     .maximum = 1e6,
+     .help = "epochs to the target with this batch, mean of several runs"},
+    {.path = "spread",
+     .kind = FIELD_REAL,
+     .unit = UNIT_EPOCHS,
+     .offset = offsetof(struct convergence_point, spread),
+     .fallback = "",
+     .minimum = 0,
+     .maximum = 1e6,
+     .help = "their standard deviation; as MLPerf's reference points have it when not given"},
+};
+const struct field_table scenario_point_table = {"point", point_rows, 3,
+                                                 sizeof(struct convergence_point)};

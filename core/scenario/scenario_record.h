@@ -6,9 +6,14 @@
 
 #include "core/scenario/scenario.h"
 
-/** The rows of struct scenario_phase and struct scenario_milestone. */
-extern const struct field_table scenario_phase_table, scenario_milestone_table;
+/** The rows of struct scenario_phase, struct scenario_milestone and struct convergence_point. */
+extern const struct field_table scenario_phase_table, scenario_milestone_table,
+    scenario_point_table;
 
 /** Check the values of @scenario, read from @root, against each other; faults are located where
  * the value stands.  @return 0, or -1 with all faults. */
 int scenario_check(const struct scenario *scenario, const struct node *root, struct err *err);
+
+/** The part of it that concerns training.target and the epochs of the phases. */
+int scenario_check_target(const struct scenario *scenario, const struct node *root,
+                          struct err *err);

@@ -1,5 +1,6 @@
 #include "core/scenario/phase.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -83,6 +84,35 @@ static void evaluates_as_often_as_asked(void **state)
     }
 }
 
+/* Half of the 35 epochs that 1632 images take, then half of the 45.4 that 13056 take, and 0.112
+ * evaluations of 4 epochs: 17.5 + 22.7 + 0.448. */
+static void a_target_decides_the_last_phase(void **state)
+{
+    (void)state;
+    char recipe[] = "rcp-nvidia";
+    struct scenario_phase phase[] = {{.epochs = 17.5, .global_batch = 1632},
+                                     {.global_batch = 13056}};
+    struct scenario scenario = {0};
+    scenario.training.train_images = 1281167;
+    scenario.training.phase.item = phase;
+    scenario.training.phase.count = 2;
+    scenario.training.evaluate_every = 4;
+    scenario.training.target = 0.759;
+    scenario.training.recipe = recipe;
+    struct plan plan = plan_build(&scenario, 32);
+    assert_true(fabs(plan_progress(&plan, 0) - (0.5)) <= 1e-9);
+    assert_true(fabs(plan.phase[0].epochs - (17.5)) <= 0);
+    assert_true(fabs(plan.phase[1].epochs - (22.7 + 0.448)) <= 1e-9);
+    assert_true(fabs(plan.epochs - (40.2 + 0.448)) <= 1e-9);
+    assert_int_equal(plan.phase[1].steps, 2272); /* 23.148 * 1281167 / 13056 = 2271.51 */
+    assert_int_equal(plan.evaluations, 11);      /* 40.648 / 4 = 10.2, and one at the end */
+    assert_true(fabs(plan_end(&plan, 4, 0, 0.5) - (40)) <= 0);   /* 40.2 as whole epochs */
+    assert_true(fabs(plan_end(&plan, 4, 0, 0.05) - (44)) <= 0);  /* 1 in 9.9 needs one more */
+    assert_true(fabs(plan_end(&plan, 4, 0, 0.009) - (48)) <= 0); /* 1 in 98.6 two */
+    assert_true(plan_end(&plan, 4, 3, 0.5) > 40);
+    plan_release(&plan);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -91,6 +121,7 @@ int main(void)
         cmocka_unit_test(a_global_batch_is_shared_out),
         cmocka_unit_test(a_part_of_a_step_is_a_step),
         cmocka_unit_test(evaluates_as_often_as_asked),
+        cmocka_unit_test(a_target_decides_the_last_phase),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -219,7 +219,8 @@ static struct result example(const struct scenario *scenario)
                             .time_to_train_s = 365.6,
                             .bound_by = base_copy("communication"),
                             .sentence = base_copy("communication-bound: 31 % of each step waits")};
-    static struct phase phase[] = {{45, 16, 17408, 16, 3312}, {45, 32, 34816, 32, 1656}};
+    static struct phase phase[] = {{45, 16, 17408, 16, 3312, {0, 0}},
+                                   {45, 32, 34816, 32, 1656, {0, 0}}};
     result.plan = (struct plan){.phase = phase, .phase_count = 2, .epochs = 90, .evaluations = 90};
     result.phase_step_time = base_alloc(2, sizeof(double));
     result.phase_step_time[0] = 0.06;
@@ -273,6 +274,31 @@ static void prints_a_table_a_sentence_and_what_is_assumed(void **state)
         "\n"
         "warnings\n"
         "  coarse\n");
+    text_release(&text);
+    result_release(&result);
+}
+
+static void prints_the_time_to_a_target_with_its_parts(void **state)
+{
+    (void)state;
+    char network[] = "resnet50";
+    struct scenario scenario = {.model.network = network, .training.target = 0.759};
+    struct result result = example(&scenario);
+    result.train_likely = (struct interval){300, 500};
+    result.to_target = (struct to_target){360, {84, 96}, 0.25};
+    struct text text = {0};
+    result_print(&text, &result);
+    assert_non_null(strstr(text.data,
+                           "  epochs                                90   expected\n"
+                           "    90 % interval                       84 to 96\n"
+                           "  time to 75.9 %                   365.6 s   expected\n"
+                           "    median                           360 s\n"
+                           "    90 % interval                    300 s to 500 s\n"
+                           "    by the epochs                     25 %   of its variance\n"
+                           "    steps                          351.1 s    96.0 %\n"
+                           "    evaluation                       2.5 s     0.7 %\n"
+                           "    start-up                          12 s     3.3 %\n"));
+    assert_null(strstr(text.data, "time to train"));
     text_release(&text);
     result_release(&result);
 }
@@ -361,6 +387,12 @@ static const char *const json_lines[] = {
     "\"simulated_over_closed_form_low\": null,",
     "\"simulated_over_closed_form_high\": null",
     "},",
+    "\"target\": null,",
+    "\"recipe\": null,",
+    "\"time_to_target_s\": null,",
+    "\"time_to_target_median_s\": null,",
+    "\"time_to_target_interval_s\": [],",
+    "\"epochs_interval\": [],",
     "\"bound_by\": \"communication\",",
     "\"sentence\": \"communication-bound: 31 % of each step waits\",",
     "\"assumptions\": [",
@@ -405,6 +437,7 @@ int main(void)
         cmocka_unit_test(any_trace_sums_to_its_time),
         cmocka_unit_test(names_the_links_that_limit_an_axis),
         cmocka_unit_test(prints_a_table_a_sentence_and_what_is_assumed),
+        cmocka_unit_test(prints_the_time_to_a_target_with_its_parts),
         cmocka_unit_test(prints_every_key_of_the_schema_as_json),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

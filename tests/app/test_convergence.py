@@ -1,0 +1,120 @@
+#!/usr/bin/python3
+"""Time to an accuracy: what `predict` says of a job with a target, and that nothing else takes one."""
+import csv
+import math
+import random
+import statistics
+import unittest
+
+import support
+from support import answer
+
+JOB = """\
+version: 1
+model: {network: resnet50, precision: {compute: fp16, gradients: fp16}}
+cluster: {platform: dgx-a100, nodes: 8, software: mlperf-v2.0}
+training:
+  dataset: imagenet
+  phases: [{global_batch: 3264}]
+  evaluate_every: 4 epochs
+  target: 75.9 %
+  recipe: rcp-nvidia
+  startup: 10 s
+allreduce: {algorithm: nccl, overlap: none}
+"""
+HAS_GSL = "not in this build" not in support.run("calibrate", "--help").stdout
+
+
+class Target(support.Case):
+    """A job that ends at an accuracy."""
+
+    def setUp(self):
+        super().setUp()
+        self.job = self.write("target.yaml", JOB)
+
+    def predict(self, *words):
+        """In closed form."""
+        return answer("predict", self.job, "--backend", "analytic", *words)
+
+    def test_time_is_epochs_times_steps(self):
+        result = self.predict()
+        epochs = 35.2 + 4 * 0.112
+        steps = math.ceil(epochs * 1281167 / 3264)
+        self.assertAlmostEqual(result["epochs"], epochs, places=9)
+        self.assertEqual(result["phases"][0]["steps"], steps)
+        self.assertAlmostEqual(result["time_to_target_s"],
+                               steps * result["step"]["time_s"] + result["evaluation_s"] + 10,
+                               places=6)
+        self.assertEqual(result["time_to_target_s"], result["time_to_train_s"])
+        self.assertEqual((result["target"], result["recipe"]), (0.759, "rcp-nvidia"))
+
+    def test_a_larger_batch_gains_less_than_its_images_per_second(self):
+        small, large = (self.predict("--set", "cluster.nodes=340", "--set",
+                                     f"training.phases[0].global_batch={batch}")
+                        for batch in (21760, 65280))
+        gain = large["images_per_s"] / small["images_per_s"]
+        self.assertGreater(gain, 1)
+        self.assertLess(small["time_to_target_s"] / large["time_to_target_s"], gain / 1.5)
+
+    @unittest.skipUnless(HAS_GSL, "intervals need GSL")
+    def test_the_epochs_are_drawn_from_the_recipe(self):
+        result = self.predict()
+        drawn = random.Random(7)
+        sample = []
+        for _ in range(40000):
+            again = 0
+            while drawn.random() < 0.112 / 1.112:
+                again += 1
+            sample.append(round(drawn.gauss(35.2, 0.7746)) + 4 * again)
+        cuts = statistics.quantiles(sample, n=20)
+        self.assertEqual(result["epochs_interval"], [cuts[0], cuts[-1]])
+        low, high = result["time_to_target_interval_s"]
+        self.assertTrue(low < result["time_to_target_median_s"] < high)
+        shares = {row["input"]: row for row in result["interval_shares"]}
+        epochs = shares["epochs to the target"]
+        self.assertGreater(epochs["time_to_train"], 0.05)
+        self.assertLess(epochs["step"], 0.02)
+
+    def test_points_of_ones_own(self):
+        words = ("--set", "training.recipe={points: [{batch: 2000, epochs: 50, spread: 2}]}",
+                 "--set", "training.target=70%", "--set", "model.network=resnet18",
+                 "--set", "training.extrapolate=true")
+        result = self.predict(*words)
+        fitted = 47098
+        expected = 50 * (fitted + 3264) / (fitted + 2000) + 0.448
+        self.assertAlmostEqual(result["epochs"] / expected, 1, places=4)
+        self.assertEqual(result["recipe"], "own points")
+        self.assertTrue(any("outside" in warning for warning in result["warnings"]))
+
+    def test_a_batch_beyond_the_recipe_is_refused_with_a_way_out(self):
+        found = self.refused(65, "predict", self.job, "--set", "training.phases[0].global_batch=1600")
+        self.assertIn("1632 to 67840", found)
+        self.assertIn("training.extrapolate: true", found)
+
+    def test_training_refuses_a_target(self):
+        found = self.refused(69, "train", self.job)
+        self.assertIn(f"{self.job}:8:11: error: a target is for predictions", found)
+
+    def test_without_a_target_there_is_none(self):
+        result = answer("predict", self.write("plain.yaml", support.JOB), "--backend", "analytic")
+        self.assertIsNone(result["time_to_target_s"])
+        self.assertEqual(result["epochs_interval"], [])
+
+
+class Tables(unittest.TestCase):
+    """The constants are what the tables say."""
+
+    def test_the_rate_of_further_evaluations(self):
+        path = support.ROOT / "experiments" / "02_published_runs" / "epochs.csv"
+        with open(path, encoding="utf-8", newline="") as file:
+            rows = [row for row in csv.DictReader(file)
+                    if row["global_batch"] not in ("1000", "16384", "20480", "40448", "64800")]
+        runs = sum(int(row["n_runs"]) for row in rows)
+        extra = sum(int(row["n_runs"]) * (float(row["epochs_mean"]) - float(row["epochs_min"])) / 4
+                    for row in rows)
+        self.assertEqual(runs, 1269)
+        self.assertAlmostEqual(extra / runs, 0.112, places=3)
+
+
+if __name__ == "__main__":
+    unittest.main()
