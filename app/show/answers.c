@@ -288,6 +288,33 @@ static const struct row import_rows[] = {
      "their time at the roofline of the device over theirs"},
 };
 
+static const struct row curve_rows[] = {
+    {"schema", "string", "foretrain/convergence/1"},
+    {"epochs[].recipe", "string", "published runs"},
+    {"epochs[].target", "number", "top-1 accuracy at which they ended"},
+    {"epochs[].batch", "integer", "images per step of all devices"},
+    {"epochs[].epochs", "number", "that a run needs, mean"},
+    {"epochs[].spread", "number", "standard deviation, of runs and of the curve"},
+    {"epochs[].low", "number", "90 % lie between this"},
+    {"epochs[].high", "number", "and this"},
+    {"epochs[].formula", "number?", "the same by the formula; null: not a reference recipe"},
+    {"epochs[].from", "string", "runs behind a point, or where the batch lies between points"},
+    {"epochs[].source", "string?", "of a point"},
+    {"formula.epochs", "number", "E0 of E0 (1 + batch / Bc)"},
+    {"formula.batch", "number", "Bc"},
+    {"formula.median", "number", "of its errors at reference points left out of the fit"},
+    {"formula.largest", "number", "of these errors"},
+    {"formula.rms", "number", "of these errors, root mean square"},
+    {"further_evaluations", "number", "beyond that at the end of the schedule, mean of runs"},
+    {"accuracies[].work", "string", "who reached it"},
+    {"accuracies[].batch", "number?", "images per step; null: not known"},
+    {"accuracies[].batch_end", "number?", "at the end, where the batch grew"},
+    {"accuracies[].epochs", "number?", "of the run"},
+    {"accuracies[].accuracy", "number", "top-1"},
+    {"accuracies[].note", "string?", "what was special"},
+    {"accuracies[].source", "string", "where it stands"},
+};
+
 const struct answer answers[] = {
     {"foretrain/result/1", result_rows, sizeof(result_rows) / sizeof(*result_rows)},
     {"foretrain/validation/1", validation_rows, sizeof(validation_rows) / sizeof(*validation_rows)},
@@ -296,4 +323,5 @@ const struct answer answers[] = {
     {"foretrain/schedule/1", schedule_rows, sizeof(schedule_rows) / sizeof(*schedule_rows)},
     {"foretrain/collective/1", collective_rows, sizeof(collective_rows) / sizeof(*collective_rows)},
     {"foretrain/import/1", import_rows, sizeof(import_rows) / sizeof(*import_rows)},
+    {"foretrain/convergence/1", curve_rows, sizeof(curve_rows) / sizeof(*curve_rows)},
 };

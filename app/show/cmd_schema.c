@@ -157,9 +157,9 @@ struct schema_request {
 static int schema(const void *record, struct text *out, struct err *err)
 {
     const struct schema_request *request = record;
-    static const char *const words[] = {"scenario", "platform",   "device",  "software",
-                                        "result",   "validation", "dry-run", "explain",
-                                        "schedule", "collective", "import",  NULL};
+    static const char *const words[] = {
+        "scenario", "platform", "device",     "software", "result",      "validation", "dry-run",
+        "explain",  "schedule", "collective", "import",   "convergence", NULL};
     enum { TABLES = 4 };
     const struct field_table *const tables[] = {&scenario_table, &platform_table, &device_table,
                                                 &software_table};
@@ -191,7 +191,7 @@ const struct command command_schema = {
     .name = "schema",
     .synopsis =
         "scenario | platform | device | software | result | validation | dry-run | explain | "
-        "schedule | collective | import  "
+        "schedule | collective | import | convergence  "
         "[options]",
     .help = "the JSON Schema of a file, for editors and programs",
     .examples = "foretrain schema scenario > foretrain.schema.json",

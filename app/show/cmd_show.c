@@ -1,6 +1,8 @@
 #include "app/cli/command.h"
 #include "app/job/job.h"
+#include "app/show/show_convergence.h"
 #include "app/show/show_model.h"
+#include "core/convergence/convergence.h"
 
 struct show_model_request {
     struct request head;
@@ -30,6 +32,25 @@ static void print_json(struct text *out, struct json *json)
 {
     json_print(out, json);
     json_free(json);
+}
+
+struct show_convergence_request {
+    struct request head;
+    struct show_convergence what;
+};
+
+static int show_curves(const void *record, struct text *out, struct err *err)
+{
+    const struct show_convergence_request *request = record;
+    struct show_convergence what = request->what;
+    what.json = request->head.json;
+    if (what.accuracies && (what.recipe >= 0 || what.batch))
+        return err_add_code(err, 64,
+                            "--accuracies: has neither recipes nor batches to choose from");
+    if (what.json && what.csv)
+        return err_add_code(err, 64, "--csv: not together with --json");
+    show_convergence(&what, out);
+    return 0;
 }
 
 static int show_network(const void *record, struct text *out, struct err *err)
@@ -204,6 +225,20 @@ static const struct option collective_options[] = {
                NULL, "Ranks taking part (default: 4)"),
     ROW_GRID(offsetof(struct show_collective_request, grid)), ROW_LAST};
 
+static const struct option convergence_options[] = {
+    OPTION_ROW("recipe", 0, OPTION_WORD, offsetof(struct show_convergence_request, what.recipe),
+               NULL, convergence_recipes, "Only this one"),
+    OPTION_ROW("batch", 0, OPTION_INTEGER, offsetof(struct show_convergence_request, what.batch),
+               "N", NULL, "Only this global batch"),
+    OPTION_ROW("accuracies", 0, OPTION_FLAG,
+               offsetof(struct show_convergence_request, what.accuracies),
+               .help = "Only the accuracies that others reached"),
+    OPTION_ROW("csv", 0, OPTION_FLAG, offsetof(struct show_convergence_request, what.csv),
+               .help = "Print the curves, or the accuracies, as CSV"),
+    ROW_JSON,
+    ROW_LAST};
+
+static const struct show_convergence_request convergence_defaults = {.what.recipe = -1};
 static const struct show_model_request model_defaults = {.image = 224};
 static const struct show_collective_request collective_defaults = {.algorithm = ALGORITHM_RING,
                                                                    .ranks = 4};
@@ -282,10 +317,24 @@ static const struct command show_collective_command = {
     .run = show_collective,
 };
 
+static const struct command show_convergence_command = {
+    .name = "convergence",
+    .synopsis = "[options]",
+    .help = "epochs to an accuracy against the global batch, and published accuracies",
+    .examples = "foretrain show convergence --recipe rcp-nvidia\n"
+                "foretrain show convergence --batch 16384",
+    RECORD(convergence_options, struct show_convergence_request, &convergence_defaults),
+    .minimum = 0,
+    .maximum = 0,
+    .run = show_curves,
+};
+
 static const struct command *const kinds[] = {
-    &show_scenario_command,   &show_job_command,      &show_model_command,
-    &show_schedule_command,   &show_platform_command, &show_device_command,
-    &show_collective_command, &command_show_step,     NULL,
+    &show_scenario_command,    &show_job_command,
+    &show_model_command,       &show_schedule_command,
+    &show_platform_command,    &show_device_command,
+    &show_collective_command,  &command_show_step,
+    &show_convergence_command, NULL,
 };
 
 const struct command command_show = {

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Time to an accuracy: what `predict` says of a job with a target, and that nothing else takes one."""
 import csv
+import json
 import math
 import random
 import statistics
@@ -8,6 +9,11 @@ import unittest
 
 import support
 from support import answer
+
+try:
+    import jsonschema
+except ImportError:
+    jsonschema = None
 
 JOB = """\
 version: 1
@@ -23,6 +29,12 @@ training:
 allreduce: {algorithm: nccl, overlap: none}
 """
 HAS_GSL = "not in this build" not in support.run("calibrate", "--help").stdout
+
+
+def rows(path):
+    """A table."""
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
 
 
 class Target(support.Case):
@@ -101,17 +113,60 @@ class Target(support.Case):
         self.assertEqual(result["epochs_interval"], [])
 
 
-class Tables(unittest.TestCase):
-    """The constants are what the tables say."""
+class Tables(support.Case):
+    """What `show convergence` prints is what the tables say."""
+
+    def test_points_are_those_of_the_table(self):
+        table = rows(support.ROOT / "core" / "convergence" / "recipes.csv")
+        lines = {(line["recipe"], line["batch"]): line
+                 for line in answer("show", "convergence")["epochs"]}
+        for row in table:
+            line = lines[row["recipe"], int(row["batch"])]
+            self.assertAlmostEqual(line["epochs"], float(row["epochs"]), places=9)
+            self.assertEqual((line["target"], line["source"]),
+                             (float(row["target"]), row["source"]))
+            if row["spread"]:
+                self.assertAlmostEqual(line["high"] - line["low"], 3.29 * float(row["spread"]))
+
+    def test_csv_has_the_same_numbers_as_json(self):
+        table = list(csv.DictReader(support.run("show", "convergence", "--csv").stdout.splitlines()))
+        lines = answer("show", "convergence")["epochs"]
+        self.assertEqual(len(table), len(lines))
+        for row, line in zip(table, lines):
+            self.assertEqual((row["recipe"], int(row["batch"])), (line["recipe"], line["batch"]))
+            self.assertAlmostEqual(float(row["epochs"]), line["epochs"], places=6)
+
+    def test_accuracies_are_those_of_the_table(self):
+        table = rows(support.ROOT / "core" / "convergence" / "accuracies.csv")
+        shown = support.run("show", "convergence", "--accuracies", "--csv").stdout
+        self.assertEqual(list(csv.DictReader(shown.splitlines())), table)
+        listed = answer("show", "convergence", "--accuracies")
+        self.assertEqual([row["accuracy"] for row in listed["accuracies"]],
+                         [float(row["accuracy"]) for row in table])
+        self.assertEqual(listed["epochs"], [])
+
+    def test_one_batch_of_one_recipe(self):
+        lines = answer("show", "convergence", "--recipe", "rcp-google", "--batch", "131072")["epochs"]
+        self.assertEqual([line["from"] for line in lines], ["beyond points"])
+
+    def test_options_that_do_not_go_together(self):
+        self.assertIn("--accuracies", self.refused(64, "show", "convergence", "--accuracies",
+                                                   "--batch", "4096"))
+        self.assertIn("--csv", self.refused(64, "show", "convergence", "--csv", "--json"))
+        self.assertIn("rcp-google", self.refused(64, "show", "convergence", "--recipe", "rcp-gogle"))
+
+    def test_the_answer_conforms_to_its_schema(self):
+        if not jsonschema:
+            self.skipTest("python3-jsonschema is not installed")
+        jsonschema.validate(answer("show", "convergence"),
+                            json.loads(support.run("schema", "convergence").stdout))
 
     def test_the_rate_of_further_evaluations(self):
-        path = support.ROOT / "experiments" / "02_published_runs" / "epochs.csv"
-        with open(path, encoding="utf-8", newline="") as file:
-            rows = [row for row in csv.DictReader(file)
-                    if row["global_batch"] not in ("1000", "16384", "20480", "40448", "64800")]
-        runs = sum(int(row["n_runs"]) for row in rows)
+        table = [row for row in rows(support.ROOT / "experiments" / "02_published_runs" / "epochs.csv")
+                 if row["global_batch"] not in ("1000", "16384", "20480", "40448", "64800")]
+        runs = sum(int(row["n_runs"]) for row in table)
         extra = sum(int(row["n_runs"]) * (float(row["epochs_mean"]) - float(row["epochs_min"])) / 4
-                    for row in rows)
+                    for row in table)
         self.assertEqual(runs, 1269)
         self.assertAlmostEqual(extra / runs, 0.112, places=3)
 
