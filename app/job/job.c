@@ -132,6 +132,13 @@ static int attach_fabric(struct point *point, const struct platform *platform, s
     return point->fabric ? 0 : -1;
 }
 
+/* Extra time of compute steps on nodes of which so many devices compute. */
+static double extra_time(const struct job *job, int32_t devices_per_node)
+{
+    double contention = platform_contention(job->platform, devices_per_node);
+    return (1 + contention) / job->scenario.cluster.speed - 1;
+}
+
 struct run job_run(const struct job *job)
 {
     const struct scenario *s = &job->scenario;
@@ -139,7 +146,7 @@ struct run job_run(const struct job *job)
         .device = platform_device(job->platform),
         .iterations = 1,
         .noise = job->resolved.noise,
-        .contention = platform_contention(job->platform, job->resolved.cluster.devices_per_node),
+        .contention = extra_time(job, job->resolved.cluster.devices_per_node),
         .input_workers = s->input.workers,
         .input_rate = s->input.rate,
     };
@@ -167,8 +174,9 @@ int job_point(const struct job *job, int32_t phase, struct point *point, struct 
     if (phase > job_phases(job))
         return err_add_code(err, 64, "there is no phase %d: %s has %d", phase, job->scenario.path,
                             job_phases(job));
-    struct extent extent = phase < 0 ? job->resolved.baseline : job->resolved.cluster;
-    struct phase counts = job->resolved.plan.phase[(phase > 0 ? phase : job_phases(job)) - 1];
+    int32_t index = (phase > 0 ? phase : job_phases(job)) - 1;
+    struct extent extent = phase < 0 ? job->resolved.baseline : job->resolved.phase[index];
+    struct phase counts = job->resolved.plan.phase[index];
     if (phase == JOB_STRONG) {
         counts.batch_per_device = (counts.global_batch - 1) / extent_devices(extent) + 1;
         counts.micro_batch = phase_micro_batch(&job->scenario, counts.batch_per_device);
@@ -184,7 +192,7 @@ int job_point(const struct job *job, int32_t phase, struct point *point, struct 
     point->schedule = iteration_build(&iteration);
     point->run = job_run(job);
     point->run.fabric = fabric;
-    point->run.contention = platform_contention(job->platform, point->devices_per_node);
+    point->run.contention = extra_time(job, point->devices_per_node);
     return 0;
 }
 

@@ -231,10 +231,10 @@ static int control_one(const struct question *q, int32_t k, double *ratio, struc
 static int control(const struct question *q, const struct sample *sample, double cpu,
                    struct doubts *doubts, struct err *err)
 {
-    double affordable = CONTROL_SECONDS / fmax(cpu, 1e-3);
+    double affordable = CONTROL_SECONDS / fmax(cpu, 1e-3), begin = prediction_children_seconds();
     int32_t count = (int32_t)fmin(affordable, CONTROL_DRAWS);
     doubts->control = (struct interval){INFINITY, 0};
-    for (int32_t i = 0; i < count; i++) {
+    for (int32_t i = 0; i < count && prediction_children_seconds() - begin < CONTROL_SECONDS; i++) {
         double ratio;
         if (control_one(q, sample->number[(int64_t)i * sample->count / count], &ratio, err))
             return -1;

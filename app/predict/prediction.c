@@ -233,8 +233,7 @@ int prediction_run(struct prediction *prediction, enum backend_choice backend,
     return 0;
 }
 
-/* CPU time of children that have ended [s]. */
-static double children_seconds(void)
+double prediction_children_seconds(void)
 {
     struct rusage usage;
     getrusage(RUSAGE_CHILDREN, &usage);
@@ -252,11 +251,12 @@ int prediction_make(struct prediction *prediction, const char *path,
     enum backend_choice backend = task_backend(options, &warning);
     if (warning)
         result_add(&result->warning, &result->warning_count, warning);
-    double before = children_seconds();
+    double before = prediction_children_seconds();
     if (prediction_run(prediction, backend, options, err))
         return -1;
     conclude(prediction);
-    return likely_find(prediction, path, options, backend, children_seconds() - before, err);
+    return likely_find(prediction, path, options, backend, prediction_children_seconds() - before,
+                       err);
 }
 
 void prediction_release(struct prediction *prediction)

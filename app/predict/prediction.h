@@ -33,6 +33,9 @@ int prediction_open(struct prediction *prediction, const char *path,
 int prediction_run(struct prediction *prediction, enum backend_choice backend,
                    const struct predict_options *options, struct err *err);
 
+/** CPU time of child processes that have ended [s]. */
+double prediction_children_seconds(void);
+
 /** Which task is the baseline: after it comes the one of strong scaling, if there is one. */
 int32_t baseline_of(const struct prediction *prediction);
 

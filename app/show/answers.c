@@ -51,6 +51,7 @@ static const struct row result_rows[] = {
      "the part that nothing hides; together step.exposed_communication_s"},
     {"phases[].epochs", "number", "passes over the training images"},
     {"phases[].batch_per_device", "integer", "images per device and step"},
+    {"phases[].devices", "integer", "that take part"},
     {"phases[].global_batch", "integer", "images per step"},
     {"phases[].steps", "integer", "training steps"},
     {"phases[].step_time_s", "number", "one step"},

@@ -36,8 +36,9 @@ struct run {
     int32_t iterations; /**< at least 1 */
     enum grain grain;
     struct noise noise;
-    double contention; /**< extra time of compute steps, as a fraction, because other devices of the
-                            node compute at the same time */
+    double
+        contention; /**< extra time of compute steps, as a fraction, because other devices of the
+                         node compute at the same time; less where devices are said to be faster */
     int64_t input_workers;
     double input_rate;    /**< [images/s] per worker */
     int32_t traced_ranks; /**< keep spans of at most this many ranks: first, last, evenly between;

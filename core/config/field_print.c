@@ -282,10 +282,10 @@ static struct json *schema_value(const struct field *field, struct form form)
     return schema;
 }
 
-static struct json *schema_row(const struct field *field, struct form form)
+/* Or what is known of @value, where that may stand in its place. */
+static struct json *or_unknown(struct json *value, struct form form)
 {
-    struct json *value = schema_value(field, form);
-    if (!form.unknowns || field->kind == FIELD_TEXTS)
+    if (!form.unknowns)
         return value;
     struct json *unknown = json_new_object(), *forms = json_new_array(),
                 *either = json_new_object();
@@ -294,6 +294,11 @@ static struct json *schema_row(const struct field *field, struct form form)
     json_append(forms, unknown);
     json_put(either, "anyOf", forms);
     return either;
+}
+
+static struct json *schema_row(const struct field *field, struct form form)
+{
+    return or_unknown(schema_value(field, form), form);
 }
 
 static bool is_required(const struct field_table *table, const char *path)
@@ -314,7 +319,7 @@ static struct json *schema_key(const struct field_table *table, const char *path
         return schema_row(row, form);
     struct json *object = schema_object(table, path, form);
     if (!row)
-        return object;
+        return or_unknown(object, form);
     struct json *either = json_new_object();
     struct json *forms = json_new_array();
     json_append(forms, schema_row(row, form));

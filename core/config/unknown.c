@@ -132,6 +132,36 @@ static struct node *draw_between(struct settling *s, const char *path, const str
     return number_node(s, node, write_number(first, value));
 }
 
+/* As the file might have it on one line. */
+static void write_node(struct text *out, const struct node *node)
+{
+    bool mapping = node->kind == NODE_MAPPING;
+    if (node->kind == NODE_SCALAR) {
+        text_add(out, "%s", node->text);
+        return;
+    }
+    text_add(out, mapping ? "{" : "[");
+    for (int32_t i = 0; i < node->child_count; i++) {
+        text_add(out, "%s%s%s", i ? ", " : "", mapping ? node->child[i]->key : "",
+                 mapping ? ": " : "");
+        write_node(out, node->child[i]);
+    }
+    text_add(out, mapping ? "}" : "]");
+}
+
+enum { SHORT = 40 /* characters that are shown of one choice */ };
+
+static void add_choice(struct text *range, const struct node *choice)
+{
+    struct text text = {0};
+    write_node(&text, choice);
+    if (text.length <= SHORT)
+        text_add(range, "%s", text.data);
+    else
+        text_add(range, "that of line %d", choice->origin.line);
+    text_release(&text);
+}
+
 /* Then what is drawn would depend on what was drawn before. */
 static bool holds_unknown(const struct node *node)
 {
@@ -158,12 +188,8 @@ static struct node *draw_one(struct settling *s, const char *path, const struct 
     int32_t index = isnan(quantile) ? 0 : (int32_t)fmin(quantile * count, count - 1);
     struct text range = {0};
     for (int32_t i = 0; i < count; i++) {
-        const struct node *item = list->child[i];
         text_add(&range, "%s", i == 0 ? "" : i < count - 1 ? ", " : " or ");
-        if (item->kind == NODE_SCALAR)
-            text_add(&range, "%s", item->text);
-        else
-            text_add(&range, "that of line %d", item->origin.line);
+        add_choice(&range, list->child[i]);
     }
     found(s, path, range.data);
     return list->child[index];

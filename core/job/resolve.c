@@ -3,37 +3,21 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
+#include "core/job/resolving.h"
 #include "core/schedule/memory.h"
 
-enum { EXIT_USAGE = 64, EXIT_DATA = 65, EXIT_UNAVAILABLE = 69 };
-
-/* What every decision needs. */
-struct question {
-    const struct scenario *scenario;
-    const struct platform *platform;
-    const struct model *model;
-    const struct wish *wish;
-    struct err *err;
-    int faults;
-};
-
-/* A fault, which another part of the program has found, of what stands at @key; NULL: of what the
- * command line wishes. */
-static void blame_found(struct question *q, const char *key, struct err *found)
+void blame_found(struct question *q, const char *key, struct err *found)
 {
     scenario_blame(q->scenario, key, found, q->err);
     q->faults++;
 }
 
-/* The exit code for a number of ranks that does not fit: the command line's fault if it says it. */
-static int32_t ranks_code(const struct question *q)
+int32_t ranks_code(const struct question *q)
 {
     return q->wish->nodes ? EXIT_USAGE : EXIT_DATA;
 }
 
-static void blame(struct question *q, int32_t exit_code, const char *key, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-static void blame(struct question *q, int32_t exit_code, const char *key, const char *format, ...)
+void blame(struct question *q, int32_t exit_code, const char *key, const char *format, ...)
 {
     va_list list;
     struct err found = {0};
@@ -134,8 +118,8 @@ static int64_t exchanged_bytes(const struct question *q, const struct resolved *
     return resolved->bucket < all ? resolved->bucket : all;
 }
 
-static struct grid_choice choose_grid(const struct question *q, const struct resolved *resolved,
-                                      struct extent extent)
+struct grid_choice choose_grid(const struct question *q, const struct resolved *resolved,
+                               struct extent extent)
 {
     if (resolved->algorithm != ALGORITHM_TORUS2D)
         return (struct grid_choice){.grid = grid_nearest_square((int32_t)extent_devices(extent)),
@@ -150,8 +134,7 @@ static struct grid_choice choose_grid(const struct question *q, const struct res
     });
 }
 
-/* @columns wide if that divides, else nearest to a square. */
-static struct grid fitting_grid(int32_t devices, int64_t columns)
+struct grid fitting_grid(int32_t devices, int64_t columns)
 {
     if (devices % columns)
         return grid_nearest_square(devices);
@@ -191,79 +174,6 @@ static void find_grid(struct question *q, struct resolved *resolved)
         if (resolved->algorithm != ALGORITHM_TORUS2D && platform_nodes(q->platform))
             resolved->choice.why = NULL;
     }
-}
-
-/* ---- batches ---- */
-
-static void refuse_uneven(struct question *q, const char *key, int64_t batch, int64_t devices)
-{
-    int64_t below = batch / devices * devices, above = below + devices;
-    if (below == 0)
-        blame(q, ranks_code(q), key,
-              "%lld images are fewer than the %lld devices; use at least %lld", (long long)batch,
-              (long long)devices, (long long)above);
-    else
-        blame(q, ranks_code(q), key,
-              "%lld images cannot be divided evenly among %lld devices; round: down beside it "
-              "trains %lld, round: up %lld",
-              (long long)batch, (long long)devices, (long long)below, (long long)above);
-}
-
-static void check_phase(struct question *q, int32_t index, int64_t devices)
-{
-    const struct scenario *s = q->scenario;
-    const struct scenario_phase *phase =
-        (const struct scenario_phase *)s->training.phase.item + index;
-    char *key = base_format("training.phases.%d.%s", index,
-                            phase->global_batch ? "global_batch" : "batch_per_device");
-    int64_t batch = phase_batch(phase, devices), micro = s->training.micro_batch;
-    if (phase->global_batch && phase->round == ROUND_EXACT && phase->global_batch % devices)
-        refuse_uneven(q, key, phase->global_batch, devices);
-    else if (batch == 0)
-        refuse_uneven(q, key, phase->global_batch, devices);
-    else if (batch * devices > s->training.train_images)
-        blame(q, phase->global_batch ? EXIT_DATA : ranks_code(q), key,
-              "a step would take %lld images, more than the %lld of an epoch",
-              (long long)(batch * devices), (long long)s->training.train_images);
-    else if (micro > 0 && batch > micro && batch % micro)
-        blame(q, EXIT_DATA, key,
-              "%lld images per device are no multiple of training.micro_batch: %lld",
-              (long long)batch, (long long)micro);
-    free(key);
-}
-
-/* ---- the target ---- */
-
-/* Batches are those of published runs, and the last phase has a part in it. */
-static void check_target(struct question *q, int64_t devices)
-{
-    const struct scenario *s = q->scenario;
-    if (s->training.target > 0 && q->wish->real)
-        blame(q, EXIT_UNAVAILABLE, "training.target",
-              "a target is for predictions; to train, give the last phase's epochs in its place: "
-              "'foretrain predict' says how many it takes");
-    if (!(s->training.target > 0) || q->faults)
-        return;
-    struct convergence curve = scenario_convergence(s);
-    struct plan plan = plan_build(s, devices);
-    for (int32_t i = 0; i < plan.phase_count && !s->training.extrapolate; i++) {
-        const struct phase *phase = &plan.phase[i];
-        bool given = ((const struct scenario_phase *)s->training.phase.item)[i].global_batch;
-        char *key =
-            base_format("training.phases.%d.%s", i, given ? "global_batch" : "batch_per_device");
-        if (convergence_is_outside(&curve, phase->global_batch))
-            blame(q, ranks_code(q), key,
-                  "%lld images a step are outside of what the recipe knows, %lld to %lld; to go "
-                  "on by E0 (1 + B / Bc): training.extrapolate: true",
-                  (long long)phase->global_batch, (long long)curve.point[0].batch,
-                  (long long)curve.point[curve.count - 1].batch);
-        free(key);
-    }
-    if (plan_progress(&plan, 0) >= 1)
-        blame(q, EXIT_DATA, "training.target",
-              "the phases before the last one already reach the target: %.0f %% of the way",
-              100 * plan_progress(&plan, 0));
-    plan_release(&plan);
 }
 
 /* ---- what the platform and the network allow ---- */
@@ -347,7 +257,7 @@ int resolved_check_order(const struct platform *platform, enum algorithm algorit
     return 0;
 }
 
-/* ---- memory ---- */
+/* ---- all together ---- */
 
 static int64_t find_most_images(const struct question *q)
 {
@@ -355,48 +265,6 @@ static int64_t find_most_images(const struct question *q)
     int64_t workspace = device->compute_capability > 0 ? MEMORY_WORKSPACE_LIMIT : 0;
     return memory_largest_batch(q->model, q->scenario, workspace, 0, (int64_t)device->memory.value);
 }
-
-int64_t resolved_fitting_part(int64_t batch, int64_t most)
-{
-    int64_t parts = (batch - 1) / most + 1;
-    while (batch % parts)
-        parts++;
-    return batch / parts;
-}
-
-static void check_memory(struct question *q, int32_t index, int64_t devices, int64_t most)
-{
-    const struct scenario *s = q->scenario;
-    const struct device *device = platform_device(q->platform);
-    const struct scenario_phase *phase =
-        (const struct scenario_phase *)s->training.phase.item + index;
-    int64_t batch = phase_batch(phase, devices), micro = phase_micro_batch(s, batch);
-    if (q->faults || micro <= most)
-        return;
-    char *key = base_format("training.phases.%d.%s", index,
-                            phase->global_batch ? "global_batch" : "batch_per_device");
-    struct text room = {0};
-    unit_print(&room, UNIT_BYTES, device->memory.value);
-    int64_t part = most ? resolved_fitting_part(batch, most) : 0;
-    char *parts = 4 * part < most
-                      ? base_copy("")
-                      : base_format("; in parts: training.micro_batch=%lld", (long long)part);
-    if (most == 0)
-        blame(q, EXIT_DATA, key,
-              "%s does not fit the %s of %s, even with one image; to predict all the same: "
-              "--ignore-memory",
-              q->model->name, room.data, device->name);
-    else
-        blame(q, EXIT_DATA, key,
-              "%lld images at once do not fit the %s of %s, at most %lld do%s; all the same: "
-              "--ignore-memory",
-              (long long)micro, room.data, device->name, (long long)most, parts);
-    free(parts);
-    text_release(&room);
-    free(key);
-}
-
-/* ---- all together ---- */
 
 static struct noise find_noise(const struct scenario *s, const struct software *software)
 {
@@ -428,10 +296,7 @@ static void count_cut(struct resolved *resolved, const struct scenario *s,
 
 static void check_all(struct question *q, const struct resolved *resolved)
 {
-    int64_t devices = grid_ranks(resolved->cluster.grid);
-    for (int32_t i = 0; i < q->scenario->training.phase.count; i++)
-        check_phase(q, i, devices);
-    check_target(q, devices);
+    resolving_check_phases(q, resolved);
     check_chunk(q, resolved);
     if (q->wish->real)
         return;
@@ -441,8 +306,8 @@ static void check_all(struct question *q, const struct resolved *resolved)
     if (!check_room(q, q->wish->nodes ? NULL : "cluster", resolved->cluster))
         check_room(q, "baseline", resolved->baseline);
     check_order(q);
-    for (int32_t i = 0; i < q->scenario->training.phase.count && !q->wish->ignore_memory; i++)
-        check_memory(q, i, devices, resolved->most_images);
+    if (!q->wish->ignore_memory)
+        resolving_check_memory(q, resolved);
 }
 
 int resolved_build(struct resolved *resolved, const struct scenario *scenario,
@@ -470,9 +335,13 @@ int resolved_build(struct resolved *resolved, const struct scenario *scenario,
     if (!q.faults)
         find_grid(&q, resolved);
     if (!q.faults)
+        resolving_find_phases(&q, resolved);
+    if (!q.faults)
         check_all(&q, resolved);
-    if (q.faults)
+    if (q.faults) {
+        resolved_release(resolved);
         return -1;
+    }
     resolved->plan = plan_build(scenario, grid_ranks(resolved->cluster.grid));
     return 0;
 }
@@ -480,5 +349,6 @@ int resolved_build(struct resolved *resolved, const struct scenario *scenario,
 void resolved_release(struct resolved *resolved)
 {
     plan_release(&resolved->plan);
+    free(resolved->phase);
     *resolved = (struct resolved){0};
 }

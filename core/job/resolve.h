@@ -26,6 +26,7 @@ struct extent {
 /** The job.  Start from {0}; release with resolved_release(). */
 struct resolved {
     struct extent cluster;
+    struct extent *phase;      /**< (plan.phase_count) devices of each phase; owned */
     struct extent baseline;    /**< what efficiency is relative to */
     struct grid_choice choice; /**< of the cluster's grid; why is NULL where that is given or does
                                     not matter */

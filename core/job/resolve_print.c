@@ -49,6 +49,8 @@ void resolved_print(struct text *out, const struct resolved *resolved)
                  "once\n",
                  i + 1, phase->epochs, (long long)phase->steps, (long long)phase->global_batch,
                  (long long)phase->batch_per_device, (long long)phase->micro_batch);
+        if (phase->devices != extent_devices(resolved->cluster))
+            print_extent(out, "", resolved->phase[i]);
         if (phase->need.epochs > 0)
             text_add(
                 out,

@@ -148,6 +148,7 @@ static struct json *json_phases(const struct result *result)
         struct json *item = json_new_object();
         json_put_real(item, "epochs", phase->epochs);
         json_put_integer(item, "batch_per_device", phase->batch_per_device);
+        json_put_integer(item, "devices", phase->devices);
         json_put_integer(item, "global_batch", phase->global_batch);
         json_put_integer(item, "steps", phase->steps);
         json_put_real(item, "step_time_s", result->phase_step_time[i]);
@@ -381,9 +382,12 @@ static void print_phases(struct text *out, const struct result *result)
         const struct phase *phase = &result->plan.phase[i];
         struct text step = {0};
         unit_print(&step, UNIT_SECONDS, result->phase_step_time[i]);
-        text_add(out, "  %5" PRId32 "%9.4g%18" PRId64 "%14" PRId64 "%9" PRId64 "%14s\n", i + 1,
+        text_add(out, "  %5" PRId32 "%9.4g%18" PRId64 "%14" PRId64 "%9" PRId64 "%14s", i + 1,
                  phase->epochs, phase->batch_per_device, phase->global_batch, phase->steps,
                  step.data);
+        if (phase->devices != result->devices)
+            text_add(out, "   on %" PRId64 " devices", phase->devices);
+        text_add(out, "\n");
         text_release(&step);
     }
 }

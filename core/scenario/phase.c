@@ -11,6 +11,12 @@ static int64_t whole_steps(double epochs, int64_t images, int64_t batch)
     return (int64_t)ceil(steps * (1 - 1e-12));
 }
 
+int64_t phase_devices(const struct scenario *scenario, const struct scenario_phase *phase,
+                      int64_t devices)
+{
+    return phase->nodes ? devices / scenario->cluster.nodes * phase->nodes : devices;
+}
+
 int64_t phase_batch(const struct scenario_phase *phase, int64_t devices)
 {
     if (!phase->global_batch)
@@ -85,9 +91,11 @@ struct plan plan_build(const struct scenario *scenario, int64_t devices)
     struct plan plan = {.phase_count = scenario->training.phase.count};
     plan.phase = base_alloc(plan.phase_count, sizeof(*plan.phase));
     for (int32_t i = 0; i < plan.phase_count; i++) {
-        int64_t batch = phase_batch(&wanted[i], devices), global = batch * devices;
+        int64_t own = phase_devices(scenario, &wanted[i], devices);
+        int64_t batch = phase_batch(&wanted[i], own), global = batch * own;
         plan.phase[i] = (struct phase){
             .epochs = wanted[i].epochs,
+            .devices = own,
             .batch_per_device = batch,
             .global_batch = global,
             .micro_batch = phase_micro_batch(scenario, batch),

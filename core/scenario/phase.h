@@ -9,6 +9,7 @@
 /** One phase, in counts. */
 struct phase {
     double epochs;
+    int64_t devices;
     int64_t batch_per_device; /**< images */
     int64_t global_batch;     /**< images */
     int64_t micro_batch;      /**< images that pass through the network at once */
@@ -45,12 +46,16 @@ int64_t plan_evaluations(double epochs, double every);
  * training.micro_batch, or all. */
 int64_t phase_micro_batch(const struct scenario *scenario, int64_t images);
 
+/** The devices of @phase, where the whole cluster of @scenario has @devices. */
+int64_t phase_devices(const struct scenario *scenario, const struct scenario_phase *phase,
+                      int64_t devices);
+
 /** Images per device of @phase on @devices devices; a global batch that cannot be divided evenly
  * is rounded as the phase says, down when it must be exact (resolved_build() refuses that). */
 int64_t phase_batch(const struct scenario_phase *phase, int64_t devices);
 
-/** Lay out the phases of @scenario for @devices devices, which resolved_build() has checked;
- * release with plan_release(). */
+/** Lay out the phases of @scenario for a cluster of @devices devices, which resolved_build() has
+ * checked; release with plan_release(). */
 struct plan plan_build(const struct scenario *scenario, int64_t devices);
 
 /** Release. */

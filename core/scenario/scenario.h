@@ -37,6 +37,7 @@ struct scenario_phase {
     int64_t batch_per_device; /**< images per device and step; 0: global_batch is given */
     int64_t global_batch;     /**< images of all devices per step; 0: batch_per_device is given */
     int32_t round;            /**< enum rounding, of global_batch */
+    int64_t nodes;            /**< that take part; 0: those of the cluster */
 };
 
 /** From an epoch on, the learning rate is this much of the start's. */
@@ -82,6 +83,7 @@ struct scenario {
         int64_t devices_per_node; /**< 0: all of the platform's */
         char
             *software; /**< a name in platforms/software or a path; NULL: as the device file says */
+        double speed;  /**< of computing, relative to what both say */
     } cluster;
     struct {
         char *dataset;             /**< "imagenet" or NULL when counts are given */

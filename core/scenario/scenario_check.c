@@ -90,6 +90,12 @@ static int check_phase(const struct scenario *scenario, int32_t index, const str
     if (origin && !(phase->epochs > 0))
         result = origin_error(origin, err, "a phase must last more than 0 epochs");
     free(epochs);
+    char *nodes = base_format("training.phases.%d.nodes", index);
+    if (phase->nodes && index == scenario->training.phase.count - 1)
+        result = origin_error(given(root, nodes), err,
+                              "the last phase takes cluster.nodes, to which throughput and "
+                              "efficiency refer; give the number there");
+    free(nodes);
     return result | check_batch(scenario, index, root, err);
 }
 

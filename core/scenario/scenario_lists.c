@@ -37,6 +37,14 @@ static const struct field phase_rows[] = {
      .help =
          "of a global_batch that the devices cannot share evenly: exact refuses it, down and up "
          "train the nearest one below or above that they can"},
+    {.path = "nodes",
+     .kind = FIELD_INTEGER,
+     .offset = offsetof(struct scenario_phase, nodes),
+     .fallback = "",
+     .minimum = 1,
+     .maximum = 1e6,
+     .help = "nodes that take part in a phase before the last one, when not all of cluster.nodes; "
+             "a grid keeps its columns; predictions only"},
 };
 const struct field_table scenario_phase_table = {
     "phase", phase_rows, sizeof(phase_rows) / sizeof(*phase_rows), sizeof(struct scenario_phase)};

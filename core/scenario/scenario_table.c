@@ -85,6 +85,15 @@ static const struct field scenario_rows[] = {
      .fallback = "",
      .help = "name of a software profile, such as mlperf-v0.6, or path of one: how fast kernels "
              "are; as the device file says when not given"},
+    {.path = "cluster.speed",
+     .kind = FIELD_REAL,
+     .unit = UNIT_FRACTION,
+     .offset = MEMBER(cluster.speed),
+     .fallback = "1",
+     .minimum = 0.01,
+     .maximum = 100,
+     .help = "how fast devices compute, relative to what the device file and its software say; "
+             "predictions only"},
     {.path = "training.dataset",
      .kind = FIELD_TEXT,
      .offset = MEMBER(training.dataset),

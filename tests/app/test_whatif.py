@@ -238,6 +238,35 @@ class Memory(support.Case):
         self.assertEqual(result["phases"][0]["batch_per_device"], 4096)
 
 
+class Nodes(support.Case):
+    """Phases with nodes of their own."""
+
+    PHASES = "training.phases=[{epochs: 45, batch_per_device: 32, nodes: 2}, {epochs: 45, " \
+             "batch_per_device: 32}]"
+
+    def test_each_phase_is_the_job_on_its_own_nodes(self):
+        result = answer("predict", self.job, "--set", self.PHASES)
+        alone = answer("predict", self.job, "--nodes", "2", "--set",
+                       "allreduce.grid={columns: 4, rows: 2}", "--set",
+                       "training.phases=[{epochs: 45, batch_per_device: 32}]")
+        first, last = result["phases"]
+        self.assertEqual([first["devices"], last["devices"]], [8, 16])
+        self.assertEqual([first["global_batch"], last["global_batch"]], [256, 512])
+        self.assertEqual(first["steps"], math.ceil(45 * 1281167 / 256))
+        self.assertEqual(first["step_time_s"], alone["phases"][0]["step_time_s"])
+        self.assertEqual(result["devices"], 16)
+        spent = sum(phase["steps"] * phase["step_time_s"] for phase in result["phases"])
+        self.assertLess(abs(spent + result["evaluation_s"] - result["time_to_train_s"]), 1e-6)
+
+    def test_what_no_phase_can_have_is_refused(self):
+        for text, word in ((self.PHASES.replace("nodes: 2", "nodes: 100000"), "only 1088 nodes"),
+                           (self.PHASES.replace("32}]", "32, nodes: 2}]"), "the last phase")):
+            self.assertIn(word, self.refused(65, "check", self.job, "--set", text))
+        self.assertIn("a training run keeps its ranks",
+                      self.refused(69, "train", self.job, "--dry-run", "-n", "16", "--set",
+                                   self.PHASES))
+
+
 class Scaling(support.Case):
     """Efficiency against one node."""
 

@@ -219,8 +219,8 @@ static struct result example(const struct scenario *scenario)
                             .time_to_train_s = 365.6,
                             .bound_by = base_copy("communication"),
                             .sentence = base_copy("communication-bound: 31 % of each step waits")};
-    static struct phase phase[] = {{45, 16, 17408, 16, 3312, {0, 0}},
-                                   {45, 32, 34816, 32, 1656, {0, 0}}};
+    static struct phase phase[] = {{45, 1088, 16, 17408, 16, 3312, {0, 0}},
+                                   {45, 1088, 32, 34816, 32, 1656, {0, 0}}};
     result.plan = (struct plan){.phase = phase, .phase_count = 2, .epochs = 90, .evaluations = 90};
     result.phase_step_time = base_alloc(2, sizeof(double));
     result.phase_step_time[0] = 0.06;
@@ -361,6 +361,7 @@ static const char *const json_lines[] = {
     "{",
     "\"epochs\": 45.0,",
     "\"batch_per_device\": 16,",
+    "\"devices\": 1088,",
     "\"global_batch\": 17408,",
     "\"steps\": 3312,",
     "\"step_time_s\": 0.059999999999999998",
@@ -368,6 +369,7 @@ static const char *const json_lines[] = {
     "{",
     "\"epochs\": 45.0,",
     "\"batch_per_device\": 32,",
+    "\"devices\": 1088,",
     "\"global_batch\": 34816,",
     "\"steps\": 1656,",
     "\"step_time_s\": 0.10000000000000001",
