@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """Inputs that nobody knows: what they do to an interval, against bounds computed here."""
+import importlib.util
 import json
 import math
 import unittest
@@ -125,6 +126,28 @@ class Unknown(support.Case):
                             ("{one_of: [1 images/s, 2 images/s]}", True), ("{one_of: []}", False)):
             job = yaml.safe_load(STARVED % rate)
             self.assertEqual(jsonschema.Draft202012Validator(schema).is_valid(job), right, rate)
+
+
+class Stated(unittest.TestCase):
+    """The intervals that experiment 01 states."""
+
+    def setUp(self):
+        path = support.ROOT / "experiments" / "01_sony_abci" / "stated.py"
+        spec = importlib.util.spec_from_file_location("stated", path)
+        self.stated = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(self.stated)
+
+    def test_the_picture_is_that_of_the_table(self):
+        picture = (self.stated.HERE / "efficiency.svg").read_text(encoding="utf-8")
+        self.assertEqual(self.stated.picture(), picture)
+
+    def test_a_row_is_what_the_program_says_today(self):
+        result = self.stated.predict("fujitsu-2048")
+        for row in self.stated.read():
+            if row["run"] == "fujitsu-2048":
+                self.assertEqual(self.stated.cells(result, row["quantity"]),
+                                 [row[key] for key in ("predicted", "low", "high", "most",
+                                                       "share")], "run stated.py")
 
 
 if __name__ == "__main__":
