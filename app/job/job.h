@@ -117,8 +117,12 @@ void point_release(struct point *point);
  * platform. */
 bool point_equal(const struct point *a, const struct point *b);
 
+/** How much longer than its forward passes an evaluation takes: more than 1 where images are read
+ * from JPEG files. */
+double job_evaluation_factor(const struct scenario *scenario);
+
 /** Seconds of all @evaluations of the validation set, split over the devices of @point: forward
- * passes at the local batch, without communication. */
+ * passes at the local batch, without communication, times job_evaluation_factor(). */
 double job_evaluation(const struct job *job, const struct point *point, int64_t evaluations);
 
 /** Whether rows and columns mean something: to torus2d, where another order of ranks follows them,

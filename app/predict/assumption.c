@@ -1,6 +1,7 @@
 #include "app/predict/assumption.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/backend/analytic.h"
@@ -242,10 +243,14 @@ void assumption_list(struct prediction *prediction)
     add_cut(prediction);
     if (prediction->job.resolved.choice.why)
         add_assumption(result, grid_choice_text(&prediction->job.resolved.choice));
-    if (result->plan.evaluations)
-        add_assumption(result,
-                       base_format("evaluation: %lld forward passes over %lld validation images, "
-                                   "split evenly, without communication",
-                                   (long long)result->plan.evaluations,
-                                   (long long)result->scenario->training.validation_images));
+    if (!result->plan.evaluations)
+        return;
+    double factor = job_evaluation_factor(&prediction->job.scenario);
+    char *longer = factor > 1 ? base_format("%g times their ", factor) : base_copy("");
+    add_assumption(result,
+                   base_format("evaluation: %lld over %lld validation images, %sforward "
+                               "passes, split evenly, without communication",
+                               (long long)result->plan.evaluations,
+                               (long long)result->scenario->training.validation_images, longer));
+    free(longer);
 }

@@ -267,6 +267,12 @@ class Runs(unittest.TestCase):
     def test_fitted_rows_are_met(self):
         self.assertLessEqual(self.answer["summary"]["calibration"]["worst"], 0.05)
 
+    def test_evaluations_are_as_long_as_those_of_runs_on_one_node(self):
+        rows = support.answer("published", RUNS.parent / "single_node.csv")["rows"]
+        ratio = statistics.median(row["measured_evaluation_s"] / row["evaluation_s"] for row in rows
+                                  if row["measured_evaluation_s"])
+        self.assertLess(abs(ratio - 1), 0.02)
+
     def test_the_tail_of_the_error_is_that_of_runs_on_one_node(self):
         source = (ROOT / "app" / "predict" / "uncertainty.c").read_text(encoding="utf-8")
         longest, alone = (float(re.search(rf"#define {name}\s+([\d.]+)", source)[1])
