@@ -180,6 +180,32 @@ static bool draw_job(const struct question *q, struct sample *sample, int32_t k,
     return true;
 }
 
+/* The job with one unknown input at @quantile, the others in their centre: 0, or -1. */
+static int read_at(const struct question *q, int32_t input, double quantile, struct err *err)
+{
+    double all[UNKNOWN_LIMIT];
+    struct job job;
+    for (int32_t i = 0; i < q->dimensions; i++)
+        all[i] = i == input ? quantile : NAN;
+    if (job_read(&job, q->path, q->options->set.item, q->options->set.count,
+                 &(struct draw){all, q->dimensions}, err))
+        return -1;
+    job_release(&job);
+    return 0;
+}
+
+/* A choice, or an end of a range, with which there is never a job is a mistake. */
+static int check_choices(const struct question *q, struct err *err)
+{
+    for (int32_t i = 0; i < q->dimensions; i++) {
+        int32_t choices = q->centre->job.unknowns.item[i].choices;
+        for (int32_t k = 0; k < choices; k++)
+            if (read_at(q, i, (double)k / (choices - 1), err))
+                return -1;
+    }
+    return 0;
+}
+
 /* Points that fill the ranges evenly. */
 static void spread_quantiles(struct question *q)
 {
@@ -249,7 +275,8 @@ static int draw_question(struct question *q, struct sample *sample, enum backend
                          double cpu, struct doubts *doubts, struct err *err)
 {
     spread_quantiles(q);
-    int failed = find_ratios(q, err) || draw_unknown(q, sample, doubts, err);
+    int failed =
+        check_choices(q, err) || find_ratios(q, err) || draw_unknown(q, sample, doubts, err);
     if (!failed && backend == BACKEND_SIM)
         failed = control(q, sample, cpu, doubts, err);
     free(q->quantile);

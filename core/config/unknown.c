@@ -94,11 +94,12 @@ static double next_quantile(const struct unknowns *unknowns)
     return given ? unknowns->quantile[unknowns->count] : NAN;
 }
 
-static void found(struct settling *s, const char *path, char *range)
+static void found(struct settling *s, const char *path, int32_t choices, char *range)
 {
     struct unknowns *u = s->unknowns;
     u->item = base_grow(u->item, u->count + 1, &u->capacity, sizeof(*u->item));
-    u->item[u->count++] = (struct unknown){.key = base_copy(path), .range = range};
+    u->item[u->count++] =
+        (struct unknown){.key = base_copy(path), .choices = choices, .range = range};
 }
 
 /* The drawn number is where @like was. */
@@ -128,7 +129,7 @@ static struct node *draw_between(struct settling *s, const char *path, const str
     double value = first.value + (isnan(quantile) ? 0.5 : quantile) * width;
     if (first.whole && !isnan(quantile)) /* each whole number equally likely */
         value = fmin(floor(first.value + quantile * (width + 1)), second.value);
-    found(s, path, base_format("%s to %s", low->text, high->text));
+    found(s, path, 2, base_format("%s to %s", low->text, high->text));
     return number_node(s, node, write_number(first, value));
 }
 
@@ -191,7 +192,7 @@ static struct node *draw_one(struct settling *s, const char *path, const struct 
         text_add(&range, "%s", i == 0 ? "" : i < count - 1 ? ", " : " or ");
         add_choice(&range, list->child[i]);
     }
-    found(s, path, range.data);
+    found(s, path, count, range.data);
     return list->child[index];
 }
 
@@ -211,7 +212,7 @@ static struct node *draw_about(struct settling *s, const char *path, const struc
     }
     double quantile = next_quantile(s->unknowns);
     double drawn = centre.value * (isnan(quantile) ? 1 : exp(sd * normal_quantile(quantile)));
-    found(s, path, base_format("%s, spread %s", value->text, spread->text));
+    found(s, path, 0, base_format("%s, spread %s", value->text, spread->text));
     return number_node(s, node, write_number(centre, centre.whole ? fmax(1, drawn) : drawn));
 }
 

@@ -21,8 +21,9 @@ enum {
 
 /** One of them. */
 struct unknown {
-    char *key;   /**< as assignments name it: "training.phases[0].batch_per_device"; owned */
-    char *range; /**< for people: "16 to 64", "ring or torus2d", "10 us, spread 40 %"; owned */
+    char *key;       /**< as assignments name it: "training.phases[0].batch_per_device"; owned */
+    int32_t choices; /**< values to choose from, 2 for the ends of a range; 0: no end */
+    char *range;     /**< for people: "16 to 64", "ring or torus2d", "10 us, spread 40 %"; owned */
 };
 
 /** All of a job.  Start from {0} or with the quantiles; release with unknowns_release(). */

@@ -78,6 +78,14 @@ class Unknown(support.Case):
         self.assertEqual(result.returncode, 65)
         self.assertIn("do not fit", result.stderr)
 
+    def test_a_choice_that_never_makes_a_job_is_a_mistake(self):
+        for key, choices, word in (("allreduce.bucket", "2 MiB, 4 miB, 8 MiB", "'miB' is not a unit"),
+                                   ("cluster.platform", "abci, nowhere", "nowhere"),
+                                   ("allreduce.algorithm", "torus2d, ring", "a grid has no effect")):
+            refused = run("predict", self.job, "--set", f"{key}={{one_of: [{choices}]}}")
+            self.assertIn(refused.returncode, (65, 66))
+            self.assertIn(word, refused.stderr)
+
     def test_the_simulator_checks_some_draws(self):
         unknown = ("--set", "platform.transport.between={low: 6 us, high: 10 us}")
         draws = answer("predict", self.job, *unknown, "--backend", "sim")["draws"]
