@@ -139,6 +139,16 @@ static double extra_time(const struct job *job, int32_t devices_per_node)
     return (1 + contention) / job->scenario.cluster.speed - 1;
 }
 
+/* [images/s] of a worker: what it decodes, or its share of what the storage delivers to all. */
+static double input_rate(const struct job *job, int64_t devices)
+{
+    const struct scenario *s = &job->scenario;
+    if (!(s->input.storage > 0))
+        return s->input.rate;
+    double readers = (double)(devices * s->input.workers);
+    return fmin(s->input.rate, s->input.storage / s->input.image_bytes / readers);
+}
+
 struct run job_run(const struct job *job)
 {
     const struct scenario *s = &job->scenario;
@@ -148,7 +158,7 @@ struct run job_run(const struct job *job)
         .noise = job->resolved.noise,
         .contention = extra_time(job, job->resolved.cluster.devices_per_node),
         .input_workers = s->input.workers,
-        .input_rate = s->input.rate,
+        .input_rate = input_rate(job, extent_devices(job->resolved.cluster)),
     };
 }
 
@@ -193,6 +203,7 @@ int job_point(const struct job *job, int32_t phase, struct point *point, struct 
     point->run = job_run(job);
     point->run.fabric = fabric;
     point->run.contention = extra_time(job, point->devices_per_node);
+    point->run.input_rate = input_rate(job, extent_devices(extent));
     return 0;
 }
 

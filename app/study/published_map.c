@@ -281,8 +281,8 @@ static int32_t find_norm_group(const struct published_row *row)
     return grouped ? 2 : 1;
 }
 
-/* Before the first step, with the first evaluation, on any number of nodes.  Source: MLPerf's logs of
- * runs on one node. */
+/* Before the first step, with the first evaluation, on any number of nodes.  Source: MLPerf's logs
+ * of runs on one node. */
 #define PRELUDE_SECONDS 0.6
 
 /* MLPerf's clock starts after initialisation, so the excess over epochs and evaluations is the

@@ -156,9 +156,11 @@ struct scenario {
     } noise;
     int64_t seed;
     struct {
-        int64_t workers;  /**< input threads per device; 0: input costs nothing */
-        double rate;      /**< [images/s] decoded per worker */
-        int64_t prefetch; /**< batches kept ready */
+        int64_t workers;    /**< input threads per device; 0: input costs nothing */
+        double rate;        /**< [images/s] decoded per worker */
+        int64_t prefetch;   /**< batches kept ready */
+        double storage;     /**< that all nodes share [bytes/s]; 0: no limit */
+        double image_bytes; /**< of an image there */
     } input;
     char sha256[65];           /**< of the file's text and the --set assignments, hexadecimal */
     char *path;                /**< as given */

@@ -226,7 +226,10 @@ static int check_input(const struct scenario *scenario, const struct node *root,
     bool workers = scenario->input.workers > 0, rate = scenario->input.rate > 0;
     return check_pair(workers, rate, "input.workers", "input.rate", root, err) |
            check_pair(rate, workers, "input.rate", "input.workers", root, err) |
-           check_pair(true, workers, "input.prefetch", "input.workers", root, err);
+           check_pair(true, workers, "input.prefetch", "input.workers", root, err) |
+           check_pair(true, workers, "input.storage", "input.workers", root, err) |
+           check_pair(true, scenario->input.storage > 0, "input.image_bytes", "input.storage", root,
+                      err);
 }
 
 int scenario_check(const struct scenario *scenario, const struct node *root, struct err *err)

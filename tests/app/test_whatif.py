@@ -267,6 +267,30 @@ class Nodes(support.Case):
                                    self.PHASES))
 
 
+class Storage(support.Case):
+    """A file system that all nodes share."""
+
+    INPUT = ("--set", "input={workers: 4, rate: 1000 images/s, storage: 1 GB/s}", "--set",
+             "noise={compute_cv: 0}")
+
+    def test_all_devices_share_what_it_delivers(self):
+        result = answer("predict", self.job, *self.INPUT)
+        self.assertEqual(result["bound_by"], "input")
+        self.assertLess(abs(result["images_per_s"] / (1e9 / 115e3) - 1), 1e-6)
+
+    def test_a_baseline_that_waits_for_it_too_scales_no_better_than_the_storage(self):
+        result = answer("predict", self.job, *self.INPUT)
+        baseline = min(result["baseline"]["images_per_s"], 1e9 / 115e3)
+        self.assertLess(abs(result["scaling_efficiency"] - 1e9 / 115e3 / 16 / (baseline / 4)), 1e-6)
+
+    def test_it_needs_workers(self):
+        self.assertIn("no effect without input.workers",
+                      self.refused(65, "check", self.job, "--set", "input={storage: 1 GB/s}"))
+        self.assertIn("no effect without input.storage", self.refused(
+            65, "check", self.job, "--set",
+            "input={workers: 4, rate: 1000 images/s, image_bytes: 10 kB}"))
+
+
 class Scaling(support.Case):
     """Efficiency against one node."""
 
