@@ -71,7 +71,7 @@ static int sim_run(const struct run *run, const struct schedule *schedule, struc
                    struct err *err)
 {
     assert(schedule->sealed && run->iterations >= 1);
-    if (backend_check(schedule, err))
+    if (backend_check(run, schedule, err))
         return -1;
     struct traffic *traffic = traffic_build(run->fabric, schedule);
     struct fold *fold = choose(run, schedule, traffic, trace->grain);

@@ -255,8 +255,10 @@ int prediction_make(struct prediction *prediction, const char *path,
     if (prediction_run(prediction, backend, options, err))
         return -1;
     conclude(prediction);
-    return likely_find(prediction, path, options, backend, prediction_children_seconds() - before,
-                       err);
+    if (likely_find(prediction, path, options, backend, prediction_children_seconds() - before,
+                    err))
+        return -1;
+    return result_check(result, err);
 }
 
 void prediction_release(struct prediction *prediction)

@@ -36,6 +36,10 @@ const struct device_ops *exec_job_device(int32_t device, struct err *err)
     return ops;
 }
 
+enum {
+    TIME_SCALE_MOST = 1000000
+}; /* a step of 1 ms then takes a quarter of an hour.  Our choice */
+
 /* Options that a rehearsal refuses, and those that only a rehearsal accepts. */
 static int check_rehearsal(struct exec_job *job, const struct train_request *request,
                            struct err *err)
@@ -51,11 +55,11 @@ static int check_rehearsal(struct exec_job *job, const struct train_request *req
         return err_add_code(err, 64, "--time-scale has no effect without --device replay");
     struct err found = {0};
     bool good = unit_parse(UNIT_NONE, request->time_scale, &job->train.time_scale, &found) == 0 &&
-                job->train.time_scale >= 0;
+                job->train.time_scale >= 0 && job->train.time_scale <= TIME_SCALE_MOST;
     err_release(&found);
     return good ? 0
-                : err_add_code(err, 64, "--time-scale: must be a number, at least 0, not '%s'",
-                               request->time_scale);
+                : err_add_code(err, 64, "--time-scale: must be a number, 0 to %d, not '%s'",
+                               TIME_SCALE_MOST, request->time_scale);
 }
 
 /* Ranks of each machine, as all ranks find together; 0: the machines have different numbers. */

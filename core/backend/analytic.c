@@ -216,7 +216,7 @@ static int analytic_run(const struct run *run, const struct schedule *schedule, 
                         struct err *err)
 {
     assert(schedule->sealed && run->iterations >= 1);
-    if (backend_check(schedule, err))
+    if (backend_check(run, schedule, err))
         return -1;
     snprintf(trace->backend, sizeof(trace->backend), "analytic");
     snprintf(trace->grain, sizeof(trace->grain), "closed-form");

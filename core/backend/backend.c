@@ -1,6 +1,7 @@
 #include "core/backend/backend.h"
 
 #include <assert.h>
+#include <math.h>
 
 #include "core/backend/cost.h"
 
@@ -24,8 +25,26 @@ struct nccl_choice run_nccl(const struct run *run, const struct step *step)
     return nccl_choose(&world, step->collective.op, step->collective.bytes);
 }
 
-int backend_check(const struct schedule *schedule, struct err *err)
+/* --iterations and --traced-ranks ask for them. */
+static int check_spans(const struct run *run, const struct schedule *schedule, struct err *err)
 {
+    int32_t ranks = grid_ranks(schedule->grid);
+    int32_t traced = run->traced_ranks && run->traced_ranks < ranks ? run->traced_ranks : ranks;
+    double each = (double)traced * schedule->step_count, spans = each * run->iterations;
+    if (spans <= RUN_SPANS_MOST)
+        return 0;
+    return err_add_code(
+        err, 64,
+        "%d iterations of %d steps on %d traced ranks are %.3g records, %.3g GB; at "
+        "most %d are kept: --iterations=%.0f, or fewer --traced-ranks",
+        run->iterations, schedule->step_count, traced, spans, spans * sizeof(struct span) / 1e9,
+        RUN_SPANS_MOST, fmax(1, floor(RUN_SPANS_MOST / each)));
+}
+
+int backend_check(const struct run *run, const struct schedule *schedule, struct err *err)
+{
+    if (check_spans(run, schedule, err))
+        return -1;
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct step *step = &schedule->step[id];
         if (step->kind == STEP_COLLECTIVE && step->collective.algorithm == ALGORITHM_MPI)

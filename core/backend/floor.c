@@ -1,5 +1,6 @@
 #include "core/backend/floor.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -267,9 +268,12 @@ static int refuse(struct err *err, const char *subject, double seconds, const st
                         floor->what);
 }
 
-static bool is_below(double seconds, const struct floor *floor)
+/* @seconds are the difference of two times of day up to @clock, which are rounded.  What is no
+ * number is below, too. */
+static bool is_below(double seconds, double clock, const struct floor *floor)
 {
-    return seconds < floor->seconds * (1 - slack);
+    return !(seconds + 4 * DBL_EPSILON * clock >= floor->seconds * (1 - slack)) ||
+           !isfinite(seconds);
 }
 
 static int check_span(const struct schedule *schedule, const struct bounds *list,
@@ -279,7 +283,7 @@ static int check_span(const struct schedule *schedule, const struct bounds *list
     if (step->kind != STEP_COLLECTIVE)
         return 0;
     struct floor floor = latency_floor(&list[span->step], span->rank);
-    if (!is_below(span->end - span->begin, &floor))
+    if (!is_below(span->end - span->begin, span->end, &floor))
         return 0;
     char *subject = base_format("\"%s\" of rank %" PRId32 " in iteration %" PRId32, step->name,
                                 span->rank, span->iteration);
@@ -294,7 +298,7 @@ int floor_check(const struct run *run, const struct schedule *schedule, const st
     struct bounds *list = bounds_list(run->fabric, schedule);
     struct floor floor = iteration_floor(run, schedule, list);
     int status = 0;
-    if (is_below(trace_step_time(trace), &floor))
+    if (is_below(trace_step_time(trace), trace->iteration_end[trace->iterations - 1], &floor))
         status = refuse(err, "a step", trace_step_time(trace), &floor);
     for (int64_t i = 0; i < trace->span_count; i++)
         if (check_span(schedule, list, &trace->span[i], err) < 0)

@@ -1,5 +1,6 @@
 #include "core/job/resolve.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 
@@ -232,6 +233,17 @@ static void check_chunk(struct question *q, const struct resolved *resolved)
               CHUNK_LIMIT, (long long)((bytes + CHUNK_LIMIT - 1) / CHUNK_LIMIT));
 }
 
+/* Each is a step of the schedule, which a back end walks one by one. */
+static void check_bucket(struct question *q, const struct resolved *resolved)
+{
+    int64_t all = gradient_bytes(q->scenario, q->model);
+    if (resolved->all_reduces > RESOLVED_ALL_REDUCES_MOST)
+        blame(q, EXIT_DATA, "allreduce.bucket",
+              "%lld all-reduces a step are more than %d; use at least %lld B",
+              (long long)resolved->all_reduces, RESOLVED_ALL_REDUCES_MOST,
+              (long long)((all - 1) / RESOLVED_ALL_REDUCES_MOST + 1));
+}
+
 static void check_order(struct question *q)
 {
     struct err found = {0};
@@ -278,7 +290,8 @@ static struct noise find_noise(const struct scenario *s, const struct software *
 
 static int64_t find_bucket(const struct scenario *s, const struct model *model)
 {
-    return s->allreduce.bucket > 0 ? (int64_t)s->allreduce.bucket : gradient_bytes(s, model);
+    double given = s->allreduce.bucket;
+    return given > 0 ? (int64_t)fmax(given, 1) : gradient_bytes(s, model);
 }
 
 static void count_cut(struct resolved *resolved, const struct scenario *s,
@@ -286,7 +299,7 @@ static void count_cut(struct resolved *resolved, const struct scenario *s,
 {
     int64_t all = gradient_bytes(s, model);
     resolved->tensors = model->tensor_count;
-    if (resolved->bucket < 1) /* less than a byte is all */
+    if (all == 0)
         return;
     resolved->all_reduces = (all + resolved->bucket - 1) / resolved->bucket;
     for (int32_t i = 0; i < model->tensor_count; i++)
@@ -298,6 +311,7 @@ static void check_all(struct question *q, const struct resolved *resolved)
 {
     resolving_check_phases(q, resolved);
     check_chunk(q, resolved);
+    check_bucket(q, resolved);
     if (q->wish->real)
         return;
     check_norm(q, resolved->cluster);

@@ -17,6 +17,15 @@
 #include "core/scenario/phase.h"
 #include "core/schedule/model.h"
 
+enum {
+    /** All-reduces in a training step.  Our choice: as many as a software profile may say, and 60
+     * times the tensors of ResNet-50. */
+    RESOLVED_ALL_REDUCES_MOST = 10000,
+    /** Passes of layers in a training step: the layers times the micro-batches.  Our choice: a
+     * prediction then took 20 s and 250 MB on a core of 2026. */
+    RESOLVED_PASSES_MOST = 200000,
+};
+
 /** Devices that work together. */
 struct extent {
     int32_t nodes, devices_per_node;
@@ -48,7 +57,8 @@ struct resolved {
  * @model.  Borrows from @software.
  * @return 0, or -1 with every fault, each located where the scenario says it: more devices than
  * SCENARIO_DEVICE_LIMIT or than the platform has, a grid that does not hold them, a batch that is
- * too small or too large, cannot be divided evenly or is no multiple of the micro-batch, a batch
+ * too small or too large, cannot be divided evenly or is no multiple of the micro-batch, more
+ * all-reduces or micro-batches than are computed, evaluations or checkpoints within a step, a batch
  * that the recipe of a target does not know, phases that reach the target before the last, groups
  * of batch norm that do not fill a node, a number format or NCCL that the platform lacks, a batch
  * that does not fit the memory of a device (core/schedule/memory.h, with the workspace that a

@@ -72,6 +72,7 @@ static void check_phase(struct question *q, int32_t index, int64_t devices)
     char *key = base_format("training.phases.%d.%s", index,
                             phase->global_batch ? "global_batch" : "batch_per_device");
     int64_t batch = phase_batch(phase, devices), micro = s->training.micro_batch;
+    int64_t layers = q->model->layer_count, most = RESOLVED_PASSES_MOST / layers;
     if (phase->global_batch && phase->round == ROUND_EXACT && phase->global_batch % devices)
         refuse_uneven(q, key, phase->global_batch, devices);
     else if (batch == 0)
@@ -84,7 +85,30 @@ static void check_phase(struct question *q, int32_t index, int64_t devices)
         blame(q, EXIT_DATA, key,
               "%lld images per device are no multiple of training.micro_batch: %lld",
               (long long)batch, (long long)micro);
+    else if (phase_micro_batch(s, batch) * most < batch)
+        blame(q, EXIT_DATA, "training.micro_batch",
+              "%lld images per device in parts of %lld are more than %lld parts, of %lld layers "
+              "each; use parts of at least %lld",
+              (long long)batch, (long long)micro, (long long)most, (long long)layers,
+              (long long)((batch - 1) / most + 1));
     free(key);
+}
+
+/* What is done every so many epochs is done between two steps. */
+static void check_interval(struct question *q, const char *key, double epochs,
+                           const struct resolved *resolved)
+{
+    const struct scenario_phase *phase = q->scenario->training.phase.item;
+    int64_t images = 0;
+    for (int32_t i = 0; i < q->scenario->training.phase.count; i++) {
+        int64_t devices = extent_devices(resolved->phase[i]);
+        int64_t global = phase_batch(&phase[i], devices) * devices;
+        images = global > images ? global : images;
+    }
+    double step = (double)images / (double)q->scenario->training.train_images;
+    if (epochs > 0 && epochs < step * (1 - 1e-9))
+        blame(q, EXIT_DATA, key, "%g epochs are less than one step, which takes %.6g epochs",
+              epochs, step);
 }
 
 /* ---- the target ---- */
@@ -169,6 +193,9 @@ void resolving_check_phases(struct question *q, const struct resolved *resolved)
 {
     for (int32_t i = 0; i < q->scenario->training.phase.count; i++)
         check_phase(q, i, extent_devices(resolved->phase[i]));
+    check_interval(q, "training.evaluate_every", q->scenario->training.evaluate_every, resolved);
+    check_interval(q, "training.checkpoint.every", q->scenario->training.checkpoint.every,
+                   resolved);
     check_target(q, extent_devices(resolved->cluster));
 }
 

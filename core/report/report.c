@@ -124,6 +124,52 @@ void result_add(char ***list, int32_t *count, char *text)
     (*list)[(*count)++] = text;
 }
 
+/* The parts of a step are differences, which are rounded: @slack [s] below 0 is 0. */
+static int check_number(const char *name, double value, double slack, struct err *err)
+{
+    if (isfinite(value) && value >= -slack)
+        return 0;
+    return err_add_code(err, 70,
+                        "the prediction's %s came out as %g: please report this job as a fault of "
+                        "foretrain",
+                        name, value);
+}
+
+static int check_interval(const char *name, struct interval likely, struct err *err)
+{
+    if (isnan(likely.low) && isnan(likely.high))
+        return 0;
+    return check_number(name, likely.low, 0, err) ||
+           check_number(name, likely.high - likely.low, 1e-9 * likely.high, err);
+}
+
+int result_check(const struct result *result, struct err *err)
+{
+    const struct breakdown *step = &result->step;
+    double slack = 1e-9 * step->time;
+    for (int32_t i = 0; i < result->plan.phase_count; i++)
+        if (check_number("step of a phase", result->phase_step_time[i], 0, err) ||
+            check_number("number of steps", (double)result->plan.phase[i].steps, 0, err))
+            return -1;
+    return check_number("step", step->time, 0, err) ||
+                   check_number("compute", step->compute, slack, err) ||
+                   check_number("wait for slower ranks", step->slower, slack, err) ||
+                   check_number("exposed communication", step->exposed_communication, slack, err) ||
+                   check_number("input wait", step->input_wait, slack, err) ||
+                   check_number("rest of the step", step->other, slack, err) ||
+                   check_number("throughput", result->images_per_s, 0, err) ||
+                   check_number("scaling efficiency", result->weak.efficiency, 0, err) ||
+                   check_number("strong scaling efficiency", result->strong.efficiency, 0, err) ||
+                   check_number("evaluation", result->evaluation_s, 0, err) ||
+                   check_number("time to train", result->time_to_train_s, 0, err) ||
+                   check_interval("interval of the step", result->step_likely, err) ||
+                   check_interval("interval of the throughput", result->images_likely, err) ||
+                   check_interval("interval of the efficiency", result->weak.likely, err) ||
+                   check_interval("interval of the time to train", result->train_likely, err)
+               ? -1
+               : 0;
+}
+
 static struct json *json_step(const struct result *result)
 {
     const struct breakdown *step = &result->step;

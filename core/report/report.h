@@ -85,6 +85,10 @@ struct result {
 /** Append an assumption or warning; takes ownership of @text. */
 void result_add(char ***list, int32_t *count, char *text);
 
+/** Whether every number of it is finite and at least 0; of intervals, also not known (NaN).
+ * @return 0, or -1 (exit code 70) with the number that is not. */
+int result_check(const struct result *result, struct err *err);
+
 /** The result as JSON, schema "foretrain/result/1". */
 struct json *result_json(const struct result *result);
 

@@ -179,6 +179,24 @@ static void accepts_a_trace_at_its_floor(void **state)
     job_release(&job);
 }
 
+/* At 1e13 s neighbouring numbers are 2 ms apart. */
+static void a_late_clock_is_coarse(void **state)
+{
+    (void)state;
+    struct job job = small_job(16);
+    struct err err = {0};
+    job.run.device = &job.device;
+    struct trace trace = fabricated(1e13, 0);
+    trace.span[0].begin = 1e13;
+    trace.span[0].end = 1e13 + 100e-6;
+    assert_int_equal(floor_check(&job.run, job.schedule, &trace, &err), 0);
+    trace.iteration_end[1] = NAN;
+    assert_int_equal(floor_check(&job.run, job.schedule, &trace, &err), -1);
+    err_release(&err);
+    trace_release(&trace);
+    job_release(&job);
+}
+
 static void refuses_a_step_that_beats_its_floor(void **state)
 {
     (void)state;
@@ -256,6 +274,7 @@ int main(void)
         cmocka_unit_test(the_longest_lane_bounds_an_iteration),
         cmocka_unit_test(all_collectives_together_bound_an_iteration),
         cmocka_unit_test(accepts_a_trace_at_its_floor),
+        cmocka_unit_test(a_late_clock_is_coarse),
         cmocka_unit_test(refuses_a_step_that_beats_its_floor),
         cmocka_unit_test(refuses_a_collective_that_beats_its_latency),
         cmocka_unit_test(the_closed_form_never_beats_its_floor),

@@ -172,8 +172,9 @@ class Replay(Job):
                 (64, ["train", *one, "--device=replay", "--resume=."], "it has no weights"),
                 (64, ["evaluate", "x", f"--job={TOY}", "--device=replay"], "it can only train"),
                 (64, ["train", *one, "--device=cpu-naive", "--time-scale=2"], "without --device"),
-                (64, ["train", *one, "--device=replay", "--time-scale=-1"], "at least 0"),
-                (64, ["train", *one, "--device=replay", "--time-scale=slow"], "at least 0")):
+                (64, ["train", *one, "--device=replay", "--time-scale=-1"], "0 to 1000000"),
+                (64, ["train", *one, "--device=replay", "--time-scale=1e308"], "0 to 1000000"),
+                (64, ["train", *one, "--device=replay", "--time-scale=slow"], "0 to 1000000")):
             done = run(EXEC, *words)
             self.assertEqual((done.returncode, done.stdout), (code, ""), done.stderr)
             self.assertIn(message, done.stderr)
