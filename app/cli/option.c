@@ -60,7 +60,7 @@ static int refuse_unknown(const struct option *table, const char *name, size_t l
         assert(i < 63);
         names[i] = table[i].name;
     }
-    char *given = strndup(name, length);
+    char *given = base_format("%.*s", (int)length, name);
     const char *near = base_nearest(given, names);
     if (near)
         err_add_code(err, EXIT_USAGE, "unknown option '--%s'; did you mean '--%s'?", given, near);

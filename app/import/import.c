@@ -67,17 +67,9 @@ bool import_number(const char *word, double *value)
     return end != word && !*end && isfinite(*value);
 }
 
-static char *format_list(const char *format, va_list arguments)
-{
-    char *line = NULL;
-    if (vasprintf(&line, format, arguments) < 0)
-        abort();
-    return line;
-}
-
 static void add_line(struct text *list, const char *format, va_list arguments)
 {
-    char *line = format_list(format, arguments);
+    char *line = base_format_list(format, arguments);
     text_add(list, "%s\n", line);
     free(line);
 }
@@ -113,7 +105,7 @@ void import_set(struct quantity *quantity, double value, enum provenance provena
         return;
     va_list arguments;
     va_start(arguments, format);
-    quantity->source = format_list(format, arguments);
+    quantity->source = base_format_list(format, arguments);
     va_end(arguments);
     quantity->value = value;
     quantity->provenance = provenance;

@@ -36,7 +36,7 @@ int32_t tree_add(struct tree *tree, const char *name, enum tree_kind kind, int32
         struct named *entry = base_alloc(1, sizeof(*entry));
         *entry = (struct named){tree->vertex[index].name, index};
         if (!tsearch(entry, &tree->names, compare))
-            abort();
+            base_out_of_memory(0);
     }
     if (above >= 0)
         tree->vertex[index].above = above;

@@ -350,7 +350,7 @@ static void put_lines(struct json *object, const char *key, const struct text *l
     struct json *array = json_new_array();
     for (const char *line = lines->data; line && *line;) {
         size_t length = strcspn(line, "\n");
-        char *copy = strndup(line, length);
+        char *copy = base_format("%.*s", (int)length, line);
         json_append_text(array, copy);
         free(copy);
         line += length + 1;

@@ -76,7 +76,7 @@ struct xml *xml_read(const char *file, const char *text, int64_t length, struct 
 {
     struct reading reading = {.parser = XML_ParserCreate(NULL)};
     if (!reading.parser)
-        abort();
+        base_out_of_memory(0);
     XML_SetUserData(reading.parser, &reading);
     XML_SetElementHandler(reading.parser, begin, end);
     XML_SetEntityDeclHandler(reading.parser, refuse_entity);

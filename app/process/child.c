@@ -26,9 +26,7 @@ void child_add(struct child *child, const char *format, ...)
 {
     va_list list;
     va_start(list, format);
-    char *word;
-    if (vasprintf(&word, format, list) < 0)
-        abort();
+    char *word = base_format_list(format, list);
     va_end(list);
     child->argument = base_grow(child->argument, child->argument_count + 1,
                                 &child->argument_capacity, sizeof(*child->argument));
@@ -188,13 +186,13 @@ static char *last_line(const char *talk)
     const char *found = "";
     for (const char *line = talk; *line; line += strspn(line, "\n")) {
         size_t length = strcspn(line, "\n");
-        char *copy = strndup(line, length);
+        char *copy = base_format("%.*s", (int)length, line);
         if (!strstr(copy, "->  #") && strncmp(copy, "Backtrace", 9))
             found = line;
         free(copy);
         line += length;
     }
-    return strndup(found, strcspn(found, "\n"));
+    return base_format("%.*s", (int)strcspn(found, "\n"), found);
 }
 
 static void add_command(struct text *out, const struct child *child)
@@ -260,6 +258,8 @@ static int finish(struct child *child, struct err *err)
     int failed = -1;
     if (!code)
         failed = read_answer(child, err);
+    else if (code == 71)
+        err_add_code(err, 71, "%.*s", (int)strcspn(talk, "\n"), talk);
     else if (code >= 64 && code < 70 && *talk)
         err_add_code(err, code, "%.*s", (int)strlen(talk) - 1, talk); /* ends in newline */
     else if (code == EXIT_CANNOT_START)

@@ -24,10 +24,8 @@ static const bool has_mpi = false;
 void launch_add(struct launch *launch, const char *format, ...)
 {
     va_list list;
-    char *word = NULL;
     va_start(list, format);
-    if (vasprintf(&word, format, list) < 0)
-        word = base_copy("");
+    char *word = base_format_list(format, list);
     va_end(list);
     launch->argument = base_grow(launch->argument, launch->count + 2, &launch->capacity,
                                  sizeof(*launch->argument));

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static _Noreturn void out_of_memory(size_t bytes)
+void base_out_of_memory(size_t bytes)
 {
     fprintf(stderr, "foretrain: out of memory: cannot allocate %zu bytes\n", bytes);
     exit(71);
@@ -19,7 +19,7 @@ void *base_alloc(int64_t count, size_t size)
     assert(count >= 0);
     void *memory = calloc(count > 0 ? (size_t)count : 1, size > 0 ? size : 1);
     if (!memory)
-        out_of_memory((size_t)count * size);
+        base_out_of_memory((size_t)count * size);
     return memory;
 }
 
@@ -32,7 +32,7 @@ void *base_grow(void *array, int64_t need, int64_t *capacity, size_t size)
         room *= 2;
     void *moved = reallocarray(array, (size_t)room, size);
     if (!moved)
-        out_of_memory((size_t)room * size);
+        base_out_of_memory((size_t)room * size);
     *capacity = room;
     return moved;
 }
@@ -49,7 +49,7 @@ char *base_format_list(const char *format, va_list list)
 {
     char *text;
     if (vasprintf(&text, format, list) < 0)
-        out_of_memory(strlen(format));
+        base_out_of_memory(strlen(format));
     return text;
 }
 

@@ -12,6 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/** End the process with one line on stderr and exit code 71. */
+_Noreturn void base_out_of_memory(size_t bytes);
+
 /** Zeroed memory for @count items of @size bytes.  The caller owns it; release it with free(). */
 void *base_alloc(int64_t count, size_t size);
 

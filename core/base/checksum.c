@@ -43,7 +43,7 @@ struct checksum *checksum_new(enum checksum_kind kind)
     if (kind == CHECKSUM_XXH3_128) {
         checksum->xxh3 = XXH3_createState();
         if (!checksum->xxh3)
-            abort();
+            base_out_of_memory(0);
         XXH3_128bits_reset(checksum->xxh3);
     }
 #endif

@@ -28,9 +28,7 @@ static void add(struct err *err, int32_t exit_code, const char *format, va_list 
         count_left_out(err);
         return;
     }
-    char *message;
-    if (vasprintf(&message, format, list) < 0)
-        abort();
+    char *message = base_format_list(format, list);
     char *text = base_format("%s%s\n", err->text ? err->text : "", message);
     free(message);
     free(err->text);

@@ -1,6 +1,5 @@
 #include "core/base/json.h"
 
-#include <assert.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -12,9 +11,11 @@ static json_t *to_jansson(const struct json *value)
     return (json_t *)(uintptr_t)value;
 }
 
+/* jansson has none only where memory fails. */
 static struct json *from_jansson(json_t *value)
 {
-    assert(value);
+    if (!value)
+        base_out_of_memory(0);
     return (struct json *)value;
 }
 
@@ -36,9 +37,8 @@ static json_t *text_value(const char *text)
 
 static void put(struct json *object, const char *key, json_t *value)
 {
-    int failed = json_object_set_new(to_jansson(object), key, value);
-    assert(!failed);
-    (void)failed;
+    if (json_object_set_new(to_jansson(object), key, value))
+        base_out_of_memory(0);
 }
 
 struct json *json_new_object(void)
@@ -98,9 +98,8 @@ void json_put(struct json *object, const char *key, struct json *value)
 
 void json_append(struct json *array, struct json *value)
 {
-    int failed = json_array_append_new(to_jansson(array), to_jansson(value));
-    assert(!failed);
-    (void)failed;
+    if (json_array_append_new(to_jansson(array), to_jansson(value)))
+        base_out_of_memory(0);
 }
 
 void json_append_real(struct json *array, double value)
@@ -124,17 +123,21 @@ static int append_chunk(const char *chunk, size_t size, void *out)
     return 0;
 }
 
+static void dump(struct text *out, const struct json *value, size_t flags)
+{
+    if (json_dump_callback(to_jansson(value), append_chunk, out, flags))
+        base_out_of_memory(0);
+}
+
 void json_print(struct text *out, const struct json *value)
 {
-    json_dump_callback(to_jansson(value), append_chunk, out,
-                       JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+    dump(out, value, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
     text_append(out, "\n", 1);
 }
 
 void json_print_line(struct text *out, const struct json *value, int32_t digits)
 {
-    json_dump_callback(to_jansson(value), append_chunk, out,
-                       JSON_ENCODE_ANY | JSON_REAL_PRECISION((size_t)digits));
+    dump(out, value, JSON_ENCODE_ANY | JSON_REAL_PRECISION((size_t)digits));
 }
 
 void json_free(struct json *value)
@@ -149,6 +152,8 @@ struct json *json_read(const char *name, const char *text, int64_t length, struc
                                JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &fault);
     if (value)
         return from_jansson(value);
+    if (json_error_code(&fault) == json_error_out_of_memory)
+        base_out_of_memory((size_t)length);
     for (char *c = fault.text; *c; c++) /* it quotes the file */
         if ((unsigned char)*c < ' ' || (unsigned char)*c >= 0x7f)
             *c = '?';

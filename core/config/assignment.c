@@ -126,7 +126,7 @@ static int assign(const struct assigning *a, struct node *node, const char *star
         return origin_error(&origin, a->err, "a part of the key is empty");
     if (index != (*end == ']') || !*after || !strchr(".[=", *after))
         return origin_error(&origin, a->err, "an index is written as in training.phases[0]");
-    char *name = strndup(start, (size_t)(end - start));
+    char *name = base_format("%.*s", (int)(end - start), start);
     int failed = 0;
     if (node->kind == NODE_SEQUENCE && !strcmp(name, "*")) {
         for (int32_t i = 0; i < node->child_count && !failed; i++)

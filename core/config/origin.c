@@ -51,11 +51,9 @@ int origin_report(const struct origin *origin, int32_t exit_code, const char *me
 
 int origin_error(const struct origin *origin, struct err *err, const char *format, ...)
 {
-    char *message;
     va_list list;
     va_start(list, format);
-    if (vasprintf(&message, format, list) < 0)
-        abort();
+    char *message = base_format_list(format, list);
     va_end(list);
     origin_report(origin, 65, message, err);
     free(message);

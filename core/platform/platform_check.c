@@ -67,11 +67,9 @@ __attribute__((format(printf, 5, 6))) static int fault_in(const struct check *ch
                                                           const char *key, const char *format, ...)
 {
     char *path = base_format("%s.%d.%s", list, index, key);
-    char *message = NULL;
     va_list arguments;
     va_start(arguments, format);
-    if (vasprintf(&message, format, arguments) < 0)
-        abort();
+    char *message = base_format_list(format, arguments);
     va_end(arguments);
     origin_error(origin_of(check, path), check->err, "%s", message);
     free(message);
