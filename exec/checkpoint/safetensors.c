@@ -18,7 +18,7 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are written as
 static const int64_t type_bytes[] = {4, 2, 2, 8};
 static_assert(sizeof(type_bytes) / sizeof(*type_bytes) == SAFETENSORS_TYPE_COUNT, "one size each");
 
-enum { PREFIX = 8, ALIGNMENT = 8, HEADER_LIMIT = 100 * 1000 * 1000 };
+enum { PREFIX = 8, ALIGNMENT = 8, HEADER_LIMIT = 16 << 20 };
 
 static struct safetensors_tensor *append(struct safetensors *file, const char *name)
 {

@@ -166,6 +166,12 @@ static void refuses_what_is_no_header(void **state)
     text_append(&text, "\xff\xff\xff\xff\xff\xff\xff\xff{}", 10);
     refuses(&text, "announce a header of 18446744073709551615 bytes");
     text_release(&text);
+    int64_t beyond = (16 << 20) + 1;
+    text_append(&text, (const char *)&beyond, 8);
+    for (int64_t i = 0; i < beyond; i++)
+        text_append(&text, i ? " " : "{", 1);
+    refuses(&text, "a header of 16777217 bytes, 16777217 follow and 16777216 are allowed");
+    text_release(&text);
 }
 
 static void widens_every_type_exactly(void **state)

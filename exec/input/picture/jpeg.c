@@ -85,6 +85,32 @@ static const char *guess(const uint8_t *data, int64_t size)
     return "something else";
 }
 
+/* Starts of scans: 0xff within one is followed by 0.  Those of a preview count, too. */
+static int64_t count_scans(const uint8_t *data, int64_t size)
+{
+    static const uint8_t marker[] = {0xff, 0xda};
+    int64_t count = 0;
+    for (const uint8_t *at = data;
+         (at = memmem(at, (size_t)(data + size - at), marker, sizeof(marker))); at += 2)
+        count++;
+    return count;
+}
+
+/* Whether time and memory are in proportion to the file.  Each scan may go over all pixels. */
+static int check_cost(struct decoder *decoder, const uint8_t *data, int64_t size, struct err *err)
+{
+    struct jpeg_decompress_struct *jpeg = &decoder->jpeg;
+    int64_t pixels = (int64_t)jpeg->image_width * jpeg->image_height;
+    if (pixels > PICTURE_PIXEL_LIMIT || pixels > size * PICTURE_PIXELS_PER_BYTE)
+        return err_add(err, "%s: not plausible: %u x %u pixels in %lld bytes", decoder->name,
+                       jpeg->image_width, jpeg->image_height, (long long)size);
+    int64_t scans = jpeg_has_multiple_scans(jpeg) ? count_scans(data, size) : 1;
+    if (scans > JPEG_SCAN_LIMIT)
+        return err_add(err, "%s: not plausible: %lld scans, at most %d are decoded", decoder->name,
+                       (long long)scans, JPEG_SCAN_LIMIT);
+    return 0;
+}
+
 static int refuse(struct decoder *decoder, struct err *err)
 {
     jpeg_abort_decompress(&decoder->jpeg);
@@ -107,10 +133,9 @@ int decoder_open(struct decoder *decoder, const char *name, const uint8_t *data,
     jpeg_abort_decompress(jpeg); /* perhaps only the header of the previous file was read */
     jpeg_mem_src(jpeg, data, (unsigned long)size);
     jpeg_read_header(jpeg, TRUE);
-    if ((int64_t)jpeg->image_width * jpeg->image_height > PICTURE_PIXEL_LIMIT) {
+    if (check_cost(decoder, data, size, err)) {
         jpeg_abort_decompress(jpeg);
-        return err_add(err, "%s: not plausible: %u x %u pixels", name, jpeg->image_width,
-                       jpeg->image_height);
+        return -1;
     }
     *width = (int32_t)jpeg->image_width;
     *height = (int32_t)jpeg->image_height;

@@ -16,6 +16,10 @@
 #include "exec/input/picture/picture.h"
 #include "exec/input/picture/scratch.h"
 
+enum {
+    JPEG_SCAN_LIMIT = 100, /**< of one file.  Our choice: libjpeg's progressive files have 10 */
+};
+
 /** A decoder; one thread at a time. */
 struct decoder;
 
@@ -30,8 +34,9 @@ void decoder_free(struct decoder *decoder);
 
 /** Begin with a file of @size bytes, borrowed until the next call of decoder_open(), and find its
  * @width and @height [pixels].
- * @return 0, or -1: not a JPEG, a damaged header, more than PICTURE_PIXEL_LIMIT pixels; the message
- * begins with @name. */
+ * @return 0, or -1: not a JPEG, a damaged header, more pixels than PICTURE_PIXEL_LIMIT
+ * and PICTURE_PIXELS_PER_BYTE allow, more than JPEG_SCAN_LIMIT scans; the message begins with
+ * @name. */
 int decoder_open(struct decoder *decoder, const char *name, const uint8_t *data, int64_t size,
                  int32_t *width, int32_t *height, struct err *err);
 

@@ -17,6 +17,8 @@
 #include "exec/input/picture/view.h"
 
 enum {
+    PICTURE_PIXELS_PER_BYTE = 512, /**< of a file.  Source: ITU-T T.81, F.1.2.1 and G.1.2.1: each
+                                        block of 8 x 8 has a code of at least 1 bit */
     PICTURE_PIXEL_LIMIT = 1 << 27, /**< of a file; larger ones are treated as damaged */
 };
 

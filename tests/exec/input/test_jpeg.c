@@ -205,6 +205,42 @@ static void a_header_that_claims_too_much_is_refused(void **state)
     end(&decoded);
 }
 
+/* 4096 x 4096 pixels are within the limit, but have 262144 blocks of at least a bit in each of
+ * three colours. */
+static void pixels_beyond_those_that_a_file_can_hold_are_refused(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct decoded decoded = begin(&form_camera);
+    for (int64_t i = 0; i + 8 < decoded.size; i++)
+        if (decoded.data[i] == 0xff && decoded.data[i + 1] == 0xc0)
+            memcpy(decoded.data + i + 5, "\x10\x00\x10\x00", 4);
+    decoded.size = 4096 * 4096 / 512 - 1;
+    assert_int_equal(decode(&decoded, (struct box){0}, 1, &err), -1);
+    assert_message(&err, 65, "not plausible: 4096 x 4096 pixels in 32767 bytes");
+    end(&decoded);
+}
+
+/* The last scan once more, again and again. */
+static void a_bomb_of_scans_is_one_damaged_picture(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct form form = form_camera;
+    form.progressive = true;
+    struct decoded decoded = begin(&form);
+    int64_t last = decoded.size - 2;
+    while (decoded.data[last] != 0xff || decoded.data[last + 1] != 0xda)
+        last--;
+    int64_t scan = decoded.size - 2 - last;
+    decoded.data = realloc(decoded.data, (size_t)(decoded.size + 91 * scan));
+    for (int32_t i = 0; i < 91; i++, decoded.size += scan)
+        memcpy(decoded.data + decoded.size - 2, decoded.data + last, (size_t)scan);
+    assert_int_equal(decode(&decoded, (struct box){0}, 1, &err), -1);
+    assert_message(&err, 65, "not plausible: 101 scans, at most 100 are decoded");
+    end(&decoded);
+}
+
 static double decode_seconds(const struct form *form, struct box box, int32_t shrink)
 {
     struct decoded decoded = begin(form);
@@ -245,6 +281,8 @@ int main(void)
         cmocka_unit_test(what_is_damaged_is_refused_or_still_a_picture),
         cmocka_unit_test(other_files_are_named_for_what_they_are),
         cmocka_unit_test(a_header_that_claims_too_much_is_refused),
+        cmocka_unit_test(pixels_beyond_those_that_a_file_can_hold_are_refused),
+        cmocka_unit_test(a_bomb_of_scans_is_one_damaged_picture),
         cmocka_unit_test(a_part_costs_less_than_the_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
