@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "app/cli/csv.h"
 #include "app/cli/stream.h"
@@ -22,6 +23,8 @@ int command_finish(struct text *out, struct err *err)
         fprintf(stderr, "%s", err->warning);
     if (err->text)
         fprintf(stderr, "%s%s", is_marked(err->text) ? "" : "error: ", err->text);
+    if (out->length && isatty(STDOUT_FILENO))
+        text_clean(out->data);
     if (out->length && (fwrite(out->data, 1, (size_t)out->length, stdout) != (size_t)out->length ||
                         fflush(stdout))) {
         fputs("cannot write to standard output\n", stderr);

@@ -100,7 +100,7 @@ static int read_line(struct reading *reading, int32_t number, char *text, struct
     for (char *c = whole; *c; c++)
         if ((unsigned char)*c < ' ' || *c == 0x7f)
             *c = ' '; /* no terminal obeys a file */
-    struct origin origin = {reading->file, whole, number, 1, 1};
+    struct origin origin = {reading->file, whole, number, 1, 1, false};
     text[strcspn(text, "#")] = '\0';
     where = cut_line(&line, text, &what);
     origin.column = 1 + characters(whole, where ? where - text : 0);

@@ -3,47 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "app/cli/command.h"
 #include "app/cli/csv.h"
 #include "app/study/published_run.h"
-
-/* Directory of platforms and scenarios: --keep DIR, else one that is removed afterwards. */
-struct folder {
-    char *path;
-    bool keep;
-};
-
-static int open_folder(struct folder *folder, const char *keep, struct err *err)
-{
-    const char *temporary = getenv("TMPDIR");
-    folder->keep = keep != NULL;
-    if (keep) {
-        folder->path = base_copy(keep);
-        if (mkdir(keep, 0777) && errno != EEXIST)
-            return err_add_code(err, 73, "cannot create %s: %s", keep, strerror(errno));
-        return 0;
-    }
-    folder->path = base_format("%s/foretrain-XXXXXX", temporary ? temporary : "/tmp");
-    if (!mkdtemp(folder->path))
-        return err_add_code(err, 73, "cannot create %s: %s", folder->path, strerror(errno));
-    return 0;
-}
-
-static void close_folder(struct folder *folder, const struct published *table)
-{
-    static const char *const names[] = {"", "-platform"};
-    for (int32_t i = 0; !folder->keep && i < 2 * table->count; i++) {
-        char *file =
-            base_format("%s/%d%s.yaml", folder->path, table->row[i / 2].line, names[i % 2]);
-        unlink(file);
-        free(file);
-    }
-    if (!folder->keep)
-        rmdir(folder->path);
-    free(folder->path);
-}
 
 struct published_request {
     struct request head;
@@ -52,12 +15,11 @@ struct published_request {
 };
 
 static int predict_all(struct published_answer *answer, const struct published *table,
-                       const char *directory, const struct published_request *request,
-                       struct err *err)
+                       const struct published_request *request, struct err *err)
 {
     int32_t refused = 0;
     for (int32_t i = 0; i < table->count; i++) {
-        if (published_predict(&answer[i], &table->row[i], directory, &request->predict, err))
+        if (published_predict(&answer[i], &table->row[i], request->keep, &request->predict, err))
             return -1;
         refused += answer[i].refusal != NULL;
     }
@@ -89,13 +51,12 @@ static int run_published(const void *record, struct text *out, struct err *err)
 {
     const struct published_request *request = record;
     struct published table;
-    struct folder folder = {0};
     if (published_read(&table, request->head.argument.item[0], err))
         return -1;
     struct published_answer *answer = base_alloc(table.count, sizeof(*answer));
-    int failed = open_folder(&folder, request->keep, err);
-    if (!failed)
-        failed = predict_all(answer, &table, folder.path, request, err);
+    int failed = request->keep && mkdir(request->keep, 0777) && errno != EEXIST
+                     ? err_add_code(err, 73, "cannot create %s: %s", request->keep, strerror(errno))
+                     : predict_all(answer, &table, request, err);
     if (!failed && !csv_is_answer(&request->head))
         print(out, answer, &table, request->head.json);
     if (!failed)
@@ -103,7 +64,6 @@ static int run_published(const void *record, struct text *out, struct err *err)
     for (int32_t i = 0; i < table.count; i++)
         published_answer_release(&answer[i]);
     free(answer);
-    close_folder(&folder, &table);
     published_release(&table);
     return failed;
 }

@@ -1,9 +1,12 @@
 #include "app/study/published_run.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "app/predict/prediction.h"
 #include "app/predict/uncertainty.h"
@@ -71,25 +74,49 @@ static void refuse(struct published_answer *answer, struct err *refusal)
     err_release(refusal);
 }
 
+/* A file of one row: kept in @directory, or in memory, which ends with the process. */
+struct row_file {
+    char *path;
+    int memory; /* -1: it is kept */
+};
+
+static struct row_file open_file(const char *directory, int32_t line, const char *ending,
+                                 struct err *err)
+{
+    if (directory)
+        return (struct row_file){base_format("%s/%d%s.yaml", directory, line, ending), -1};
+    int memory = memfd_create("published", MFD_CLOEXEC);
+    if (memory < 0)
+        err_add_code(err, 71, "cannot make a file in memory: %s", strerror(errno));
+    return (struct row_file){base_format("/proc/%d/fd/%d", (int)getpid(), memory), memory};
+}
+
+static void close_file(struct row_file *file)
+{
+    if (file->memory >= 0)
+        close(file->memory);
+    free(file->path);
+}
+
 int published_predict(struct published_answer *answer, const struct published_row *row,
                       const char *directory, const struct predict_options *options, struct err *err)
 {
     struct err refusal = {0};
-    char *scenario = base_format("%s/%d.yaml", directory, row->line);
-    char *platform = base_format("%s/%d-platform.yaml", directory, row->line);
-    int failed = 0;
+    struct row_file scenario = open_file(directory, row->line, "", err);
+    struct row_file platform = open_file(directory, row->line, "-platform", err);
+    int failed = err->count > 0;
     *answer = (struct published_answer){.row = row, .measured = NAN, .train = NAN};
-    if (published_map(&answer->job, row, platform, &refusal))
+    if (!failed && published_map(&answer->job, row, platform.path, &refusal)) {
         refuse(answer, &refusal);
-    else {
+    } else if (!failed) {
         answer->measured = measured(row, &answer->job);
-        failed = file_write(scenario, &answer->job.scenario, NULL, err) ||
+        failed = file_write(scenario.path, &answer->job.scenario, NULL, err) ||
                  (answer->job.platform.length &&
-                  file_write(platform, &answer->job.platform, NULL, err)) ||
-                 predict(answer, scenario, options, err);
+                  file_write(platform.path, &answer->job.platform, NULL, err)) ||
+                 predict(answer, scenario.path, options, err);
     }
-    free(scenario);
-    free(platform);
+    close_file(&scenario);
+    close_file(&platform);
     return failed ? -1 : 0;
 }
 

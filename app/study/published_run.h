@@ -25,7 +25,7 @@ struct published_answer {
 };
 
 /** Predict @row into zeroed @answer with the back end of @options; the platform and scenario it is
- * mapped to are written to @directory.
+ * mapped to are written to @directory, or for NULL to memory.
  * @return 0, also for a refused row; -1: files cannot be written, or the back end failed on the
  * mapped row (our mistake, exit code 70). */
 int published_predict(struct published_answer *answer, const struct published_row *row,

@@ -101,6 +101,15 @@ void text_add_word(struct text *text, const char *word)
     text_add(text, "'");
 }
 
+void text_clean(char *text)
+{
+    for (unsigned char *c = (unsigned char *)text; *c; c++)
+        if ((*c < ' ' && *c != '\t' && *c != '\n') || *c == 0x7f)
+            *c = '?';
+        else if (*c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0) /* U+0080 to U+009F */
+            *c = c[1] = '?';
+}
+
 void text_release(struct text *text)
 {
     free(text->data);

@@ -51,6 +51,10 @@ void text_append(struct text *text, const char *data, int64_t count);
  * a line it names the program, whatever characters it has. */
 void text_add_word(struct text *text, const char *word);
 
+/** Make each character of @text that could steer a terminal a '?': control characters but tabs and
+ * newlines.  For what quotes files that others wrote. */
+void text_clean(char *text);
+
 /** Release the characters; the struct may be used again. */
 void text_release(struct text *text);
 

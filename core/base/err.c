@@ -29,6 +29,7 @@ static void add(struct err *err, int32_t exit_code, const char *format, va_list 
         return;
     }
     char *message = base_format_list(format, list);
+    text_clean(message);
     char *text = base_format("%s%s\n", err->text ? err->text : "", message);
     free(message);
     free(err->text);
@@ -59,6 +60,7 @@ void err_warn(struct err *err, const char *format, ...)
     va_start(list, format);
     char *line = base_format_list(format, list);
     va_end(list);
+    text_clean(line);
     if (!err->warning || !strstr(err->warning, line)) {
         char *longer = base_format("%s%s\n", err->warning ? err->warning : "", line);
         free(err->warning);

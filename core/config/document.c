@@ -120,6 +120,18 @@ static int bad_byte(const struct document_text *source, const char *text, int64_
     return origin_error(&origin, err, "byte 0x%02x is not UTF-8 text", (unsigned char)text[at]);
 }
 
+/* A job that somebody else wrote may name any file as its platform: lines are shown of a file here,
+ * of one that is named like ours, of what was typed. */
+static bool is_hidden(const char *name)
+{
+    static const char *const endings[] = {".yaml", ".yml", ".json"};
+    const char *dot = strrchr(name, '.');
+    for (int i = 0; i < 3; i++)
+        if (dot && !strcmp(dot, endings[i]))
+            return false;
+    return strchr(name, '/') && strncmp(name, "/dev/", 5) != 0;
+}
+
 struct document_text *document_add_text(struct document *document, const char *name,
                                         const char *text, int64_t length, bool numbered,
                                         struct err *err)
@@ -127,6 +139,7 @@ struct document_text *document_add_text(struct document *document, const char *n
     struct document_text *source = base_alloc(1, sizeof(*source));
     source->name = base_copy(name);
     source->numbered = numbered;
+    source->hidden = numbered && is_hidden(name);
     document->part = base_grow(document->part, document->part_count + 1, &document->part_capacity,
                                sizeof(source));
     document->part[document->part_count++] = source;

@@ -17,6 +17,7 @@ struct document_text {
     char **line;        /**< (line_count) starts of the lines; owned */
     int32_t line_count; /**< at least 1 */
     bool numbered;      /**< false for an assignment, which has no line numbers */
+    bool hidden;        /**< messages do not show its lines */
 };
 
 /** See yaml.h. */

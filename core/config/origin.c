@@ -43,7 +43,8 @@ int origin_report(const struct origin *origin, int32_t exit_code, const char *me
     for (char *c = out.data; *c; c++)
         if ((unsigned char)*c < ' ' || *c == 0x7f)
             *c = ' ';
-    add_excerpt(&out, origin);
+    if (!origin->hidden)
+        add_excerpt(&out, origin);
     err_add_code(err, exit_code, "%s", out.data);
     text_release(&out);
     return -1;

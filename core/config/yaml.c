@@ -40,6 +40,7 @@ static struct origin origin_at(const struct document_text *source, int32_t line,
         .line = source->numbered ? line + 1 : 0,
         .column = column + 1,
         .width = 1,
+        .hidden = source->hidden,
     };
 }
 

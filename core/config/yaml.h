@@ -22,6 +22,7 @@ struct origin {
     int32_t line;       /**< from 1; 0 for "--set", which has no lines */
     int32_t column;     /**< from 1, in characters */
     int32_t width;      /**< [characters] to underline, at least 1 */
+    bool hidden;        /**< the line is not shown: the file may be anybody's */
 };
 
 /** One value.  In a mapping each child carries its key.  A value left out is a scalar with the

@@ -219,6 +219,20 @@ class Published(support.Case):
         result = support.answer("predict", kept / "2.yaml", "--backend", "analytic")
         self.assertAlmostEqual(result["step"]["time_s"], answer["rows"][0]["predicted_s"])
 
+    def test_nothing_is_left_wherever_it_ends(self):
+        """What rows are mapped to is in memory only: a directory for it need not exist."""
+        path = self.write("table.csv", table(self.two))
+        answer = support.answer("published", path, TMPDIR=str(self.directory / "none"))
+        self.assertEqual(len(answer["rows"]), 2)
+        self.assertEqual(sorted(file.name for file in self.directory.iterdir()),
+                         ["job.yaml", "table.csv"])
+
+    def test_control_characters_of_a_cell_do_not_reach_the_terminal(self):
+        row = {**self.two[0], "step_ms": "\x0c\x1b[31m"}
+        said = self.refuse(table([row, self.two[1]]))
+        self.assertIn("??[31m", said)
+        self.assertNotIn("\x1b", said)
+
     def test_the_summary_is_that_of_the_rows(self):
         answer = self.predict(table(self.all))
         for role, summary in answer["summary"].items():

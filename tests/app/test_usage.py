@@ -36,6 +36,27 @@ class Usage(support.Case):
         self.assertIn("foretrain show scenario job.yaml", self.refused(64, "show", "job.yaml"))
         self.assertIn("'--json' stands before the command", self.refused(64, "--json", "predict"))
 
+    def test_lines_of_a_file_that_is_none_of_ours_are_not_shown(self):
+        secret = self.write("secret.key", "hunter2\n")
+        said = self.refused(65, "predict", self.job, "--set", f"cluster.platform={secret}")
+        self.assertIn("secret.key:1:1: error: keys and values are expected here", said)
+        self.assertNotIn("hunter2", said)
+        shown = self.write("shown.yaml", "hunter2\n")
+        self.assertIn("  hunter2\n  ^~~~~~~", self.refused(65, "predict", shown))
+
+    def test_a_file_that_cannot_be_written_whole_keeps_what_it_was(self):
+        for option in "trace", "paje", "spans", "csv":
+            with self.subTest(option):
+                path = self.write("out", "as it was\n")
+                done = subprocess.run(
+                    ["sh", "-c", 'ulimit -f 1; exec "$@"', "sh", PROGRAM, "predict", self.job,
+                     "--backend", "analytic", f"--{option}", path],
+                    capture_output=True, text=True, timeout=1000, check=False)
+                self.assertEqual(done.returncode, 74, done.stderr)
+                self.assertEqual(path.read_text(encoding="utf-8"), "as it was\n")
+                self.assertEqual(sorted(file.name for file in self.directory.iterdir()),
+                                 ["job.yaml", "out"])
+
     def test_a_platform_in_place_of_a_job_and_the_reverse(self):
         platform = support.ROOT / "platforms" / "abci.yaml"
         device = support.ROOT / "platforms" / "devices" / "a30.yaml"

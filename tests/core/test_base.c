@@ -43,6 +43,14 @@ static void text_grows_by_formats_and_by_bytes(void **state)
     assert_null(text.data);
 }
 
+static void what_steers_a_terminal_is_cleaned(void **state)
+{
+    (void)state;
+    char text[] = "a\tb\n\x1b[31m\x0c\x7f \xc2\x9b \xc2\xb5s \xc3\xa9";
+    text_clean(text);
+    assert_string_equal(text, "a\tb\n?[31m?? ?? \xc2\xb5s \xc3\xa9");
+}
+
 static void the_hash_is_fnv_1a(void **state)
 {
     (void)state;
@@ -146,6 +154,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(allocated_memory_is_zero_and_grown_memory_keeps_its_content),
         cmocka_unit_test(text_grows_by_formats_and_by_bytes),
+        cmocka_unit_test(what_steers_a_terminal_is_cleaned),
         cmocka_unit_test(the_hash_is_fnv_1a),
         cmocka_unit_test(random_numbers_depend_on_every_argument_and_nothing_else),
         cmocka_unit_test(random_numbers_have_the_right_moments),
