@@ -10,6 +10,7 @@
 
 #include "app/cli/command.h"
 #include "app/process/process.h"
+#include "app/process/processors.h"
 #include "app/train/exec_command.h"
 #include "exec/world/world.h"
 
@@ -20,8 +21,7 @@ static const struct command *const exec_commands[] = {
  * reads the variable when it is loaded, so the program executes itself again. */
 static void wait_politely(char **argv)
 {
-    const char *local = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
-    if (!local || atoi(local) < 2 || getenv("OMP_WAIT_POLICY"))
+    if (processors_ranks() < 2 || getenv("OMP_WAIT_POLICY"))
         return;
     setenv("OMP_WAIT_POLICY", "passive", 1);
     execv("/proc/self/exe", argv);

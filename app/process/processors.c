@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -44,4 +46,45 @@ struct processors_share processors_between(const struct processors *before,
         .idle = fmax(1 - (after->busy - before->busy + after->steal - before->steal) / all, 0),
         .foreign = fmax(foreign / all, 0),
     };
+}
+
+/* A number of at least 1 at *@at, which moves behind it; 0: there is none. */
+static int32_t read_count(const char **at)
+{
+    char *end = NULL;
+    long count = **at >= '0' && **at <= '9' ? strtol(*at, &end, 10) : 0;
+    if (count < 1 || count > INT32_MAX)
+        return 0;
+    *at = end;
+    return (int32_t)count;
+}
+
+int32_t processors_slurm_tasks(const char *list, int32_t node)
+{
+    for (;;) {
+        int32_t tasks = read_count(&list), times = 1;
+        if (tasks && !strncmp(list, "(x", 2)) {
+            list += 2;
+            times = read_count(&list);
+            if (*list++ != ')')
+                return 0;
+        }
+        if (!tasks || !times || (*list && *list != ','))
+            return 0;
+        if (node < times)
+            return tasks;
+        if (!*list++)
+            return 0;
+        node -= times;
+    }
+}
+
+int32_t processors_ranks(void)
+{
+    const char *local = getenv("OMPI_COMM_WORLD_LOCAL_SIZE"), *node = getenv("SLURM_NODEID");
+    const char *list = getenv("SLURM_STEP_TASKS_PER_NODE");
+    int32_t ranks = local  ? atoi(local)
+                    : list ? processors_slurm_tasks(list, node ? atoi(node) : 0)
+                           : 1;
+    return ranks > 1 ? ranks : 1;
 }

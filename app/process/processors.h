@@ -1,8 +1,10 @@
 #pragma once
 
 /** @file
- * Users of this machine's processors during a measurement.
+ * Users of this machine's processors: others during a measurement, and ranks of the same job.
  */
+
+#include <stdint.h>
 
 /** Counters since the machine started [s of one processor]. */
 struct processors {
@@ -26,3 +28,12 @@ struct processors_share {
 /** Compare two readings. */
 struct processors_share processors_between(const struct processors *before,
                                            const struct processors *after);
+
+/** The ranks on node @node (from 0) of @list, which Slurm writes as "2(x3),1": 2 on each of three
+ * nodes, then 1; 0: the list is no such list, or shorter.
+ * Source: srun(1) of Slurm 23.02, SLURM_STEP_TASKS_PER_NODE. */
+int32_t processors_slurm_tasks(const char *list, int32_t node);
+
+/** Ranks of this job on this machine, as Open MPI's mpirun or Slurm's srun says in the environment;
+ * 1 when nobody says. */
+int32_t processors_ranks(void);

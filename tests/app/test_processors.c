@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -54,9 +55,49 @@ static void children_and_theirs_are_ours(void **state)
     assert_true(after.all > before.all);
 }
 
+static void slurm_says_how_many_ranks_a_node_has(void **state)
+{
+    (void)state;
+    assert_int_equal(processors_slurm_tasks("2", 0), 2);
+    assert_int_equal(processors_slurm_tasks("2(x3)", 0), 2);
+    assert_int_equal(processors_slurm_tasks("2(x3)", 2), 2);
+    assert_int_equal(processors_slurm_tasks("2,1", 0), 2);
+    assert_int_equal(processors_slurm_tasks("2,1", 1), 1);
+    assert_int_equal(processors_slurm_tasks("4(x2),1,16(x10)", 1), 4);
+    assert_int_equal(processors_slurm_tasks("4(x2),1,16(x10)", 2), 1);
+    assert_int_equal(processors_slurm_tasks("4(x2),1,16(x10)", 12), 16);
+    static const char *const none[] = {"",   "x",  "2(", "2(x", "2(x3",        "2(x0)",  "2(3)",
+                                       "2 ", "2,", "-2", "0",   "99999999999", "2(x-1)", "2(x3)4"};
+    for (size_t i = 0; i < sizeof(none) / sizeof(*none); i++)
+        assert_int_equal(processors_slurm_tasks(none[i], 1), 0);
+    assert_int_equal(processors_slurm_tasks("4(x2),1", 3), 0);
+}
+
+static void the_launcher_says_how_many_ranks_this_machine_has(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_STEP_TASKS_PER_NODE",
+                                       "SLURM_NODEID"};
+    static const struct {
+        const char *value[3];
+        int32_t ranks;
+    } cases[] = {{{NULL, NULL, NULL}, 1},  {{"4", "1", "0"}, 4},         {{NULL, "2,3", "1"}, 3},
+                 {{NULL, "2,3", NULL}, 2}, {{NULL, "nonsense", "0"}, 1}, {{"1", "8", "0"}, 1}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        for (int k = 0; k < 3; k++)
+            if (cases[i].value[k])
+                setenv(keys[k], cases[i].value[k], 1);
+            else
+                unsetenv(keys[k]);
+        assert_int_equal(processors_ranks(), cases[i].ranks);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(slurm_says_how_many_ranks_a_node_has),
+        cmocka_unit_test(the_launcher_says_how_many_ranks_this_machine_has),
         cmocka_unit_test(what_is_not_ours_is_foreign),
         cmocka_unit_test(nobody_has_less_than_nothing),
         cmocka_unit_test(children_and_theirs_are_ours),
