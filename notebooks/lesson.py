@@ -1,0 +1,26 @@
+"""What every notebook begins with: where the project is, and how to ask the program."""
+import json
+import os
+import pathlib
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+PROGRAM = os.environ.get("FORETRAIN", str(ROOT / "build" / "foretrain"))
+
+
+def run(*words):
+    """Run foretrain with these words; the result has returncode, stdout and stderr."""
+    return subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True, check=False)
+
+
+def ask(*words):
+    """The JSON object that a command prints; what it complains about is an error here too."""
+    done = run(*words, "--json")
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return json.loads(done.stdout)
+
+
+def settings(**values):
+    """--set KEY=VALUE for each; two underscores stand for a point: allreduce__bucket="4 MiB"."""
+    return [f"--set={key.replace('__', '.')}={value}" for key, value in values.items()]

@@ -1,0 +1,53 @@
+#!/usr/bin/python3
+"""Every notebook runs, ends without an error, draws something, and is committed without outputs."""
+import importlib.util
+import os
+import pathlib
+import resource
+import sys
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+import notebooks  # noqa: E402
+
+CACHE = pathlib.Path(os.environ["FORETRAIN"]).parent / "notebooks" / "fonts"
+
+
+def cpu_seconds():
+    """What this process and all that it waited for have used."""
+    return sum(usage.ru_utime + usage.ru_stime for usage in
+               map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
+
+
+class Notebooks(unittest.TestCase):
+    """One test for each notebook; a notebook that cannot do its work here prints why, and skips."""
+
+    def check(self, path):
+        """Run one notebook."""
+        cells = [cell for cell in notebooks.read(path).cells if cell.cell_type == "code"]
+        for cell in cells:
+            self.assertFalse(cell.outputs or cell.execution_count,
+                             f"{path.name} has outputs: tools/notebooks.py --strip")
+        self.assertIn("assert ", cells[-1].source, "the last cell does not check anything")
+        before = cpu_seconds()
+        outputs = [output for cell in notebooks.execute(path, CACHE).cells
+                   if cell.cell_type == "code" for output in cell.outputs]
+        print(f"{path.name}: {cpu_seconds() - before:.1f} s of CPU", flush=True)
+        lines = "".join(output.get("text", "") for output in outputs).splitlines()
+        self.assertTrue(any("image/png" in output.get("data", {}) for output in outputs))
+        for line in lines:
+            if line.startswith("SKIPPED: "):
+                self.skipTest(line)
+
+
+for each in sorted(notebooks.FOLDER.glob("*.ipynb")):
+    setattr(Notebooks, f"test_{each.stem}", lambda self, path=each: self.check(path))
+
+if __name__ == "__main__":
+    needed = ("nbclient", "nbformat", "ipykernel", "pandas", "matplotlib")
+    missing = [name for name in needed if not importlib.util.find_spec(name)]
+    if missing:
+        print(f"missing in {sys.executable}: {', '.join('python3-' + name for name in missing)}")
+        sys.exit(77)
+    unittest.main(verbosity=2)
