@@ -1,5 +1,6 @@
 #include "app/cli/command.h"
 #include "app/job/job.h"
+#include "app/show/show_collective.h"
 #include "app/show/show_convergence.h"
 #include "app/show/show_model.h"
 #include "core/convergence/convergence.h"
@@ -26,6 +27,7 @@ struct show_collective_request {
     int32_t algorithm; /* enum algorithm */
     int32_t ranks;
     const char *grid;
+    bool text;
 };
 
 static void print_json(struct text *out, struct json *json)
@@ -146,26 +148,18 @@ static int show_device(const void *record, struct text *out, struct err *err)
     return 0;
 }
 
-static void print_message(struct text *out, int32_t from, const struct message *message)
-{
-    text_add(out, "  %d -> %d", from, message->peer);
-    if (message->count)
-        text_add(out, "  elements %lld ... %lld%s", (long long)message->offset,
-                 (long long)(message->offset + message->count - 1), message->reduce ? ", add" : "");
-    text_add(out, "\n");
-}
-
 /* With one element per rank, blocks and elements are the same. */
 static int show_collective(const void *record, struct text *out, struct err *err)
 {
     const struct show_collective_request *request = record;
-    enum { RANK_LIMIT = 64 };
     struct grid grid = grid_nearest_square(request->ranks);
     if (request->grid && grid_parse("--grid", request->grid, &grid, err))
         return -1;
     int32_t ranks = grid_ranks(grid);
-    if (ranks < 1 || ranks > RANK_LIMIT)
-        return err_add_code(err, 64, "--ranks: must be 1 to %d", RANK_LIMIT);
+    if (ranks < 1 || ranks > SHOW_COLLECTIVE_RANKS)
+        return err_add_code(err, 64,
+                            "%s: must be 1 to %d ranks; 'foretrain collective' times any number",
+                            request->grid ? "--grid" : "--ranks", SHOW_COLLECTIVE_RANKS);
     if (request->algorithm == ALGORITHM_MPI)
         return err_add_code(
             err, 64,
@@ -191,14 +185,10 @@ static int show_collective(const void *record, struct text *out, struct err *err
     if (by_grid && !request->grid)
         text_add(out, "grid %d x %d: nearest to a square, as no machine is named (--grid)\n",
                  grid.columns, grid.rows);
-    for (int32_t round = 0; round < rounds; round++) {
-        text_add(out, "round %d\n", round);
-        for (int32_t rank = 0; rank < c.ranks; rank++) {
-            struct exchange exchange = collective_exchange(&c, rank, round);
-            if (exchange.send.peer >= 0)
-                print_message(out, rank, &exchange.send);
-        }
-    }
+    if (request->text)
+        show_holdings(out, &c);
+    else
+        show_messages(out, &c);
     return 0;
 }
 
@@ -223,7 +213,10 @@ static const struct option collective_options[] = {
     ROW_ALGORITHM(offsetof(struct show_collective_request, algorithm)),
     OPTION_ROW("ranks", 0, OPTION_INTEGER, offsetof(struct show_collective_request, ranks), "N",
                NULL, "Ranks taking part (default: 4)"),
-    ROW_GRID(offsetof(struct show_collective_request, grid)), ROW_LAST};
+    ROW_GRID(offsetof(struct show_collective_request, grid)),
+    OPTION_ROW("text", 0, OPTION_FLAG, offsetof(struct show_collective_request, text),
+               .help = "Draw what each rank holds of each chunk, after every round"),
+    ROW_LAST};
 
 static const struct option convergence_options[] = {
     OPTION_ROW("recipe", 0, OPTION_WORD, offsetof(struct show_convergence_request, what.recipe),
@@ -310,7 +303,8 @@ static const struct command show_collective_command = {
     .name = "collective",
     .synopsis = "[options]",
     .help = "who sends what to whom in each round of an all-reduce",
-    .examples = "foretrain show collective --algorithm ring --ranks 4",
+    .examples = "foretrain show collective --algorithm ring --ranks 4\n"
+                "foretrain show collective --algorithm torus2d --grid 4x4 --text",
     RECORD(collective_options, struct show_collective_request, &collective_defaults),
     .minimum = 0,
     .maximum = 0,

@@ -3,6 +3,7 @@
 import csv
 import io
 import os
+import re
 import shutil
 import subprocess
 import unittest
@@ -258,6 +259,29 @@ class Answers(support.Case):
         done = run("show", "collective", "--algorithm", "ring", "--ranks", "4")
         self.assertEqual(done.stdout.count("round "), 2 * (4 - 1))
         self.assertEqual(done.stdout.count("0 -> 1"), 2 * (4 - 1))
+
+    def test_show_collective_draws_what_each_rank_holds(self):
+        words = ("show", "collective", "--text")
+        said = run(*words, "--algorithm=torus2d", "--grid=4x2").stdout
+        for rounds, phase in ((3, "reduce-scatter in rows"), (2, "all-reduce in columns"),
+                              (3, "all-gather in rows")):
+            self.assertEqual(said.count(", " + phase + "\n"), rounds)
+        states = [state.split("\n", 1)[1] for state in re.split(r"^a(?:t|fter) ", said, flags=re.M)[1:]]
+        self.assertEqual([state.count("#") for state in states], [0, 0, 0, 0, 8, 16, 32, 48, 64])
+        self.assertEqual(states[3].count("4"), 8 * 2 + 1)  # a quarter of the chunks each; "4" begins a line
+        self.assertEqual(states[0], "   0  ........ ........ ........ ........\n"
+                                    "   4  ........ ........ ........ ........\n")
+        ring = run(*words, "--ranks=4").stdout  # as in textbooks: the chunk that goes round and grows
+        self.assertIn("  0  .32. ..32 2..3 32..\n", ring)
+        self.assertIn("all-reduce of the rows' first ranks", run(*words, "--algorithm=hierarchical",
+                                                                 "--grid=4x2").stdout)
+        for name in ("tree", "double-tree", "halving-doubling", "halving-doubling-far"):
+            said = run(*words, "--algorithm", name, "--ranks=6").stdout
+            self.assertTrue(said.endswith(" ######" * 6 + "\n"), said)
+
+    def test_show_collective_is_for_few_ranks(self):
+        self.assertIn("--grid: must be 1 to 64 ranks; 'foretrain collective'",
+                      self.refused(64, "show", "collective", "--text", "--grid=9x8"))
 
     def test_show_schedule_of_an_unknown_phase(self):
         self.assertIn("no phase 3", self.refused(64, "show", "schedule", self.job, "--phase=3"))

@@ -1,0 +1,121 @@
+#include "app/show/show_collective.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LINE = 96 /* letters */, SUMMANDS_SHOWN = 9 };
+
+/* What the rounds of an algorithm do that add, that leave a row of the grid, and that copy. */
+static const char *const phase_names[ALGORITHM_COUNT][3] = {
+    [ALGORITHM_RING] = {"reduce-scatter", "", "all-gather"},
+    [ALGORITHM_TREE] = {"reduce", "", "broadcast"},
+    [ALGORITHM_DOUBLE_TREE] = {"reduce", "reduce and broadcast", "broadcast"},
+    [ALGORITHM_HALVING_DOUBLING] = {"reduce-scatter", "", "all-gather"},
+    [ALGORITHM_HALVING_DOUBLING_FAR] = {"reduce-scatter", "", "all-gather"},
+    [ALGORITHM_HIERARCHICAL] = {"reduce in rows", "all-reduce of the rows' first ranks",
+                                "broadcast in rows"},
+    [ALGORITHM_TORUS2D] = {"reduce-scatter in rows", "all-reduce in columns", "all-gather in rows"},
+};
+
+static bool follows_grid(const struct collective *c)
+{
+    return c->algorithm == ALGORITHM_TORUS2D || c->algorithm == ALGORITHM_HIERARCHICAL;
+}
+
+static void print_message(struct text *out, int32_t from, const struct message *message)
+{
+    text_add(out, "  %d -> %d", from, message->peer);
+    if (message->count)
+        text_add(out, "  elements %lld ... %lld%s", (long long)message->offset,
+                 (long long)(message->offset + message->count - 1), message->reduce ? ", add" : "");
+    text_add(out, "\n");
+}
+
+void show_messages(struct text *out, const struct collective *c)
+{
+    int32_t rounds = collective_rounds(c);
+    for (int32_t round = 0; round < rounds; round++) {
+        text_add(out, "round %d\n", round);
+        for (int32_t rank = 0; rank < c->ranks; rank++) {
+            struct exchange exchange = collective_exchange(c, rank, round);
+            if (exchange.send.peer >= 0)
+                print_message(out, rank, &exchange.send);
+        }
+    }
+}
+
+/* Which of the three names @round has. */
+static const char *phase_name(const struct collective *c, int32_t round)
+{
+    bool adds = false, copies = false, leaves = false;
+    for (int32_t rank = 0; rank < c->ranks; rank++) {
+        struct message send = collective_exchange(c, rank, round).send;
+        if (send.peer < 0)
+            continue;
+        adds |= send.reduce;
+        copies |= !send.reduce;
+        leaves |= rank / c->grid.columns != send.peer / c->grid.columns;
+    }
+    bool middle = follows_grid(c) ? leaves : adds && copies;
+    return phase_names[c->algorithm][middle ? 1 : adds ? 0 : 2];
+}
+
+/* The ranks whose elements are in the sum that @rank holds of an element: (ranks x elements). */
+static void do_round(const struct collective *c, int32_t round, uint64_t *held)
+{
+    size_t size = (size_t)c->ranks * (size_t)c->elements * sizeof(*held);
+    uint64_t *before = base_alloc(1, size);
+    memcpy(before, held, size);
+    for (int32_t rank = 0; rank < c->ranks; rank++) {
+        struct message send = collective_exchange(c, rank, round).send;
+        for (int64_t i = 0; send.peer >= 0 && i < send.count; i++) {
+            uint64_t *to = &held[send.peer * c->elements + send.offset + i];
+            uint64_t from = before[rank * c->elements + send.offset + i];
+            *to = send.reduce ? *to | from : from;
+        }
+    }
+    free(before);
+}
+
+static char letter(const struct collective *c, uint64_t summands)
+{
+    int32_t count = __builtin_popcountll(summands);
+    return (char)(count == c->ranks         ? '#'
+                  : count == 1              ? '.'
+                  : count <= SUMMANDS_SHOWN ? '0' + count
+                                            : '+');
+}
+
+static void draw(struct text *out, const struct collective *c, const uint64_t *held)
+{
+    int32_t fits = LINE / ((int32_t)c->elements + 1);
+    int32_t across = follows_grid(c) && c->grid.columns <= fits ? c->grid.columns
+                     : fits < 1                                 ? 1
+                                                                : fits;
+    for (int32_t rank = 0; rank < c->ranks; rank++) {
+        if (rank % across == 0)
+            text_add(out, "%s  %2d ", rank ? "\n" : "", rank);
+        text_add(out, " ");
+        for (int64_t i = 0; i < c->elements; i++)
+            text_add(out, "%c", letter(c, held[rank * c->elements + i]));
+    }
+    text_add(out, "\n");
+}
+
+void show_holdings(struct text *out, const struct collective *c)
+{
+    int64_t size = c->ranks * c->elements;
+    uint64_t *held = base_alloc((size_t)size, sizeof(*held));
+    for (int64_t i = 0; i < size; i++)
+        held[i] = (uint64_t)1 << i / c->elements;
+    text_add(out, "a letter for each chunk of a rank: . its own, 2 ... 9 and + the sum of so many, "
+                  "# of all\nat first (in front: the first rank of the line)\n");
+    draw(out, c, held);
+    int32_t rounds = collective_rounds(c);
+    for (int32_t round = 0; round < rounds; round++) {
+        do_round(c, round, held);
+        text_add(out, "after round %d, %s\n", round, phase_name(c, round));
+        draw(out, c, held);
+    }
+    free(held);
+}

@@ -1,0 +1,19 @@
+#pragma once
+
+/** @file
+ * `foretrain show collective`: the rounds of an all-reduce, message by message, or drawn: what each
+ * rank holds of each chunk.
+ */
+
+#include "core/base/base.h"
+#include "core/collective/collective.h"
+
+/** The most ranks that are shown: a set of ranks is 64 bits. */
+enum { SHOW_COLLECTIVE_RANKS = 64 };
+
+/** Append who sends which elements of @c to whom, in every round. */
+void show_messages(struct text *out, const struct collective *c);
+
+/** Append what each rank holds of each of @c's elements, at first and after every round: its own, a
+ * part of the sum or all of it.  Ranks stand as on the grid where the algorithm follows one. */
+void show_holdings(struct text *out, const struct collective *c);
