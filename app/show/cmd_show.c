@@ -1,4 +1,5 @@
 #include "app/cli/command.h"
+#include "app/cli/sizes.h"
 #include "app/job/job.h"
 #include "app/show/show_collective.h"
 #include "app/show/show_convergence.h"
@@ -26,7 +27,7 @@ struct show_collective_request {
     struct request head;
     int32_t algorithm; /* enum algorithm */
     int32_t ranks;
-    const char *grid;
+    const char *grid, *platform, *bytes;
     bool text;
 };
 
@@ -148,6 +149,52 @@ static int show_device(const void *record, struct text *out, struct err *err)
     return 0;
 }
 
+/* Lay out the platform for @c, if one is named; of the hierarchical all-reduce its nodes are the
+ * groups. */
+static int lay_out(const struct show_collective_request *request, struct collective *c,
+                   struct point *point, int64_t *bytes, struct err *err)
+{
+    if (!request->text && (request->platform || request->bytes))
+        return err_add_code(err, 64, "--%s has no effect without --text",
+                            request->platform ? "platform" : "bytes");
+    if (request->bytes && !request->platform)
+        return err_add_code(err, 64, "--bytes has no effect without --platform");
+    if (!request->platform)
+        return 0;
+    if (chunk_read(bytes, request->bytes ? request->bytes : "100MB", err))
+        return -1;
+    struct platform *platform = platform_read(request->platform, err);
+    int failed =
+        !platform || point_collective(point, platform, (struct placement){.grid = c->grid},
+                                      (struct all_reduce){.algorithm = c->algorithm}, *bytes, err);
+    platform_free(platform);
+    if (!failed && c->algorithm == ALGORITHM_HIERARCHICAL) {
+        c->group = point->devices_per_node;
+        c->grid = (struct grid){.columns = c->group, .rows = point->nodes};
+    }
+    return failed ? -1 : 0;
+}
+
+static void show_rounds(const struct show_collective_request *request, const struct collective *c,
+                        const struct point *point, int64_t bytes, struct text *out)
+{
+    const char *many = base_plural(c->ranks);
+    bool by_grid = c->algorithm == ALGORITHM_TORUS2D || c->algorithm == ALGORITHM_HIERARCHICAL;
+    int32_t rounds = collective_rounds(c);
+    text_add(out, "%s of %d element%s on %d rank%s by %s: %d round%s\n", collective_op_name(c->op),
+             c->ranks, many, c->ranks, many, algorithm_names[c->algorithm], rounds,
+             base_plural(rounds));
+    if (by_grid && !request->grid && !request->platform)
+        text_add(out, "grid %d x %d: nearest to a square, as no machine is named (--grid)\n",
+                 c->grid.columns, c->grid.rows);
+    else if (by_grid && !request->grid)
+        text_add(out, "grid %d x %d\n", c->grid.columns, c->grid.rows);
+    if (request->text)
+        show_holdings(out, c, point->fabric, bytes);
+    else
+        show_messages(out, c);
+}
+
 /* With one element per rank, blocks and elements are the same. */
 static int show_collective(const void *record, struct text *out, struct err *err)
 {
@@ -176,20 +223,13 @@ static int show_collective(const void *record, struct text *out, struct err *err
         .grid = grid,
         .elements = ranks,
     };
-    const char *many = base_plural(c.ranks);
-    bool by_grid = c.algorithm == ALGORITHM_TORUS2D || c.algorithm == ALGORITHM_HIERARCHICAL;
-    int32_t rounds = collective_rounds(&c);
-    text_add(out, "%s of %d element%s on %d rank%s by %s: %d round%s\n", collective_op_name(c.op),
-             c.ranks, many, c.ranks, many, algorithm_names[c.algorithm], rounds,
-             base_plural(rounds));
-    if (by_grid && !request->grid)
-        text_add(out, "grid %d x %d: nearest to a square, as no machine is named (--grid)\n",
-                 grid.columns, grid.rows);
-    if (request->text)
-        show_holdings(out, &c);
-    else
-        show_messages(out, &c);
-    return 0;
+    struct point point = {0};
+    int64_t bytes = 0;
+    int failed = lay_out(request, &c, &point, &bytes, err);
+    if (!failed)
+        show_rounds(request, &c, &point, bytes, out);
+    point_release(&point);
+    return failed;
 }
 
 static const struct option model_options[] = {ROW_IMAGE(offsetof(struct show_model_request, image)),
@@ -216,6 +256,10 @@ static const struct option collective_options[] = {
     ROW_GRID(offsetof(struct show_collective_request, grid)),
     OPTION_ROW("text", 0, OPTION_FLAG, offsetof(struct show_collective_request, text),
                .help = "Draw what each rank holds of each chunk, after every round"),
+    OPTION_ROW("platform", 0, OPTION_TEXT, offsetof(struct show_collective_request, platform),
+               "NAME", NULL, "With --text: also what each round moves and how long it takes there"),
+    OPTION_ROW("bytes", 0, OPTION_TEXT, offsetof(struct show_collective_request, bytes), "SIZE",
+               NULL, "Of the vector, with --platform (default: 100MB)"),
     ROW_LAST};
 
 static const struct option convergence_options[] = {
@@ -303,8 +347,9 @@ static const struct command show_collective_command = {
     .name = "collective",
     .synopsis = "[options]",
     .help = "who sends what to whom in each round of an all-reduce",
-    .examples = "foretrain show collective --algorithm ring --ranks 4\n"
-                "foretrain show collective --algorithm torus2d --grid 4x4 --text",
+    .examples =
+        "foretrain show collective --algorithm ring --ranks 4\n"
+        "foretrain show collective --algorithm torus2d --grid 4x4 --text --platform torus-4x4",
     RECORD(collective_options, struct show_collective_request, &collective_defaults),
     .minimum = 0,
     .maximum = 0,

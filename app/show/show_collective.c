@@ -1,7 +1,10 @@
 #include "app/show/show_collective.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/base/unit.h"
 
 enum { LINE = 96 /* letters */, SUMMANDS_SHOWN = 9 };
 
@@ -77,6 +80,54 @@ static void do_round(const struct collective *c, int32_t round, uint64_t *held)
     free(before);
 }
 
+/* Bytes of @round on every link (link_count); the caller frees them. */
+static double *loads(const struct collective *sized, const struct fabric *fabric, int32_t round)
+{
+    double *load = base_alloc((size_t)fabric->link_count, sizeof(*load));
+    for (int32_t rank = 0; rank < sized->ranks; rank++) {
+        struct message send = collective_exchange(sized, rank, round).send;
+        if (send.peer < 0)
+            continue;
+        struct route route = fabric_route(fabric, rank, send.peer);
+        for (int32_t i = 0; i < route.count; i++)
+            load[route.link[i]] += (double)send.count;
+    }
+    return load;
+}
+
+/* Append what @round moves.  @return how long its slowest message takes [s]. */
+static double time_round(struct text *out, const struct collective *sized,
+                         const struct fabric *fabric, int32_t round)
+{
+    double *load = loads(sized, fabric, round), slowest = 0;
+    int64_t largest = 0;
+    int32_t busiest = 0;
+    for (int32_t rank = 0; rank < sized->ranks; rank++) {
+        struct message send = collective_exchange(sized, rank, round).send;
+        if (send.peer < 0)
+            continue;
+        struct route route = fabric_route(fabric, rank, send.peer);
+        double crossing = 0;
+        for (int32_t i = 0; i < route.count; i++) {
+            int32_t link = route.link[i];
+            crossing = fmax(crossing, load[link] / fabric->link[link].bandwidth);
+            busiest = load[link] > load[busiest] ? link : busiest;
+        }
+        slowest = fmax(slowest, route.latency + crossing);
+        largest = send.count > largest ? send.count : largest;
+    }
+    char *name = fabric_link_name(fabric, busiest);
+    text_add(out, "; messages of ");
+    unit_print(out, UNIT_BYTES, (double)largest);
+    text_add(out, ", ");
+    unit_print(out, UNIT_BYTES, load[busiest]);
+    text_add(out, " on %s, ", name);
+    unit_print(out, UNIT_SECONDS, slowest);
+    free(name);
+    free(load);
+    return slowest;
+}
+
 static char letter(const struct collective *c, uint64_t summands)
 {
     int32_t count = __builtin_popcountll(summands);
@@ -102,8 +153,12 @@ static void draw(struct text *out, const struct collective *c, const uint64_t *h
     text_add(out, "\n");
 }
 
-void show_holdings(struct text *out, const struct collective *c)
+void show_holdings(struct text *out, const struct collective *c, const struct fabric *fabric,
+                   int64_t bytes)
 {
+    struct collective sized = *c;
+    sized.elements = bytes;
+    double seconds = 0;
     int64_t size = c->ranks * c->elements;
     uint64_t *held = base_alloc((size_t)size, sizeof(*held));
     for (int64_t i = 0; i < size; i++)
@@ -114,8 +169,16 @@ void show_holdings(struct text *out, const struct collective *c)
     int32_t rounds = collective_rounds(c);
     for (int32_t round = 0; round < rounds; round++) {
         do_round(c, round, held);
-        text_add(out, "after round %d, %s\n", round, phase_name(c, round));
+        text_add(out, "after round %d, %s", round, phase_name(c, round));
+        if (fabric)
+            seconds += time_round(out, &sized, fabric, round);
+        text_add(out, "\n");
         draw(out, c, held);
     }
     free(held);
+    if (!fabric)
+        return;
+    text_add(out, "all rounds, each as long as its slowest message: ");
+    unit_print(out, UNIT_SECONDS, seconds);
+    text_add(out, "\n");
 }

@@ -7,6 +7,7 @@
 
 #include "core/base/base.h"
 #include "core/collective/collective.h"
+#include "core/network/fabric.h"
 
 /** The most ranks that are shown: a set of ranks is 64 bits. */
 enum { SHOW_COLLECTIVE_RANKS = 64 };
@@ -15,5 +16,10 @@ enum { SHOW_COLLECTIVE_RANKS = 64 };
 void show_messages(struct text *out, const struct collective *c);
 
 /** Append what each rank holds of each of @c's elements, at first and after every round: its own, a
- * part of the sum or all of it.  Ranks stand as on the grid where the algorithm follows one. */
-void show_holdings(struct text *out, const struct collective *c);
+ * part of the sum or all of it.  Ranks stand as on the grid where the algorithm follows one.  With
+ * a
+ * @fabric (else NULL) each round also tells the largest message of a vector of @bytes, the link
+ * that carries most, and how long the slowest message takes when each link is shared evenly by what
+ * crosses it in the round. */
+void show_holdings(struct text *out, const struct collective *c, const struct fabric *fabric,
+                   int64_t bytes);
