@@ -23,6 +23,8 @@ enum unit {
     UNIT_FLOPS,             /**< GFLOP/s TFLOP/s PFLOP/s */
     UNIT_EPOCHS,            /**< "5 epochs", "1 epoch" or a plain number */
     UNIT_IMAGES_PER_SECOND, /**< "350 images/s" */
+    UNIT_WATTS,             /**< W kW MW */
+    UNIT_CARBON,            /**< kilograms per joule: g/kWh kg/kWh */
     UNIT_COUNT
 };
 

@@ -46,6 +46,9 @@ static void reads_every_unit_into_si(void **state)
     assert_true(parsed(UNIT_EPOCHS, "1 epochs") == 1);
     assert_true(parsed(UNIT_EPOCHS, "0") == 0);
     assert_true(parsed(UNIT_IMAGES_PER_SECOND, "350 images/s") == 350);
+    assert_true(parsed(UNIT_WATTS, "10.2 kW") == 10200);
+    assert_true(parsed(UNIT_CARBON, "360 g/kWh") == 1e-7); /* 0.36 kg in 3.6 MJ */
+    assert_true(parsed(UNIT_CARBON, "0.36 kg/kWh") == 1e-7);
     assert_true(parsed(UNIT_NONE, "-5e-5") == -5e-5);
 }
 
