@@ -56,8 +56,8 @@ static int list_algorithms(struct text *out)
 static int list(const void *record, struct text *out, struct err *err)
 {
     const struct request *request = record;
-    static const char *const words[] = {"platforms", "devices",    "software",
-                                        "networks",  "algorithms", NULL};
+    static const char *const words[] = {"platforms",  "devices", "software", "networks",
+                                        "algorithms", "prices",  NULL};
     const char *given = request->argument.item[0];
     if (!strcmp(given, words[0]))
         return platform_list(out, "", err);
@@ -67,6 +67,8 @@ static int list(const void *record, struct text *out, struct err *err)
         return list_networks(out);
     if (!strcmp(given, words[4]))
         return list_algorithms(out);
+    if (!strcmp(given, words[5]))
+        return platform_list(out, "../prices", err);
     return option_unknown(err, "list", given, words);
 }
 
@@ -74,7 +76,7 @@ static const struct option options[] = {ROW_LAST};
 
 const struct command command_list = {
     .name = "list",
-    .synopsis = "platforms | devices | software | networks | algorithms",
+    .synopsis = "platforms | devices | software | networks | algorithms | prices",
     .help = "the names that jobs and platforms may use, one line each",
     .examples = "foretrain list platforms",
     RECORD(options, struct request, NULL),

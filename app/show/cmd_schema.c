@@ -6,6 +6,7 @@
 #include "core/base/json.h"
 #include "core/platform/platform.h"
 #include "core/platform/software.h"
+#include "core/price/price.h"
 #include "core/scenario/scenario.h"
 
 static bool same_name(const struct row *a, const struct row *b, size_t skip)
@@ -158,11 +159,11 @@ static int schema(const void *record, struct text *out, struct err *err)
 {
     const struct schema_request *request = record;
     static const char *const words[] = {
-        "scenario", "platform", "device",     "software", "result",      "validation", "dry-run",
-        "explain",  "schedule", "collective", "import",   "convergence", NULL};
-    enum { TABLES = 4 };
+        "scenario", "platform", "device",   "software",   "price",  "result",      "validation",
+        "dry-run",  "explain",  "schedule", "collective", "import", "convergence", NULL};
+    enum { TABLES = 5 };
     const struct field_table *const tables[] = {&scenario_table, &platform_table, &device_table,
-                                                &software_table};
+                                                &software_table, &price_table};
     const char *given = request->head.argument.item[0];
     int32_t kind = 0;
     while (words[kind] && strcmp(words[kind], given) != 0)
@@ -189,10 +190,10 @@ static const struct option options[] = {
 
 const struct command command_schema = {
     .name = "schema",
-    .synopsis =
-        "scenario | platform | device | software | result | validation | dry-run | explain | "
-        "schedule | collective | import | convergence  "
-        "[options]",
+    .synopsis = "scenario | platform | device | software | price | result | validation | dry-run | "
+                "explain | "
+                "schedule | collective | import | convergence  "
+                "[options]",
     .help = "the JSON Schema of a file, for editors and programs",
     .examples = "foretrain schema scenario > foretrain.schema.json",
     RECORD(options, struct schema_request, NULL),

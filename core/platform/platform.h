@@ -177,6 +177,11 @@ char *platform_like(const char *device, int32_t devices, int32_t nics);
  */
 int platform_list(struct text *out, const char *folder, struct err *err);
 
+/** The file of @name in @below the platform directory ("": itself), or @name if it has a slash or
+ * ends in .yaml; @what is the noun for messages.  The caller frees it.
+ * @return the path, or NULL: no such name (exit code 66, with those that are near). */
+char *platform_find_file(const char *below, const char *what, const char *name, struct err *err);
+
 /** The directory that holds platform files; the caller frees it.  NULL with a message when none
  * is found. */
 char *platform_directory(struct err *err);

@@ -178,9 +178,7 @@ static bool is_path(const char *name)
     return strchr(name, '/') || (length > 5 && strcmp(name + length - 5, ".yaml") == 0);
 }
 
-/* The file of @name in the folder @below of the platform directory ("": itself), or @name when it
- * is a path. */
-static char *find_by_name(const char *below, const char *what, const char *name, struct err *err)
+char *platform_find_file(const char *below, const char *what, const char *name, struct err *err)
 {
     if (is_path(name))
         return base_copy(name);
@@ -200,7 +198,7 @@ static char *find_by_name(const char *below, const char *what, const char *name,
 
 char *platform_find(const char *name, struct err *err)
 {
-    return find_by_name("", "platform", name, err);
+    return platform_find_file("", "platform", name, err);
 }
 
 /* @name seen from the folder of @file. */
@@ -214,17 +212,17 @@ static char *path_beside(const char *file, const char *name)
 
 char *platform_find_software(const char *name, struct err *err)
 {
-    return find_by_name("software", "software", name, err);
+    return platform_find_file("software", "software", name, err);
 }
 
 char *platform_find_device(const char *name, const struct origin *origin, struct err *err)
 {
     if (!origin)
-        return find_by_name("devices", "device", name, err);
+        return platform_find_file("devices", "device", name, err);
     if (is_path(name))
         return path_beside(origin->file, name);
     struct err missing = {0};
-    char *path = find_by_name("devices", "device", name, &missing);
+    char *path = platform_find_file("devices", "device", name, &missing);
     if (!path)
         origin_error(origin, err, "%.*s", (int)strcspn(missing.text, "\n"), missing.text);
     err_release(&missing);

@@ -30,8 +30,8 @@ class Schema(support.Case):
             self.skipTest(REASON)
 
     def test_every_schema_is_one(self):
-        for kind in ("scenario", "platform", "device", "software", "result", "validation", "dry-run",
-                     "explain", "schedule", "collective", "import", "convergence"):
+        for kind in ("scenario", "platform", "device", "software", "price", "result", "validation",
+                     "dry-run", "explain", "schedule", "collective", "import", "convergence"):
             jsonschema.Draft202012Validator.check_schema(schema(kind))
 
     def test_every_experiment_conforms(self):

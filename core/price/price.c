@@ -1,0 +1,242 @@
+#include "core/price/price.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/config/unknown.h"
+#include "core/platform/platform.h"
+
+#define COUNT(array) ((int32_t)(sizeof(array) / sizeof((array)[0])))
+
+#define ROW(key, member, missing, meaning, ...)                                                    \
+    {                                                                                              \
+        .path = key, .offset = offsetof(struct prices, member), .fallback = missing,               \
+        .help = meaning, __VA_ARGS__                                                               \
+    }
+#define TEXT(key, member, missing, meaning) ROW(key, member, missing, meaning, .kind = FIELD_TEXT)
+#define NUMBER(key, member, of, least, most, meaning)                                              \
+    ROW(key, member, "", meaning, .kind = FIELD_QUANTITY, .unit = of, .minimum = least,            \
+        .maximum = most)
+
+static const struct field price_rows[] = {
+    ROW("version", version, NULL, "of this format", .kind = FIELD_INTEGER, .minimum = 1,
+        .maximum = 1),
+    TEXT("name", name, NULL, "the file's name without .yaml"),
+    TEXT("description", description, NULL, "one line for people"),
+    TEXT("date", date, NULL, "as of which the numbers hold: 2026-03-31"),
+    TEXT("currency", currency, "", "of the prices: USD"),
+    NUMBER("price.node_hour", node_hour, UNIT_NONE, 0, 1e9, "of a node for an hour"),
+    NUMBER("price.device_hour", device_hour, UNIT_NONE, 0, 1e9,
+           "of a device for an hour; of both the sum is paid"),
+    NUMBER("power.device", device_power, UNIT_WATTS, 0, 1e6, "rated power of one device"),
+    NUMBER("power.node", node_power, UNIT_WATTS, 0, 1e6,
+           "rated power of a node beside its devices"),
+    NUMBER("power.share", share, UNIT_FRACTION, 0.01, 1,
+           "the part of the rated power that training draws"),
+    NUMBER("power.pue", pue, UNIT_NONE, 1, 10,
+           "power of the site, with cooling, over that of its computers"),
+    NUMBER("carbon", carbon, UNIT_CARBON, 0, 1e4 / 3.6e9, "CO2 equivalent of the electricity"),
+};
+const struct field_table price_table = {
+    .name = "price",
+    .field = price_rows,
+    .count = COUNT(price_rows),
+    .size = sizeof(struct prices),
+};
+
+/* ---- reading ---- */
+
+static bool given(const struct quantity *quantity)
+{
+    return quantity->path != NULL;
+}
+
+/* Bounds take ranges only, and use no other spread. */
+static int check_ranges(const struct node *node, struct err *err)
+{
+    int failed = 0;
+    for (int32_t i = 0; i < node->child_count; i++) {
+        const struct node *child = node->child[i];
+        if (child->key && (!strcmp(child->key, "spread") || !strcmp(child->key, "one_of")))
+            failed = origin_error(&child->key_origin, err,
+                                  "'%s' has no effect on prices; give a range, {low: 2, high: 3}",
+                                  child->key);
+        failed |= check_ranges(child, err);
+    }
+    return failed;
+}
+
+static int check_needs(const struct prices *p, const struct node *root, struct err *err)
+{
+    bool price = given(&p->node_hour) || given(&p->device_hour);
+    bool power = given(&p->device_power) || given(&p->node_power);
+    const struct {
+        bool fault;
+        const char *at, *message;
+    } faults[] = {
+        {!price && !power, "version",
+         "the file prices nothing: give price.node_hour, price.device_hour, power.device or "
+         "power.node"},
+        {price && !p->currency, "price", "prices need the key 'currency'"},
+        {!price && p->currency, "currency", "currency has no effect without a price"},
+        {power && (!given(&p->share) || !given(&p->pue)), "power",
+         "energy needs power.share and power.pue; a share of 100 %% and a PUE of 1 count all and "
+         "only the rated power"},
+        {!power && (given(&p->share) || given(&p->pue)), "power",
+         "share and pue have no effect without power.device or power.node"},
+        {!power && given(&p->carbon), "carbon", "carbon has no effect without power"},
+    };
+    int failed = 0;
+    for (int32_t i = 0; i < COUNT(faults); i++)
+        if (faults[i].fault)
+            failed = origin_error(&field_origin(root, faults[i].at)->origin, err, "%s",
+                                  faults[i].message);
+    struct tm day = {0};
+    const char *rest = strptime(p->date, "%Y-%m-%d", &day);
+    if (!rest || *rest)
+        failed = origin_error(&field_origin(root, "date")->origin, err,
+                              "'%s' is not a date, for example 2026-03-31", p->date);
+    return failed;
+}
+
+/* All ranges at their low (@quantile 0) or their high end (1). */
+static int read_end(struct prices *prices, const char *path, double quantile, struct err *err)
+{
+    double all[UNKNOWN_LIMIT];
+    for (int32_t i = 0; i < UNKNOWN_LIMIT; i++)
+        all[i] = quantile;
+    struct unknowns unknowns = {.quantile = all, .quantile_count = UNKNOWN_LIMIT};
+    struct document *document = yaml_read_file(path, err);
+    if (!document)
+        return -1;
+    const struct node *root = yaml_root(document);
+    int failed = check_ranges(root, err) || unknowns_settle(&unknowns, document, "", err) ||
+                 field_read(&price_table, root, prices, err) || check_needs(prices, root, err);
+    unknowns_release(&unknowns);
+    yaml_free(document);
+    return failed ? -1 : 0;
+}
+
+int price_read(struct price_file *file, const char *name, struct err *err)
+{
+    file->path = platform_find_file("../prices", "price file", name, err);
+    if (!file->path || read_end(&file->high, file->path, 1, err))
+        return -1;
+    char *warning = err->warning; /* which would be there twice */
+    err->warning = NULL;
+    int failed = read_end(&file->low, file->path, 0, err);
+    free(err->warning);
+    err->warning = warning;
+    return failed;
+}
+
+void price_release(struct price_file *file)
+{
+    field_release(&price_table, &file->low);
+    field_release(&price_table, &file->high);
+    free(file->path);
+    *file = (struct price_file){0};
+}
+
+/* ---- bills ---- */
+
+static struct range times(struct range a, struct range b)
+{
+    return (struct range){a.low * b.low, a.value * b.value, a.high * b.high};
+}
+
+/* @count of what one has, between its ends. */
+static struct range between(const struct quantity *low, const struct quantity *high, double count)
+{
+    return (struct range){count * low->value, count * (low->value + high->value) / 2,
+                          count * high->value};
+}
+
+#define BETWEEN(file, member, count) between(&(file)->low.member, &(file)->high.member, count)
+
+static struct range both(struct range a, struct range b)
+{
+    return (struct range){a.low + b.low, a.value + b.value, a.high + b.high};
+}
+
+struct bill price_bill(const struct price_file *file, const struct usage *usage)
+{
+    const struct range none = {NAN, NAN, NAN};
+    struct bill bill = {file, none, none, none};
+    if (!file)
+        return bill;
+    struct range hours = times(usage->seconds, (struct range){1 / 3600.0, 1 / 3600.0, 1 / 3600.0});
+    struct range price =
+        both(BETWEEN(file, node_hour, usage->nodes), BETWEEN(file, device_hour, usage->devices));
+    struct range kilowatts = both(BETWEEN(file, node_power, usage->nodes / 1000),
+                                  BETWEEN(file, device_power, usage->devices / 1000));
+    struct range drawn = times(BETWEEN(file, share, 1), BETWEEN(file, pue, 1));
+    if (file->low.currency)
+        bill.cost = times(price, hours);
+    if (given(&file->low.share))
+        bill.energy = times(times(kilowatts, drawn), hours);
+    if (given(&file->low.carbon))
+        bill.carbon = times(bill.energy, BETWEEN(file, carbon, 3.6e6));
+    return bill;
+}
+
+char *bill_origin(const struct bill *bill)
+{
+    const struct price_file *file = bill->file;
+    return file ? base_format("%s of %s (%s)", file->low.name, file->low.date, file->path) : NULL;
+}
+
+void range_put(struct json *json, const char *key, struct range range)
+{
+    char *interval = base_format("%s_interval", key);
+    struct json *both = json_new_array();
+    if (!isnan(range.low)) {
+        json_append_real(both, range.low);
+        json_append_real(both, range.high);
+    }
+    json_put_real(json, key, range.value);
+    json_put(json, interval, both);
+    free(interval);
+}
+
+void bill_put(struct json *json, const struct bill *bill)
+{
+    char *origin = bill_origin(bill);
+    range_put(json, "cost", bill->cost);
+    range_put(json, "energy_kwh", bill->energy);
+    range_put(json, "carbon_kg", bill->carbon);
+    json_put_text(json, "currency", bill->file ? bill->file->low.currency : NULL);
+    json_put_text(json, "prices", origin);
+    free(origin);
+}
+
+static void print_amount(struct text *out, const char *label, struct range range, const char *unit)
+{
+    if (isnan(range.value))
+        return;
+    struct text value = {0}, low = {0}, high = {0};
+    unit_print(&value, UNIT_NONE, range.value);
+    text_add(&value, " %s", unit);
+    unit_print(&low, UNIT_NONE, range.low);
+    unit_print(&high, UNIT_NONE, range.high);
+    text_add(out, "  %-24s%16s\n", label, value.data);
+    if (!isnan(range.low))
+        text_add(out, "  %-24s%16s to %s %s\n", "  bounds", low.data, high.data, unit);
+    text_release(&value);
+    text_release(&low);
+    text_release(&high);
+}
+
+void bill_print(struct text *out, const struct bill *bill)
+{
+    if (!bill->file)
+        return;
+    char *origin = bill_origin(bill);
+    print_amount(out, "cost", bill->cost, bill->file->low.currency);
+    print_amount(out, "energy", bill->energy, "kWh");
+    print_amount(out, "carbon", bill->carbon, "kg");
+    text_add(out, "  %-24s%s\n", "prices", origin);
+    free(origin);
+}

@@ -1,0 +1,88 @@
+#pragma once
+
+/** @file
+ * What a run costs: prices, power and carbon of one file, and the bill of a number of nodes and
+ * devices for a time.
+ *
+ * A file in prices/ is an example that users replace by their own.  Nothing is priced unless a file
+ * is named, and every bill names the file and its date.  A number may be a range, `{low: 60 %,
+ * high: 85 %}`, between whose ends nothing is said to be likelier.
+ *
+ * Energy is rated power times the share of it that training draws times PUE times the time.
+ * Devices of the job count while they wait, too; those of its nodes that it leaves alone do not.
+ * Bounds are products of bounds: the low end of the time
+ * with the low ends of all ranges, and the high end with the high ends.  So they are at least as
+ * wide as the interval of the time.
+ */
+
+#include "core/base/json.h"
+#include "core/config/field.h"
+
+/** A number and what it lies between; all NAN: not known, low and high NAN: no bounds. */
+struct range {
+    double low, value, high;
+};
+
+/** One end of a file's ranges.  Quantities that are not given have no path. */
+struct prices {
+    int64_t version;
+    char *name, *description;
+    char *date;                   /**< as of which: "2026-03-31" */
+    char *currency;               /**< "USD"; NULL: nothing has a price */
+    struct quantity node_hour;    /**< price of a node [currency/h] */
+    struct quantity device_hour;  /**< of a device; of both the sum is paid [currency/h] */
+    struct quantity device_power; /**< rated, of one device [W] */
+    struct quantity node_power;   /**< rated, of a node beside its devices [W] */
+    struct quantity share;        /**< of the rated power that training draws */
+    struct quantity pue;          /**< power of the site over power of its computers */
+    struct quantity carbon;       /**< CO2 equivalent of electricity [kg/J] */
+};
+
+/** A file.  Start from {0}; release with price_release(). */
+struct price_file {
+    struct prices low, high;
+    char *path; /**< owned */
+};
+
+/** What is paid for; means over the run, where its phases differ. */
+struct usage {
+    double nodes, devices;
+    struct range seconds;
+};
+
+/** What it comes to.  Borrows from the file. */
+struct bill {
+    const struct price_file *file; /**< NULL: nothing is priced */
+    struct range cost;             /**< [file->low.currency] */
+    struct range energy;           /**< [kWh] */
+    struct range carbon;           /**< [kg] */
+};
+
+/** Read prices by name (searched in prices/ beside platforms/) or by path into zeroed @file.
+ * @return 0, or -1: not found (exit code 66, with those that are near), or located messages about
+ * its content: a date that is none, a price without currency, power without share or PUE, keys
+ * without effect, unknown numbers that are no ranges. */
+int price_read(struct price_file *file, const char *name, struct err *err);
+
+/** Release; accepts {0}. */
+void price_release(struct price_file *file);
+
+/** The bill of @usage.  What the file does not price is NAN; @file NULL: all is. */
+struct bill price_bill(const struct price_file *file, const struct usage *usage);
+
+/** "example-h100 of 2026-03-31 (prices/example-h100.yaml)"; NULL: nothing is priced.  The caller
+ * frees it. */
+char *bill_origin(const struct bill *bill);
+
+/** Put cost, energy and carbon with their bounds, currency and prices into @json: null and empty
+ * where not priced. */
+void bill_put(struct json *json, const struct bill *bill);
+
+/** Append what is priced as rows of a table, "  %-24s%16s", and where the prices come from. */
+void bill_print(struct text *out, const struct bill *bill);
+
+/** Put @range at @key, and its bounds at @key_interval. */
+void range_put(struct json *json, const char *key, struct range range);
+
+/** The rows of a price file. */
+extern const struct field_table price_table;
