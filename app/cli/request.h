@@ -171,6 +171,9 @@ extern const char *const nodes_keys[], *const platform_keys[], *const batch_keys
 #define ROW_SPANS(at)                                                                              \
     OPTION_ROW("spans", 0, OPTION_TEXT, at, "FILE", NULL,                                          \
                "Write when each step ran on each rank, as text")
+#define ROW_PRICES(at)                                                                             \
+    OPTION_ROW("prices", 0, OPTION_TEXT, at, "NAME", NULL,                                         \
+               "A name in prices/ or a file: adds cost, energy and carbon")
 #define ROW_PHASE(at)                                                                              \
     OPTION_ROW("phase", 'p', OPTION_INTEGER, at, "N", NULL,                                        \
                "Which phase, from 1 (default: the last)")

@@ -5,6 +5,7 @@
 #include "app/cli/command.h"
 #include "app/cli/csv.h"
 #include "app/predict/prediction.h"
+#include "core/price/price.h"
 #include "core/report/gantt.h"
 #include "core/report/timeline.h"
 
@@ -12,6 +13,7 @@ struct predict_request {
     struct request head;
     struct predict_options predict;
     const char *trace, *paje, *spans;
+    const char *prices;
     bool buckets;
     bool step;     /* nothing but the step, as `show step` */
     int32_t width; /* [columns]; 0: the terminal's */
@@ -87,9 +89,15 @@ static int predict(const void *record, struct text *out, struct err *err)
     if (request->width && request->width < GANTT_WIDTH_LEAST)
         return err_add_code(err, 64, "--width: at least %d", GANTT_WIDTH_LEAST);
     struct prediction prediction = {0};
+    struct price_file prices = {0};
     int failed =
+        (request->prices && price_read(&prices, request->prices, err)) ||
         prediction_make(&prediction, request->head.argument.item[0], &request->predict, err);
     if (!failed) {
+        if (request->prices) {
+            struct usage usage = prediction_usage(&prediction);
+            prediction.result.bill = price_bill(&prices, &usage);
+        }
         const struct task *last = prediction_last(&prediction);
         const struct schedule *schedule = last->point.schedule;
         failed = print(out, request, &prediction, err) ||
@@ -101,6 +109,7 @@ static int predict(const void *record, struct text *out, struct err *err)
                                      task_trace(last), err);
     }
     prediction_release(&prediction);
+    price_release(&prices);
     return failed ? -1 : 0;
 }
 
@@ -116,6 +125,7 @@ static int predict(const void *record, struct text *out, struct err *err)
 
 static const struct option options[] = {
     ROWS_STEP,
+    ROW_PRICES(AT(prices)),
     OPTION_ROW("trace", 't', OPTION_TEXT, AT(trace), "FILE", NULL,
                "Write the last phase's steps as Chrome/Kineto JSON"),
     OPTION_ROW("paje", 0, OPTION_TEXT, AT(paje), "FILE", NULL,
@@ -142,6 +152,7 @@ const struct command command_predict = {
     .help = "step time, images/s, scaling efficiency, time to train and what bounds them",
     .examples = "foretrain predict experiments/01_sony_abci/v1-1088.yaml\n"
                 "foretrain predict job.yaml --set cluster.nodes=512 --json\n"
+                "foretrain predict job.yaml --prices example-h100\n"
                 "foretrain predict job.yaml --trace trace.json    (open in ui.perfetto.dev)",
     RECORD(options, struct predict_request, &defaults),
     .minimum = 1,

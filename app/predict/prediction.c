@@ -168,6 +168,21 @@ static void sum_up(struct prediction *prediction)
     result->time_to_train_s = prediction_seconds(prediction, NULL, 0);
 }
 
+struct usage prediction_usage(const struct prediction *prediction)
+{
+    const struct result *result = &prediction->result;
+    const struct plan *plan = &result->plan;
+    double spent = result->devices * (result->evaluation_s + result->startup_s);
+    for (int32_t i = 0; i < plan->phase_count; i++)
+        spent +=
+            (double)(plan->phase[i].devices * plan->phase[i].steps) * result->phase_step_time[i];
+    double devices = spent / result->time_to_train_s;
+    return (struct usage){
+        devices * result->nodes / result->devices,
+        devices,
+        {result->train_likely.low, result->time_to_train_s, result->train_likely.high}};
+}
+
 static struct scaling scale(const struct prediction *prediction, int32_t baseline)
 {
     const struct task *task = &prediction->task[baseline], *last = prediction_last(prediction);

@@ -44,6 +44,11 @@ int32_t baseline_of(const struct prediction *prediction);
  * target it takes @epochs, or those of its plan if that is 0. */
 double prediction_seconds(const struct prediction *prediction, const double *step, double epochs);
 
+/** What @prediction, which is complete, takes of nodes and devices: in each phase those of the
+ * phase, in start-up and evaluations those of the last.  The bounds of the time are its 90 %
+ * interval. */
+struct usage prediction_usage(const struct prediction *prediction);
+
 /** The task of the last phase, to which step time, images/s and the sentence refer. */
 const struct task *prediction_last(const struct prediction *prediction);
 

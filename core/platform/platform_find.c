@@ -185,13 +185,17 @@ char *platform_find_file(const char *below, const char *what, const char *name, 
     char *platforms = platform_directory(err);
     if (!platforms)
         return NULL;
-    char *folder = base_format("%s%s%s", platforms, *below ? "/" : "", below);
+    char *below_it = base_format("%s%s%s", platforms, *below ? "/" : "", below);
+    char *folder = realpath(below_it, NULL); /* without ".." */
+    if (!folder)
+        folder = base_copy(below_it);
     char *missing = NULL;
     char *path = find_in(folder, what, name, &missing);
     if (!path)
         err_add_code(err, 66, "%s", missing);
     free(missing);
     free(folder);
+    free(below_it);
     free(platforms);
     return path;
 }

@@ -121,7 +121,7 @@ static int read_end(struct prices *prices, const char *path, double quantile, st
 
 int price_read(struct price_file *file, const char *name, struct err *err)
 {
-    file->path = platform_find_file("../prices", "price file", name, err);
+    file->path = platform_find_file("../prices", "price", name, err);
     if (!file->path || read_end(&file->high, file->path, 1, err))
         return -1;
     char *warning = err->warning; /* which would be there twice */
@@ -204,9 +204,10 @@ void range_put(struct json *json, const char *key, struct range range)
 void bill_put(struct json *json, const struct bill *bill)
 {
     char *origin = bill_origin(bill);
-    range_put(json, "cost", bill->cost);
-    range_put(json, "energy_kwh", bill->energy);
-    range_put(json, "carbon_kg", bill->carbon);
+    const struct range none = {NAN, NAN, NAN};
+    range_put(json, "cost", bill->file ? bill->cost : none);
+    range_put(json, "energy_kwh", bill->file ? bill->energy : none);
+    range_put(json, "carbon_kg", bill->file ? bill->carbon : none);
     json_put_text(json, "currency", bill->file ? bill->file->low.currency : NULL);
     json_put_text(json, "prices", origin);
     free(origin);

@@ -309,6 +309,7 @@ struct json *result_json(const struct result *result)
     json_put_real(json, "startup_s", result->startup_s);
     json_put_real(json, "time_to_train_s", result->time_to_train_s);
     put_interval(json, "time_to_train_interval_s", result->train_likely);
+    bill_put(json, &result->bill);
     doubts_put(json, &result->doubts);
     put_target(json, result);
     json_put_text(json, "bound_by", result->bound_by);
@@ -463,6 +464,7 @@ void result_print(struct text *out, const struct result *result)
     print_heading(out, result);
     print_step(out, result);
     print_totals(out, result);
+    bill_print(out, &result->bill);
     print_phases(out, result);
     text_add(out, "\n%s\n", result->sentence);
     doubts_print(out, &result->doubts);

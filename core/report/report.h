@@ -7,6 +7,7 @@
 #include "core/backend/backend.h"
 #include "core/base/base.h"
 #include "core/base/json.h"
+#include "core/price/price.h"
 #include "core/report/doubts.h"
 #include "core/scenario/phase.h"
 
@@ -73,6 +74,7 @@ struct result {
     double time_to_train_s;  /**< all steps, evaluations and the start-up; with a target expected */
     struct interval train_likely;
     struct to_target to_target; /**< if the scenario has a target */
+    struct bill bill;           /**< of the time to train; file NULL: not priced */
     struct doubts doubts;       /**< what the intervals come from */
     char *bound_by;             /**< "compute", "communication" or "input" */
     char *sentence;             /**< one plain sentence */
