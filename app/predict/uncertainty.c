@@ -38,6 +38,9 @@ enum { FEW_RUNS = 10 };
 
 enum { DRAWS = 400, SEED = 1 };
 
+/* The stream of random numbers for hops, which only some jobs have: it moves no other draw. */
+enum { HOPS = 2 };
+
 /* Of the overhead of a kernel without a fit: it was not measured. */
 #define OVERHEAD_SPREAD 0.5
 
@@ -254,7 +257,6 @@ static struct factors draw_all(const struct uncertainty *u, const gsl_rng *rng)
                                            : factor(rng, u->residual);
     d.of[FACTOR_NETWORK] = factor(rng, u->network);
     d.of[FACTOR_MODEL] = factor(rng, u->model);
-    d.of[FACTOR_HOP] = u->hop > 0 ? factor(rng, u->hop) : 1;
     double luck = gsl_rng_uniform(rng), excess = 1 + TAIL_LONGEST * gsl_rng_uniform(rng);
     d.of[FACTOR_TAIL] = luck < TAIL_TOGETHER ? excess : 1;
     d.alone = luck < TAIL_ALONE ? excess : 1;
@@ -272,8 +274,10 @@ struct factors *uncertainty_factors(const struct uncertainty *u)
     struct factors *factors = base_alloc(u->draws, sizeof(*factors));
     gsl_rng *rng = gsl_rng_alloc(gsl_rng_mt19937);
     gsl_rng_set(rng, (unsigned long)u->seed);
-    for (int32_t k = 0; k < u->draws; k++)
+    for (int32_t k = 0; k < u->draws; k++) {
         factors[k] = draw_all(u, rng);
+        factors[k].of[FACTOR_HOP] = exp(u->hop * base_normal(u->seed, (uint64_t)k, HOPS, 0));
+    }
     gsl_rng_free(rng);
     return factors;
 }

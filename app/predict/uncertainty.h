@@ -58,8 +58,8 @@ struct factors {
     double alone; /**< the tail of one node */
 };
 
-/** All draws; the k-th ones of two jobs share their random numbers.  (draws), which the caller
- * frees. */
+/** All draws; the k-th ones of two jobs share their random numbers, unless only one of them has
+ * degrees of freedom, which another fit has.  (draws), which the caller frees. */
 struct factors *uncertainty_factors(const struct uncertainty *uncertainty);
 
 /** The step of @task, which has run, with each of @factors (count) into @seconds (count). */
