@@ -107,7 +107,7 @@ static void draw_known(struct sample *sample, const struct prediction *predictio
             step[i] = all[(int64_t)i * draws + k];
         take_factors(sample, &factors[k]);
         take_outcome(sample, prediction, step, draw_epochs(prediction, k));
-        sample->count++;
+        sample->number[sample->count++] = k;
     }
     free(all);
     free(step);
@@ -206,13 +206,20 @@ static int check_choices(const struct question *q, struct err *err)
     return 0;
 }
 
-/* Points that fill the ranges evenly. */
+/* Points that fill the ranges evenly.  What jobs share is one dimension in all of them. */
 static void spread_quantiles(struct question *q)
 {
-    gsl_qrng *points = gsl_qrng_alloc(gsl_qrng_sobol, (unsigned)q->dimensions);
+    const struct unknowns *own = &q->centre->job.unknowns;
+    const struct unknowns *all = q->centre->shared ? q->centre->shared : own;
+    gsl_qrng *points = gsl_qrng_alloc(gsl_qrng_sobol, (unsigned)all->count);
+    double point[UNKNOWN_LIMIT];
     q->quantile = base_alloc((int64_t)UNKNOWN_DRAWS * q->dimensions, sizeof(double));
-    for (int32_t k = 0; k < UNKNOWN_DRAWS; k++)
-        gsl_qrng_get(points, q->quantile + (int64_t)k * q->dimensions);
+    for (int32_t k = 0; k < UNKNOWN_DRAWS; k++) {
+        gsl_qrng_get(points, point);
+        for (int32_t i = 0; i < q->dimensions; i++)
+            q->quantile[(int64_t)k * q->dimensions + i] =
+                point[unknowns_find(all, own->item[i].key)];
+    }
     gsl_qrng_free(points);
 }
 
@@ -368,6 +375,10 @@ int likely_find(struct prediction *prediction, const char *path,
     if (!failed) {
         find_shares(&sample, unknowns, &result->doubts);
         conclude(result, &sample);
+        result->doubts.seconds = sample.outcome[OUTCOME_TRAIN];
+        result->doubts.number = sample.number;
+        sample.outcome[OUTCOME_TRAIN] = NULL;
+        sample.number = NULL;
     }
     sample_release(&sample);
     return failed;

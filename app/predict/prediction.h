@@ -15,9 +15,12 @@ struct prediction {
                             fixes the global batch, the baseline's devices with that; owned */
     int32_t task_count;
     struct result result;
+    const struct unknowns *shared; /**< the unknown inputs of all jobs that are compared, which have
+                                        equal random numbers where their keys are equal; borrowed;
+                                        NULL: of this job alone */
 };
 
-/** Predict job @path into zeroed @prediction.
+/** Predict job @path into @prediction, which is zero but for `shared`.
  * @return 0, or -1 with the message of whatever failed first. */
 int prediction_make(struct prediction *prediction, const char *path,
                     const struct predict_options *options, struct err *err);

@@ -97,9 +97,8 @@ static double next_quantile(const struct unknowns *unknowns)
     return given ? unknowns->quantile[unknowns->count] : NAN;
 }
 
-static void found(struct settling *s, const char *path, int32_t choices, char *range)
+static void add(struct unknowns *u, const char *path, int32_t choices, char *range)
 {
-    struct unknowns *u = s->unknowns;
     u->item = base_grow(u->item, u->count + 1, &u->capacity, sizeof(*u->item));
     u->item[u->count++] =
         (struct unknown){.key = base_copy(path), .choices = choices, .range = range};
@@ -132,7 +131,7 @@ static struct node *draw_between(struct settling *s, const char *path, const str
     double value = first.value + (isnan(quantile) ? 0.5 : quantile) * width;
     if (first.whole && !isnan(quantile)) /* each whole number equally likely */
         value = fmin(floor(first.value + quantile * (width + 1)), second.value);
-    found(s, path, 2, base_format("%s to %s", low->text, high->text));
+    add(s->unknowns, path, 2, base_format("%s to %s", low->text, high->text));
     return number_node(s, node, write_number(first, value));
 }
 
@@ -195,7 +194,7 @@ static struct node *draw_one(struct settling *s, const char *path, const struct 
         text_add(&range, "%s", i == 0 ? "" : i < count - 1 ? ", " : " or ");
         add_choice(&range, list->child[i]);
     }
-    found(s, path, count, range.data);
+    add(s->unknowns, path, count, range.data);
     return list->child[index];
 }
 
@@ -215,7 +214,7 @@ static struct node *draw_about(struct settling *s, const char *path, const struc
     }
     double quantile = next_quantile(s->unknowns);
     double drawn = centre.value * (isnan(quantile) ? 1 : exp(sd * normal_quantile(quantile)));
-    found(s, path, 0, base_format("%s, spread %s", value->text, spread->text));
+    add(s->unknowns, path, 0, base_format("%s, spread %s", value->text, spread->text));
     return number_node(s, node, write_number(centre, centre.whole ? fmax(1, drawn) : drawn));
 }
 
@@ -320,6 +319,28 @@ int unknowns_settle(struct unknowns *unknowns, struct document *document, const 
                     struct err *err)
 {
     return settle(&(struct settling){unknowns, document, err}, prefix, document->root) ? -1 : 0;
+}
+
+int32_t unknowns_find(const struct unknowns *unknowns, const char *key)
+{
+    for (int32_t i = 0; i < unknowns->count; i++)
+        if (!strcmp(unknowns->item[i].key, key))
+            return i;
+    return -1;
+}
+
+int unknowns_merge(struct unknowns *all, const struct unknowns *more, struct err *err)
+{
+    for (int64_t i = 0; i < more->count; i++) {
+        const struct unknown *item = &more->item[i];
+        if (unknowns_find(all, item->key) >= 0)
+            continue;
+        if (all->count == UNKNOWN_LIMIT)
+            return err_add_code(err, 65, "the jobs have more than %d unknown inputs together",
+                                UNKNOWN_LIMIT);
+        add(all, item->key, item->choices, base_copy(item->range));
+    }
+    return 0;
 }
 
 void unknowns_release(struct unknowns *unknowns)

@@ -48,5 +48,12 @@ bool node_is_unknown(const struct node *node);
 int unknowns_settle(struct unknowns *unknowns, struct document *document, const char *prefix,
                     struct err *err);
 
+/** The place of @key among @unknowns; -1: it is none of them. */
+int32_t unknowns_find(const struct unknowns *unknowns, const char *key);
+
+/** Append copies of those of @more whose keys are not among @all.
+ * @return 0, or -1 with exit code 65: more than UNKNOWN_LIMIT. */
+int unknowns_merge(struct unknowns *all, const struct unknowns *more, struct err *err);
+
 /** Release what was found. */
 void unknowns_release(struct unknowns *unknowns);

@@ -43,6 +43,9 @@ struct doubts {
     int32_t impossible;      /**< draws of unknown inputs that make no job; they are left out */
     char *reason;            /**< why the first of them is none; owned */
     int32_t simulated;       /**< draws that were simulated, too */
+    double *seconds;         /**< (draws) time to train of each; owned */
+    int32_t *number;         /**< (draws) of the random numbers behind it, ascending; equal ones are
+                                  equal in all jobs that are compared; owned */
     struct interval control; /**< the least and the greatest simulated step of the last phase over
                                   that of the closed form, as it entered the interval */
 };
