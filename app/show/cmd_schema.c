@@ -158,9 +158,10 @@ struct schema_request {
 static int schema(const void *record, struct text *out, struct err *err)
 {
     const struct schema_request *request = record;
-    static const char *const words[] = {
-        "scenario", "platform", "device",   "software",   "price",  "result",      "validation",
-        "dry-run",  "explain",  "schedule", "collective", "import", "convergence", NULL};
+    static const char *const words[] = {"scenario", "platform",    "device",     "software",
+                                        "price",    "result",      "validation", "dry-run",
+                                        "explain",  "schedule",    "collective", "import",
+                                        "compare",  "convergence", NULL};
     enum { TABLES = 5 };
     const struct field_table *const tables[] = {&scenario_table, &platform_table, &device_table,
                                                 &software_table, &price_table};
@@ -192,7 +193,7 @@ const struct command command_schema = {
     .name = "schema",
     .synopsis = "scenario | platform | device | software | price | result | validation | dry-run | "
                 "explain | "
-                "schedule | collective | import | convergence  "
+                "schedule | collective | import | compare | convergence  "
                 "[options]",
     .help = "the JSON Schema of a file, for editors and programs",
     .examples = "foretrain schema scenario > foretrain.schema.json",

@@ -31,7 +31,7 @@ class Schema(support.Case):
 
     def test_every_schema_is_one(self):
         for kind in ("scenario", "platform", "device", "software", "price", "result", "validation",
-                     "dry-run", "explain", "schedule", "collective", "import", "convergence"):
+                     "dry-run", "explain", "schedule", "collective", "import", "compare", "convergence"):
             jsonschema.Draft202012Validator.check_schema(schema(kind))
 
     def test_every_experiment_conforms(self):
@@ -116,6 +116,12 @@ class Schema(support.Case):
         if done.returncode == 69:
             self.skipTest("built without MPI")
         self.assert_described(json.loads(done.stdout), "collective")
+
+    def test_a_comparison_conforms_and_has_nothing_else(self):
+        for words in ([], ["--prices=example-h100"]):
+            self.assert_described(answer("compare", self.job, self.job, "-banalytic",
+                                         "--set-b=cluster.nodes=8", "--set-b=allreduce.grid=null",
+                                         *words), "compare")
 
     def test_what_is_imported_conforms_and_has_nothing_else(self):
         data = ROOT / "tests" / "data" / "import"

@@ -1,0 +1,178 @@
+#!/usr/bin/python3
+"""Jobs beside each other, against numbers computed here."""
+import csv
+import io
+import math
+import statistics
+import unittest
+
+import support
+from support import answer, run
+
+STARVED = """\
+version: 1
+model: {network: resnet50, image: 224, precision: {compute: fp16, gradients: fp16}}
+cluster: {platform: dgx-h100, nodes: 1, software: mlperf-v4.0}
+training: {dataset: imagenet, phases: [{epochs: 1, batch_per_device: 32}]}
+input: {workers: 4, rate: %s}
+noise: {compute_cv: 0}
+"""
+PRICES = """\
+version: 1
+name: mine
+description: round numbers
+date: 2026-01-02
+currency: EUR
+price: {device_hour: {value: 2, source: mine, kind: assumed}}
+"""
+
+
+class Compare(support.Case):
+    """`compare`."""
+
+    def pair(self, *words):
+        """The only pair of a comparison."""
+        pairs = answer("compare", *words, "-banalytic")["pairs"]
+        self.assertEqual(len(pairs), 1)
+        return pairs[0]
+
+    def need_intervals(self):
+        """Skip without GSL."""
+        if not answer("predict", self.job, "-banalytic")["step_interval_s"]:
+            self.skipTest("intervals need GSL")
+
+    def test_a_job_ties_with_itself(self):
+        self.need_intervals()
+        for extra in ([], ["--set", "platform.transport.between={low: 6 us, high: 20 us}"]):
+            pair = self.pair(self.job, self.job, *extra)
+            self.assertEqual((pair["ratio"], pair["ratio_interval"], pair["faster_probability"]),
+                             (1, [1, 1], 0.5))
+            self.assertIsNone(pair["cause"])
+            self.assertGreater(pair["draws"], 200)
+
+    def test_two_known_lognormal_inputs(self):
+        """Steps of both take 32 / (4 * rate), and nothing else is uncertain.  One unknown input has
+        one random number in both jobs, z: A is faster where its rate is higher, which is where
+        20 exp(0.3 z) > 22 exp(0.1 z)."""
+        self.need_intervals()
+        job = self.write("starved.yaml", STARVED % "{value: 20 images/s, spread: 0.3}")
+        pair = self.pair(job, job, "--set-b", "input.rate={value: 22 images/s, spread: 0.1}")
+        normal = statistics.NormalDist()
+        self.assertAlmostEqual(pair["faster_probability"],
+                               1 - normal.cdf(math.log(22 / 20) / 0.2), delta=0.02)
+        centre, spread = 20 / 22, 0.3 - 0.1
+        self.assertAlmostEqual(pair["ratio"], centre, delta=2e-3)  # and a little evaluation
+        for found, sign in zip(pair["ratio_interval"], (-1, 1)):
+            self.assertAlmostEqual(math.log(found / centre), sign * 1.645 * spread, delta=0.02)
+
+    def test_an_input_of_one_job_alone_is_independent(self):
+        """A has one unknown input, B the same and another one before it, which does nothing."""
+        self.need_intervals()
+        job = self.write("starved.yaml", STARVED % "{value: 20 images/s, spread: 0.3}")
+        pair = self.pair(job, job, "--set-b", "cluster.speed={low: 0.99, high: 1.01}")
+        self.assertAlmostEqual(pair["ratio"], 1, delta=2e-3)
+        low, high = pair["ratio_interval"]
+        self.assertGreater(low, 0.99)
+        self.assertLess(high, 1.01)
+
+    def test_what_both_do_not_know_cancels(self):
+        """The ratio is surer than the times."""
+        self.need_intervals()
+        result = answer("compare", self.job, self.job, "-banalytic", "--set-b",
+                        "platform.network.nic.bandwidth={value: 6 GB/s, source: offer, kind: datasheet}")
+        low, high = result["jobs"][0]["time_to_train_s_interval"]
+        pair = result["pairs"][0]
+        self.assertLess(math.log(pair["ratio_interval"][1] / pair["ratio_interval"][0]),
+                        math.log(high / low) / 2)
+        self.assertGreater(pair["faster_probability"], 0.99)
+        self.assertIn("over 99 %", result["sentence"])
+        self.assertIn("on the nic", pair["cause"])
+
+    def test_figures_are_those_of_predict(self):
+        prices = self.write("mine.yaml", PRICES)
+        jobs = answer("compare", self.job, self.job, "-banalytic", "--prices", prices, "--set-a",
+                      "training.phases[1].batch_per_device=16", "--set-b",
+                      "training.startup=1 h")["jobs"]
+        for job, word in zip(jobs, ("training.phases[1].batch_per_device=16", "training.startup=1 h")):
+            alone = answer("predict", self.job, "-banalytic", "--prices", prices, "--set", word)
+            for key in ("images_per_s", "time_to_train_s", "weak_scaling_efficiency", "cost",
+                        "cost_interval", "currency", "energy_kwh"):
+                self.assertEqual(job[key], alone[key], key)
+            self.assertEqual(job["step_s"], alone["step"]["time_s"])
+            self.assertEqual(job["time_to_train_s_interval"], alone["time_to_train_interval_s"])
+            self.assertEqual(job["set"], [word])
+            hours = 16 * alone["time_to_train_s"] / 3600
+            self.assertAlmostEqual(job["device_hours"] / hours, 1, places=9)
+            self.assertAlmostEqual(job["cost"] / (2 * hours), 1, places=9)
+
+    def test_own_assignments_come_after_those_of_all(self):
+        jobs = answer("compare", self.job, self.job, self.job, "-banalytic", "--batch", "8", "--set-b",
+                      "training.phases[*].batch_per_device=16", "--set-c", "cluster.nodes=2",
+                      "--set-c", "allreduce.grid=null")["jobs"]
+        self.assertEqual([job["devices"] for job in jobs], [16, 16, 8])
+        self.assertLess(jobs[0]["memory_bytes"], jobs[1]["memory_bytes"])
+        self.assertEqual(jobs[0]["memory_bytes"], jobs[2]["memory_bytes"])
+
+    def test_factors_multiply_to_the_ratio(self):
+        pair = self.pair(self.job, self.job, "--set-b", "cluster.nodes=2", "--set-b",
+                         "allreduce.grid=null", "--set-b", "training.phases[1].epochs=30")
+        factor = {row["name"]: row["factor"] for row in pair["factors"]}
+        self.assertAlmostEqual(math.prod(factor.values()) / pair["ratio"], 1, places=9)
+        self.assertAlmostEqual(factor["number of devices"], 2, places=9)
+        self.assertAlmostEqual(factor["images to train on"], 60 / 90, delta=1e-3)
+        self.assertEqual(pair["cause"], "number of devices")
+
+    def test_all_pairs_and_the_sentence(self):
+        result = answer("compare", self.job, self.job, self.job, "-banalytic", "--set-a",
+                        "training.phases[0].epochs=60", "--set-c", "training.phases[0].epochs=90")
+        self.assertEqual([(pair["a"], pair["b"]) for pair in result["pairs"]],
+                         [("A", "B"), ("A", "C"), ("B", "C")])
+        times = [job["time_to_train_s"] for job in result["jobs"]]
+        for pair, (a, b) in zip(result["pairs"], ((0, 1), (0, 2), (1, 2))):
+            self.assertAlmostEqual(pair["ratio"], times[b] / times[a], places=12)
+        self.assertIn(f"B is faster than A, which takes {times[0] / times[1]:.4g} times as long",
+                      result["sentence"])
+        self.assertIn("images to train on", result["sentence"])
+
+    def test_jobs_of_another_kind_are_compared_with_a_warning(self):
+        result = answer("compare", self.job, self.job, "-banalytic", "--set-b",
+                        "model.network=resnet101", "--set-b", "cluster.platform=dgx-1")
+        self.assertTrue(any("A trains resnet50" in text for text in result["warnings"]))
+        platforms = answer("compare", self.job, self.job, "-banalytic", "--set-b",
+                           "cluster.platform=dgx-a100")["warnings"]
+        self.assertTrue(any("other devices or software" in text for text in platforms), platforms)
+
+    def test_the_figures_as_csv(self):
+        words = ("compare", self.job, self.job, "-banalytic", "--set-b", "training.startup=9 s")
+        rows = list(csv.DictReader(io.StringIO(run(*words, "--csv", "-").stdout)))
+        jobs = answer(*words)["jobs"]
+        for row in rows:
+            job = jobs["AB".index(row["job"])]
+            value = job[row["quantity"]]
+            self.assertEqual(row["value"], "" if value is None else row["value"])
+            if value is not None:
+                self.assertAlmostEqual(float(row["value"]) / value, 1, places=6)
+        self.assertEqual(len(rows), 20)
+
+    def test_wrong_words(self):
+        self.assertIn("there are only 2 jobs",
+                      self.refused(64, "compare", self.job, self.job, "--set-c", "seed=1"))
+        self.assertIn("missing JOB", self.refused(64, "compare", self.job))
+        self.assertIn("job.yaml:", self.refused(
+            65, "compare", self.write("bad/job.yaml".replace("/", "-"), "version: 1\nmodle: {}\n"),
+            self.job))
+        self.assertIn("did you mean 'nodes'?", self.refused(
+            65, "compare", self.job, self.job, "--set-b", "cluster.nodez=3"))
+
+    def test_the_simulator_compares_too(self):
+        if not support.has_simulator():
+            self.skipTest("foretrain-sim is not installed")
+        result = answer("compare", self.job, self.job, "--set-b",
+                        "platform.network.nic.bandwidth=3 GB/s")
+        self.assertEqual({job["backend"] for job in result["jobs"]}, {"sim"})
+        self.assertGreater(result["pairs"][0]["ratio"], 1)
+        self.assertIn("nic", result["pairs"][0]["cause"])
+
+
+if __name__ == "__main__":
+    unittest.main()
