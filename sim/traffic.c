@@ -36,7 +36,8 @@ static void find_routes(struct relation *relation, const struct fabric *fabric)
         relation->path[r + 1] = begin;
         if (relation->to[r] < 0)
             continue;
-        struct route route = fabric_route(fabric, r, relation->to[r]);
+        struct route route;
+        fabric_route(fabric, r, relation->to[r], &route);
         relation->link =
             base_grow(relation->link, begin + route.count, &capacity, sizeof(*relation->link));
         memcpy(relation->link + begin, route.link, (size_t)route.count * sizeof(*route.link));

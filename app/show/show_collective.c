@@ -88,7 +88,8 @@ static double *loads(const struct collective *sized, const struct fabric *fabric
         struct message send = collective_exchange(sized, rank, round).send;
         if (send.peer < 0)
             continue;
-        struct route route = fabric_route(fabric, rank, send.peer);
+        struct route route;
+        fabric_route(fabric, rank, send.peer, &route);
         for (int32_t i = 0; i < route.count; i++)
             load[route.link[i]] += (double)send.count;
     }
@@ -106,7 +107,8 @@ static double time_round(struct text *out, const struct collective *sized,
         struct message send = collective_exchange(sized, rank, round).send;
         if (send.peer < 0)
             continue;
-        struct route route = fabric_route(fabric, rank, send.peer);
+        struct route route;
+        fabric_route(fabric, rank, send.peer, &route);
         double crossing = 0;
         for (int32_t i = 0; i < route.count; i++) {
             int32_t link = route.link[i];

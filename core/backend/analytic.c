@@ -34,7 +34,8 @@ static void share_links(const struct fabric *fabric, struct hop *hop)
         for (int32_t rank = 0; rank < fabric->ranks; rank++) {
             if (hop[rank].to < 0)
                 continue;
-            struct route route = fabric_route(fabric, rank, hop[rank].to);
+            struct route route;
+            fabric_route(fabric, rank, hop[rank].to, &route);
             for (int32_t i = 0; i < route.count; i++) {
                 int32_t link = route.link[i];
                 if (pass == 0)
@@ -57,7 +58,8 @@ static struct hop *timing_hops(struct timing *timing, int32_t pattern)
                                           timing->collective.channel, rank, pattern);
         if (hop[rank].to < 0)
             continue;
-        struct route route = fabric_route(timing->fabric, rank, hop[rank].to);
+        struct route route;
+        fabric_route(timing->fabric, rank, hop[rank].to, &route);
         hop[rank].latency = route.latency;
         hop[rank].bandwidth = fabric_route_bandwidth(timing->fabric, &route);
     }

@@ -27,7 +27,8 @@ static void mark_step(const struct fabric *fabric, const struct schedule *schedu
                 int32_t to = schedule_send_peer(schedule, step, i, rank, pattern);
                 if (to < 0)
                     continue;
-                struct route route = fabric_route(fabric, rank, to);
+                struct route route;
+                fabric_route(fabric, rank, to, &route);
                 mark_sender(fabric, &route, sends);
             }
     }

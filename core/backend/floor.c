@@ -48,7 +48,8 @@ static void lay_pattern(struct bounds *bounds, const struct fabric *fabric,
         int32_t to = schedule_send_peer(schedule, step, channel, rank, pattern);
         if (to < 0)
             continue;
-        struct route route = fabric_route(fabric, rank, to);
+        struct route route;
+        fabric_route(fabric, rank, to, &route);
         pay[rank] = fmax(pay[rank], route.latency);
         pay[to] = fmax(pay[to], route.latency);
         for (int32_t i = 0; i < route.count; i++)

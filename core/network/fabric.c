@@ -392,19 +392,17 @@ void fabric_set_order(struct fabric *fabric, struct grid grid, enum rank_order o
 
 /* --- both --- */
 
-struct route fabric_route(const struct fabric *fabric, int32_t from, int32_t to)
+void fabric_route(const struct fabric *fabric, int32_t from, int32_t to, struct route *route)
 {
     assert(from >= 0 && from < fabric->ranks && to >= 0 && to < fabric->ranks && from != to);
     const struct layout *layout = fabric->layout;
-    struct route route;
-    route.count = 0;
+    route->count = 0;
     if (layout->dimensions > 0)
-        route_torus(layout, from, to, &route);
+        route_torus(layout, from, to, route);
     else
         route_cluster(layout, fabric->devices_per_node,
                       grid_place(layout->grid, layout->order, from),
-                      grid_place(layout->grid, layout->order, to), &route);
-    return route;
+                      grid_place(layout->grid, layout->order, to), route);
 }
 
 static bool route_check(const struct fabric *fabric, const struct route *route)
@@ -426,7 +424,8 @@ bool fabric_check(const struct fabric *fabric)
             fabric->link[i].tier >= fabric->tier_count)
             return false;
     for (int32_t rank = 1; rank < fabric->ranks; rank++) {
-        struct route route = fabric_route(fabric, rank - 1, rank);
+        struct route route;
+        fabric_route(fabric, rank - 1, rank, &route);
         if (!route_check(fabric, &route))
             return false;
     }

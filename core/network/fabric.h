@@ -122,8 +122,8 @@ bool fabric_check(const struct fabric *fabric);
  * fabric. */
 void fabric_set_order(struct fabric *fabric, struct grid grid, enum rank_order order);
 
-/** The route from rank @from to another rank @to.  Always exists. */
-struct route fabric_route(const struct fabric *fabric, int32_t from, int32_t to);
+/** Write the route from rank @from to another rank @to, which always exists, to @route. */
+void fabric_route(const struct fabric *fabric, int32_t from, int32_t to, struct route *route);
 
 /** The narrowest link of a route [bytes/s]. */
 double fabric_route_bandwidth(const struct fabric *fabric, const struct route *route);

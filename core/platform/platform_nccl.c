@@ -72,8 +72,11 @@ static bool has_nvswitch(const struct platform *platform)
 static double inside_latency(const struct fabric *fabric)
 {
     double sum = 0;
-    for (int32_t d = 0; d + 1 < fabric->devices_per_node; d++)
-        sum += fabric_route(fabric, d, d + 1).latency;
+    struct route route;
+    for (int32_t d = 0; d + 1 < fabric->devices_per_node; d++) {
+        fabric_route(fabric, d, d + 1, &route);
+        sum += route.latency;
+    }
     return fabric->devices_per_node > 1 ? sum / (fabric->devices_per_node - 1) : 0;
 }
 
@@ -81,7 +84,11 @@ static double inside_latency(const struct fabric *fabric)
 static double latency_across(const struct fabric *fabric, int32_t nodes)
 {
     int32_t first = nodes * fabric->devices_per_node;
-    return first < fabric->ranks ? fabric_route(fabric, first - 1, first).latency : 0;
+    if (first >= fabric->ranks)
+        return 0;
+    struct route route;
+    fabric_route(fabric, first - 1, first, &route);
+    return route.latency;
 }
 
 static void add_levels(const struct platform *platform, const struct fabric *fabric,
@@ -111,9 +118,9 @@ static int32_t count_hop(struct census *census, int32_t from, int32_t to, double
     const struct fabric *fabric = census->fabric;
     int32_t highest = 0;
     for (int32_t c = 0; c < census->channels; c++) {
-        struct route route =
-            fabric_route(fabric, from * fabric->devices_per_node + census->device[c],
-                         to * fabric->devices_per_node + census->device[c]);
+        struct route route;
+        fabric_route(fabric, from * fabric->devices_per_node + census->device[c],
+                     to * fabric->devices_per_node + census->device[c], &route);
         for (int32_t i = 0; i < route.count; i++) {
             int32_t level = fabric->link[route.link[i]].tier - fabric->nic_tier;
             highest = level > highest ? level : highest;

@@ -151,7 +151,8 @@ static void resnet_step_with_overlap_agrees_with_astra_sim(void **state)
 
 static double message_seconds(const struct fabric *fabric, int32_t from, int32_t to, double bytes)
 {
-    struct route route = fabric_route(fabric, from, to);
+    struct route route;
+    fabric_route(fabric, from, to, &route);
     return route.latency + bytes / fabric_route_bandwidth(fabric, &route);
 }
 

@@ -65,7 +65,9 @@ static int32_t several(const struct platform *platform)
 static void expect_route(const struct platform *platform, const struct fabric *fabric, int32_t a,
                          int32_t b)
 {
-    struct route there = fabric_route(fabric, a, b), back = fabric_route(fabric, b, a);
+    struct route there, back;
+    fabric_route(fabric, a, b, &there);
+    fabric_route(fabric, b, a, &back);
     double bandwidth = fabric_route_bandwidth(fabric, &there);
     if (!(isfinite(there.latency) && there.latency > 0 && bandwidth > 0))
         fail_msg("%s: from %d to %d: %g s, %g B/s", platform_name(platform), a, b, there.latency,
@@ -107,7 +109,8 @@ static void expect_use(struct platform *platform)
         for (int32_t b = 0; b < fabric->ranks; b++) {
             if (a == b)
                 continue;
-            struct route route = fabric_route(fabric, a, b);
+            struct route route;
+            fabric_route(fabric, a, b, &route);
             for (int32_t i = 0; i < route.count; i++)
                 used[route.link[i]] = true;
         }
@@ -292,7 +295,8 @@ static void every_gpu_has_all_its_nvlinks(void **state)
 
 static void expect_nvlink(const struct mesh *mesh, const struct fabric *fabric, int32_t gpu)
 {
-    struct route route = fabric_route(fabric, gpu, (gpu + 1) % fabric->ranks);
+    struct route route;
+    fabric_route(fabric, gpu, (gpu + 1) % fabric->ranks, &route);
     for (int32_t k = 0; k < route.count; k++)
         if (strncmp(fabric->tier_name[fabric->link[route.link[k]].tier], "nvlink", 6) != 0)
             fail_msg("%s: gpu%d and the next one do not talk over NVLink", mesh->name, gpu);

@@ -351,7 +351,8 @@ static bool is_used(struct platform *platform, int32_t kind)
         int32_t from = i / fabric->ranks, to = i % fabric->ranks;
         if (from == to)
             continue;
-        struct route route = fabric_route(fabric, from, to);
+        struct route route;
+        fabric_route(fabric, from, to, &route);
         for (int32_t k = 0; k < route.count; k++)
             used = used || fabric->link[route.link[k]].tier == kind;
     }

@@ -72,8 +72,8 @@ static void print_described(struct text *out, const struct scene *scene, int32_t
                             int32_t class)
 {
     int32_t rank = scene->fold->member[class];
-    struct route route =
-        fabric_route(scene->fabric, rank, scene->traffic->relation[relation].to[rank]);
+    struct route route;
+    fabric_route(scene->fabric, rank, scene->traffic->relation[relation].to[rank], &route);
     for (int32_t i = 0; i < route.count; i++) {
         int32_t link = scene->fold->link_class[route.link[i]];
         char *name = fabric_link_name(scene->fabric, scene->fold->link_member[link]);

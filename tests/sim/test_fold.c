@@ -113,7 +113,9 @@ static void one_slow_link_tells_all_ranks_apart(void **state)
     (void)state;
     struct grid grid = {7, 5};
     struct fabric *fabric = world_torus(grid);
-    fabric->link[fabric_route(fabric, 8, 9).link[0]].bandwidth /= 2;
+    struct route route;
+    fabric_route(fabric, 8, 9, &route);
+    fabric->link[route.link[0]].bandwidth /= 2;
     struct fold *fold = folded(fabric, grid);
     assert_int_equal(fold->count, 35);
     fold_free(fold);

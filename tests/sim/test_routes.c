@@ -77,8 +77,10 @@ static struct flow *flow_all(const struct fabric *fabric, const int32_t *to, dou
     struct shares shares = {fabric, base_alloc(fabric->link_count, sizeof(double)),
                             base_alloc(fabric->link_count, sizeof(int32_t))};
     double now = 0;
-    for (int32_t f = 0; f < fabric->ranks; f++)
-        flow[f] = (struct flow){.route = fabric_route(fabric, f, to[f]), .left = bytes};
+    for (int32_t f = 0; f < fabric->ranks; f++) {
+        fabric_route(fabric, f, to[f], &flow[f].route);
+        flow[f].left = bytes;
+    }
     for (int32_t done = 0; done < fabric->ranks;) {
         double next = INFINITY;
         share(&shares, flow, fabric->ranks);
