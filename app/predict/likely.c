@@ -120,7 +120,7 @@ struct question {
     struct prediction *centre;
     const char *path;
     const struct predict_options *options;
-    int32_t dimensions;
+    int32_t dimensions, draws;
     double *quantile; /* (draws, dimensions) */
     double *ratio;    /* (tasks of the centre) the back end's step over that of the closed form */
 };
@@ -213,8 +213,8 @@ static void spread_quantiles(struct question *q)
     const struct unknowns *all = q->centre->shared ? q->centre->shared : own;
     gsl_qrng *points = gsl_qrng_alloc(gsl_qrng_sobol, (unsigned)all->count);
     double point[UNKNOWN_LIMIT];
-    q->quantile = base_alloc((int64_t)UNKNOWN_DRAWS * q->dimensions, sizeof(double));
-    for (int32_t k = 0; k < UNKNOWN_DRAWS; k++) {
+    q->quantile = base_alloc((int64_t)q->draws * q->dimensions, sizeof(double));
+    for (int32_t k = 0; k < q->draws; k++) {
         gsl_qrng_get(points, point);
         for (int32_t i = 0; i < q->dimensions; i++)
             q->quantile[(int64_t)k * q->dimensions + i] =
@@ -226,7 +226,7 @@ static void spread_quantiles(struct question *q)
 static int draw_unknown(const struct question *q, struct sample *sample, struct doubts *doubts,
                         struct err *err)
 {
-    for (int32_t k = 0; k < UNKNOWN_DRAWS; k++) {
+    for (int32_t k = 0; k < q->draws; k++) {
         struct err why = {0};
         if (!draw_job(q, sample, k, &why) && doubts->impossible++ == 0) {
             int length = (int)strcspn(why.text, "\n");
@@ -239,7 +239,7 @@ static int draw_unknown(const struct question *q, struct sample *sample, struct 
     return err_add_code(err, 65,
                         "%s: of %d draws of the unknown inputs only %d make a job; the first "
                         "other one: %s",
-                        q->path, UNKNOWN_DRAWS, sample->count, doubts->reason);
+                        q->path, q->draws, sample->count, doubts->reason);
 }
 
 /* One of them on the simulator, over what the closed form with the centre's ratio has. */
@@ -346,26 +346,36 @@ static void conclude(struct result *result, const struct sample *sample)
     interval_of_values(sample->outcome[OUTCOME_TRAIN], sample->count, &result->to_target.median);
     result->to_target.epochs =
         interval_of_values(sample->input + (int64_t)last * sample->draws, sample->count, NULL);
-    result->to_target.epochs_share = result->doubts.item[last].share[OUTCOME_TRAIN];
+    if (result->doubts.item)
+        result->to_target.epochs_share = result->doubts.item[last].share[OUTCOME_TRAIN];
 }
 
-int likely_find(struct prediction *prediction, const char *path,
+/* How much is asked for. */
+struct effort {
+    int32_t draws, unknown_draws;
+    bool complete; /* the shares of the inputs, and draws on the simulator */
+};
+
+static int find(struct prediction *prediction, const char *path,
                 const struct predict_options *options, enum backend_choice backend, double cpu,
-                struct err *err)
+                struct effort effort, struct err *err)
 {
     const struct unknowns *unknowns = &prediction->job.unknowns;
     struct result *result = &prediction->result;
     if (uncertainty_is_unknown(platform_device(prediction->job.platform)))
         return 0;
     struct uncertainty doubts = uncertainty_of(&prediction->job);
+    if (effort.draws)
+        doubts.draws = effort.draws;
     int32_t dimensions = (int32_t)unknowns->count;
     bool target = prediction->job.scenario.training.target > 0;
     struct sample sample =
-        sample_new(dimensions, target, dimensions ? UNKNOWN_DRAWS : doubts.draws);
+        sample_new(dimensions, target, dimensions ? effort.unknown_draws : doubts.draws);
     int failed = 0;
     if (dimensions) {
-        struct question q = {prediction, path, options, dimensions, NULL, NULL};
-        failed = draw_question(&q, &sample, backend, cpu, &result->doubts, err);
+        struct question q = {prediction, path, options, dimensions, sample.draws, NULL, NULL};
+        failed = draw_question(&q, &sample, effort.complete ? backend : BACKEND_ANALYTIC, cpu,
+                               &result->doubts, err);
     } else {
         struct factors *factors = uncertainty_factors(&doubts);
         draw_known(&sample, prediction, factors);
@@ -373,7 +383,8 @@ int likely_find(struct prediction *prediction, const char *path,
     }
     result->doubts.draws = sample.count;
     if (!failed) {
-        find_shares(&sample, unknowns, &result->doubts);
+        if (effort.complete)
+            find_shares(&sample, unknowns, &result->doubts);
         conclude(result, &sample);
         result->doubts.seconds = sample.outcome[OUTCOME_TRAIN];
         result->doubts.number = sample.number;
@@ -382,4 +393,19 @@ int likely_find(struct prediction *prediction, const char *path,
     }
     sample_release(&sample);
     return failed;
+}
+
+int likely_find(struct prediction *prediction, const char *path,
+                const struct predict_options *options, enum backend_choice backend, double cpu,
+                struct err *err)
+{
+    return find(prediction, path, options, backend, cpu, (struct effort){0, UNKNOWN_DRAWS, true},
+                err);
+}
+
+int likely_roughly(struct prediction *prediction, const char *path,
+                   const struct predict_options *options, int32_t draws, struct err *err)
+{
+    return find(prediction, path, options, BACKEND_ANALYTIC, 0,
+                (struct effort){draws, draws, false}, err);
 }

@@ -19,3 +19,8 @@
 int likely_find(struct prediction *prediction, const char *path,
                 const struct predict_options *options, enum backend_choice backend, double cpu,
                 struct err *err);
+
+/** The intervals alone, from only @draws (at least 20), none of them simulated.
+ * @return as likely_find(). */
+int likely_roughly(struct prediction *prediction, const char *path,
+                   const struct predict_options *options, int32_t draws, struct err *err);

@@ -276,6 +276,22 @@ int prediction_make(struct prediction *prediction, const char *path,
     return result_check(result, err);
 }
 
+int prediction_screen(struct prediction *prediction, const char *path,
+                      const struct predict_options *options, enum backend_choice backend,
+                      int32_t draws, struct err *err)
+{
+    if (prediction_open(prediction, path, options, &draw_centre, err) ||
+        prediction_run(prediction, backend, options, err))
+        return -1;
+    struct result *result = &prediction->result;
+    const struct task *last = prediction_last(prediction);
+    result->step = report_breakdown(last->point.schedule, last->quiet, last->step);
+    result->images_per_s = images_per_s(last);
+    compare(prediction);
+    return likely_roughly(prediction, path, options, draws, err) || result_check(result, err) ? -1
+                                                                                              : 0;
+}
+
 void prediction_release(struct prediction *prediction)
 {
     result_release(&prediction->result);

@@ -25,8 +25,15 @@ struct prediction {
 int prediction_make(struct prediction *prediction, const char *path,
                     const struct predict_options *options, struct err *err);
 
-/** Half of that: the job at @path with its unknown inputs as in @draw, and its tasks, which have
- * not run.  @return 0, or -1 with a message. */
+/** The same for one of many jobs: in its result there are only times, images/s, efficiencies and
+ * their intervals, from @draws draws.
+ * @return 0, or -1 with the message of whatever failed first. */
+int prediction_screen(struct prediction *prediction, const char *path,
+                      const struct predict_options *options, enum backend_choice backend,
+                      int32_t draws, struct err *err);
+
+/** Half of the first: the job at @path with its unknown inputs as in @draw, and its tasks, which
+ * have not run.  @return 0, or -1 with a message. */
 int prediction_open(struct prediction *prediction, const char *path,
                     const struct predict_options *options, const struct draw *draw,
                     struct err *err);

@@ -374,6 +374,47 @@ static const struct row compare_rows[] = {
     {"warnings[]", "string", "of the predictions, and what makes jobs hard to compare"},
 };
 
+static const struct row sweep_rows[] = {
+    {"schema", "string", "foretrain/sweep/1"},
+    {"version", "string", "of foretrain"},
+    {"points[].point", "integer", "its place in the whole sweep, from 1"},
+    {"points[].set", "object", "the value of each scanned key"},
+    {"points[].step_s", "number?",
+     "one training step of the last phase; null, as all numbers of "
+     "the point, where it has no answer"},
+    {"points[].step_low_s", "number?", "its 90 % interval; null without GSL"},
+    {"points[].step_high_s", "number?", "and its other end"},
+    {"points[].images_per_s", "number?", "of all devices, in the last phase"},
+    {"points[].scaling_efficiency", "number?", "as in a result"},
+    {"points[].time_to_target_s", "number?",
+     "time_to_train_s of a result: to the target, or of all epochs"},
+    {"points[].time_to_target_low_s", "number?", "its 90 % interval; null without GSL"},
+    {"points[].time_to_target_high_s", "number?", "and its other end"},
+    {"points[].epochs", "number?", "of all phases; to a target those expected"},
+    {"points[].device_hours", "number?", "of all devices of each phase together"},
+    {"points[].cost", "number?", "null: no file has prices"},
+    {"points[].energy_kwh", "number?", "null: no file has powers"},
+    {"points[].simulated_over_closed_form", "number?",
+     "the simulated step over that in closed form; null: not both"},
+    {"points[].backend", "string", "analytic or sim: where the numbers come from"},
+    {"points[].status", "string", "ok, refused (such a job cannot be) or failed"},
+    {"points[].reason", "string?",
+     "of a refusal or failure; of an ok point: why it was not "
+     "simulated as it should have been; else null"},
+    {"front[]", "integer", "points that no other one beats in both time and device-hours"},
+    {"control.simulated", "integer", "points that were simulated beside the closed form"},
+    {"control.failed", "integer", "more of them that could not be"},
+    {"control.simulated_over_closed_form_low", "number?", "the least ratio of their steps"},
+    {"control.simulated_over_closed_form_median", "number?", "the middle one"},
+    {"control.simulated_over_closed_form_high", "number?", "the greatest"},
+    {"control.fastest_stays", "boolean",
+     "the fastest point in closed form is the fastest with the simulated ones, too"},
+    {"control.points[].point", "integer", "that was simulated"},
+    {"control.points[].why", "string", "front, neighbour (of one on the front) or random"},
+    {"control.points[].closed_form_step_s", "number?", "its step in closed form"},
+    {"control.points[].simulated_step_s", "number?", "its step on the simulator"},
+};
+
 const struct answer answers[] = {
     {"foretrain/result/1", result_rows, sizeof(result_rows) / sizeof(*result_rows)},
     {"foretrain/validation/1", validation_rows, sizeof(validation_rows) / sizeof(*validation_rows)},
@@ -384,4 +425,5 @@ const struct answer answers[] = {
     {"foretrain/import/1", import_rows, sizeof(import_rows) / sizeof(*import_rows)},
     {"foretrain/compare/1", compare_rows, sizeof(compare_rows) / sizeof(*compare_rows)},
     {"foretrain/convergence/1", curve_rows, sizeof(curve_rows) / sizeof(*curve_rows)},
+    {"foretrain/sweep/1", sweep_rows, sizeof(sweep_rows) / sizeof(*sweep_rows)},
 };

@@ -161,7 +161,7 @@ static int schema(const void *record, struct text *out, struct err *err)
     static const char *const words[] = {"scenario", "platform",    "device",     "software",
                                         "price",    "result",      "validation", "dry-run",
                                         "explain",  "schedule",    "collective", "import",
-                                        "compare",  "convergence", NULL};
+                                        "compare",  "convergence", "sweep",      NULL};
     enum { TABLES = 5 };
     const struct field_table *const tables[] = {&scenario_table, &platform_table, &device_table,
                                                 &software_table, &price_table};
@@ -193,7 +193,7 @@ const struct command command_schema = {
     .name = "schema",
     .synopsis = "scenario | platform | device | software | price | result | validation | dry-run | "
                 "explain | "
-                "schedule | collective | import | compare | convergence  "
+                "schedule | collective | import | compare | convergence | sweep  "
                 "[options]",
     .help = "the JSON Schema of a file, for editors and programs",
     .examples = "foretrain schema scenario > foretrain.schema.json",

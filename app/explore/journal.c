@@ -1,0 +1,165 @@
+#include "app/explore/journal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app/process/process.h"
+#include "core/base/file.h"
+
+/* What the parts of the first line are, for the message. */
+static const char *const part[][2] = {
+    {"version", "another version of foretrain"},
+    {"job_sha256", "another job, or this one before it was changed"},
+    {"axes", "other axes"},
+    {"options", "other options"},
+    {"numbers", "other numbers in a platform or software file"},
+};
+
+static int refuse_other(const char *path, const struct json *head, const struct json *found,
+                        struct err *err)
+{
+    const char *why = "no journal of a sweep";
+    const char *schema = json_as_text(json_get(found, "schema"));
+    for (size_t i = 0; schema && i < sizeof(part) / sizeof(*part); i++) {
+        struct text own = {0}, other = {0};
+        json_print_line(&own, json_get(head, part[i][0]), 17);
+        if (json_get(found, part[i][0]))
+            json_print_line(&other, json_get(found, part[i][0]), 17);
+        bool same = other.data && !strcmp(own.data, other.data);
+        text_release(&own);
+        text_release(&other);
+        if (same)
+            continue;
+        why = base_format("of a sweep with %s", part[i][1]);
+        break;
+    }
+    err_add_code(err, 65, "%s is %s; name another file with --journal, or remove this one", path,
+                 why);
+    if (schema)
+        free((char *)(size_t)why);
+    return -1;
+}
+
+/* One whole line, without its end; @first says whether it is the first of all. */
+static int take_line(const char *path, const char *line, int64_t length, int64_t number,
+                     const struct json *head, bool (*take)(void *, const struct json *),
+                     void *context, struct err *err)
+{
+    struct err found = {0};
+    struct text own = {0};
+    json_print_line(&own, head, 17);
+    bool is_head = own.length == length && !memcmp(own.data, line, (size_t)length);
+    text_release(&own);
+    if (is_head)
+        return 0;
+    struct json *json = json_read(path, line, length, &found);
+    int failed = 0;
+    if (number == 1)
+        failed = refuse_other(path, head, json, err);
+    else if (!json || !take(context, json))
+        failed = err_add_code(err, 65,
+                              "%s:%lld:1: error: this line is damaged, or of another sweep; remove "
+                              "it, and its point is done again",
+                              path, (long long)number);
+    json_free(json);
+    err_release(&found);
+    return failed;
+}
+
+/* Reads what is there.  @whole: up to where it is complete. */
+static int read_lines(const char *path, const struct text *content, const struct json *head,
+                      bool (*take)(void *, const struct json *), void *context, int64_t *whole,
+                      struct err *err)
+{
+    int64_t number = 0, at = 0;
+    while (at < content->length) {
+        const char *line = content->data + at;
+        const char *end = memchr(line, '\n', (size_t)(content->length - at));
+        if (!end)
+            break;
+        if (take_line(path, line, end - line, ++number, head, take, context, err))
+            return -1;
+        at += end - line + 1;
+    }
+    *whole = at;
+    return 0;
+}
+
+/* The lock is this process's alone, not that of its children, and goes when it ends. */
+static int lock(const struct journal *journal, struct err *err)
+{
+    struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    if (!fcntl(journal->fd, F_SETLK, &all) || (errno != EACCES && errno != EAGAIN))
+        return 0;
+    return err_add_code(err, 75,
+                        "another sweep is writing %s; wait for it, or name another file with "
+                        "--journal",
+                        journal->path);
+}
+
+/* What was there, without a torn end, or the first line of a new one. */
+static int begin(struct journal *journal, const struct json *head,
+                 bool (*take)(void *, const struct json *), void *context, struct err *err)
+{
+    struct text content = {0}, line = {0};
+    int64_t whole = 0;
+    int failed = file_read(journal->path, &content, err) ||
+                 read_lines(journal->path, &content, head, take, context, &whole, err) ||
+                 (whole < content.length && ftruncate(journal->fd, whole) &&
+                  err_add_code(err, 74, "cannot write %s: %s", journal->path, strerror(errno)));
+    if (!failed && !whole) {
+        json_print_line(&line, head, 17);
+        text_add(&line, "\n");
+        failed = journal_add(journal, line.data, line.length, err);
+    }
+    text_release(&content);
+    text_release(&line);
+    return failed ? -1 : 0;
+}
+
+int journal_open(struct journal *journal, const char *path, const struct json *head,
+                 bool (*take)(void *context, const struct json *point), void *context,
+                 struct err *err)
+{
+    *journal = (struct journal){.fd = -1};
+    if (!path)
+        return 0;
+    journal->path = base_copy(path);
+    journal->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    int failed = journal->fd < 0
+                     ? err_add_code(err, 73, "cannot write %s: %s", path, strerror(errno))
+                     : lock(journal, err) || begin(journal, head, take, context, err);
+    if (!failed)
+        return 0;
+    journal_close(journal);
+    return -1;
+}
+
+int journal_add(struct journal *journal, const char *text, int64_t length, struct err *err)
+{
+    while (journal->path && length > 0) {
+        ssize_t written = write(journal->fd, text, (size_t)length);
+        if (written < 0 && errno != EINTR)
+            return err_add_code(err, 74, "cannot write %s: %s", journal->path, strerror(errno));
+        text += written > 0 ? written : 0;
+        length -= written > 0 ? written : 0;
+    }
+    if (journal->path && process_now() - journal->synced > 1) {
+        fsync(journal->fd);
+        journal->synced = process_now();
+    }
+    return 0;
+}
+
+void journal_close(struct journal *journal)
+{
+    if (journal->fd >= 0) {
+        fsync(journal->fd);
+        close(journal->fd);
+    }
+    free(journal->path);
+    *journal = (struct journal){.fd = -1};
+}

@@ -1,0 +1,470 @@
+#include "app/explore/sweep.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app/explore/crew.h"
+#include "app/explore/front.h"
+#include "app/explore/journal.h"
+#include "app/process/process.h"
+#include "config.h"
+#include "core/base/file.h"
+
+const char *const sweep_check_names[] = {"", "front", "neighbour", "random", NULL};
+
+enum { RANDOM_SEED = 1 };
+
+/* One round of points on one back end. */
+struct round {
+    struct sweep *sweep;
+    struct journal *journal;
+    enum backend_choice backend;
+    struct err *warnings;
+    int64_t *point; /* (count) owned */
+    int64_t count, done;
+    double begun;
+    bool shown; /* a line on the terminal */
+};
+
+bool sweep_has(const struct sweep *sweep, int64_t point)
+{
+    const struct shard *shard = &sweep->plan.shard;
+    return !shard->count || point % shard->count == shard->index;
+}
+
+static enum backend_choice screening(const struct sweep *sweep)
+{
+    return sweep->plan.predict->backend == BACKEND_SIM ? BACKEND_SIM : BACKEND_ANALYTIC;
+}
+
+/* Where what @backend finds out belongs: checks are apart from the screening. */
+static struct finding *room_of(struct sweep *sweep, int32_t backend)
+{
+    return backend == (int32_t)screening(sweep) ? sweep->found : sweep->checked;
+}
+
+struct finding sweep_row(const struct sweep *sweep, int64_t point)
+{
+    const struct finding *found = &sweep->found[point], *checked = &sweep->checked[point];
+    struct finding row = *found;
+    if (checked->status == FINDING_OK) {
+        row = *checked;
+        row.value[FINDING_RATIO] = checked->value[FINDING_STEP_S] / found->value[FINDING_STEP_S];
+    } else if (checked->status != FINDING_NONE) {
+        row.reason = checked->reason;
+    }
+    return row;
+}
+
+/* ---- in a worker ---- */
+
+static void say(struct text *lines, const char *key, struct json *json)
+{
+    json_put_text(json, "is", key);
+    json_print_line(lines, json, 17);
+    text_add(lines, "\n");
+    json_free(json);
+}
+
+static void answer_point(void *context, int64_t index, struct text *lines)
+{
+    const struct round *round = context;
+    const struct sweep_plan *plan = &round->sweep->plan;
+    struct predict_options options = *plan->predict;
+    struct finding finding = {0};
+    struct err err = {0};
+    options.set = (struct option_list){0};
+    for (int32_t i = 0; i < plan->predict->set.count; i++)
+        option_list_add(&options.set, plan->predict->set.item[i]);
+    axes_assign(&round->sweep->axes, round->point[index], &options.set);
+    finding_find(&finding, plan->job, &options, round->backend, SWEEP_DRAWS, &err);
+    for (const char *line = err.warning; line && *line; line += strcspn(line, "\n") + 1) {
+        char *text = base_format("%.*s", (int)strcspn(line, "\n") % CREW_LINE, line);
+        struct json *json = json_new_object();
+        json_put_text(json, "text", text);
+        say(lines, "warning", json);
+        free(text);
+    }
+    struct json *json = json_new_object();
+    json_put_integer(json, "point", round->point[index]);
+    json_put_integer(json, "code", finding.code);
+    finding_put(json, &finding);
+    say(lines, "point", json);
+    err_release(&err);
+    option_list_release(&options.set);
+    finding_release(&finding);
+}
+
+/* ---- here ---- */
+
+/* A point from a worker or a journal, of which the first one stays. */
+static bool take_point(void *context, const struct json *json)
+{
+    struct sweep *sweep = context;
+    struct finding finding = {0};
+    int64_t point;
+    if (!json_as_integer(json_get(json, "point"), &point) || point < 0 ||
+        point >= sweep->axes.points || !finding_read(&finding, json)) {
+        finding_release(&finding);
+        return false;
+    }
+    struct finding *room = &room_of(sweep, finding.backend)[point];
+    if (room->status == FINDING_NONE)
+        *room = finding;
+    else
+        finding_release(&finding);
+    return true;
+}
+
+static int take_line(struct round *round, const char *line, int64_t length, struct err *err)
+{
+    struct json *json = json_read("a worker", line, length, err);
+    const char *is = json_as_text(json_get(json, "is"));
+    int failed = 0;
+    if (!json) {
+        failed = -1;
+    } else if (is && !strcmp(is, "warning")) {
+        err_warn(round->warnings, "%s", json_as_text(json_get(json, "text")));
+    } else {
+        take_point(round->sweep, json);
+        round->done++;
+        failed = journal_add(round->journal, line, length + 1, err);
+    }
+    json_free(json);
+    return failed;
+}
+
+static int take_lines(void *context, const char *lines, int64_t length, struct err *err)
+{
+    for (int64_t at = 0; at < length;) {
+        int64_t end = (int64_t)strcspn(lines + at, "\n");
+        if (take_line(context, lines + at, end, err))
+            return -1;
+        at += end + 1;
+    }
+    return 0;
+}
+
+/* A point whose worker died. */
+static int lose_point(void *context, int64_t index, const char *how, struct err *err)
+{
+    struct round *round = context;
+    struct finding *room = &room_of(round->sweep, (int32_t)round->backend)[round->point[index]];
+    struct err why = {0};
+    (void)err;
+    if (room->status != FINDING_NONE) /* it had answered */
+        return 0;
+    err_add_code(&why, 70, "the process that predicted this point did not end well: %s", how);
+    finding_fail(room, round->backend, &why);
+    err_release(&why);
+    return 0;
+}
+
+static void clear_line(struct round *round)
+{
+    if (round->shown)
+        fputs("\r\033[K", stderr);
+    round->shown = false;
+}
+
+static void show_progress(void *context)
+{
+    struct round *round = context;
+    double passed = process_now() - round->begun;
+    if (passed < 2 || !isatty(STDERR_FILENO))
+        return;
+    clear_line(round);
+    round->shown = true;
+    fprintf(stderr, "%s %lld of %lld points",
+            round->backend == BACKEND_SIM ? "simulating" : "sweeping", (long long)round->done,
+            (long long)round->count);
+    if (round->done)
+        fprintf(stderr, ": about %.0f s left",
+                passed * (double)(round->count - round->done) / (double)round->done);
+}
+
+/* Points of the round that have no answer yet. */
+static int64_t keep_open(struct round *round)
+{
+    int64_t open = 0;
+    const struct finding *room = room_of(round->sweep, (int32_t)round->backend);
+    for (int64_t i = 0; i < round->count; i++)
+        if (room[round->point[i]].status == FINDING_NONE)
+            round->point[open++] = round->point[i];
+    round->count = open;
+    round->done = 0;
+    return open;
+}
+
+/* Do the points of @round; each simulation has processes of its own, two at a time. */
+static int run_round(struct round *round, struct err *err)
+{
+    int32_t workers = round->sweep->plan.workers;
+    int failed = 0;
+    if (round->backend == BACKEND_SIM)
+        workers = (workers + 1) / 2;
+    while (!failed && keep_open(round)) {
+        round->begun = process_now();
+        failed = crew_run(
+            &(struct crew){.workers = round->count < workers ? (int32_t)round->count : workers,
+                           .context = round,
+                           .work = answer_point,
+                           .take = take_lines,
+                           .lose = lose_point,
+                           .tick = show_progress},
+            round->count, err);
+        clear_line(round);
+    }
+    free(round->point);
+    return failed;
+}
+
+/* All points of this process in closed form, or on the simulator if that was asked for. */
+static int screen(struct sweep *sweep, struct journal *journal, struct err *err)
+{
+    struct round round = {.sweep = sweep,
+                          .journal = journal,
+                          .backend = screening(sweep),
+                          .warnings = err,
+                          .point = base_alloc(sweep->axes.points, sizeof(int64_t))};
+    for (int64_t i = 0; i < sweep->axes.points; i++)
+        if (sweep_has(sweep, i))
+            round.point[round.count++] = i;
+    return run_round(&round, err);
+}
+
+/* ---- checks ---- */
+
+static void find_front(struct sweep *sweep)
+{
+    int64_t points = sweep->axes.points;
+    struct merit *merit = base_alloc(points, sizeof(*merit));
+    for (int64_t i = 0; i < points; i++) {
+        struct finding row = sweep_row(sweep, i);
+        bool ok = row.status == FINDING_OK;
+        merit[i] = (struct merit){ok ? row.value[FINDING_TIME_S] : NAN,
+                                  ok ? row.value[FINDING_DEVICE_HOURS] : NAN};
+    }
+    front_find(merit, points, sweep->front);
+    free(merit);
+}
+
+static void want(struct sweep *sweep, int64_t point, enum sweep_check why)
+{
+    if (sweep->check[point] == CHECK_NONE && sweep->found[point].status == FINDING_OK)
+        sweep->check[point] = why;
+}
+
+static void want_neighbours(struct sweep *sweep, int64_t point)
+{
+    for (int32_t i = 0; i < sweep->axes.count; i++) {
+        int64_t stride = axes_stride(&sweep->axes, i);
+        int64_t values = sweep->axes.item[i].value.count, at = point / stride % values;
+        if (at > 0)
+            want(sweep, point - stride, CHECK_NEIGHBOUR);
+        if (at + 1 < values)
+            want(sweep, point + stride, CHECK_NEIGHBOUR);
+    }
+}
+
+/* Simulate what is wanted.  Returns how many points that was, or -1. */
+static int64_t check_wanted(struct sweep *sweep, struct journal *journal, struct err *err)
+{
+    struct round round = {.sweep = sweep,
+                          .journal = journal,
+                          .backend = BACKEND_SIM,
+                          .warnings = err,
+                          .point = base_alloc(sweep->axes.points, sizeof(int64_t))};
+    bool any = false;
+    for (int64_t i = 0; i < sweep->axes.points; i++)
+        if (sweep->check[i] != CHECK_NONE && sweep->checked[i].status == FINDING_NONE)
+            round.point[round.count++] = i;
+    any = round.count > 0;
+    return run_round(&round, err) ? -1 : any;
+}
+
+static int check(struct sweep *sweep, struct journal *journal, struct err *err)
+{
+    int64_t points = sweep->axes.points, more;
+    find_front(sweep);
+    for (int64_t i = 0; i < points; i++)
+        if (sweep->front[i])
+            want(sweep, i, CHECK_FRONT);
+    for (int64_t i = 0; i < points; i++)
+        if (sweep->front[i])
+            want_neighbours(sweep, i);
+    for (int64_t i = 0; i < points; i++)
+        if (base_uniform(RANDOM_SEED, (uint64_t)i, 0, 0) < SWEEP_RANDOM)
+            want(sweep, i, CHECK_RANDOM);
+    while ((more = check_wanted(sweep, journal, err)) > 0) {
+        find_front(sweep);
+        for (int64_t i = 0; i < points; i++)
+            if (sweep->front[i])
+                want(sweep, i, CHECK_FRONT);
+    }
+    return more < 0 ? -1 : 0;
+}
+
+/* ---- which sweep it is ---- */
+
+/* The first line of its journal holds what decides the answers. */
+static struct json *axes_json(const struct axes *axes)
+{
+    struct json *json = json_new_object();
+    for (int32_t i = 0; i < axes->count; i++) {
+        struct json *values = json_new_array();
+        for (int32_t k = 0; k < axes->item[i].value.count; k++)
+            json_append_text(values, axes->item[i].value.item[k]);
+        json_put(json, axes->item[i].key, values);
+    }
+    return json;
+}
+
+static struct json *options_json(const struct sweep_plan *plan)
+{
+    const struct predict_options *o = plan->predict;
+    struct json *json = json_new_array();
+    for (int32_t i = 0; i < o->set.count; i++)
+        json_append_text(json, o->set.item[i]);
+    json_append_text(json, o->backend == BACKEND_SIM ? "sim" : "analytic");
+    json_append_text(json, grain_names[o->grain]);
+    json_append_text(json, rank_order_names[o->order]);
+    json_append_text(json, noise_words[o->noise]);
+    json_append(json, json_new_boolean(o->ignore_memory));
+    return json;
+}
+
+/* The numbers of the platform at @point, if it has one. */
+static uint64_t add_platform(const struct sweep *sweep, int64_t point, uint64_t hash)
+{
+    struct option_list set = {0};
+    struct err err = {0};
+    struct job job;
+    for (int32_t i = 0; i < sweep->plan.predict->set.count; i++)
+        option_list_add(&set, sweep->plan.predict->set.item[i]);
+    axes_assign(&sweep->axes, point, &set);
+    if (!job_read(&job, sweep->plan.job, set.item, set.count, &draw_centre, &err)) {
+        uint64_t own = platform_hash(job.platform);
+        hash = base_hash(hash, &own, sizeof(own));
+        job_release(&job);
+    }
+    err_release(&err);
+    option_list_release(&set);
+    return hash;
+}
+
+/* Of all platforms and software profiles that axes name, or of the job's own. */
+static char *platforms_text(const struct sweep *sweep)
+{
+    uint64_t hash = add_platform(sweep, 0, BASE_HASH_SEED);
+    for (int32_t i = 0; i < sweep->axes.count; i++) {
+        const struct scanned *axis = &sweep->axes.item[i];
+        if (strcmp(axis->key, "cluster.platform") != 0 &&
+            strcmp(axis->key, "cluster.software") != 0)
+            continue;
+        for (int32_t k = 1; k < axis->value.count; k++)
+            hash = add_platform(sweep, k * axes_stride(&sweep->axes, i), hash);
+    }
+    return base_format("%016llx", (unsigned long long)hash);
+}
+
+static struct json *head_json(const struct sweep *sweep, struct err *err)
+{
+    struct text content = {0};
+    char digits[CHECKSUM_DIGITS + 1];
+    if (file_read(sweep->plan.job, &content, err))
+        return NULL;
+    checksum_of(CHECKSUM_SHA256, content.data ? content.data : "", (size_t)content.length, digits);
+    text_release(&content);
+    char *numbers = platforms_text(sweep);
+    struct json *json = json_new_object();
+    json_put_text(json, "schema", "foretrain/sweep-journal/1");
+    json_put_text(json, "version", FORETRAIN_VERSION);
+    json_put_text(json, "job_sha256", digits);
+    json_put(json, "axes", axes_json(&sweep->axes));
+    json_put(json, "options", options_json(&sweep->plan));
+    json_put_text(json, "numbers", numbers);
+    free(numbers);
+    return json;
+}
+
+/* ---- all of it ---- */
+
+/* An axis decides its key at each point, so an assignment to the same has no effect. */
+static int check_set(const struct sweep *sweep, struct err *err)
+{
+    const struct option_list *set = &sweep->plan.predict->set;
+    for (int32_t i = 0; i < sweep->axes.count; i++)
+        for (int32_t k = 0; k < set->count; k++) {
+            const char *key = sweep->axes.item[i].key;
+            if (!strncmp(set->item[k], key, strlen(key)) && set->item[k][strlen(key)] == '=')
+                return err_add_code(err, 64,
+                                    "--set %s has no effect: --scan gives %s its values; leave one "
+                                    "of them out",
+                                    set->item[k], key);
+        }
+    return 0;
+}
+
+/* Whether there is anything to check with. */
+static bool has_checks(struct sweep *sweep, struct err *err)
+{
+    char *warning, *program = child_program("foretrain-sim");
+    free(program);
+    if (sweep->plan.predict->backend >= 0 || sweep->plan.shard.count)
+        return false;
+    if (program)
+        return true;
+    (void)task_backend(sweep->plan.predict, &warning);
+    err_warn(err, "warning: %s", warning);
+    free(warning);
+    return false;
+}
+
+static int answer_all(struct sweep *sweep, struct err *err)
+{
+    struct journal journal = {.fd = -1};
+    struct json *head = head_json(sweep, err);
+    int failed = !head || journal_open(&journal, sweep->plan.journal, head, take_point, sweep, err);
+    json_free(head);
+    if (failed)
+        return -1;
+    failed =
+        screen(sweep, &journal, err) || (has_checks(sweep, err) && check(sweep, &journal, err));
+    if (failed && err->exit_code == 130 && journal.path)
+        err_add(err, "%s keeps what is done; the same command goes on from there", journal.path);
+    journal_close(&journal);
+    find_front(sweep);
+    return failed ? -1 : 0;
+}
+
+int sweep_run(struct sweep *sweep, const struct sweep_plan *plan, const struct option_list *given,
+              struct err *err)
+{
+    sweep->plan = *plan;
+    if (axes_read(&sweep->axes, given, err) || check_set(sweep, err))
+        return -1;
+    int64_t points = sweep->axes.points;
+    sweep->found = base_alloc(points, sizeof(*sweep->found));
+    sweep->checked = base_alloc(points, sizeof(*sweep->checked));
+    sweep->check = base_alloc(points, sizeof(*sweep->check));
+    sweep->front = base_alloc(points, sizeof(*sweep->front));
+    return answer_all(sweep, err);
+}
+
+void sweep_release(struct sweep *sweep)
+{
+    for (int64_t i = 0; i < sweep->axes.points && sweep->found; i++) {
+        finding_release(&sweep->found[i]);
+        finding_release(&sweep->checked[i]);
+    }
+    free(sweep->found);
+    free(sweep->checked);
+    free(sweep->check);
+    free(sweep->front);
+    axes_release(&sweep->axes);
+    *sweep = (struct sweep){0};
+}

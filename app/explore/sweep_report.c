@@ -1,0 +1,291 @@
+#include "app/explore/sweep_report.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config.h"
+#include "core/base/unit.h"
+
+/* ---- what points have in common ---- */
+
+/* How the simulated steps are to those in closed form. */
+struct control {
+    int64_t count, failed;
+    double low, median, high; /* NAN: none */
+    int64_t before, after;    /* the fastest point in closed form, and in the rows; -1: none */
+};
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static bool faster(const struct finding *a, const struct finding *than)
+{
+    return a->status == FINDING_OK &&
+           (!than || a->value[FINDING_TIME_S] < than->value[FINDING_TIME_S]);
+}
+
+static struct control control_of(const struct sweep *sweep)
+{
+    struct control c = {0, 0, NAN, NAN, NAN, -1, -1};
+    double *ratio = base_alloc(sweep->axes.points, sizeof(*ratio));
+    struct finding best = {0};
+    for (int64_t i = 0; i < sweep->axes.points; i++) {
+        struct finding row = sweep_row(sweep, i);
+        if (faster(&sweep->found[i], c.before < 0 ? NULL : &sweep->found[c.before]))
+            c.before = i;
+        if (faster(&row, c.after < 0 ? NULL : &best)) {
+            c.after = i;
+            best = row;
+        }
+        if (sweep->checked[i].status == FINDING_OK)
+            ratio[c.count++] = row.value[FINDING_RATIO];
+        else
+            c.failed += sweep->checked[i].status != FINDING_NONE;
+    }
+    qsort(ratio, (size_t)c.count, sizeof(*ratio), compare);
+    if (c.count) {
+        c.low = ratio[0];
+        c.high = ratio[c.count - 1];
+        c.median = (ratio[(c.count - 1) / 2] + ratio[c.count / 2]) / 2;
+    }
+    free(ratio);
+    return c;
+}
+
+int sweep_verdict(const struct sweep *sweep, struct err *err)
+{
+    const struct finding *first = NULL;
+    for (int64_t i = 0; i < sweep->axes.points; i++) {
+        const struct finding *found = &sweep->found[i];
+        if (found->status == FINDING_OK)
+            return 0;
+        if (!first && found->status != FINDING_NONE)
+            first = found;
+    }
+    return first ? err_add_code(err, first->code,
+                                "no point of the sweep has an answer; the first: %s", first->reason)
+                 : 0;
+}
+
+/* ---- for programs ---- */
+
+/* A whole number as one, as programs expect it of cluster.nodes. */
+static struct json *value_json(const char *text)
+{
+    char *end;
+    long long whole = strtoll(text, &end, 10);
+    return *text && !*end && llabs(whole) < (1LL << 53) ? json_new_integer(whole)
+                                                        : json_new_text(text);
+}
+
+struct json *sweep_rows(const struct sweep *sweep)
+{
+    struct json *rows = json_new_array();
+    for (int64_t i = 0; i < sweep->axes.points; i++) {
+        if (!sweep_has(sweep, i))
+            continue;
+        struct json *row = json_new_object();
+        for (int32_t k = 0; k < sweep->axes.count; k++)
+            json_put_text(row, sweep->axes.item[k].key, axes_value(&sweep->axes, i, k));
+        struct finding finding = sweep_row(sweep, i);
+        finding_put(row, &finding);
+        if (sweep->plan.shard.count) {
+            char *place = base_format("%lld/%lld", (long long)i + 1, (long long)sweep->axes.points);
+            json_put_text(row, "point", place);
+            free(place);
+        }
+        json_append(rows, row);
+    }
+    return rows;
+}
+
+static struct json *points_json(const struct sweep *sweep)
+{
+    struct json *points = json_new_array();
+    for (int64_t i = 0; i < sweep->axes.points; i++) {
+        if (!sweep_has(sweep, i))
+            continue;
+        struct json *point = json_new_object(), *set = json_new_object();
+        for (int32_t k = 0; k < sweep->axes.count; k++)
+            json_put(set, sweep->axes.item[k].key, value_json(axes_value(&sweep->axes, i, k)));
+        json_put_integer(point, "point", i + 1);
+        json_put(point, "set", set);
+        struct finding finding = sweep_row(sweep, i);
+        finding_put(point, &finding);
+        json_append(points, point);
+    }
+    return points;
+}
+
+static struct json *control_json(const struct sweep *sweep)
+{
+    struct control c = control_of(sweep);
+    struct json *json = json_new_object(), *points = json_new_array();
+    json_put_integer(json, "simulated", c.count);
+    json_put_integer(json, "failed", c.failed);
+    json_put_real(json, "simulated_over_closed_form_low", c.low);
+    json_put_real(json, "simulated_over_closed_form_median", c.median);
+    json_put_real(json, "simulated_over_closed_form_high", c.high);
+    json_put_boolean(json, "fastest_stays", c.before == c.after);
+    for (int64_t i = 0; i < sweep->axes.points; i++) {
+        if (sweep->checked[i].status == FINDING_NONE)
+            continue;
+        struct json *point = json_new_object();
+        json_put_integer(point, "point", i + 1);
+        json_put_text(point, "why", sweep_check_names[sweep->check[i]]);
+        json_put_real(point, "closed_form_step_s", sweep->found[i].value[FINDING_STEP_S]);
+        json_put_real(point, "simulated_step_s", sweep->checked[i].value[FINDING_STEP_S]);
+        json_append(points, point);
+    }
+    json_put(json, "points", points);
+    return json;
+}
+
+struct json *sweep_json(const struct sweep *sweep)
+{
+    struct json *json = json_new_object(), *front = json_new_array();
+    json_put_text(json, "schema", "foretrain/sweep/1");
+    json_put_text(json, "version", FORETRAIN_VERSION);
+    json_put(json, "points", points_json(sweep));
+    for (int64_t i = 0; i < sweep->axes.points; i++)
+        if (sweep->front[i])
+            json_append_integer(front, i + 1);
+    json_put(json, "front", front);
+    json_put(json, "control", control_json(sweep));
+    return json;
+}
+
+/* ---- for people ---- */
+
+/* As wide as the widest value, or the key. */
+static int width_of(const struct scanned *axis)
+{
+    size_t width = strlen(axis->key);
+    for (int32_t i = 0; i < axis->value.count; i++)
+        width = strlen(axis->value.item[i]) > width ? strlen(axis->value.item[i]) : width;
+    return (int)width;
+}
+
+static void print_time(struct text *out, double seconds)
+{
+    struct text cell = {0};
+    unit_print(&cell, UNIT_SECONDS, seconds);
+    text_add(out, "  %12s", cell.data);
+    text_release(&cell);
+}
+
+static void print_point(struct text *out, const struct sweep *sweep, int64_t point)
+{
+    struct finding row = sweep_row(sweep, point);
+    for (int32_t i = 0; i < sweep->axes.count; i++)
+        text_add(out, "  %*s", width_of(&sweep->axes.item[i]), axes_value(&sweep->axes, point, i));
+    print_time(out, row.value[FINDING_STEP_S]);
+    text_add(out, "  %10.0f  %8.2f %%", row.value[FINDING_IMAGES_PER_S],
+             100 * row.value[FINDING_SCALING]);
+    print_time(out, row.value[FINDING_TIME_S]);
+    text_add(out, "  %12.1f  %s\n", row.value[FINDING_DEVICE_HOURS], backend_words[row.backend]);
+}
+
+static void print_heading(struct text *out, const struct sweep *sweep)
+{
+    for (int32_t i = 0; i < sweep->axes.count; i++)
+        text_add(out, "  %*s", width_of(&sweep->axes.item[i]), sweep->axes.item[i].key);
+    text_add(out, "  %12s  %10s  %10s  %12s  %12s  %s\n", "step", "images/s", "efficiency", "time",
+             "device-hours", "back end");
+}
+
+/* Points of the front in the order of time. */
+static int64_t *list_front(const struct sweep *sweep, int64_t *count)
+{
+    int64_t *list = base_alloc(sweep->axes.points, sizeof(*list));
+    *count = 0;
+    for (int64_t i = 0; i < sweep->axes.points; i++) {
+        if (!sweep->front[i])
+            continue;
+        double time = sweep_row(sweep, i).value[FINDING_TIME_S];
+        int64_t at = (*count)++;
+        for (; at > 0 && sweep_row(sweep, list[at - 1]).value[FINDING_TIME_S] > time; at--)
+            list[at] = list[at - 1];
+        list[at] = i;
+    }
+    return list;
+}
+
+static void name_point(struct text *out, const struct sweep *sweep, int64_t point)
+{
+    for (int32_t i = 0; i < sweep->axes.count; i++)
+        text_add(out, "%s%s=%s", i ? ", " : "", sweep->axes.item[i].key,
+                 axes_value(&sweep->axes, point, i));
+}
+
+/* "12.5 min and 341.2 device-hours" */
+static void print_merit(struct text *out, const struct sweep *sweep, int64_t point)
+{
+    struct finding row = sweep_row(sweep, point);
+    unit_print(out, UNIT_SECONDS, row.value[FINDING_TIME_S]);
+    text_add(out, " and %.1f device-hours", row.value[FINDING_DEVICE_HOURS]);
+}
+
+static void print_control(struct text *out, const struct sweep *sweep)
+{
+    struct control c = control_of(sweep);
+    if (c.count + c.failed == 0) {
+        text_add(out, "No point was simulated beside the closed form.\n");
+        return;
+    }
+    text_add(out,
+             "The simulator checked %lld point%s: its steps take %.3f to %.3f times those of the "
+             "closed form, in the median %.3f; the fastest point %s.\n",
+             (long long)c.count, base_plural(c.count), c.low, c.high, c.median,
+             c.before == c.after ? "stays the same" : "is another one");
+    if (c.failed)
+        text_add(out, "%lld more could not be simulated.\n", (long long)c.failed);
+}
+
+static void print_failures(struct text *out, const struct sweep *sweep)
+{
+    int64_t failed = 0, first = -1;
+    for (int64_t i = 0; i < sweep->axes.points; i++)
+        if (sweep->found[i].status > FINDING_OK) {
+            first = first < 0 ? i : first;
+            failed++;
+        }
+    if (!failed)
+        return;
+    text_add(out, "%lld point%s no answer; the first, ", (long long)failed,
+             failed == 1 ? " has" : "s have");
+    name_point(out, sweep, first);
+    text_add(out, ": %s\n", sweep->found[first].reason);
+}
+
+void sweep_print(struct text *out, const struct sweep *sweep)
+{
+    enum { SHOWN = 40 };
+    int64_t count;
+    int64_t *list = list_front(sweep, &count);
+    if (count) {
+        text_add(out, "Points that no other one beats in both time and device-hours:\n\n");
+        print_heading(out, sweep);
+        for (int64_t i = 0; i < count && i < SHOWN; i++)
+            print_point(out, sweep, list[i]);
+        if (count > SHOWN)
+            text_add(out, "  and %lld more\n", (long long)(count - SHOWN));
+        text_add(out, "\nThe fastest point is ");
+        name_point(out, sweep, list[0]);
+        text_add(out, ": ");
+        print_merit(out, sweep, list[0]);
+        text_add(out, ".\nThe front has %lld of %lld points, from there to ", (long long)count,
+                 (long long)sweep->axes.points);
+        name_point(out, sweep, list[count - 1]);
+        text_add(out, ": ");
+        print_merit(out, sweep, list[count - 1]);
+        text_add(out, ".\n");
+    }
+    print_control(out, sweep);
+    print_failures(out, sweep);
+    free(list);
+}

@@ -1,0 +1,287 @@
+#!/usr/bin/python3
+"""`sweep` and `merge`: every point as `predict` has it, journals, shards, what cannot be."""
+import csv
+import io
+import itertools
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+import unittest
+
+import support
+from support import PROGRAM, answer, has_simulator, run
+
+NODES = ("--scan", "cluster.nodes=2..8:x2")
+NUMBERS = {"step_s": ("step", "time_s"), "images_per_s": ("images_per_s",),
+           "scaling_efficiency": ("scaling_efficiency",),
+           "time_to_target_s": ("time_to_train_s",), "epochs": ("epochs",)}
+INTERVALS = {"step": "step_interval_s", "time_to_target": "time_to_train_interval_s"}
+HEADER = ["step_s", "step_low_s", "step_high_s", "images_per_s", "scaling_efficiency",
+          "time_to_target_s", "time_to_target_low_s", "time_to_target_high_s", "epochs",
+          "device_hours", "cost", "energy_kwh", "simulated_over_closed_form", "backend", "status",
+          "reason"]
+
+
+def table(text):
+    """The rows of a CSV."""
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+class Sweep(support.Case):
+    """On a job whose grid follows the nodes."""
+
+    def setUp(self):
+        super().setUp()
+        self.job = self.write("job.yaml", support.JOB.replace("grid: {columns: 4, rows: 4}, ", ""))
+
+    def sweep(self, *words, **environment):
+        """The rows of a sweep in closed form."""
+        done = run("sweep", self.job, "--backend", "analytic", "--csv", "-", *words, **environment)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return table(done.stdout)
+
+    def expect_prediction(self, row, backend, *words):
+        """A row has the numbers of `predict`; its intervals are from the first draws of those."""
+        result = answer("predict", self.job, "--backend", backend, *words)
+        for name, path in NUMBERS.items():
+            value = result
+            for key in path:
+                value = value[key]
+            self.assertEqual(float(row[name]), value, name)
+        for name, key in INTERVALS.items():
+            for end, limit in zip(("low", "high"), result[key]):
+                self.assertAlmostEqual(float(row[f"{name}_{end}_s"]) / limit, 1, delta=0.05)
+        devices = [phase["devices"] * phase["steps"] * phase["step_time_s"]
+                   for phase in result["phases"]]
+        rest = (result["evaluation_s"] + result["startup_s"]) * result["phases"][-1]["devices"]
+        self.assertAlmostEqual(float(row["device_hours"]) * 3600 / (sum(devices) + rest), 1, 12)
+
+    def test_rows_are_what_predict_answers(self):
+        rows = self.sweep(*NODES, "--list", "allreduce.algorithm=nccl,torus2d",
+                          "--scan", "platform.transport.between=2us..8us:3us")
+        axes = itertools.product((2, 4, 8), ("nccl", "torus2d"), ("2 us", "5 us", "8 us"))
+        keys = ("cluster.nodes", "allreduce.algorithm", "platform.transport.between")
+        self.assertEqual([[row[key] for key in keys] for row in rows],
+                         [[str(value) for value in point] for point in axes])
+        self.assertEqual(list(rows[0]), [*keys, *HEADER])
+        for row in random.Random(1).sample(rows, 4):
+            sets = itertools.chain(*(("--set", f"{key}={row[key]}") for key in keys))
+            self.expect_prediction(row, "analytic", *sets)
+
+    def test_numbers_of_ranges(self):
+        for text, expected in (("1..5", ["1", "2", "3", "4", "5"]),
+                               ("16..64:16", ["16", "32", "48", "64"]),
+                               ("3..20:x2", ["3", "6", "12"]), ("1,2..3,8", ["1", "2", "3", "8"])):
+            rows = self.sweep("--scan", f"cluster.nodes={text}")
+            self.assertEqual([row["cluster.nodes"] for row in rows], expected)
+        rows = self.sweep("--scan", "training.label_smoothing=0.1..0.3:0.1")
+        self.assertEqual([row["training.label_smoothing"] for row in rows], ["0.1", "0.2", "0.3"])
+        rows = self.sweep("--list", "allreduce.grid={columns: 4, rows: 4},{columns: 8, rows: 2}")
+        self.assertEqual(len(rows), 2)
+
+    def test_a_point_that_makes_no_job_is_a_row(self):
+        rows = self.sweep("--list", "cluster.nodes=4,1000000", "--list",
+                          "allreduce.algorithm=nccl,mpi")
+        status = [(row["status"], bool(row["step_s"]), bool(row["reason"])) for row in rows]
+        self.assertEqual(status, [("ok", True, False)] + [("refused", False, True)] * 3)
+        for row in rows[1:]:
+            sets = ("--set", f"cluster.nodes={row['cluster.nodes']}", "--set",
+                    f"allreduce.algorithm={row['allreduce.algorithm']}")
+            message = self.refused(run("predict", self.job, *sets).returncode, "predict", self.job,
+                                   *sets)
+            self.assertIn(row["reason"], message)
+
+    def test_without_any_answer_the_first_refusal_is_that_of_the_sweep(self):
+        done = run("sweep", self.job, "--list", "cluster.node=1,2")
+        self.assertEqual(done.returncode, 65)
+        self.assertIn("unknown key 'node' in cluster", done.stderr)
+        self.assertIn("did you mean 'nodes'", done.stderr)
+
+    def test_mistakes_in_axes_have_their_place_and_a_way_out(self):
+        for axis, column, words in (("cluster.nodes", 1, "key=values is expected"),
+                                    ("=3", 1, "key=values is expected"),
+                                    ("cluster.nodes=", 15, "a value is missing"),
+                                    ("cluster.nodes=1,,2", 17, "a value is missing"),
+                                    ("cluster.nodes=8..x", 15, "a range is written as"),
+                                    ("cluster.nodes=8..64:y2", 15, "a range is written as"),
+                                    ("cluster.nodes=8..64:x1", 15, "never ends"),
+                                    ("cluster.nodes=8..64:0", 15, "never ends"),
+                                    ("cluster.nodes=64..8", 15, "the smaller end comes first"),
+                                    ("a.b=2us..1ms:x2", 5, "the same unit"),
+                                    ("a.b=1..9999999", 5, "more than 1000000 values"),
+                                    ("cluster.nodes=4,4", 15, "stands here twice")):
+            message = self.refused(64, "sweep", self.job, "--scan", axis)
+            self.assertIn(words, message)
+            caret = message.splitlines()[2]
+            self.assertEqual(caret.index("^") - 1, column, message)
+        self.assertIn("scanned twice", self.refused(64, "sweep", self.job, *NODES, *NODES))
+        self.assertIn("more than 1000000 points", self.refused(
+            64, "sweep", self.job, "--scan", "a=1..1001", "--scan", "b=1..1000"))
+        self.assertIn("has no effect", self.refused(64, "sweep", self.job, *NODES, "--nodes", "4"))
+        self.assertIn("needs an axis", self.refused(64, "sweep", self.job))
+        self.assertIn("--shard", self.refused(64, "sweep", self.job, *NODES, "--shard", "3/2"))
+
+    def test_a_target_has_its_shortest_time_at_a_finite_batch(self):
+        """More images at once need more epochs: beyond some batch the whole run is longer."""
+        self.job = self.write("target.yaml", support.JOB.replace(
+            "grid: {columns: 4, rows: 4}, ", "").replace(
+                "    - {epochs: 30, batch_per_device: 16}\n    - {epochs: 60, batch_per_device: 32}\n",
+                "    - {batch_per_device: 32}\n").replace(
+                    "  dataset: imagenet\n",
+                    "  dataset: imagenet\n  target: 75.9 %\n  recipe: rcp-nvidia\n"))
+        rows = self.sweep("--nodes", "256", "--ignore-memory", "--scan",
+                          "training.phases[0].batch_per_device=1..1024:x2")
+        times = [float(row["time_to_target_s"]) for row in rows if row["status"] == "ok"]
+        least = times.index(min(times))
+        self.assertGreater(least, 0)
+        self.assertLess(least, len(times) - 1)
+
+    def test_json_has_its_front(self):
+        result = answer("sweep", self.job, "--backend", "analytic", *NODES, "--list",
+                        "allreduce.algorithm=nccl,torus2d,ring")
+        merit = {point["point"]: (point["time_to_target_s"], point["device_hours"])
+                 for point in result["points"]}
+        front = [number for number, own in merit.items()
+                 if not any(other != own and other[0] <= own[0] and other[1] <= own[1]
+                            for other in merit.values())]
+        self.assertEqual(result["front"], front)
+        self.assertEqual(result["points"][0]["set"],
+                         {"cluster.nodes": 2, "allreduce.algorithm": "nccl"})
+
+    def test_workers_do_not_matter(self):
+        words = (*NODES, "--list", "allreduce.algorithm=nccl,torus2d,ring")
+        self.assertEqual(self.sweep(*words, "--jobs", "1"), self.sweep(*words, "--jobs", "5"))
+
+    # ---- the simulator's checks ----
+
+    def test_the_front_is_simulated(self):
+        if not has_simulator():
+            self.skipTest("needs foretrain-sim")
+        words = ("--scan", "cluster.nodes=1..8", "--list", "allreduce.algorithm=nccl,torus2d,ring")
+        result = answer("sweep", self.job, *words)
+        points = {point["point"]: point for point in result["points"]}
+        checked = {check["point"]: check for check in result["control"]["points"]}
+        self.assertTrue(set(result["front"]) <= set(checked))
+        self.assertEqual(set(checked), {number for number, point in points.items()
+                                        if point["backend"] == "sim"})
+        for number, check in checked.items():
+            ratio = check["simulated_step_s"] / check["closed_form_step_s"]
+            self.assertAlmostEqual(points[number]["simulated_over_closed_form"], ratio, 12)
+        one = points[result["front"][0]]
+        self.expect_prediction(one, "sim", *itertools.chain(
+            *(("--set", f"{key}={value}") for key, value in one["set"].items())))
+
+    def test_shards_put_together_need_only_the_checks(self):
+        whole = self.directory / "whole.csv"
+        together = self.directory / "together.csv"
+        self.assertEqual(run("sweep", self.job, *NODES, "--csv", whole).returncode, 0)
+        lines = []
+        for shard in (1, 2):
+            path = self.directory / f"{shard}.csv"
+            self.assertEqual(run("sweep", self.job, *NODES, "--shard", f"{shard}/2", "--csv",
+                                 path).returncode, 0)
+            lines += (self.directory / f"{shard}.csv.journal").read_text().splitlines(True)
+        journal = self.write("together.csv.journal", "".join(lines))
+        self.assertEqual(run("sweep", self.job, *NODES, "--csv", together).returncode, 0)
+        self.assertEqual(together.read_bytes(), whole.read_bytes())
+        self.assertTrue(journal.read_text().startswith("".join(lines)))
+
+    # ---- shards ----
+
+    def test_merged_shards_are_one_run(self):
+        words = ("--scan", "cluster.nodes=1..7", "--list", "allreduce.algorithm=nccl,ring")
+        whole = self.directory / "whole.csv"
+        self.assertEqual(run("sweep", self.job, "--backend", "analytic", *words, "--csv",
+                             whole).returncode, 0)
+        shards = []
+        for shard in (3, 1, 2):
+            shards.append(self.directory / f"{shard}.csv")
+            self.assertEqual(run("sweep", self.job, *words, "--shard", f"{shard}/3", "--csv",
+                                 shards[-1]).returncode, 0)
+        merged = self.directory / "merged.csv"
+        self.assertEqual(run("merge", *shards, "-o", merged).returncode, 0)
+        self.assertEqual(merged.read_bytes(), whole.read_bytes())
+        self.assertIn("missing", self.refused(65, "merge", *shards[:2]))
+        self.assertIn("once", self.refused(65, "merge", *shards, shards[0]))
+        self.assertIn("no CSV of a shard", self.refused(65, "merge", whole))
+
+    # ---- the journal ----
+
+    def test_a_killed_sweep_goes_on_and_does_nothing_twice(self):
+        words = ["sweep", self.job, "--backend", "analytic", "--jobs", "2", "--scan",
+                 "cluster.nodes=1..60", "--list", "allreduce.algorithm=nccl,ring"]
+        journal = self.directory / "journal"
+        chance = random.Random(7)
+        kills = 0
+        for _ in range(8):
+            with subprocess.Popen([PROGRAM, *map(str, words), "--journal", str(journal)],
+                                  stdout=subprocess.DEVNULL) as process:
+                limit = time.monotonic() + chance.uniform(0.02, 0.6)
+                while process.poll() is None and time.monotonic() < limit:
+                    time.sleep(0.005)
+                kills += process.poll() is None
+                process.send_signal(signal.SIGKILL)
+            if journal.exists() and chance.random() < 0.5:  # as if the disk had lost the end
+                os.truncate(journal, max(0, journal.stat().st_size - chance.randrange(40)))
+        self.assertGreater(kills, 0)
+        before = journal.read_text() if journal.exists() else ""
+        whole = before[:before.rfind("\n") + 1]
+        done = run(*words, "--journal", journal, "--csv", "-")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout, run(*words, "--csv", "-").stdout)
+        after = journal.read_text()
+        self.assertTrue(after.startswith(whole))
+        points = [json.loads(line)["point"] for line in after.splitlines()[1:]]
+        self.assertEqual(sorted(points), list(range(120)))
+
+    def test_a_journal_belongs_to_one_sweep(self):
+        journal = self.directory / "journal"
+        words = ("sweep", self.job, "--backend", "analytic", "--journal", journal)
+        self.assertEqual(run(*words, *NODES).returncode, 0)
+        first = journal.read_bytes()
+        self.assertEqual(run(*words, *NODES).returncode, 0)
+        self.assertEqual(journal.read_bytes(), first)
+        self.assertIn("other axes", self.refused(65, *words, "--scan", "cluster.nodes=2..4"))
+        self.assertIn("other options", self.refused(65, *words, *NODES, "--ignore-memory"))
+        platform = self.write("own.yaml", "extends: abci\n")
+        self.job = self.write("job.yaml", self.job.read_text() + "# changed\n")
+        self.assertIn("another job", self.refused(65, *words, *NODES))
+        self.assertEqual(journal.read_bytes(), first)
+        journal.write_text("nothing\n", encoding="utf-8")
+        self.assertIn("no journal of a sweep", self.refused(65, *words, *NODES))
+        journal.unlink()
+        own = ("--platform", platform)
+        self.assertEqual(run(*words, *NODES, *own).returncode, 0)
+        platform.write_text("extends: abci\nnetwork: {nic: {bandwidth: 1 GB/s}}\n",
+                            encoding="utf-8")
+        self.assertIn("other numbers in a platform", self.refused(65, *words, *NODES, *own))
+
+    def test_a_damaged_line_is_named(self):
+        journal = self.directory / "journal"
+        words = ("sweep", self.job, "--backend", "analytic", "--journal", journal, *NODES)
+        self.assertEqual(run(*words).returncode, 0)
+        lines = journal.read_text().splitlines(True)
+        journal.write_text("".join([lines[0], lines[1][:30] + "\n", *lines[2:]]), encoding="utf-8")
+        self.assertIn(f"{journal}:2:1: error", self.refused(65, *words))
+
+    def test_ctrl_c_keeps_the_journal_and_says_so(self):
+        journal = self.directory / "journal"
+        words = [PROGRAM, "sweep", str(self.job), "--backend", "analytic", "--jobs", "1", "--journal",
+                 str(journal), "--scan", "cluster.nodes=1..1000"]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True) as process:
+            while not journal.exists() or journal.read_text().count("\n") < 3:
+                self.assertIsNone(process.poll())
+                time.sleep(0.01)
+            process.send_signal(signal.SIGINT)
+            out, said = process.communicate(timeout=100)
+        self.assertEqual((process.returncode, out), (130, ""))
+        self.assertIn("interrupted", said)
+        self.assertIn(f"{journal} keeps what is done", said)
+
+
+if __name__ == "__main__":
+    unittest.main()
