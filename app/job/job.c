@@ -162,6 +162,14 @@ struct run job_run(const struct job *job)
     };
 }
 
+/* All that the fabric of @point depends on, but for what NCCL would know. */
+static uint64_t identify(const struct job *job, const struct point *point)
+{
+    const int64_t parts[] = {point->nodes, point->devices_per_node, point->grid.columns,
+                             point->grid.rows, point->order};
+    return base_hash(platform_hash(job->platform), parts, sizeof(parts));
+}
+
 /* Lay ranks and links of @extent out for @point. */
 static int lay_out(const struct job *job, struct extent extent, struct point *point,
                    struct err *err)
@@ -202,6 +210,7 @@ int job_point(const struct job *job, int32_t phase, struct point *point, struct 
     point->schedule = iteration_build(&iteration);
     point->run = job_run(job);
     point->run.fabric = fabric;
+    point->run.layout = identify(job, point);
     point->run.contention = extra_time(job, point->devices_per_node);
     point->run.input_rate = input_rate(job, extent_devices(extent));
     return 0;

@@ -52,6 +52,9 @@ static void describe_child(struct task *task, const struct job *job, int32_t pha
     child_add(&task->child, "%s%s", path[0] == '-' ? "./" : "", path);
 }
 
+/* Phases of a job, and jobs of a sweep, have collectives in common. */
+static struct memory memory;
+
 int task_build(struct task *task, const struct job *job, int32_t phase,
                const struct predict_options *options, struct err *err)
 {
@@ -60,6 +63,7 @@ int task_build(struct task *task, const struct job *job, int32_t phase,
     if (options->noise != NOISE_NONE)
         task->noise = task->point.run.noise;
     task->point.run.noise = (struct noise){0};
+    task->point.run.memory = &memory;
     task->point.run.iterations = request_iterations(options, &task->point.run);
     describe_child(task, job, phase, options);
     if (options->noise != NOISE_DRAWN || !noise_is_any(&task->noise))

@@ -199,6 +199,25 @@ const char *const factor_names[FACTOR_COUNT] = {
     [FACTOR_JITTER] = "jitter",
 };
 
+/* Draws of other tasks, and of other jobs in a sweep, ask for the same expectations again. */
+static double expected_slowest(const struct noise *noise, int32_t ranks)
+{
+    enum { KEPT = 4096 };
+    static struct {
+        struct noise noise;
+        int32_t ranks; /* 0: nothing is kept here */
+        double slowest;
+    } kept[KEPT];
+    uint64_t hash = base_hash(BASE_HASH_SEED, &noise->compute_cv, sizeof(noise->compute_cv));
+    hash = base_hash(hash, &ranks, sizeof(ranks)) % KEPT;
+    if (kept[hash].ranks != ranks || memcmp(&kept[hash].noise, noise, sizeof(*noise)) != 0) {
+        kept[hash].slowest = noise_expected_slowest(noise, ranks);
+        kept[hash].noise = *noise;
+        kept[hash].ranks = ranks;
+    }
+    return kept[hash].slowest;
+}
+
 /* The closed form of a task when everything is as drawn. */
 static double draw_step(const struct table *t, const struct factors *d, double extra)
 {
@@ -207,8 +226,7 @@ static double draw_step(const struct table *t, const struct factors *d, double e
     struct noise noise = t->task->noise;
     noise.compute_cv *= of[FACTOR_JITTER];
     double hop = t->task->point.nodes > 1 ? of[FACTOR_HOP] : 1;
-    double local =
-        of[FACTOR_RESIDUAL] * noise_expected_slowest(&noise, grid_ranks(t->task->point.grid));
+    double local = of[FACTOR_RESIDUAL] * expected_slowest(&noise, grid_ranks(t->task->point.grid));
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct parts *p = &t->parts[id];
         t->steady.seconds[id] = local * (p->roof / of[FACTOR_EFFICIENCY] +

@@ -174,13 +174,47 @@ double analytic_collective(const struct fabric *fabric, const struct schedule *s
 }
 
 /* Also not below the floor, which includes the sharing of links; the recurrence does not. */
+static double find_seconds(const struct run *run, const struct schedule *schedule, int32_t step)
+{
+    return fmax(analytic_collective(run->fabric, schedule, step),
+                floor_collective(run->fabric, schedule, step).seconds);
+}
+
+/* All that the seconds of a collective depend on. */
+static uint64_t describe(uint64_t layout, const struct schedule *schedule, int32_t step)
+{
+    struct collective c = schedule_collective(schedule, step);
+    const int64_t parts[] = {
+        c.op,
+        c.algorithm,
+        c.ranks,
+        c.group,
+        c.grid.rows,
+        c.grid.columns,
+        c.channels,
+        c.chunks,
+        c.elements,
+        schedule->step[step].collective.axis,
+        schedule->grid.rows,
+        schedule->grid.columns,
+    };
+    return base_hash(layout, parts, sizeof(parts));
+}
+
 static double collective_seconds(const struct run *run, const struct schedule *schedule,
                                  int32_t step)
 {
     if (schedule->step[step].collective.algorithm == ALGORITHM_NCCL)
         return run_nccl(run, &schedule->step[step]).seconds;
-    return fmax(analytic_collective(run->fabric, schedule, step),
-                floor_collective(run->fabric, schedule, step).seconds);
+    if (!run->memory || !run->layout)
+        return find_seconds(run, schedule, step);
+    uint64_t what = describe(run->layout, schedule, step);
+    size_t place = what % (sizeof(run->memory->item) / sizeof(*run->memory->item));
+    if (run->memory->item[place].what != what) {
+        run->memory->item[place].seconds = find_seconds(run, schedule, step);
+        run->memory->item[place].what = what;
+    }
+    return run->memory->item[place].seconds;
 }
 
 /* The seconds of every step (step_count). */

@@ -29,6 +29,15 @@ enum grain {
 /** "auto", "folded", "full", "smoothed", "coarse", NULL-terminated. */
 extern const char *const grain_names[];
 
+/** How long collectives lasted in closed form, for runs that ask for the same again.  Start from
+ * {0}; nothing in it needs releasing. */
+struct memory {
+    struct {
+        uint64_t what; /**< a hash of fabric and collective; 0: nothing is kept here */
+        double seconds;
+    } item[4096];
+};
+
 /** Everything a back end needs besides the schedule.  All pointers are borrowed. */
 struct run {
     const struct fabric *fabric;
@@ -43,6 +52,9 @@ struct run {
     double input_rate;    /**< [images/s] per worker */
     int32_t traced_ranks; /**< keep spans of at most this many ranks: first, last, evenly between;
                                0: all */
+
+    uint64_t layout;       /**< equal for equal fabrics only; 0: not known */
+    struct memory *memory; /**< of the closed form, used where `layout` is known; NULL: none */
 
     /** Told how many messages are simulated, and of how many: 0 before the first, then now and
      * then.  NULL: nobody is. */

@@ -78,7 +78,8 @@ static int32_t find_nodes(const struct noise *noise, double *node)
     for (int slow = 0; slow < kinds; slow++)
         for (int32_t i = 0; i < NODES; i++)
             node[count++] = low * pow(ratio, i) * (slow ? 1 + noise->straggler_slowdown : 1);
-    qsort(node, (size_t)count, sizeof(*node), compare);
+    if (kinds > 1)
+        qsort(node, (size_t)count, sizeof(*node), compare);
     return count;
 }
 
