@@ -11,7 +11,7 @@ struct sweep_request {
     struct predict_options predict;
     struct option_list axis;
     int32_t workers; /* 0: the cores */
-    const char *journal, *shard;
+    const char *journal, *shard, *prices;
 };
 
 static int read_shard(const char *text, struct shard *shard, struct err *err)
@@ -46,6 +46,7 @@ static int run(const void *record, struct text *out, struct err *err)
 {
     const struct sweep_request *request = record;
     struct sweep sweep = {0};
+    struct price_file prices = {0};
     struct sweep_plan plan = {
         .job = request->head.argument.item[0],
         .predict = &request->predict,
@@ -55,14 +56,17 @@ static int run(const void *record, struct text *out, struct err *err)
         return err_add_code(err, 64,
                             "a sweep needs an axis, as in --scan cluster.nodes=8..1024:x2 or "
                             "--list allreduce.algorithm=nccl,torus2d");
-    if (read_shard(request->shard, &plan.shard, err))
+    if (read_shard(request->shard, &plan.shard, err) ||
+        (request->prices && price_read(&prices, request->prices, err)))
         return -1;
+    plan.prices = request->prices ? &prices : NULL;
     const char *csv = request->head.csv;
     char *beside = csv && !csv_is_answer(&request->head) ? base_format("%s.journal", csv) : NULL;
     plan.journal = request->journal ? request->journal : beside;
     int failed = sweep_run(&sweep, &plan, &request->axis, err) ||
                  print(out, request, &sweep, err) || sweep_verdict(&sweep, err);
     sweep_release(&sweep);
+    price_release(&prices);
     free(beside);
     return failed ? -1 : 0;
 }
@@ -91,6 +95,7 @@ static const struct option options[] = {
     OPTION_ROW(
         "shard", 0, OPTION_TEXT, AT(shard), "I/N", NULL,
         "Only each N-th point, from the I-th on, in closed form; `merge` joins the CSV files"),
+    ROW_PRICES(AT(prices)),
     ROW_JSON,
     ROW_CSV("all points, a line each,"),
     ROW_LAST};

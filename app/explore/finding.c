@@ -17,29 +17,19 @@ const char *const finding_names[FINDING_VALUES] = {
     [FINDING_TIME_HIGH] = "time_to_target_high_s",
     [FINDING_EPOCHS] = "epochs",
     [FINDING_DEVICE_HOURS] = "device_hours",
-    [FINDING_MONEY] = "cost",
+    [FINDING_COST] = "cost",
     [FINDING_ENERGY] = "energy_kwh",
     [FINDING_RATIO] = "simulated_over_closed_form",
 };
 
 const char *const finding_status_names[] = {"", "ok", "refused", "failed", NULL};
 
-/* Phases may have devices of their own; evaluations and the start-up are those of the last. */
-static double device_hours(const struct prediction *prediction)
+static void take(struct finding *finding, const struct prediction *prediction,
+                 const struct price_file *prices)
 {
     const struct result *result = &prediction->result;
-    const struct plan *plan = &result->plan;
-    double sum = (result->startup_s + result->evaluation_s) *
-                 (double)plan->phase[plan->phase_count - 1].devices;
-    for (int32_t i = 0; i < plan->phase_count; i++)
-        sum += (double)plan->phase[i].steps * result->phase_step_time[i] *
-               (double)plan->phase[i].devices;
-    return sum / 3600;
-}
-
-static void take(struct finding *finding, const struct prediction *prediction)
-{
-    const struct result *result = &prediction->result;
+    const struct usage usage = prediction_usage(prediction);
+    const struct bill bill = price_bill(prices, &usage);
     double *value = finding->value;
     finding->status = FINDING_OK;
     value[FINDING_STEP_S] = prediction_last(prediction)->step;
@@ -52,7 +42,9 @@ static void take(struct finding *finding, const struct prediction *prediction)
     value[FINDING_TIME_LOW] = result->train_likely.low;
     value[FINDING_TIME_HIGH] = result->train_likely.high;
     value[FINDING_EPOCHS] = result->plan.epochs;
-    value[FINDING_DEVICE_HOURS] = device_hours(prediction);
+    value[FINDING_DEVICE_HOURS] = usage.devices * usage.seconds.value / 3600;
+    value[FINDING_COST] = bill.cost.value;
+    value[FINDING_ENERGY] = bill.energy.value;
 }
 
 static void forget(struct finding *finding)
@@ -73,7 +65,8 @@ void finding_fail(struct finding *finding, enum backend_choice backend, const st
 }
 
 void finding_find(struct finding *finding, const char *path, const struct predict_options *options,
-                  enum backend_choice backend, int32_t draws, struct err *err)
+                  enum backend_choice backend, int32_t draws, const struct price_file *prices,
+                  struct err *err)
 {
     struct prediction prediction = {0};
     struct err own = {0};
@@ -82,7 +75,7 @@ void finding_find(struct finding *finding, const char *path, const struct predic
     } else {
         forget(finding);
         finding->backend = backend;
-        take(finding, &prediction);
+        take(finding, &prediction, prices);
     }
     for (const char *line = own.warning; line && *line; line += strcspn(line, "\n") + 1)
         err_warn(err, "%.*s", (int)strcspn(line, "\n"), line);

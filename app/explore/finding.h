@@ -6,6 +6,7 @@
 
 #include "app/predict/prediction.h"
 #include "core/base/json.h"
+#include "core/price/price.h"
 
 /** The numbers of a point, NAN where there is none. */
 enum finding_value {
@@ -19,8 +20,8 @@ enum finding_value {
     FINDING_TIME_HIGH,
     FINDING_EPOCHS,
     FINDING_DEVICE_HOURS,
-    FINDING_MONEY,  /**< always NAN: no file has prices */
-    FINDING_ENERGY, /**< always NAN */
+    FINDING_COST,   /**< in the currency of the prices */
+    FINDING_ENERGY, /**< [kWh] */
     FINDING_RATIO,  /**< of a checked point: the simulated step over that in closed form */
     FINDING_VALUES
 };
@@ -49,9 +50,11 @@ struct finding {
 };
 
 /** Predict the job at @path with @options on @backend into zeroed @finding, with intervals from
- * @draws draws; warnings about files go to @err, which gets no messages. */
+ * @draws draws and what @prices (NULL: none) make of it; warnings about files go to @err, which
+ * gets no messages. */
 void finding_find(struct finding *finding, const char *path, const struct predict_options *options,
-                  enum backend_choice backend, int32_t draws, struct err *err);
+                  enum backend_choice backend, int32_t draws, const struct price_file *prices,
+                  struct err *err);
 
 /** Make zeroed @finding one that failed: the messages of @err, of which the first line stays. */
 void finding_fail(struct finding *finding, enum backend_choice backend, const struct err *err);

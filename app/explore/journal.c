@@ -13,6 +13,7 @@
 static const char *const part[][2] = {
     {"version", "another version of foretrain"},
     {"job_sha256", "another job, or this one before it was changed"},
+    {"prices_sha256", "other prices"},
     {"axes", "other axes"},
     {"options", "other options"},
     {"numbers", "other numbers in a platform or software file"},
@@ -25,10 +26,11 @@ static int refuse_other(const char *path, const struct json *head, const struct 
     const char *schema = json_as_text(json_get(found, "schema"));
     for (size_t i = 0; schema && i < sizeof(part) / sizeof(*part); i++) {
         struct text own = {0}, other = {0};
-        json_print_line(&own, json_get(head, part[i][0]), 17);
+        if (json_get(head, part[i][0]))
+            json_print_line(&own, json_get(head, part[i][0]), 17);
         if (json_get(found, part[i][0]))
             json_print_line(&other, json_get(found, part[i][0]), 17);
-        bool same = other.data && !strcmp(own.data, other.data);
+        bool same = !strcmp(own.data ? own.data : "", other.data ? other.data : "");
         text_release(&own);
         text_release(&other);
         if (same)

@@ -80,7 +80,7 @@ static void answer_point(void *context, int64_t index, struct text *lines)
     for (int32_t i = 0; i < plan->predict->set.count; i++)
         option_list_add(&options.set, plan->predict->set.item[i]);
     axes_assign(&round->sweep->axes, round->point[index], &options.set);
-    finding_find(&finding, plan->job, &options, round->backend, SWEEP_DRAWS, &err);
+    finding_find(&finding, plan->job, &options, round->backend, SWEEP_DRAWS, plan->prices, &err);
     for (const char *line = err.warning; line && *line; line += strcspn(line, "\n") + 1) {
         char *text = base_format("%.*s", (int)strcspn(line, "\n") % CREW_LINE, line);
         struct json *json = json_new_object();
@@ -371,19 +371,31 @@ static char *platforms_text(const struct sweep *sweep)
     return base_format("%016llx", (unsigned long long)hash);
 }
 
-static struct json *head_json(const struct sweep *sweep, struct err *err)
+static int put_file(struct json *json, const char *key, const char *path, struct err *err)
 {
     struct text content = {0};
     char digits[CHECKSUM_DIGITS + 1];
-    if (file_read(sweep->plan.job, &content, err))
-        return NULL;
+    if (file_read(path, &content, err))
+        return -1;
     checksum_of(CHECKSUM_SHA256, content.data ? content.data : "", (size_t)content.length, digits);
+    json_put_text(json, key, digits);
     text_release(&content);
-    char *numbers = platforms_text(sweep);
+    return 0;
+}
+
+/* NULL with a message: a file cannot be read. */
+static struct json *head_json(const struct sweep *sweep, struct err *err)
+{
+    const struct price_file *prices = sweep->plan.prices;
     struct json *json = json_new_object();
     json_put_text(json, "schema", "foretrain/sweep-journal/1");
     json_put_text(json, "version", FORETRAIN_VERSION);
-    json_put_text(json, "job_sha256", digits);
+    if (put_file(json, "job_sha256", sweep->plan.job, err) ||
+        (prices && put_file(json, "prices_sha256", prices->path, err))) {
+        json_free(json);
+        return NULL;
+    }
+    char *numbers = platforms_text(sweep);
     json_put(json, "axes", axes_json(&sweep->axes));
     json_put(json, "options", options_json(&sweep->plan));
     json_put_text(json, "numbers", numbers);

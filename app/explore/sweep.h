@@ -38,6 +38,7 @@ struct sweep_plan {
     const char *job;                       /**< borrowed */
     const struct predict_options *predict; /**< whose backend is -1: closed form, then checks;
                                                 borrowed */
+    const struct price_file *prices;       /**< or NULL; borrowed */
     const char *journal;                   /**< or NULL; borrowed */
     struct shard shard;                    /**< a shard has no checks: no process knows the front */
     int32_t workers;                       /**< at least 1 */

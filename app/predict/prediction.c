@@ -286,6 +286,8 @@ int prediction_screen(struct prediction *prediction, const char *path,
     struct result *result = &prediction->result;
     const struct task *last = prediction_last(prediction);
     result->step = report_breakdown(last->point.schedule, last->quiet, last->step);
+    result->nodes = last->point.nodes;
+    result->devices = grid_ranks(last->point.grid);
     result->images_per_s = images_per_s(last);
     compare(prediction);
     return likely_roughly(prediction, path, options, draws, err) || result_check(result, err) ? -1

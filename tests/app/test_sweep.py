@@ -151,6 +151,18 @@ class Sweep(support.Case):
         self.assertEqual(result["points"][0]["set"],
                          {"cluster.nodes": 2, "allreduce.algorithm": "nccl"})
 
+    def test_prices_are_those_of_predict(self):
+        rows = self.sweep(*NODES, "--prices", "example-h100")
+        bill = answer("predict", self.job, "-b", "analytic", "--nodes", "8", "--prices",
+                      "example-h100")
+        self.assertEqual(float(rows[2]["cost"]), bill["cost"])
+        self.assertEqual(float(rows[2]["energy_kwh"]), bill["energy_kwh"])
+        self.assertEqual(self.sweep(*NODES)[2]["cost"], "")
+        journal = self.directory / "journal"
+        words = ("sweep", self.job, "--backend", "analytic", "--journal", journal, *NODES)
+        self.assertEqual(run(*words, "--prices", "example-h100").returncode, 0)
+        self.assertIn("other prices", self.refused(65, *words))
+
     def test_workers_do_not_matter(self):
         words = (*NODES, "--list", "allreduce.algorithm=nccl,torus2d,ring")
         self.assertEqual(self.sweep(*words, "--jobs", "1"), self.sweep(*words, "--jobs", "5"))
