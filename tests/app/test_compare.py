@@ -88,6 +88,15 @@ class Compare(support.Case):
         self.assertIn("over 99 %", result["sentence"])
         self.assertIn("on the nic", pair["cause"])
 
+    def test_without_intervals_there_is_no_probability(self):
+        platform = self.write("mine.yaml", f"extends: {support.ROOT}/platforms/abci.yaml\n"
+                              "name: mine\ndevice: ideal\n")
+        result = answer("compare", self.job, self.job, "-banalytic", "--platform", platform)
+        pair = result["pairs"][0]
+        self.assertEqual((pair["faster_probability"], pair["ratio_interval"], pair["draws"]),
+                         (None, [], 0))
+        self.assertTrue(any("no probability" in text for text in result["warnings"]))
+
     def test_figures_are_those_of_predict(self):
         prices = self.write("mine.yaml", PRICES)
         jobs = answer("compare", self.job, self.job, "-banalytic", "--prices", prices, "--set-a",
