@@ -227,11 +227,14 @@ class Sweep(support.Case):
                  "cluster.nodes=1..60", "--list", "allreduce.algorithm=nccl,ring"]
         journal = self.directory / "journal"
         chance = random.Random(7)
+        begin = time.monotonic()
+        expected = run(*words, "--csv", "-").stdout
+        whole_time = time.monotonic() - begin
         kills = 0
         for _ in range(8):
             with subprocess.Popen([PROGRAM, *map(str, words), "--journal", str(journal)],
                                   stdout=subprocess.DEVNULL) as process:
-                limit = time.monotonic() + chance.uniform(0.02, 0.6)
+                limit = time.monotonic() + chance.uniform(0.1, 0.9) * whole_time
                 while process.poll() is None and time.monotonic() < limit:
                     time.sleep(0.005)
                 kills += process.poll() is None
@@ -243,7 +246,7 @@ class Sweep(support.Case):
         whole = before[:before.rfind("\n") + 1]
         done = run(*words, "--journal", journal, "--csv", "-")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(done.stdout, run(*words, "--csv", "-").stdout)
+        self.assertEqual(done.stdout, expected)
         after = journal.read_text()
         self.assertTrue(after.startswith(whole))
         points = [json.loads(line)["point"] for line in after.splitlines()[1:]]
