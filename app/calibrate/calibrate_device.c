@@ -124,16 +124,10 @@ double device_fit_trial(const struct device_fit *fit, const struct machine_trial
     return seconds;
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Sorts @value; 0 of none. */
 static double median(double *value, int32_t count)
 {
-    qsort(value, (size_t)count, sizeof(*value), compare);
+    base_sort(value, count);
     return count ? (value[(count - 1) / 2] + value[count / 2]) / 2 : 0;
 }
 

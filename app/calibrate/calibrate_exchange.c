@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "app/measure/measure.h"
+#include "core/base/base.h"
 
 const char *exchange_kind_name(enum exchange_kind kind)
 {
@@ -66,12 +67,6 @@ static int sweep(const struct sweep_plan *plan, const struct cabling *lab, int32
     return failed;
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The lower quartile of every @stride-th of @sweeps, from @first on. */
 static double lower_quartile(const double *time, int32_t sweeps, int32_t first, int32_t stride)
 {
@@ -79,7 +74,7 @@ static double lower_quartile(const double *time, int32_t sweeps, int32_t first, 
     int32_t count = 0;
     for (int32_t i = first; i < sweeps; i += stride)
         sorted[count++] = time[i];
-    qsort(sorted, (size_t)count, sizeof(*sorted), compare);
+    base_sort(sorted, count);
     return measure_quantile(sorted, count, 0.25);
 }
 

@@ -14,6 +14,12 @@ void option_list_add(struct option_list *list, const char *text)
     list->item[list->count++] = base_copy(text);
 }
 
+void option_list_add_all(struct option_list *list, const struct option_list *other)
+{
+    for (int32_t i = 0; i < other->count; i++)
+        option_list_add(list, other->item[i]);
+}
+
 void option_list_release(struct option_list *list)
 {
     for (int32_t i = 0; i < list->count; i++)

@@ -36,6 +36,9 @@ struct option_list {
 /** Append a copy of @text. */
 void option_list_add(struct option_list *list, const char *text);
 
+/** Append copies of all texts of @other. */
+void option_list_add_all(struct option_list *list, const struct option_list *other);
+
 /** Release texts and array; the struct may be used again. */
 void option_list_release(struct option_list *list);
 

@@ -21,10 +21,8 @@ void comparison_add(struct comparison *comparison, const char *path,
     struct column *column = &comparison->column[comparison->count++];
     *column = (struct column){.path = path, .own = own, .options = *options};
     column->options.set = (struct option_list){0};
-    for (int32_t i = 0; i < options->set.count; i++)
-        option_list_add(&column->options.set, options->set.item[i]);
-    for (int32_t i = 0; i < own->count; i++)
-        option_list_add(&column->options.set, own->item[i]);
+    option_list_add_all(&column->options.set, &options->set);
+    option_list_add_all(&column->options.set, own);
 }
 
 /* ---- figures ---- */

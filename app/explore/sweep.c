@@ -59,6 +59,15 @@ struct finding sweep_row(const struct sweep *sweep, int64_t point)
     return row;
 }
 
+/* What the command line sets at @point; option_list_release() it. */
+static struct option_list set_at(const struct sweep *sweep, int64_t point)
+{
+    struct option_list set = {0};
+    option_list_add_all(&set, &sweep->plan.predict->set);
+    axes_assign(&sweep->axes, point, &set);
+    return set;
+}
+
 /* ---- in a worker ---- */
 
 static void say(struct text *lines, const char *key, struct json *json)
@@ -76,10 +85,7 @@ static void answer_point(void *context, int64_t index, struct text *lines)
     struct predict_options options = *plan->predict;
     struct finding finding = {0};
     struct err err = {0};
-    options.set = (struct option_list){0};
-    for (int32_t i = 0; i < plan->predict->set.count; i++)
-        option_list_add(&options.set, plan->predict->set.item[i]);
-    axes_assign(&round->sweep->axes, round->point[index], &options.set);
+    options.set = set_at(round->sweep, round->point[index]);
     finding_find(&finding, plan->job, &options, round->backend, SWEEP_DRAWS, plan->prices, &err);
     for (const char *line = err.warning; line && *line; line += strcspn(line, "\n") + 1) {
         char *text = base_format("%.*s", (int)strcspn(line, "\n") % CREW_LINE, line);
@@ -340,12 +346,9 @@ static struct json *options_json(const struct sweep_plan *plan)
 /* The numbers of the platform at @point, if it has one. */
 static uint64_t add_platform(const struct sweep *sweep, int64_t point, uint64_t hash)
 {
-    struct option_list set = {0};
+    struct option_list set = set_at(sweep, point);
     struct err err = {0};
     struct job job;
-    for (int32_t i = 0; i < sweep->plan.predict->set.count; i++)
-        option_list_add(&set, sweep->plan.predict->set.item[i]);
-    axes_assign(&sweep->axes, point, &set);
     if (!job_read(&job, sweep->plan.job, set.item, set.count, &draw_centre, &err)) {
         uint64_t own = platform_hash(job.platform);
         hash = base_hash(hash, &own, sizeof(own));

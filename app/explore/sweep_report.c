@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "config.h"
+#include "core/base/base.h"
 #include "core/base/unit.h"
 
 /* ---- what points have in common ---- */
@@ -15,12 +16,6 @@ struct control {
     double low, median, high; /* NAN: none */
     int64_t before, after;    /* the fastest point in closed form, and in the rows; -1: none */
 };
-
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 static bool faster(const struct finding *a, const struct finding *than)
 {
@@ -46,7 +41,7 @@ static struct control control_of(const struct sweep *sweep)
         else
             c.failed += sweep->checked[i].status != FINDING_NONE;
     }
-    qsort(ratio, (size_t)c.count, sizeof(*ratio), compare);
+    base_sort(ratio, c.count);
     if (c.count) {
         c.low = ratio[0];
         c.high = ratio[c.count - 1];

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "core/base/base.h"
 #include "core/base/json.h"
 
 /* --- starting --- */
@@ -84,12 +85,6 @@ static int report(const struct launch *launch, const struct cabling *lab, int co
 
 /* --- reading --- */
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double measure_quantile(const double *value, int32_t count, double share)
 {
     double at = share * (count - 1);
@@ -148,7 +143,7 @@ static void sum_up(const struct told *told, int32_t wanted, struct measured *mea
     for (int32_t i = 0; i < measured->runs; i++)
         if (!told[i].disturbed || measured->clean < wanted)
             time[count++] = told[i].time_s;
-    qsort(time, (size_t)count, sizeof(*time), compare);
+    base_sort(time, count);
     measured->minimum_s = time[0];
     measured->maximum_s = time[count - 1];
     measured->time_s = measure_quantile(time, count, 0.25);

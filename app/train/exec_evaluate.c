@@ -59,8 +59,7 @@ static int find_job(struct found *found, const struct train_request *request,
     found->request.job = found->job;
     found->request.set = (struct option_list){0};
     read_lines(found, set);
-    for (int32_t i = 0; i < request->set.count; i++)
-        option_list_add(&found->request.set, request->set.item[i]);
+    option_list_add_all(&found->request.set, &request->set);
     int failed =
         access(found->job, R_OK)
             ? err_add_code(err, 66, "%s is missing: name the scenario with --job JOB", found->job)

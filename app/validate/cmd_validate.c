@@ -78,8 +78,7 @@ static int copy_request(struct trial *trial, const struct validate_request *requ
 {
     trial->request = *request;
     trial->request.predict.set = (struct option_list){0};
-    for (int32_t i = 0; i < request->predict.set.count; i++)
-        option_list_add(&trial->request.predict.set, request->predict.set.item[i]);
+    option_list_add_all(&trial->request.predict.set, &request->predict.set);
     for (int32_t i = 0; request->lab && i < request->predict.set.count; i++)
         if (!scenario_takes(request->predict.set.item[i]))
             return err_add_code(err, 64,

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "app/measure/measure.h"
+#include "core/base/base.h"
 
 const char *validate_group_name(enum validate_group group)
 {
@@ -178,16 +179,10 @@ static double seconds_of(const struct joined *joined, int32_t iteration,
     return seconds;
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Sorts @value (@count). */
 static void conclude(struct validate_row *row, bool lab, double *value, int32_t count)
 {
-    qsort(value, (size_t)count, sizeof(*value), compare);
+    base_sort(value, count);
     row->measured_s = measure_quantile(value, count, 0.5);
     row->quartile_s = measure_quantile(value, count, 0.25);
     double counts = lab ? row->quartile_s : row->measured_s;

@@ -60,12 +60,6 @@ static double all_within(const struct noise *noise, int32_t ranks, double factor
 
 enum { STEPS_A_DEVIATION = 16, DEVIATIONS = 8, NODES = 2 * STEPS_A_DEVIATION * DEVIATIONS + 1 };
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Where the probability changes: @node (2 * NODES) about the factor of fast and of slow ranks, in
  * order.  Returns how many. */
 static int32_t find_nodes(const struct noise *noise, double *node)
@@ -79,7 +73,7 @@ static int32_t find_nodes(const struct noise *noise, double *node)
         for (int32_t i = 0; i < NODES; i++)
             node[count++] = low * pow(ratio, i) * (slow ? 1 + noise->straggler_slowdown : 1);
     if (kinds > 1)
-        qsort(node, (size_t)count, sizeof(*node), compare);
+        base_sort(node, count);
     return count;
 }
 

@@ -132,6 +132,17 @@ static uint64_t mix(uint64_t x)
     return x ^ (x >> 31);
 }
 
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+void base_sort(double *value, int64_t count)
+{
+    qsort(value, (size_t)count, sizeof(*value), compare);
+}
+
 double base_uniform(uint64_t seed, uint64_t a, uint64_t b, uint64_t c)
 {
     uint64_t bits = mix(mix(mix(mix(seed) ^ a) ^ b) ^ c);

@@ -66,6 +66,9 @@ uint64_t base_hash(uint64_t seed, const void *data, size_t size);
 /** The seed of an empty hash. */
 #define BASE_HASH_SEED UINT64_C(14695981039346656037)
 
+/** Sort @value (@count), the least first. */
+void base_sort(double *value, int64_t count);
+
 /** A uniform random number in (0, 1) that depends only on its arguments.
  * Source: SplitMix64's finaliser (Steele, Lea, Flood 2014) over the four counters. */
 double base_uniform(uint64_t seed, uint64_t a, uint64_t b, uint64_t c);

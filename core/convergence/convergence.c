@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/base.h"
+
 const char *const convergence_recipes[] = {"rcp-nvidia", "rcp-google", "v0.5",
                                            "v0.6",       "v0.7",       NULL};
 
@@ -66,12 +68,6 @@ static struct convergence_fit fit_without(const struct reference *all, int32_t s
     return fit;
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 struct convergence_fit convergence_fit(void)
 {
     struct reference all = reference_points();
@@ -82,7 +78,7 @@ struct convergence_fit convergence_fit(void)
         miss[i] = fabs(log(other.epochs * (1 + all.batch[i] / other.batch) / all.epochs[i]));
         squares += miss[i] * miss[i];
     }
-    qsort(miss, (size_t)all.count, sizeof(*miss), compare);
+    base_sort(miss, all.count);
     fit.median = (miss[(all.count - 1) / 2] + miss[all.count / 2]) / 2;
     fit.largest = miss[all.count - 1];
     fit.rms = sqrt(squares / all.count);

@@ -27,16 +27,10 @@ struct measuring {
     int32_t count; /* iterations measured */
 };
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The @share quantile of @value (@count), which is sorted on the way. */
 static double quantile(double *value, int32_t count, double share)
 {
-    qsort(value, (size_t)count, sizeof(*value), compare);
+    base_sort(value, count);
     double at = share * (count - 1);
     int32_t below = (int32_t)at;
     if (below + 1 >= count)
