@@ -11,38 +11,41 @@
 
 /* What the parts of the first line are, for the message. */
 static const char *const part[][2] = {
-    {"version", "another version of foretrain"},
-    {"job_sha256", "another job, or this one before it was changed"},
-    {"prices_sha256", "other prices"},
-    {"axes", "other axes"},
-    {"options", "other options"},
-    {"numbers", "other numbers in a platform or software file"},
+    {"version", "of a sweep with another version of foretrain"},
+    {"job_sha256", "of a sweep with another job, or this one before it was changed"},
+    {"prices_sha256", "of a sweep with other prices"},
+    {"axes", "of a sweep with other axes"},
+    {"options", "of a sweep with other options"},
+    {"numbers", "of a sweep with other numbers in a platform or software file"},
 };
+
+/* Whether @key has the same value in both, or stands in neither. */
+static bool same_part(const struct json *a, const struct json *b, const char *key)
+{
+    const struct json *first = json_get(a, key), *second = json_get(b, key);
+    struct text own = {0}, other = {0};
+    if (first)
+        json_print_line(&own, first, 17);
+    if (second)
+        json_print_line(&other, second, 17);
+    bool same = !strcmp(own.data ? own.data : "", other.data ? other.data : "");
+    text_release(&own);
+    text_release(&other);
+    return same;
+}
 
 static int refuse_other(const char *path, const struct json *head, const struct json *found,
                         struct err *err)
 {
-    const char *why = "no journal of a sweep";
-    const char *schema = json_as_text(json_get(found, "schema"));
-    for (size_t i = 0; schema && i < sizeof(part) / sizeof(*part); i++) {
-        struct text own = {0}, other = {0};
-        if (json_get(head, part[i][0]))
-            json_print_line(&own, json_get(head, part[i][0]), 17);
-        if (json_get(found, part[i][0]))
-            json_print_line(&other, json_get(found, part[i][0]), 17);
-        bool same = !strcmp(own.data ? own.data : "", other.data ? other.data : "");
-        text_release(&own);
-        text_release(&other);
-        if (same)
-            continue;
-        why = base_format("of a sweep with %s", part[i][1]);
-        break;
-    }
-    err_add_code(err, 65, "%s is %s; name another file with --journal, or remove this one", path,
-                 why);
-    if (schema)
-        free((char *)(size_t)why);
-    return -1;
+    const char *what = "no journal of a sweep, or one of another version of foretrain";
+    for (size_t i = 0;
+         found && same_part(head, found, "schema") && i < sizeof(part) / sizeof(*part); i++)
+        if (!same_part(head, found, part[i][0])) {
+            what = part[i][1];
+            break;
+        }
+    return err_add_code(err, 65, "%s is %s; name another file with --journal, or remove this one",
+                        path, what);
 }
 
 /* One whole line, without its end; @first says whether it is the first of all. */

@@ -15,7 +15,10 @@
 
 const char *const sweep_check_names[] = {"", "front", "neighbour", "random", NULL};
 
-enum { RANDOM_SEED = 1 };
+enum {
+    RANDOM_SEED = 1,
+    WARNING = CREW_LINE / 8 /* characters of one: a character may take six in JSON */
+};
 
 /* One round of points on one back end. */
 struct round {
@@ -88,7 +91,8 @@ static void answer_point(void *context, int64_t index, struct text *lines)
     options.set = set_at(round->sweep, round->point[index]);
     finding_find(&finding, plan->job, &options, round->backend, SWEEP_DRAWS, plan->prices, &err);
     for (const char *line = err.warning; line && *line; line += strcspn(line, "\n") + 1) {
-        char *text = base_format("%.*s", (int)strcspn(line, "\n") % CREW_LINE, line);
+        int length = (int)strcspn(line, "\n");
+        char *text = base_format("%.*s", length < WARNING ? length : WARNING, line);
         struct json *json = json_new_object();
         json_put_text(json, "text", text);
         say(lines, "warning", json);

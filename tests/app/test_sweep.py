@@ -265,6 +265,8 @@ class Sweep(support.Case):
         self.job = self.write("job.yaml", self.job.read_text() + "# changed\n")
         self.assertIn("another job", self.refused(65, *words, *NODES))
         self.assertEqual(journal.read_bytes(), first)
+        journal.write_bytes(first.replace(b"sweep-journal/1", b"sweep-journal/9"))
+        self.assertIn("another version", self.refused(65, *words, *NODES))
         journal.write_text("nothing\n", encoding="utf-8")
         self.assertIn("no journal of a sweep", self.refused(65, *words, *NODES))
         journal.unlink()
