@@ -1,4 +1,5 @@
 #include "app/cli/command.h"
+#include "app/cli/csv.h"
 #include "app/cli/sizes.h"
 #include "app/job/job.h"
 #include "app/show/show_collective.h"
@@ -50,10 +51,9 @@ static int show_curves(const void *record, struct text *out, struct err *err)
     if (what.accuracies && (what.recipe >= 0 || what.batch))
         return err_add_code(err, 64,
                             "--accuracies: has neither recipes nor batches to choose from");
-    if (what.json && what.csv)
-        return err_add_code(err, 64, "--csv: not together with --json");
-    show_convergence(&what, out);
-    return 0;
+    if (what.json || !csv_is_answer(&request->head))
+        show_convergence(&what, out);
+    return csv_write(&request->head, show_convergence_rows(&what), out, err);
 }
 
 static int show_network(const void *record, struct text *out, struct err *err)
@@ -270,8 +270,7 @@ static const struct option convergence_options[] = {
     OPTION_ROW("accuracies", 0, OPTION_FLAG,
                offsetof(struct show_convergence_request, what.accuracies),
                .help = "Only the accuracies that others reached"),
-    OPTION_ROW("csv", 0, OPTION_FLAG, offsetof(struct show_convergence_request, what.csv),
-               .help = "Print the curves, or the accuracies, as CSV"),
+    ROW_CSV("the curves, or with --accuracies those,"),
     ROW_JSON,
     ROW_LAST};
 

@@ -135,9 +135,9 @@ static void print_accuracies(struct text *out)
 
 /* ---- JSON ---- */
 
-static void put_known(struct json *json, const char *key, double value)
+static void put_known(struct json *json, const char *key, int64_t value)
 {
-    json_put_real(json, key, value > 0 ? value : NAN);
+    json_put(json, key, value > 0 ? json_new_integer(value) : json_new_text(NULL));
 }
 
 static void put_line(void *context, const struct line *line)
@@ -162,9 +162,9 @@ static struct json *accuracies_json(void)
     for (const struct convergence_accuracy *row = convergence_accuracies; row->work; row++) {
         struct json *json = json_new_object();
         json_put_text(json, "work", row->work);
-        put_known(json, "batch", (double)row->batch);
-        put_known(json, "batch_end", (double)row->batch_end);
-        put_known(json, "epochs", row->epochs);
+        put_known(json, "batch", row->batch);
+        put_known(json, "batch_end", row->batch_end);
+        json_put_real(json, "epochs", row->epochs > 0 ? row->epochs : NAN);
         json_put_real(json, "accuracy", row->accuracy);
         json_put_text(json, "note", row->note);
         json_put_text(json, "source", row->source);
@@ -193,46 +193,26 @@ static void print_json(const struct show_convergence *what, struct text *out)
     json_free(json);
 }
 
-/* ---- CSV ---- */
-
-static void write_line(void *context, const struct line *line)
+struct json *show_convergence_rows(const struct show_convergence *what)
 {
-    char *formula = known(line->formula, "");
-    text_add(context, "%s,%.10g,%lld,%.10g,%.10g,%.10g,%.10g,%s,%s,\"%s\"\n", line->recipe,
-             line->target, (long long)line->batch, line->need.epochs, line->need.spread, line->low,
-             line->high, formula, line->from, line->source ? line->source : "");
-    free(formula);
-}
-
-static void write_accuracies(struct text *out)
-{
-    text_add(out, "work,batch,batch_end,epochs,accuracy,note,source\n");
-    for (const struct convergence_accuracy *row = convergence_accuracies; row->work; row++) {
-        char *batch = known((double)row->batch, ""), *end = known((double)row->batch_end, "");
-        char *epochs = known(row->epochs, "");
-        text_add(out, "\"%s\",%s,%s,%s,%.10g,\"%s\",\"%s\"\n", row->work, batch, end, epochs,
-                 row->accuracy, row->note ? row->note : "", row->source);
-        free(batch);
-        free(end);
-        free(epochs);
-    }
+    if (what->accuracies)
+        return accuracies_json();
+    struct json *lines = json_new_array();
+    each_line(what, put_line, lines);
+    return lines;
 }
 
 void show_convergence(const struct show_convergence *what, struct text *out)
 {
+    bool all = what->recipe < 0 && !what->batch;
     if (what->json) {
         print_json(what, out);
-    } else if (what->csv && what->accuracies) {
-        write_accuracies(out);
-    } else if (what->csv) {
-        text_add(out, "recipe,target,batch,epochs,spread,low,high,formula,from,source\n");
-        each_line(what, write_line, out);
-    } else {
-        if (!what->accuracies)
-            print_lines(what, out);
-        if (!what->accuracies && what->recipe < 0 && !what->batch)
-            text_add(out, "\n");
-        if (what->accuracies || (what->recipe < 0 && !what->batch))
-            print_accuracies(out);
+        return;
     }
+    if (!what->accuracies)
+        print_lines(what, out);
+    if (!what->accuracies && all)
+        text_add(out, "\n");
+    if (what->accuracies || all)
+        print_accuracies(out);
 }
