@@ -24,6 +24,16 @@ allreduce:  {algorithm: torus2d, grid: {columns: 4, rows: 4}, bucket: 4 MiB, ove
 baseline:   {nodes: 1}
 """
 
+# Waits for its input alone: a step takes batch / (workers * rate).
+STARVED = """\
+version: 1
+model: {network: resnet50, image: 224, precision: {compute: fp16, gradients: fp16}}
+cluster: {platform: dgx-h100, nodes: 1, software: mlperf-v4.0}
+training: {dataset: imagenet, phases: [{epochs: 1, batch_per_device: 32}]}
+input: {workers: 4, rate: %s}
+noise: {compute_cv: 0}
+"""
+
 
 def run(*words, **environment):
     """Run foretrain; the result has returncode, stdout and stderr."""

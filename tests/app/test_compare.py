@@ -7,16 +7,8 @@ import statistics
 import unittest
 
 import support
-from support import answer, run
+from support import STARVED, answer, run
 
-STARVED = """\
-version: 1
-model: {network: resnet50, image: 224, precision: {compute: fp16, gradients: fp16}}
-cluster: {platform: dgx-h100, nodes: 1, software: mlperf-v4.0}
-training: {dataset: imagenet, phases: [{epochs: 1, batch_per_device: 32}]}
-input: {workers: 4, rate: %s}
-noise: {compute_cv: 0}
-"""
 PRICES = """\
 version: 1
 name: mine

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "core/platform/platform.h"
+#include "tests/core/route_text.h"
 
 static struct platform *read_platform(const char *name)
 {
@@ -34,28 +35,6 @@ static struct fabric *lay(const char *name, int32_t nodes, int32_t devices, stru
 static struct fabric *lay_abci(int32_t nodes)
 {
     return lay("abci", nodes, 4, (struct grid){4 * nodes, 1});
-}
-
-/* The names of the links of a route, joined by blanks; the caller frees it. */
-static char *route_text(const struct fabric *fabric, int32_t from, int32_t to)
-{
-    struct route route;
-    fabric_route(fabric, from, to, &route);
-    struct text text = {0};
-    for (int32_t i = 0; i < route.count; i++) {
-        char *name = fabric_link_name(fabric, route.link[i]);
-        text_add(&text, "%s%s", i ? " " : "", name);
-        free(name);
-    }
-    return text.data;
-}
-
-static void expect_route(const struct fabric *fabric, int32_t from, int32_t to,
-                         const char *expected)
-{
-    char *text = route_text(fabric, from, to);
-    assert_string_equal(text, expected);
-    free(text);
 }
 
 static bool share_a_link(const struct fabric *fabric, int32_t a, int32_t b, int32_t c, int32_t d)
@@ -265,13 +244,6 @@ static void no_two_links_have_the_same_name(void **state)
     expect_unique_names(lay_abci(70));
     expect_unique_names(lay("t1-torus", 10, 1, (struct grid){5, 2}));
     expect_unique_names(lay("t1-ring", 3, 1, (struct grid){3, 1}));
-}
-
-static struct link_kind kind(const char *name, double bandwidth, double latency)
-{
-    struct link_kind kind = {.bandwidth = bandwidth, .latency = latency};
-    strcpy(kind.name, name);
-    return kind;
 }
 
 static void climbs_only_to_the_lowest_common_switch(void **state)

@@ -9,35 +9,7 @@
 #include <cmocka.h>
 
 #include "core/platform/platform.h"
-
-/* The names of the links of a route, joined by blanks; the caller frees it. */
-static char *route_text(const struct fabric *fabric, int32_t from, int32_t to)
-{
-    struct route route;
-    fabric_route(fabric, from, to, &route);
-    struct text text = {0};
-    for (int32_t i = 0; i < route.count; i++) {
-        char *name = fabric_link_name(fabric, route.link[i]);
-        text_add(&text, "%s%s", i ? " " : "", name);
-        free(name);
-    }
-    return text.data;
-}
-
-static void expect_route(const struct fabric *fabric, int32_t from, int32_t to,
-                         const char *expected)
-{
-    char *text = route_text(fabric, from, to);
-    assert_string_equal(text, expected);
-    free(text);
-}
-
-static struct link_kind kind(const char *name, double bandwidth, double latency)
-{
-    struct link_kind kind = {.bandwidth = bandwidth, .latency = latency};
-    strcpy(kind.name, name);
-    return kind;
-}
+#include "tests/core/route_text.h"
 
 /* Five nodes of two devices, each with a card; leaves of two nodes, pods of four. */
 static struct fabric *lay_leaves(enum routing routing, int32_t pipes, int32_t rails,
