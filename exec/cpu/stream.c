@@ -185,6 +185,11 @@ double cpu_event_seconds(struct event *from, struct event *to)
     return to->time - from->time;
 }
 
+static double when(struct event *event)
+{
+    return event->time;
+}
+
 double cpu_event_busy(struct event *from, struct event *to)
 {
     return to->busy - from->busy;
@@ -204,4 +209,5 @@ const struct stream_ops cpu_stream_ops = {
     .wait = cpu_stream_wait,
     .synchronize = cpu_event_synchronize,
     .seconds = cpu_event_seconds,
+    .when = when,
 };

@@ -105,6 +105,8 @@ struct stream_ops {
     void (*synchronize)(struct event *event);
     /** Seconds from @from to @to, both of which have happened. */
     double (*seconds)(struct event *from, struct event *to);
+    /** When @event happened by world_now(); NULL: the device has a clock of its own. */
+    double (*when)(struct event *event);
 };
 
 /** What a device tells of itself where others may have it meanwhile. */

@@ -101,8 +101,9 @@ void walker_free(struct walker *walker)
 
 double walker_origin(const struct walker *walker, double *error)
 {
-    *error = (walker->after - walker->before) / 2;
-    return (walker->before + walker->after) / 2;
+    const struct stream_ops *streams = walker->walk.device_ops->streams;
+    *error = streams->when ? 0 : (walker->after - walker->before) / 2;
+    return streams->when ? streams->when(walker->origin) : (walker->before + walker->after) / 2;
 }
 
 struct stream *walker_stream(struct walker *walker)

@@ -1,39 +1,70 @@
 #include "exec/world/clock.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "exec/world/plane.h"
 #include "exec/world/world.h"
 
 enum { ROUND_TRIPS = 16 };
 
-static void send_time(int32_t to, double time)
+/* A time by one monotonic clock. */
+struct reading {
+    double time;
+    char boot[64], space[64]; /* whose clock: this start of a machine and its time namespace */
+};
+
+static struct reading read_now(void)
+{
+    struct reading now = {.time = world_now()};
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    size_t length = file ? fread(now.boot, 1, sizeof(now.boot) - 1, file) : 0;
+    now.boot[length] = '\0';
+    if (file)
+        fclose(file);
+    ssize_t linked = readlink("/proc/self/ns/time", now.space, sizeof(now.space) - 1);
+    now.space[linked > 0 ? linked : 0] = '\0';
+    return now;
+}
+
+static bool same_clock(const struct reading *a, const struct reading *b)
+{
+    return *a->boot && !strcmp(a->boot, b->boot) && !strcmp(a->space, b->space);
+}
+
+static void send_time(int32_t to, struct reading reading)
 {
     world_lock();
-    struct parcel *parcel = plane_send(PLANE_CLOCK, to, &time, sizeof(time));
+    struct parcel *parcel = plane_send(PLANE_CLOCK, to, &reading, sizeof(reading));
     world_unlock();
     plane_wait(&parcel, "clock");
 }
 
-static double receive_time(int32_t from)
+static struct reading receive_time(int32_t from)
 {
-    double time = 0;
+    struct reading reading = {0};
     world_lock();
-    struct parcel *parcel = plane_receive(PLANE_CLOCK, from, &time, sizeof(time));
+    struct parcel *parcel = plane_receive(PLANE_CLOCK, from, &reading, sizeof(reading));
     world_unlock();
     plane_wait(&parcel, "clock");
-    return time;
+    return reading;
 }
 
 static struct clock_offset ask_first(void)
 {
     struct clock_offset best = {.error = INFINITY};
+    struct reading here = read_now();
     for (int32_t i = 0; i < ROUND_TRIPS; i++) {
-        double before = world_now();
-        send_time(0, before);
-        double there = receive_time(0), after = world_now(), error = (after - before) / 2;
-        if (error < best.error)
-            best = (struct clock_offset){there - (before + after) / 2, error};
+        here.time = world_now();
+        send_time(0, here);
+        struct reading there = receive_time(0);
+        double after = world_now(), error = (after - here.time) / 2;
+        if (same_clock(&here, &there))
+            best = (struct clock_offset){0};
+        else if (error < best.error)
+            best = (struct clock_offset){there.time - (here.time + after) / 2, error};
     }
     return best;
 }
@@ -43,10 +74,12 @@ struct clock_offset clock_compare(void)
     struct exec_world world = world_self();
     if (world.rank != 0)
         return ask_first();
+    struct reading here = read_now();
     for (int32_t rank = 1; rank < world.ranks; rank++)
         for (int32_t i = 0; i < ROUND_TRIPS; i++) {
             receive_time(rank);
-            send_time(rank, world_now());
+            here.time = world_now();
+            send_time(rank, here);
         }
     return (struct clock_offset){0};
 }

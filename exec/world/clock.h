@@ -7,7 +7,7 @@
 /** Offset of this process's monotonic clock from that of rank 0. */
 struct clock_offset {
     double seconds; /**< to be added to world_now() for the time of rank 0 */
-    double error;   /**< at most: half the shortest round trip, 0 on rank 0 [seconds] */
+    double error;   /**< at most: half the shortest round trip; 0 where it is the same clock [s] */
 };
 
 /** Compare clocks with rank 0 by a few round trips; all ranks together, in the thread that trains.

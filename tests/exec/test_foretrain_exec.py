@@ -77,6 +77,25 @@ class ForetrainExec(unittest.TestCase):
                                    capture_output=True, encoding="utf-8", check=True)
         self.assertEqual(json.loads(predicted.stdout)["schedule_hash"], answer["schedule_hash"])
 
+    def test_no_collective_ends_before_the_last_of_its_ranks_enters(self):
+        with tempfile.TemporaryDirectory() as folder:
+            trace = os.path.join(folder, "trace.json")
+            answer = self.answer(4, TOY, "--steps", "8", "--traced-steps", "8", "--trace", trace)
+            with open(trace, encoding="utf-8") as file:
+                events = json.load(file)["traceEvents"]
+        self.assertEqual(answer["trace_error_s"], 0)
+        together = {}
+        for event in events:
+            if event["name"].startswith("nccl:"):
+                args = event["args"]
+                key = args["iteration"], args["step id"], args["Process Group Ranks"]
+                together.setdefault(key, []).append((event["ts"], event["ts"] + event["dur"]))
+        self.assertGreater(len(together), 8)
+        for key, spans in together.items():
+            self.assertEqual(len(spans), len(key[2].split(",")))
+            self.assertGreaterEqual(min(end for _, end in spans) + 1e-3,
+                                    max(begin for begin, _ in spans), key)
+
     def test_evaluation_counts_every_image_once_on_any_number_of_ranks(self):
         with tempfile.TemporaryDirectory() as folder:
             run = os.path.join(folder, "run")
