@@ -1,0 +1,224 @@
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "core/collective/grid.h"
+#include "core/report/timeline.h"
+#include "core/report/timeline_write.h"
+
+enum {
+    MARK_THREAD = LANE_COUNT, /* the row of step marks, below the lanes */
+    RANKS_SHOWN = 8,          /* members of a process group that are spelled out */
+};
+
+static const char *nccl_name(enum collective_op op)
+{
+    static const char *const name[] = {"all_reduce", "reduce_scatter", "all_gather"};
+    static_assert(sizeof(name) / sizeof(*name) == COLLECTIVE_OP_COUNT, "a name per operation");
+    return name[op];
+}
+
+static void put_group(FILE *file, struct grid grid, enum axis axis, int32_t rank)
+{
+    int32_t size = grid_axis_size(grid, axis);
+    fprintf(file, "\"Process Group Ranks\": \"[");
+    for (int32_t i = 0; i < size && i < RANKS_SHOWN; i++)
+        fprintf(file, "%s%d", i ? ", " : "", grid_axis_rank(grid, axis, rank, i));
+    fprintf(file, "%s]\"", size > RANKS_SHOWN ? ", ..." : "");
+}
+
+static void put_collective_args(FILE *file, struct grid grid, const struct step *step, int32_t rank)
+{
+    enum collective_op op = step->collective.op;
+    int32_t size = grid_axis_size(grid, step->collective.axis);
+    int64_t bytes = step->collective.bytes, block = (bytes + size - 1) / size;
+    fprintf(file,
+            ", \"Collective name\": \"%s\", \"In msg nelems\": %" PRId64
+            ", \"Out msg nelems\": %" PRId64 ", \"Group size\": %d, \"dtype\": \"Byte\", "
+            "\"In split size\": \"[]\", \"Out split size\": \"[]\", "
+            "\"Process Group Name\": \"%s\", ",
+            nccl_name(op), op == COLLECTIVE_ALL_GATHER ? block : bytes,
+            op == COLLECTIVE_REDUCE_SCATTER ? block : bytes, size,
+            axis_name(step->collective.axis));
+    put_group(file, grid, step->collective.axis, rank);
+    fprintf(file, ", \"step\": \"");
+    timeline_put_name(file, step->name);
+    fprintf(file, "\"");
+}
+
+static void put_event_name(FILE *file, const struct step *step)
+{
+    if (step->kind == STEP_COLLECTIVE) {
+        fprintf(file, "nccl:%s", nccl_name(step->collective.op));
+        return;
+    }
+    if (step->kind == STEP_INPUT)
+        fprintf(file, "Memcpy HtoD ");
+    timeline_put_name(file, step->name);
+}
+
+/* How the ranks of one trace are shown. */
+struct view {
+    const char *prefix;     /* of "rank 0" */
+    int32_t stride, offset; /* rank r is process r * stride + offset */
+};
+
+static int32_t process_of(const struct view *view, int32_t rank)
+{
+    return rank * view->stride + view->offset;
+}
+
+static void put_event(FILE *file, const struct schedule *schedule, const struct view *view,
+                      const struct span *span, int64_t correlation)
+{
+    const struct step *step = &schedule->step[span->step];
+    fprintf(file, ",\n{\"ph\": \"X\", \"cat\": \"%s\", \"name\": \"",
+            step->kind == STEP_INPUT ? "gpu_memcpy" : "kernel");
+    put_event_name(file, step);
+    fprintf(file,
+            "\", \"pid\": %d, \"tid\": %d, \"ts\": %.6f, \"dur\": %.6f, \"args\": {"
+            "\"device\": %d, \"stream\": %d, \"correlation\": %" PRId64 ", \"step id\": %d, "
+            "\"iteration\": %d",
+            process_of(view, span->rank), step->lane, span->begin * 1e6,
+            (span->end - span->begin) * 1e6, process_of(view, span->rank), step->lane, correlation,
+            span->step, span->iteration);
+    if (step->kind == STEP_COLLECTIVE)
+        put_collective_args(file, schedule->grid, step, span->rank);
+    fprintf(file, "}}");
+}
+
+static void put_thread(FILE *file, int32_t process, int32_t thread, const char *name)
+{
+    fprintf(file,
+            ",\n{\"ph\": \"M\", \"name\": \"thread_name\", \"pid\": %d, \"tid\": %d, "
+            "\"args\": {\"name\": \"%s\"}}"
+            ",\n{\"ph\": \"M\", \"name\": \"thread_sort_index\", \"pid\": %d, \"tid\": %d, "
+            "\"args\": {\"sort_index\": %d}}",
+            process, thread, name, process, thread, thread);
+}
+
+static void put_process(FILE *file, const struct view *view, int32_t rank)
+{
+    int32_t process = process_of(view, rank);
+    fprintf(file,
+            ",\n{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": %d, "
+            "\"args\": {\"name\": \"%srank %d\"}}",
+            process, view->prefix, rank);
+    for (int32_t lane = 0; lane < LANE_COUNT; lane++)
+        put_thread(file, process, lane, lane_name(lane));
+    put_thread(file, process, MARK_THREAD, "iterations");
+}
+
+static void put_mark(FILE *file, const struct view *view, const struct span *span, double begin,
+                     double end)
+{
+    fprintf(file,
+            ",\n{\"ph\": \"X\", \"cat\": \"user_annotation\", \"name\": \"ProfilerStep#%d\", "
+            "\"pid\": %d, \"tid\": %d, \"ts\": %.6f, \"dur\": %.6f, \"args\": {}}",
+            span->iteration, process_of(view, span->rank), MARK_THREAD, begin * 1e6,
+            (end - begin) * 1e6);
+}
+
+/* Input for later iterations runs early, so a mark spans the time from one iteration's last end to
+ * the next one's: marks of a rank tile its time without overlap. */
+static void put_marks_and_events(FILE *file, const struct schedule *schedule,
+                                 const struct view *view, const struct span *span, int64_t count)
+{
+    double begin = 0, end = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const struct span *next = i + 1 < count ? &span[i + 1] : NULL;
+        if (i == 0 || span[i].rank != span[i - 1].rank) {
+            put_process(file, view, span[i].rank);
+            begin = end = span[i].begin;
+        }
+        put_event(file, schedule, view, &span[i], i);
+        if (end < span[i].end)
+            end = span[i].end;
+        if (!next || next->rank != span[i].rank || next->iteration != span[i].iteration) {
+            put_mark(file, view, &span[i], begin, end);
+            begin = end;
+        }
+    }
+}
+
+int timeline_write_kineto(FILE *file, const struct schedule *schedule, const struct trace *trace,
+                          struct err *err)
+{
+    if (timeline_check(schedule, trace, err))
+        return -1;
+    const struct view view = {"", 1, 0};
+    struct span *span = timeline_sort(trace);
+    /* HTA looks for the rank line by line with the pattern "rank":\s+(\d+). */
+    fprintf(file,
+            "{\n\"schemaVersion\": 1,\n\"distributedInfo\": {\n\"backend\": \"nccl\",\n"
+            "\"rank\": 0,\n\"world_size\": %d\n},\n\"displayTimeUnit\": \"ms\",\n"
+            "\"foretrain\": {\"backend\": \"%s\", \"grain\": \"%s\", "
+            "\"schedule_hash\": \"%016" PRIx64 "\"},\n\"traceEvents\": [\n"
+            "{\"ph\": \"M\", \"name\": \"foretrain\", \"pid\": 0, \"args\": {}}",
+            trace->ranks, trace->backend, trace->grain, trace->schedule_hash);
+    put_marks_and_events(file, schedule, &view, span, trace->span_count);
+    fprintf(file, "\n]\n}\n");
+    free(span);
+    return timeline_finish(file, "Kineto", err);
+}
+
+/* Only the spans of @iteration of @trace, with times from the end of the previous iteration. */
+static struct trace cut_out(const struct trace *trace, int32_t iteration)
+{
+    struct trace cut = {.ranks = trace->ranks};
+    double origin = iteration > 0 ? trace->iteration_end[iteration - 1] : 0;
+    for (int64_t i = 0; i < trace->span_count; i++) {
+        struct span span = trace->span[i];
+        if (span.iteration != iteration)
+            continue;
+        span.begin -= origin;
+        span.end -= origin;
+        trace_add(&cut, span);
+    }
+    return cut;
+}
+
+/* Input that was read ahead begins before time 0; viewers prefer positive times. */
+static double earliest(const struct trace *trace)
+{
+    double first = 0;
+    for (int64_t i = 0; i < trace->span_count; i++)
+        if (trace->span[i].begin < first)
+            first = trace->span[i].begin;
+    return first;
+}
+
+static void put_cut(FILE *file, const struct schedule *schedule, const struct view *view,
+                    struct trace *cut, double first)
+{
+    for (int64_t i = 0; i < cut->span_count; i++) {
+        cut->span[i].begin -= first;
+        cut->span[i].end -= first;
+    }
+    struct span *span = timeline_sort(cut);
+    put_marks_and_events(file, schedule, view, span, cut->span_count);
+    free(span);
+    trace_release(cut);
+}
+
+int timeline_write_comparison(FILE *file, const struct schedule *schedule,
+                              const struct trace *predicted, const struct trace *measured,
+                              int32_t iteration, struct err *err)
+{
+    assert(predicted->iterations > 0 && iteration < measured->iterations);
+    if (timeline_check(schedule, predicted, err) || timeline_check(schedule, measured, err))
+        return -1;
+    struct trace above = cut_out(predicted, predicted->iterations - 1);
+    struct trace below = cut_out(measured, iteration);
+    double first = earliest(&above) < earliest(&below) ? earliest(&above) : earliest(&below);
+    fprintf(file,
+            "{\n\"schemaVersion\": 1,\n\"displayTimeUnit\": \"ms\",\n"
+            "\"foretrain\": {\"predicted\": \"%s\", \"measured\": \"%s\", "
+            "\"schedule_hash\": \"%016" PRIx64 "\"},\n\"traceEvents\": [\n"
+            "{\"ph\": \"M\", \"name\": \"foretrain\", \"pid\": 0, \"args\": {}}",
+            predicted->backend, measured->backend, predicted->schedule_hash);
+    put_cut(file, schedule, &(struct view){"predicted ", 2, 0}, &above, first);
+    put_cut(file, schedule, &(struct view){"measured ", 2, 1}, &below, first);
+    fprintf(file, "\n]\n}\n");
+    return timeline_finish(file, "Kineto", err);
+}
