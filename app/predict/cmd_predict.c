@@ -101,8 +101,7 @@ static int predict(const void *record, struct text *out, struct err *err)
         const struct task *last = prediction_last(&prediction);
         const struct schedule *schedule = last->point.schedule;
         failed = print(out, request, &prediction, err) ||
-                 timeline_write_file(request->trace, timeline_write_kineto, schedule,
-                                     task_trace(last), err) ||
+                 timeline_write_kineto_at(request->trace, schedule, task_trace(last), err) ||
                  timeline_write_file(request->paje, timeline_write_paje, schedule, task_trace(last),
                                      err) ||
                  timeline_write_file(request->spans, timeline_write_spans, schedule,
@@ -126,8 +125,9 @@ static int predict(const void *record, struct text *out, struct err *err)
 static const struct option options[] = {
     ROWS_STEP,
     ROW_PRICES(AT(prices)),
-    OPTION_ROW("trace", 't', OPTION_TEXT, AT(trace), "FILE", NULL,
-               "Write the last phase's steps as Chrome/Kineto JSON"),
+    OPTION_ROW("trace", 't', OPTION_TEXT, AT(trace), "FILE|DIR/", NULL,
+               "Write the last phase's steps as Chrome/Kineto JSON: FILE, FILE.gz, or a file for "
+               "each rank in DIR/"),
     OPTION_ROW("paje", 0, OPTION_TEXT, AT(paje), "FILE", NULL,
                "Write the last phase's steps as a Paje trace"),
     ROW_SPANS(AT(spans)),

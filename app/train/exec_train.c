@@ -132,7 +132,7 @@ static void report(const struct train_request *request, const struct exec_job *j
     else
         print_people(out, job, result);
     const struct schedule *schedule = job->schedule[result->traced_phase];
-    timeline_write_file(request->trace, timeline_write_kineto, schedule, &result->trace, err);
+    timeline_write_kineto_at(request->trace, schedule, &result->trace, err);
     timeline_write_file(request->spans, timeline_write_spans, schedule, &result->trace, err);
     if (result->interrupted)
         advise(result, err);

@@ -57,8 +57,10 @@ int train_request_check(const struct train_request *request, struct err *err);
                "With --resume: a key of the job, or what stands above some, that may have "        \
                "changed; repeatable")
 #define ROW_TRAIN_TRACE                                                                            \
-    OPTION_ROW("trace", 't', OPTION_TEXT, TRAIN_AT(trace), "FILE", NULL,                           \
-               "Write the traced steps of all ranks as Chrome/Kineto JSON")
+    OPTION_ROW(                                                                                    \
+        "trace", 't', OPTION_TEXT, TRAIN_AT(trace), "FILE|DIR/", NULL,                             \
+        "Write the traced steps of all ranks as Chrome/Kineto JSON: FILE, FILE.gz, or a file "     \
+        "for each rank in DIR/")
 #define ROW_ENSEMBLE                                                                               \
     OPTION_ROW("ensemble", 0, OPTION_FLAG, TRAIN_AT(ensemble),                                     \
                .help = "All that are named vote: their class probabilities are averaged")

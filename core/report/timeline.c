@@ -4,9 +4,11 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "core/base/base.h"
 #include "core/base/file.h"
+#include "core/base/gzip.h"
 #include "core/report/timeline_write.h"
 
 int timeline_check(const struct schedule *schedule, const struct trace *trace, struct err *err)
@@ -62,6 +64,22 @@ void timeline_put_name(FILE *file, const char *name)
         putc(*name == '"' || *name == '\\' || (unsigned char)*name < ' ' ? '_' : *name, file);
 }
 
+static int write_compressed(FILE *file, timeline_writer *write, const struct schedule *schedule,
+                            const struct trace *trace, struct err *err)
+{
+    struct text text = {0};
+    size_t length = 0;
+    FILE *memory = open_memstream(&text.data, &length);
+    int failed = memory ? write(memory, schedule, trace, err)
+                        : err_add_code(err, 71, "no memory for a trace: %s", strerror(errno));
+    if (memory && fclose(memory))
+        failed = err_add_code(err, 71, "no memory for a trace: %s", strerror(errno));
+    text.length = (int64_t)length;
+    failed = failed || gzip_write(file, &text, err);
+    free(text.data);
+    return failed;
+}
+
 int timeline_write_file(const char *path, timeline_writer *write, const struct schedule *schedule,
                         const struct trace *trace, struct err *err)
 {
@@ -70,7 +88,8 @@ int timeline_write_file(const char *path, timeline_writer *write, const struct s
         return 0;
     if (file_fresh_open(&file, path, err))
         return -1;
-    bool failed = write(file.stream, schedule, trace, err) != 0;
+    bool failed = gzip_named(path) ? write_compressed(file.stream, write, schedule, trace, err)
+                                   : write(file.stream, schedule, trace, err);
     return file_fresh_close(&file, failed, NULL, err);
 }
 
@@ -79,4 +98,76 @@ int timeline_write_spans(FILE *file, const struct schedule *schedule, const stru
 {
     (void)schedule;
     return trace_write(file, trace, err);
+}
+
+static bool is_of_a_rank(const char *name)
+{
+    int32_t rank, end = 0;
+    return sscanf(name, "rank-%d.json%n", &rank, &end) == 1 && end > 0 && !name[end];
+}
+
+/* Whether the ranks @trace tells of include the one of file @name. */
+static bool has_rank_of(const struct trace *trace, const char *name)
+{
+    int32_t rank = (int32_t)strtol(name + strlen("rank-"), NULL, 10);
+    for (int64_t i = 0; i < trace->span_count; i++)
+        if (trace->span[i].rank == rank)
+            return true;
+    return false;
+}
+
+static int check_directory(const char *path, const struct trace *trace, struct err *err)
+{
+    char **name;
+    int failed = 0;
+    int64_t count = file_list(path, is_of_a_rank, &name);
+    for (int64_t i = 0; i < count && !failed; i++)
+        if (!has_rank_of(trace, name[i]))
+            failed = err_add_code(err, 73,
+                                  "%s holds %s, of a rank that is not in this trace: name an empty "
+                                  "directory",
+                                  path, name[i]);
+    file_list_free(name, count);
+    return failed;
+}
+
+static int write_rank(const char *path, const struct schedule *schedule, const struct trace *trace,
+                      int32_t rank, struct err *err)
+{
+    struct trace one = *trace;
+    struct text name = {0};
+    one.span = NULL;
+    one.span_count = one.span_capacity = 0;
+    for (int64_t i = 0; i < trace->span_count; i++)
+        if (trace->span[i].rank == rank)
+            trace_add(&one, trace->span[i]);
+    text_add(&name, "%s/rank-%d.json", path, rank);
+    int failed = timeline_write_file(name.data, timeline_write_kineto, schedule, &one, err);
+    text_release(&name);
+    free(one.span);
+    return failed;
+}
+
+static int write_ranks(const char *path, const struct schedule *schedule, const struct trace *trace,
+                       struct err *err)
+{
+    if (file_make_directory(path, err) || check_directory(path, trace, err))
+        return -1;
+    struct span *span = timeline_sort(trace);
+    int failed = 0;
+    for (int64_t i = 0; i < trace->span_count && !failed; i++)
+        if (i == 0 || span[i].rank != span[i - 1].rank)
+            failed = write_rank(path, schedule, trace, span[i].rank, err);
+    free(span);
+    return failed;
+}
+
+int timeline_write_kineto_at(const char *path, const struct schedule *schedule,
+                             const struct trace *trace, struct err *err)
+{
+    struct stat status;
+    if (path && *path &&
+        (path[strlen(path) - 1] == '/' || (!stat(path, &status) && S_ISDIR(status.st_mode))))
+        return write_ranks(path, schedule, trace, err);
+    return timeline_write_file(path, timeline_write_kineto, schedule, trace, err);
 }

@@ -1,5 +1,6 @@
 #include <assert.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "core/collective/grid.h"
@@ -10,6 +11,9 @@ enum {
     MARK_THREAD = LANE_COUNT, /* the row of step marks, below the lanes */
     RANKS_SHOWN = 8,          /* members of a process group that are spelled out */
 };
+
+/* The least time that Chrome's format tells apart in viewers [s]. */
+#define TICK 1e-9
 
 static const char *nccl_name(enum collective_op op)
 {
@@ -61,6 +65,7 @@ static void put_event_name(FILE *file, const struct step *step)
 struct view {
     const char *prefix;     /* of "rank 0" */
     int32_t stride, offset; /* rank r is process r * stride + offset */
+    int64_t arrows;         /* so far */
 };
 
 static int32_t process_of(const struct view *view, int32_t rank)
@@ -109,6 +114,41 @@ static void put_process(FILE *file, const struct view *view, int32_t rank)
     put_thread(file, process, MARK_THREAD, "iterations");
 }
 
+static void put_arrow_end(FILE *file, const struct schedule *schedule, const struct view *view,
+                          const struct span *span, const char *end, double time, int64_t id)
+{
+    fprintf(file,
+            ",\n{\"ph\": \"%s\", \"id\": %" PRId64
+            ", \"cat\": \"dependency\", \"name\": \"bucket\", "
+            "\"pid\": %d, \"tid\": %d, \"ts\": %.6f}",
+            end, id, process_of(view, span->rank), schedule->step[span->step].lane, time * 1e6);
+}
+
+/* From what a bucket waits for to its collectives, and on to what waits for them, in the spans of
+ * one rank and iteration. A viewer looks for the span at the time of each end. */
+static void put_arrows(FILE *file, const struct schedule *schedule, struct view *view,
+                       const struct span *span, int64_t count)
+{
+    const struct span **of = base_alloc(schedule->step_count, sizeof(*of));
+    for (int64_t i = 0; i < count; i++)
+        of[span[i].step] = &span[i];
+    for (int64_t i = 0; i < count; i++) {
+        const struct step *step = &schedule->step[span[i].step];
+        for (int32_t k = step->dep_begin; k < step->dep_end; k++) {
+            const struct dep *dep = &schedule->dep[k];
+            const struct span *from = dep->distance == 0 ? of[dep->step] : NULL;
+            if (!from || (step->kind != STEP_COLLECTIVE &&
+                          schedule->step[dep->step].kind != STEP_COLLECTIVE))
+                continue;
+            double inside = fmax(from->end - TICK, from->begin);
+            put_arrow_end(file, schedule, view, from, "s", inside, view->arrows);
+            put_arrow_end(file, schedule, view, &span[i], "f\", \"bp\": \"e", span[i].begin,
+                          view->arrows++);
+        }
+    }
+    free(of);
+}
+
 static void put_mark(FILE *file, const struct view *view, const struct span *span, double begin,
                      double end)
 {
@@ -121,10 +161,11 @@ static void put_mark(FILE *file, const struct view *view, const struct span *spa
 
 /* Input for later iterations runs early, so a mark spans the time from one iteration's last end to
  * the next one's: marks of a rank tile its time without overlap. */
-static void put_marks_and_events(FILE *file, const struct schedule *schedule,
-                                 const struct view *view, const struct span *span, int64_t count)
+static void put_marks_and_events(FILE *file, const struct schedule *schedule, struct view *view,
+                                 const struct span *span, int64_t count)
 {
     double begin = 0, end = 0;
+    int64_t first = 0; /* span of the rank and iteration */
     for (int64_t i = 0; i < count; i++) {
         const struct span *next = i + 1 < count ? &span[i + 1] : NULL;
         if (i == 0 || span[i].rank != span[i - 1].rank) {
@@ -135,8 +176,10 @@ static void put_marks_and_events(FILE *file, const struct schedule *schedule,
         if (end < span[i].end)
             end = span[i].end;
         if (!next || next->rank != span[i].rank || next->iteration != span[i].iteration) {
+            put_arrows(file, schedule, view, span + first, i + 1 - first);
             put_mark(file, view, &span[i], begin, end);
             begin = end;
+            first = i + 1;
         }
     }
 }
@@ -146,16 +189,17 @@ int timeline_write_kineto(FILE *file, const struct schedule *schedule, const str
 {
     if (timeline_check(schedule, trace, err))
         return -1;
-    const struct view view = {"", 1, 0};
+    struct view view = {"", 1, 0, 0};
     struct span *span = timeline_sort(trace);
     /* HTA looks for the rank line by line with the pattern "rank":\s+(\d+). */
     fprintf(file,
             "{\n\"schemaVersion\": 1,\n\"distributedInfo\": {\n\"backend\": \"nccl\",\n"
-            "\"rank\": 0,\n\"world_size\": %d\n},\n\"displayTimeUnit\": \"ms\",\n"
+            "\"rank\": %d,\n\"world_size\": %d\n},\n\"displayTimeUnit\": \"ms\",\n"
             "\"foretrain\": {\"backend\": \"%s\", \"grain\": \"%s\", "
             "\"schedule_hash\": \"%016" PRIx64 "\"},\n\"traceEvents\": [\n"
             "{\"ph\": \"M\", \"name\": \"foretrain\", \"pid\": 0, \"args\": {}}",
-            trace->ranks, trace->backend, trace->grain, trace->schedule_hash);
+            trace->span_count > 0 ? span[0].rank : 0, trace->ranks, trace->backend, trace->grain,
+            trace->schedule_hash);
     put_marks_and_events(file, schedule, &view, span, trace->span_count);
     fprintf(file, "\n]\n}\n");
     free(span);
@@ -188,7 +232,7 @@ static double earliest(const struct trace *trace)
     return first;
 }
 
-static void put_cut(FILE *file, const struct schedule *schedule, const struct view *view,
+static void put_cut(FILE *file, const struct schedule *schedule, struct view *view,
                     struct trace *cut, double first)
 {
     for (int64_t i = 0; i < cut->span_count; i++) {
@@ -217,8 +261,11 @@ int timeline_write_comparison(FILE *file, const struct schedule *schedule,
             "\"schedule_hash\": \"%016" PRIx64 "\"},\n\"traceEvents\": [\n"
             "{\"ph\": \"M\", \"name\": \"foretrain\", \"pid\": 0, \"args\": {}}",
             predicted->backend, measured->backend, predicted->schedule_hash);
-    put_cut(file, schedule, &(struct view){"predicted ", 2, 0}, &above, first);
-    put_cut(file, schedule, &(struct view){"measured ", 2, 1}, &below, first);
+    struct view view = {"predicted ", 2, 0, 0};
+    put_cut(file, schedule, &view, &above, first);
+    view.prefix = "measured ";
+    view.offset = 1;
+    put_cut(file, schedule, &view, &below, first);
     fprintf(file, "\n]\n}\n");
     return timeline_finish(file, "Kineto", err);
 }

@@ -1,0 +1,26 @@
+#pragma once
+
+/** @file
+ * Compressed text, as gzip writes it.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "core/base/base.h"
+#include "core/base/err.h"
+
+/** Whether @path is the name of a compressed file: it ends in ".gz". */
+bool gzip_named(const char *path);
+
+/** Whether @text begins as compressed text does. */
+bool gzip_begins(const struct text *text);
+
+/** Write @text to @file, compressed; the same text gives the same bytes.
+ * @return 0, or -1: output error (exit code 74). */
+int gzip_write(FILE *file, const struct text *text, struct err *err);
+
+/** Replace the compressed @text of the file @path by what it was.
+ * @return 0, or -1 with @text unchanged: damaged, or more than @limit bytes (exit code 65). */
+int gzip_expand(struct text *text, int64_t limit, const char *path, struct err *err);
