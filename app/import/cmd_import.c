@@ -40,7 +40,12 @@ static const struct option network_options[] = {TO, ROW_REPLACE(AT(overwrite)),
                                                            "NAME", NULL,
                                                            "Take the nodes of this platform"),
                                                 ROW_JSON, ROW_LAST};
-static const struct option trace_options[] = {ROW_JSON, ROW_LAST};
+static const struct option trace_options[] = {
+    OPTION_ROW("job", 'j', OPTION_TEXT, AT(job), "JOB.yaml", NULL,
+               "Compare a step with the one predicted for this job"),
+    OPTION_ROW("to", 0, OPTION_TEXT, AT(to), "DEVICE.yaml", NULL,
+               "With --job: the device file to write, whose steps take as long as here"),
+    ROW_REPLACE(AT(overwrite)), ROW_JSON, ROW_LAST};
 
 /* A kind of file: its function and its command. */
 #define KIND(reader, title, of, rows, meaning, shown)                                              \
@@ -88,7 +93,8 @@ KIND(hwloc, "hwloc", "FILE.xml", node_options, "a node as hwloc sees it: cores, 
 
 KIND(trace, "trace", "FILE.json", trace_options,
      "steps, kernels and matrix products of a PyTorch profile or our own trace",
-     "foretrain import trace rank0.pt.trace.json --json");
+     "foretrain import trace rank0.pt.trace.json --job job.yaml --to mine.yaml\n"
+     "foretrain predict job.yaml --set platform.device=./mine.yaml");
 
 static const struct command *const kinds[] = {
     &kind_nccl_tests,    &kind_nccl_topo, &kind_slurm, &kind_osu,

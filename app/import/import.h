@@ -47,6 +47,7 @@ struct import {
     int32_t tier_count;
     struct quantity inside, between;          /**< the transport's [s per message] */
     bool no_platform;                         /**< nor anything else of a platform */
+    bool written;                             /**< by the reader itself */
     struct text understood, assumed, warning; /**< a line each */
     struct text comparison; /**< a table of times measured and predicted, or empty */
     struct json *result;    /**< more for --json: fits and tables */
@@ -96,11 +97,15 @@ void import_set_device(struct import *import, const char *model);
 /** Set the card's bandwidth to @bytes_per_second, read from a file; @what describes it. */
 void import_set_nic(struct import *import, double bytes_per_second, const char *what);
 
+/** How each file that an import writes begins. */
+#define IMPORT_FILE "# Written by foretrain import"
+
 /** What the user asked for. */
 struct import_request {
     struct request head;
     const char *to;       /**< the platform file to write; NULL: none */
     const char *platform; /**< whose nodes are taken; NULL: nobody's */
+    const char *job;      /**< whose prediction stands beside a trace; NULL: none */
     int32_t nodes, ranks; /**< 0: as the file says */
     bool overwrite;       /**< any file at `to` */
 };

@@ -4,9 +4,10 @@
 #include <string.h>
 
 #include "app/import/import.h"
+#include "app/import/import_job.h"
 #include "core/platform/platform.h"
 
-/* The meaning of an event of a trace. */
+/* What the lists distinguish. */
 enum activity { ACTIVITY_COMPUTE, ACTIVITY_COMMUNICATION, ACTIVITY_COPY, ACTIVITY_COUNT };
 
 static const char *const activity_names[] = {"compute", "communication", "copies"};
@@ -14,9 +15,16 @@ static const char *const activity_names[] = {"compute", "communication", "copies
 /* One event on a device, or a step. */
 struct event {
     const char *name; /* borrowed from the JSON */
-    double seconds;
-    int64_t external; /* of the operation that launched it; -1: not known */
-    enum activity activity;
+    double begin, seconds;
+    int64_t external;       /* of the operation that launched it; -1: not known */
+    const char *op, *layer; /* what our own traces tell of it, borrowed, or NULL */
+    enum work work;
+};
+
+/* An operation of PyTorch. */
+struct operation {
+    const char *name; /* borrowed */
+    int64_t external;
 };
 
 /* A matrix product with its shapes. */
@@ -31,17 +39,17 @@ struct product {
 struct summary {
     struct event *event;
     struct product *product;
+    struct operation *operation;
     double *step; /* [s] */
-    int64_t events, products, steps, event_capacity, product_capacity, step_capacity;
+    int64_t events, products, operations, steps;
+    int64_t event_capacity, product_capacity, operation_capacity, step_capacity;
 };
 
-/* Source: the names by which Meta's Holistic Trace Analysis recognises kinds of kernels. */
-static enum activity activity_of(const char *name)
+static enum activity activity_of(enum work work)
 {
-    if (!strncmp(name, "nccl", 4) || strstr(name, "ncclKernel"))
-        return ACTIVITY_COMMUNICATION;
-    return !strncmp(name, "Memcpy", 6) || !strncmp(name, "Memset", 6) ? ACTIVITY_COPY
-                                                                      : ACTIVITY_COMPUTE;
+    return work == WORK_COMMUNICATION ? ACTIVITY_COMMUNICATION
+           : work == WORK_COPY        ? ACTIVITY_COPY
+                                      : ACTIVITY_COMPUTE;
 }
 
 static int64_t external_of(const struct json *event)
@@ -104,9 +112,24 @@ static void add_product(struct summary *summary, const struct json *event, const
     };
 }
 
+static void add_operation(struct summary *summary, const struct json *event, const char *name)
+{
+    if (external_of(event) < 0)
+        return;
+    summary->operation = base_grow(summary->operation, summary->operations + 1,
+                                   &summary->operation_capacity, sizeof(*summary->operation));
+    summary->operation[summary->operations++] = (struct operation){name, external_of(event)};
+}
+
+static const char *argument_of(const struct json *event, const char *key)
+{
+    const struct json *arguments = json_get(event, "args");
+    return json_count_members(arguments) >= 0 ? json_as_text(json_get(arguments, key)) : NULL;
+}
+
 static void add_event(struct summary *summary, const struct json *event)
 {
-    double microseconds;
+    double microseconds, begin = 0;
     const char *phase = json_as_text(json_get(event, "ph"));
     const char *name = json_as_text(json_get(event, "name"));
     const char *category = json_as_text(json_get(event, "cat"));
@@ -120,9 +143,17 @@ static void add_event(struct summary *summary, const struct json *event)
     } else if (!strcmp(category, "kernel") || !strncmp(category, "gpu_mem", 7)) {
         summary->event = base_grow(summary->event, summary->events + 1, &summary->event_capacity,
                                    sizeof(*summary->event));
-        summary->event[summary->events++] =
-            (struct event){name, microseconds * 1e-6, external_of(event), activity_of(name)};
+        json_as_real(json_get(event, "ts"), &begin);
+        summary->event[summary->events++] = (struct event){
+            .name = name,
+            .begin = begin * 1e-6,
+            .seconds = microseconds * 1e-6,
+            .external = external_of(event),
+            .op = argument_of(event, "op"),
+            .layer = argument_of(event, "layer"),
+        };
     } else if (!strcmp(category, "cpu_op")) {
+        add_operation(summary, event, name);
         add_product(summary, event, name);
     }
 }
@@ -140,6 +171,31 @@ static int compare_external(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+static int compare_operations(const void *a, const void *b)
+{
+    int64_t x = ((const struct operation *)a)->external;
+    int64_t y = ((const struct operation *)b)->external;
+    return (x > y) - (x < y);
+}
+
+static void find_kinds(struct summary *summary)
+{
+    if (summary->operations)
+        qsort(summary->operation, (size_t)summary->operations, sizeof(struct operation),
+              compare_operations);
+    for (int64_t i = 0; i < summary->events; i++) {
+        struct event *event = &summary->event[i];
+        struct operation key = {.external = event->external};
+        const struct operation *found =
+            summary->operations && key.external >= 0
+                ? bsearch(&key, summary->operation, (size_t)summary->operations, sizeof(key),
+                          compare_operations)
+                : NULL;
+        event->work = event->op ? work_of_words(event->op, event->layer)
+                                : work_of_event(event->name, found ? found->name : NULL);
+    }
+}
+
 static void tell_kernels(struct import *import, struct summary *summary)
 {
     double total[ACTIVITY_COUNT] = {0};
@@ -154,10 +210,10 @@ static void tell_kernels(struct import *import, struct summary *summary)
             sum += summary->event[i].seconds;
             least = fmin(least, summary->event[i].seconds);
         }
-        total[first->activity] += sum;
+        total[activity_of(first->work)] += sum;
         struct json *object = json_new_object();
         json_put_text(object, "name", first->name);
-        json_put_text(object, "activity", activity_names[first->activity]);
+        json_put_text(object, "activity", activity_names[activity_of(first->work)]);
         json_put_integer(object, "count", count);
         json_put_real(object, "total_s", sum);
         json_put_real(object, "least_s", least);
@@ -231,7 +287,42 @@ static void tell_products(struct import *import, struct summary *summary,
     }
 }
 
-static int read_trace(struct import *import, const struct json *root, struct err *err)
+static int compare_begins(const void *a, const void *b)
+{
+    const struct work_span *x = a, *y = b;
+    return (x->begin > y->begin) - (x->begin < y->begin);
+}
+
+/* The events beside what the job of @request predicts. */
+static int compare_job(struct import *import, const struct import_request *request,
+                       const struct summary *summary, struct err *err)
+{
+    if (!request->job)
+        return request->to ? err_add_code(err, 64, "--to needs --job: what the steps should be")
+                           : 0;
+    if (!summary->steps || !summary->events)
+        return err_add(err,
+                       "%s:1: no %s: --job compares steps; profile with schedule= and step(), and "
+                       "with CUDA activities",
+                       import->file, summary->steps ? "event on a device" : "ProfilerStep");
+    double seconds = 0;
+    bool own = false;
+    struct work_span *span = base_alloc(summary->events, sizeof(*span));
+    for (int64_t i = 0; i < summary->events; i++) {
+        const struct event *event = &summary->event[i];
+        span[i] = (struct work_span){event->begin, event->begin + event->seconds, event->work};
+        own |= event->op != NULL;
+    }
+    for (int64_t i = 0; i < summary->steps; i++)
+        seconds += summary->step[i];
+    qsort(span, (size_t)summary->events, sizeof(*span), compare_begins);
+    struct work_sum sum = work_add_up(span, summary->events);
+    free(span);
+    return import_compare_job(import, request, &sum, own, seconds, summary->steps, err);
+}
+
+static int read_trace(struct import *import, const struct import_request *request,
+                      const struct json *root, struct err *err)
 {
     struct summary summary = {0};
     const struct json *events = json_count_items(root) >= 0     ? root
@@ -261,13 +352,16 @@ static int read_trace(struct import *import, const struct json *root, struct err
     if (!failed) {
         import->result = json_new_object();
         import->no_platform = true;
+        find_kinds(&summary);
         tell_steps(import, &summary);
         tell_kernels(import, &summary);
         tell_products(import, &summary, import->device ? &device : NULL);
+        failed = compare_job(import, request, &summary, err);
     }
     device_release(&device);
     free(summary.event);
     free(summary.product);
+    free(summary.operation);
     free(summary.step);
     return failed;
 }
@@ -275,11 +369,10 @@ static int read_trace(struct import *import, const struct json *root, struct err
 int import_trace(struct import *import, const struct import_request *request, struct err *err)
 {
     struct text text = {0};
-    (void)request;
     struct json *root = import_load(import->file, &text, err)
                             ? NULL
                             : json_read(import->file, text.data, text.length, err);
-    int failed = root ? read_trace(import, root, err) : -1;
+    int failed = root ? read_trace(import, request, root, err) : -1;
     json_free(root);
     text_release(&text);
     return failed;

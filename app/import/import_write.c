@@ -62,7 +62,6 @@ void import_complete(struct import *import)
 /* --- the file --- */
 
 /* How each of our files begins. */
-#define OWN_FILE "# Written by foretrain import"
 
 /* A text of lines under @head, if there is one, each behind @indent. */
 static void print_lines(struct text *out, const char *head, const char *indent,
@@ -193,7 +192,8 @@ static void print_tiers(struct import *import, struct text *out)
 void import_print_platform(struct import *import, const char *name, const char *base,
                            struct text *out)
 {
-    text_add(out, OWN_FILE " from %s; what was assumed says kind: assumed.\n", import->base_name);
+    text_add(out, IMPORT_FILE " from %s; what was assumed says kind: assumed.\n",
+             import->base_name);
     print_lines(out, "# measured, and as this file predicts it:", "#", &import->comparison);
     if (base) {
         text_add(out, "extends: ");
@@ -329,7 +329,7 @@ static int write_platform(struct import *import, const struct import_request *re
     if (request->overwrite && !request->to)
         failed = err_add_code(err, 64, "--overwrite has no effect without --to");
     else if (request->to && !request->overwrite)
-        failed = file_check_own(to, OWN_FILE, err);
+        failed = file_check_own(to, IMPORT_FILE, err);
     char *base = failed ? NULL : find_base(request, &failed, err);
     struct text text = {0};
     if (!failed) {
@@ -361,7 +361,7 @@ static void put_lines(struct json *object, const char *key, const struct text *l
 int import_finish(struct import *import, const struct import_request *request, struct text *out,
                   struct err *err)
 {
-    if (import->no_platform && request->to)
+    if (import->no_platform && request->to && !import->written)
         return err_add_code(err, 64,
                             "%s contains no data of a platform, so --to has nothing to write",
                             import->file);
@@ -369,7 +369,7 @@ int import_finish(struct import *import, const struct import_request *request, s
         return -1;
     if (!request->head.json) {
         print_lines(out, "understood:", "  ", &import->understood);
-        print_lines(out, "measured, and as the platform predicts it:", "  ", &import->comparison);
+        print_lines(out, "measured, and as predicted:", "  ", &import->comparison);
         print_lines(out, "assumed:", "  ", &import->assumed);
         print_lines(out, "warnings:", "  ", &import->warning);
         if (request->to)

@@ -87,6 +87,11 @@ static void put_event(FILE *file, const struct schedule *schedule, const struct 
             process_of(view, span->rank), step->lane, span->begin * 1e6,
             (span->end - span->begin) * 1e6, process_of(view, span->rank), step->lane, correlation,
             span->step, span->iteration);
+    if (step->kind == STEP_COMPUTE) {
+        fprintf(file, ", \"op\": \"%s\"", compute_op_names[step->compute.op]);
+        if (step->compute.layer >= 0)
+            fprintf(file, ", \"layer\": \"%s\"", layer_op_names[step->compute.layer_op]);
+    }
     if (step->kind == STEP_COLLECTIVE)
         put_collective_args(file, schedule->grid, step, span->rank);
     fprintf(file, "}}");

@@ -130,7 +130,7 @@ class Schema(support.Case):
         for kind, files, *words in (("nccl-tests", "all_reduce*"), ("osu", "osu_pair*"),
                                     ("osu", "osu_allreduce*", "--ranks=4"),
                                     ("nccl-topo", "nccl_*"), ("hwloc", "hwloc_*"),
-                                    ("trace", "profile*"), ("slurm", "topology*"),
+                                    ("trace", "profile*", "--job", self.job), ("slurm", "topology*"),
                                     ("ibnetdiscover", "ibnetdiscover.txt")):
             for path in sorted(data.glob(files)):
                 done = run("import", kind, path, "--json", *words)

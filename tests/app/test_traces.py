@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""Traces for other tools: predict --trace, and import trace of what it wrote."""
+"""Traces for other tools, and profiles that other tools wrote: predict --trace, import trace."""
 import gzip
 import json
 import re
 import unittest
 
-from support import Case, run
+from support import Case, answer, run
 
 
 def spans_at(events, end):
@@ -88,6 +88,104 @@ class Traces(Case):
             done = run("import", "trace", packed)
             self.assertEqual(done.returncode, 65, why)
             self.assertIn(why, done.stderr)
+
+
+def kernel(name, begin, seconds, operation=None):
+    """An event of a device, launched by the operation of PyTorch with that id [us]."""
+    args = {"stream": 7, **({"External id": operation} if operation else {})}
+    return {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": begin,
+            "dur": seconds, "args": args}
+
+
+def operation(name, number):
+    """An operation of PyTorch."""
+    return {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": 0, "dur": 1,
+            "args": {"External id": number}}
+
+
+class Profiles(Case):
+    """A profile beside the prediction of its job."""
+
+    def setUp(self):
+        super().setUp()
+        text = (self.directory / "job.yaml").read_text(encoding="utf-8")
+        self.job = self.write("job.yaml", text + "noise: {compute_cv: 0}\n")
+
+    def trace(self, *options):
+        """A trace of the job in closed form, and its step [s]."""
+        path = self.directory / "trace.json"
+        step = answer("predict", self.job, "--backend", "analytic", "--trace", path, *options)["step"]
+        return path, step
+
+    def kinds(self, path, *options):
+        """The measured and the predicted milliseconds of each kind."""
+        result = answer("import", "trace", path, "--job", self.job, *options)["result"]
+        return {row["kind"]: (1e3 * row["measured_s"], 1e3 * row["predicted_s"])
+                for row in result["kinds"]}
+
+    def test_a_prediction_agrees_with_itself(self):
+        path, step = self.trace()
+        kinds = self.kinds(path)
+        for kind, (measured, predicted) in kinds.items():
+            self.assertAlmostEqual(measured, predicted, 5, kind)
+        self.assertAlmostEqual(kinds["step"][0], 1e3 * step["time_s"], 3)
+        self.assertAlmostEqual(kinds["exposed communication"][0],
+                               1e3 * step["exposed_communication_s"], 3)
+
+    def test_kinds_of_a_profile_are_told_by_operation_and_by_kernel(self):
+        events = [{"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{i}", "pid": 1,
+                   "tid": 1, "ts": 1000 * i, "dur": 1000} for i in range(2)]
+        events += [operation("aten::cudnn_convolution", 1), operation("aten::addmm", 2),
+                   operation("aten::cudnn_batch_norm", 3), operation("aten::add_", 4)]
+        for start in (0, 1000):
+            events += [
+                kernel("sm80_xmma_gemm_f16", start, 300, 1),       # a convolution all the same
+                kernel("ampere_fp16_s16816gemm", start + 300, 50, 2),
+                kernel("bn_fw_tr_1C11", start + 350, 100, 3),
+                kernel("vectorized_elementwise_kernel", start + 450, 20, 4),
+                kernel("multi_tensor_apply_kernel", start + 800, 40),
+                kernel("ncclDevKernel_AllReduce_Sum_f16_RING_LL", start + 400, 200),  # 70 covered
+                kernel("ncclDevKernel_AllReduce_Sum_f16_RING_LL", start + 550, 100),  # 50 more
+                kernel("something_new", start + 860, 10)]
+        profile = self.write("profile.json", json.dumps({"traceEvents": events}))
+        kinds = {kind: measured for kind, (measured, _) in self.kinds(profile).items()}
+        told = {"convolutions": .3, "matrix products": .05, "norm, ReLU, add": .12,
+                "optimizer": .04, "other computation": .01, "communication": .25,
+                "exposed communication": .18, "step": 1, "gaps between computation": .3}
+        for kind, milliseconds in told.items():
+            self.assertAlmostEqual(kinds[kind], milliseconds, 9, kind)
+
+    def test_a_device_file_takes_as_long_as_the_profile(self):
+        first, second = self.directory / "first.yaml", self.directory / "second.yaml"
+        path, _ = self.trace()
+        answer("import", "trace", path, "--job", self.job, "--to", first)
+        text, count = re.subn(r"(layer: convolution, .*?value: )[0-9.]+", r"\g<1>0.25",
+                              first.read_text(encoding="utf-8"))
+        self.assertGreater(count, 1)
+        first.write_text(text, encoding="utf-8")
+        path, slower = self.trace("--set", f"platform.device={first}")
+        self.assertGreater(self.kinds(path)["convolutions"][0],
+                           1.2 * self.kinds(path)["convolutions"][1])
+        answer("import", "trace", path, "--job", self.job, "--to", second)
+        for value in re.findall(r"layer: convolution, .*?value: ([0-9.]+)",
+                                second.read_text(encoding="utf-8")):
+            self.assertAlmostEqual(float(value), 0.25, 3)
+        _, again = self.trace("--set", f"platform.device={second}")
+        self.assertAlmostEqual(again["time_s"] / slower["time_s"], 1, 3)
+
+    def test_what_cannot_be_is_refused(self):
+        path, _ = self.trace()
+        self.refused(64, "import", "trace", path, "--to", self.directory / "x.yaml")
+        text = path.read_text(encoding="utf-8")
+        fast = self.write("fast.json", re.sub(r'"dur": ([0-9.]+)', '"dur": 0.001', text))
+        said = self.refused(65, "import", "trace", fast, "--job", self.job, "--to",
+                            self.directory / "x.yaml")
+        self.assertIn("another job, or another device", said)
+        bare = self.write("bare.json", re.sub("ProfilerStep", "Step", text))
+        self.assertIn("ProfilerStep", self.refused(65, "import", "trace", bare, "--job", self.job))
+        mine = self.write("mine.yaml", "mine")
+        self.refused(73, "import", "trace", path, "--job", self.job, "--to", mine)
+        self.assertEqual(mine.read_text(encoding="utf-8"), "mine")
 
 
 if __name__ == "__main__":

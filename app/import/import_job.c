@@ -1,0 +1,269 @@
+#include "app/import/import_job.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/job/job.h"
+#include "core/backend/analytic.h"
+#include "core/backend/cost.h"
+#include "core/base/file.h"
+#include "core/base/unit.h"
+#include "core/platform/device_table.h"
+
+/* A step as the profile has it or as it is predicted. */
+struct side {
+    double work[WORK_COUNT]; /* [s] */
+    double exposed, gaps, step;
+};
+
+/* Of one kind, what the job's schedule asks for. */
+struct demand {
+    double roof;   /* at the full roofline [s] */
+    double beside; /* kernels' overhead and batch norm's exchanges [s] */
+    int32_t kernels;
+};
+
+/* --- prediction --- */
+
+static int by_begin(const void *left, const void *right)
+{
+    const struct work_span *a = left, *b = right;
+    return (a->begin > b->begin) - (a->begin < b->begin);
+}
+
+static struct work_sum add_up_trace(const struct trace *trace, const struct schedule *schedule)
+{
+    struct work_span *span = base_alloc(trace->span_count, sizeof(*span));
+    int64_t count = 0;
+    for (int64_t i = 0; i < trace->span_count; i++)
+        if (trace->span[i].rank == 0 && trace->span[i].iteration == trace->iterations - 1)
+            span[count++] = (struct work_span){trace->span[i].begin, trace->span[i].end,
+                                               work_of_step(&schedule->step[trace->span[i].step])};
+    if (count > 0)
+        qsort(span, (size_t)count, sizeof(*span), by_begin);
+    struct work_sum sum = work_add_up(span, count);
+    free(span);
+    return sum;
+}
+
+/* What is neither computation nor exposed communication. */
+static void find_gaps(struct side *side)
+{
+    side->gaps = side->step - side->exposed;
+    for (int32_t work = 0; work < WORK_COPY; work++)
+        side->gaps -= side->work[work];
+}
+
+/* The time of a compute step in its kernels, as a profiler sees it. */
+static double in_kernels(const struct run *run, const struct step *step)
+{
+    double overhead = step->compute.kernels * run->device->kernel_overhead.value;
+    double beside = (1 + run->contention) * (cost_added(run->device, step) + overhead);
+    return fmax(0, run_local_seconds(run, step) - beside);
+}
+
+static int predict(struct side *side, const struct point *point, bool steps, struct err *err)
+{
+    struct trace trace = {0};
+    struct run run = point->run;
+    run.noise = (struct noise){0};
+    if (backend_analytic.run(&run, point->schedule, &trace, err))
+        return -1;
+    struct work_sum sum = add_up_trace(&trace, point->schedule);
+    memcpy(side->work, sum.busy, sizeof(side->work));
+    side->exposed = sum.exposed;
+    side->step = trace_step_time(&trace);
+    for (int32_t work = 0; work < WORK_COPY && !steps; work++)
+        side->work[work] = 0;
+    for (int32_t id = 0; id < point->schedule->step_count && !steps; id++) {
+        const struct step *step = &point->schedule->step[id];
+        if (step->kind == STEP_COMPUTE)
+            side->work[work_of_step(step)] += in_kernels(&run, step);
+    }
+    find_gaps(side);
+    trace_release(&trace);
+    return 0;
+}
+
+/* --- table --- */
+
+/* Rounding leaves less than this, which would print with a sign. */
+static double settled(double value)
+{
+    return fabs(value) < 1e-9 ? 0 : value;
+}
+
+static void add_row(struct import *import, struct json *list, const char *name, double measured,
+                    double predicted)
+{
+    struct json *row = json_new_object();
+    struct text *table = &import->comparison;
+    json_put_text(row, "kind", name);
+    json_put_real(row, "measured_s", measured);
+    json_put_real(row, "predicted_s", predicted);
+    json_append(list, row);
+    text_add(table, "%-26s %12.3f %15.3f", name, 1e3 * settled(measured), 1e3 * settled(predicted));
+    if (settled(measured) > 0 && settled(predicted) > 0)
+        text_add(table, " %+8.1f %%", 100 * settled(predicted / measured - 1));
+    text_add(table, "\n");
+}
+
+static void tell(struct import *import, const struct side *measured, const struct side *predicted)
+{
+    struct json *list = json_new_array();
+    text_add(&import->comparison, "%-26s %12s %15s %10s\n", "kind, a step", "profile [ms]",
+             "predicted [ms]", "error");
+    for (int32_t work = 0; work < WORK_COUNT; work++)
+        if (measured->work[work] > 0 || predicted->work[work] > 0)
+            add_row(import, list, work_names[work], measured->work[work], predicted->work[work]);
+    add_row(import, list, "exposed communication", measured->exposed, predicted->exposed);
+    add_row(import, list, "gaps between computation", measured->gaps, predicted->gaps);
+    add_row(import, list, "step", measured->step, predicted->step);
+    json_put(import->result, "kinds", list);
+}
+
+/* --- device --- */
+
+static struct demand demand_of(const struct schedule *schedule, const struct device *device,
+                               enum work work)
+{
+    struct demand demand = {0};
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        const struct step *step = &schedule->step[id];
+        if (step->kind != STEP_COMPUTE || (work < WORK_COUNT && work_of_step(step) != work))
+            continue;
+        demand.roof += fmax((double)step->compute.flops / device->peak[step->compute.dtype].value,
+                            (double)step->compute.bytes / device->memory_bandwidth.value);
+        demand.beside +=
+            cost_added(device, step) + step->compute.kernels * device->kernel_overhead.value;
+        demand.kernels += step->compute.kernels;
+    }
+    return demand;
+}
+
+/* Whether a step before @id is of the same class. */
+static bool told(const struct schedule *schedule, int32_t id)
+{
+    const struct step *step = &schedule->step[id];
+    for (int32_t i = 0; i < id; i++) {
+        const struct step *other = &schedule->step[i];
+        if (other->kind == STEP_COMPUTE && other->compute.op == step->compute.op &&
+            (other->compute.layer < 0) == (step->compute.layer < 0) &&
+            (step->compute.layer < 0 || other->compute.layer_op == step->compute.layer_op) &&
+            other->compute.dtype == step->compute.dtype)
+            return true;
+    }
+    return false;
+}
+
+static void add_class(struct text *out, const struct step *step, double efficiency,
+                      const char *source)
+{
+    text_add(out,
+             "  - {op: %s, layer: %s, dtype: %s, efficiency: {value: %.5g, source: \"%s\", kind: "
+             "measured}}\n",
+             compute_op_names[step->compute.op],
+             layer_op_names[step->compute.layer < 0 ? LAYER_OP_COUNT : step->compute.layer_op],
+             dtype_names[step->compute.dtype], efficiency, source);
+}
+
+static int add_classes(struct text *out, const struct import *import, const struct point *point,
+                       const struct side *measured, bool own, struct err *err)
+{
+    const struct schedule *schedule = point->schedule;
+    text_add(out, "classes:\n");
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        const struct step *step = &schedule->step[id];
+        if (step->kind != STEP_COMPUTE || told(schedule, id))
+            continue;
+        enum work work = work_of_step(step);
+        struct demand demand = demand_of(schedule, point->run.device, work);
+        double seconds = measured->work[work] / (1 + point->run.contention);
+        double efficiency = demand.roof / (seconds - (own ? demand.beside : 0));
+        if (!(seconds > 0))
+            continue;
+        if (!(efficiency > 0 && efficiency <= 1))
+            return err_add(err,
+                           "%s: %s take %.4g ms of a step, less than %s can do them in: another "
+                           "job, or another device?",
+                           import->file, work_names[work], 1e3 * seconds, point->run.device->name);
+        char *source = base_format("%s in %s", work_names[work], import->base_name);
+        add_class(out, step, fmax(efficiency, 1e-4), source);
+        free(source);
+    }
+    return 0;
+}
+
+static int check_device(const char *path, struct err *err)
+{
+    struct device device = {0};
+    int failed = device_read(&device, path, err);
+    device_release(&device);
+    return failed;
+}
+
+static int write_device(struct import *import, const struct import_request *request,
+                        const struct point *point, const struct side *measured, bool own,
+                        struct err *err)
+{
+    struct text text = {0};
+    const struct device *device = point->run.device;
+    const char *slash = strrchr(request->to, '/'), *name = slash ? slash + 1 : request->to;
+    const char *dot = strrchr(name, '.');
+    int32_t kernels = demand_of(point->schedule, device, WORK_COUNT).kernels;
+    text_add(&text, "%s trace\nextends: %s\nname: %.*s\ndescription: %s, as %s shows it\n",
+             IMPORT_FILE, device->name, (int)(dot ? dot - name : (ptrdiff_t)strlen(name)), name,
+             device->name, import->base_name);
+    if (!own)
+        text_add(
+            &text,
+            "kernel_overhead: {value: %.4g us, source: \"gaps between computation in %s, for each "
+            "kernel that is predicted\", kind: measured}\n"
+            "iteration_overhead: {value: 0 s, source: \"contained in kernel_overhead\", kind: "
+            "measured}\n",
+            1e6 * fmax(0, measured->gaps) / fmax(1, kernels), import->base_name);
+    int failed =
+        device->measured.steps.count > 0
+            ? err_add_code(err, 64,
+                           "%s has measured steps of its own, which a profile cannot replace",
+                           device->name)
+            : add_classes(&text, import, point, measured, own, err);
+    if (!failed && !request->overwrite)
+        failed = file_check_own(request->to, IMPORT_FILE, err);
+    failed = failed || file_write(request->to, &text, check_device, err);
+    text_release(&text);
+    return failed;
+}
+
+int import_compare_job(struct import *import, const struct import_request *request,
+                       const struct work_sum *sum, bool own, double seconds, int64_t steps,
+                       struct err *err)
+{
+    struct job job = {0};
+    struct point point = {0};
+    struct side measured = {.exposed = sum->exposed / (double)steps,
+                            .step = seconds / (double)steps};
+    struct side predicted = {0};
+    for (int32_t work = 0; work < WORK_COUNT; work++)
+        measured.work[work] = sum->busy[work] / (double)steps;
+    find_gaps(&measured);
+    if (job_open(&job, request->job, NULL, 0, &draw_centre, &(struct wish){0}, err))
+        return -1;
+    int failed = job_point(&job, JOB_LAST, &point, err) || predict(&predicted, &point, own, err);
+    if (!failed) {
+        tell(import, &measured, &predicted);
+        import->written = request->to != NULL;
+        if (request->to && job.software)
+            failed = err_add_code(err, 64,
+                                  "%s: cluster.software says how fast devices compute and would "
+                                  "replace what --to writes: leave it out",
+                                  request->job);
+        else if (request->to)
+            failed = write_device(import, request, &point, &measured, own, err);
+    }
+    point_release(&point);
+    job_release(&job);
+    return failed;
+}

@@ -1,0 +1,150 @@
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/import/import_job.h"
+
+const char *const work_names[WORK_COUNT] = {
+    [WORK_CONVOLUTION] = "convolutions",
+    [WORK_LINEAR] = "matrix products",
+    [WORK_POINTWISE] = "norm, ReLU, add",
+    [WORK_POOL] = "pooling",
+    [WORK_LOSS] = "loss",
+    [WORK_OPTIMIZER] = "optimizer",
+    [WORK_OTHER] = "other computation",
+    [WORK_COPY] = "copies",
+    [WORK_COMMUNICATION] = "communication",
+};
+
+/* A part of a name, in lower case, that tells the kind; the first that occurs does. */
+struct hint {
+    const char *part;
+    enum work work;
+};
+
+static const struct hint operations[] = {
+    {"conv", WORK_CONVOLUTION},   {"norm", WORK_POINTWISE},    {"pool", WORK_POOL},
+    {"loss", WORK_LOSS},          {"softmax", WORK_LOSS},      {"optimizer", WORK_OPTIMIZER},
+    {"_foreach", WORK_OPTIMIZER}, {"_fused_", WORK_OPTIMIZER}, {"addmm", WORK_LINEAR},
+    {"::mm", WORK_LINEAR},        {"bmm", WORK_LINEAR},        {"linear", WORK_LINEAR},
+    {"matmul", WORK_LINEAR},      {"relu", WORK_POINTWISE},    {"threshold", WORK_POINTWISE},
+    {"::add", WORK_POINTWISE},    {NULL, WORK_OTHER},
+};
+
+static const struct hint kernels[] = {
+    {"multi_tensor", WORK_OPTIMIZER},
+    {"conv", WORK_CONVOLUTION},
+    {"wgrad", WORK_CONVOLUTION},
+    {"dgrad", WORK_CONVOLUTION},
+    {"fprop", WORK_CONVOLUTION},
+    {"winograd", WORK_CONVOLUTION},
+    {"norm", WORK_POINTWISE},
+    {"bn_fw", WORK_POINTWISE},
+    {"bn_bw", WORK_POINTWISE},
+    {"pool", WORK_POOL},
+    {"loss", WORK_LOSS},
+    {"softmax", WORK_LOSS},
+    {"gemm", WORK_LINEAR},
+    {"gemv", WORK_LINEAR},
+    {"cutlass", WORK_LINEAR},
+    {"relu", WORK_POINTWISE},
+    {"threshold", WORK_POINTWISE},
+    {"elementwise", WORK_POINTWISE},
+    {NULL, WORK_OTHER},
+};
+
+static enum work look_up(const struct hint *hint, const char *name)
+{
+    for (; hint->part; hint++)
+        if (strcasestr(name, hint->part))
+            break;
+    return hint->work;
+}
+
+enum work work_of_event(const char *name, const char *op)
+{
+    if (!strncmp(name, "nccl", 4) || strstr(name, "ncclKernel"))
+        return WORK_COMMUNICATION;
+    if (!strncmp(name, "Memcpy", 6) || !strncmp(name, "Memset", 6))
+        return WORK_COPY;
+    enum work work = op ? look_up(operations, op) : WORK_OTHER;
+    return work == WORK_OTHER ? look_up(kernels, name) : work;
+}
+
+enum work work_of_step(const struct step *step)
+{
+    static const enum work of_layer[] = {
+        [LAYER_CONVOLUTION] = WORK_CONVOLUTION, [LAYER_BATCH_NORM] = WORK_POINTWISE,
+        [LAYER_MAX_POOL] = WORK_POOL,           [LAYER_AVERAGE_POOL] = WORK_POOL,
+        [LAYER_LINEAR] = WORK_LINEAR,
+    };
+    if (step->kind != STEP_COMPUTE)
+        return step->kind == STEP_COLLECTIVE ? WORK_COMMUNICATION : WORK_COPY;
+    if (step->compute.op == COMPUTE_LOSS || step->compute.op == COMPUTE_OPTIMIZER)
+        return step->compute.op == COMPUTE_LOSS ? WORK_LOSS : WORK_OPTIMIZER;
+    return of_layer[step->compute.layer_op];
+}
+
+/* The place of @word in the NULL-terminated @list; its length if it is not there. */
+static int32_t place_of(const char *word, const char *const *list)
+{
+    int32_t place = 0;
+    while (list[place] && (!word || strcmp(word, list[place]) != 0))
+        place++;
+    return place;
+}
+
+enum work work_of_words(const char *op, const char *layer)
+{
+    int32_t which = place_of(op, compute_op_names), kind = place_of(layer, layer_op_names);
+    bool alone = which == COMPUTE_LOSS || which == COMPUTE_OPTIMIZER;
+    if (which >= COMPUTE_OP_COUNT || (!alone && kind >= LAYER_OP_COUNT))
+        return WORK_OTHER;
+    struct step step = {.kind = STEP_COMPUTE};
+    step.compute.op = (enum compute_op)which;
+    step.compute.layer_op = (enum layer_op)kind;
+    return work_of_step(&step);
+}
+
+/* Of the time that communication covers from @begin to @end, what no computation covers. @computed
+ * is the end of all computation that began before, and goes on with @span (count) from *next. */
+struct sweep {
+    const struct work_span *span;
+    int64_t count, next;
+    double computed;
+};
+
+static double uncovered(struct sweep *sweep, double begin, double end)
+{
+    double bare = 0, at = fmax(begin, fmin(end, sweep->computed));
+    for (; sweep->next < sweep->count && sweep->span[sweep->next].begin < end; sweep->next++) {
+        const struct work_span *span = &sweep->span[sweep->next];
+        if (span->work == WORK_COMMUNICATION || span->work == WORK_COPY)
+            continue;
+        bare += fmax(0, span->begin - at);
+        sweep->computed = fmax(sweep->computed, span->end);
+        at = fmax(at, fmin(end, sweep->computed));
+    }
+    return bare + end - at;
+}
+
+struct work_sum work_add_up(struct work_span *span, int64_t count)
+{
+    struct work_sum sum = {0};
+    struct sweep sweep = {span, count, 0, -INFINITY};
+    double covered = -INFINITY; /* by communication so far */
+    for (int64_t i = 0; i < count; i++) {
+        if (span[i].work != WORK_COMMUNICATION) {
+            sum.busy[span[i].work] += span[i].end - span[i].begin;
+            continue;
+        }
+        double begin = fmax(span[i].begin, covered);
+        if (span[i].end <= begin)
+            continue;
+        sum.busy[WORK_COMMUNICATION] += span[i].end - begin;
+        sum.exposed += uncovered(&sweep, begin, span[i].end);
+        covered = span[i].end;
+    }
+    return sum;
+}
