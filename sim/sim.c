@@ -51,7 +51,8 @@ static struct fold *choose(const struct run *run, const struct schedule *schedul
     if (!wants_every_rank(run, schedule, traffic, fold)) {
         fold = refold(fold, traffic);
         grain = fold->count < traffic->fabric->ranks ? GRAIN_FOLDED : GRAIN_FULL;
-        bool too_many = count_messages(run, schedule, traffic, fold) > SIM_MESSAGE_LIMIT;
+        int64_t limit = grain == GRAIN_FOLDED ? SIM_MESSAGE_LIMIT : SIM_MESSAGE_LIMIT_UNLIKE;
+        bool too_many = count_messages(run, schedule, traffic, fold) > limit;
         if (run->grain == GRAIN_SMOOTHED || (run->grain == GRAIN_AUTO && too_many)) {
             grain = GRAIN_SMOOTHED;
             traffic_smooth(traffic);
