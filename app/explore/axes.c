@@ -10,7 +10,8 @@
 
 /* One axis while it is read. */
 struct reading {
-    const char *text; /* the whole "cluster.nodes=8..1024:x2" */
+    const char *option; /* that messages name */
+    const char *text;   /* the whole "cluster.nodes=8..1024:x2" */
     struct err *err;
 };
 
@@ -20,7 +21,7 @@ static int refuse(const struct reading *r, const char *at, size_t length, const 
 
 static int refuse(const struct reading *r, const char *at, size_t length, const char *format, ...)
 {
-    struct origin origin = {.file = "--scan",
+    struct origin origin = {.file = r->option,
                             .source = r->text,
                             .column = (int32_t)(at - r->text) + 1,
                             .width = length > 0 ? (int32_t)length : 1};
@@ -194,11 +195,12 @@ static int read_axis(const struct reading *r, struct axes *axes)
     return 0;
 }
 
-int axes_read(struct axes *axes, const struct option_list *given, struct err *err)
+int axes_read(struct axes *axes, const char *option, const struct option_list *given,
+              struct err *err)
 {
     axes->points = 1;
     for (int32_t i = 0; i < given->count; i++)
-        if (read_axis(&(struct reading){given->item[i], err}, axes))
+        if (read_axis(&(struct reading){option, given->item[i], err}, axes))
             return -1;
     return 0;
 }

@@ -29,10 +29,11 @@ struct axes {
     int64_t points; /**< of the cross product; 1 without axes */
 };
 
-/** Read the @given axes into the empty @axes.
+/** Read the @given axes, of @option ("--scan") in messages, into the empty @axes.
  * @return 0, or -1 with located messages (exit code 64): no "key=", no value, a range that is none
  * or never ends, ends of different units, a key given twice, too many points. */
-int axes_read(struct axes *axes, const struct option_list *given, struct err *err);
+int axes_read(struct axes *axes, const char *option, const struct option_list *given,
+              struct err *err);
 
 /** How far apart in the order of points two neighbours on @axis are. */
 int64_t axes_stride(const struct axes *axes, int32_t axis);

@@ -10,29 +10,12 @@
 #include "config.h"
 
 const struct command *const commands[] = {
-    &command_predict,
-    &command_compare,
-    &command_explain,
-    &command_check,
-    &command_show,
-    &command_list,
-    &command_collective,
-    &command_schema,
-    &command_env,
-    &command_completion,
-    &command_published,
-    &command_calibrate,
-    &command_lab,
-    &command_validate,
-    &command_train,
-    &command_evaluate,
-    &command_inspect,
-    &command_data,
-    &command_import,
-    &command_new,
-    &command_sweep,
-    &command_merge,
-    NULL,
+    &command_predict, &command_compare,    &command_explain,    &command_check,
+    &command_show,    &command_list,       &command_collective, &command_schema,
+    &command_env,     &command_completion, &command_published,  &command_calibrate,
+    &command_lab,     &command_validate,   &command_train,      &command_evaluate,
+    &command_inspect, &command_data,       &command_import,     &command_new,
+    &command_sweep,   &command_merge,      &command_plan,       NULL,
 };
 
 int main(int argc, char **argv)

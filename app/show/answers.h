@@ -10,7 +10,7 @@
  * be missing, a type with one may be null. */
 struct row {
     const char *path; /**< "rows[].error?" */
-    const char *type; /**< of JSON Schema: "number?" */
+    const char *type; /**< of JSON Schema: "number?"; "#/properties/best": as that member */
     const char *help; /**< without full stop */
 };
 

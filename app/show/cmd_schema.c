@@ -18,6 +18,10 @@ static bool same_name(const struct row *a, const struct row *b, size_t skip)
 
 static void put_type(struct json *json, const char *type)
 {
+    if (*type == '#') {
+        json_put_text(json, "$ref", type);
+        return;
+    }
     size_t length = strcspn(type, "?");
     char *name = base_format("%.*s", (int)length, type);
     if (type[length]) {
@@ -158,10 +162,10 @@ struct schema_request {
 static int schema(const void *record, struct text *out, struct err *err)
 {
     const struct schema_request *request = record;
-    static const char *const words[] = {"scenario", "platform",    "device",     "software",
-                                        "price",    "result",      "validation", "dry-run",
-                                        "explain",  "schedule",    "collective", "import",
-                                        "compare",  "convergence", "sweep",      NULL};
+    static const char *const words[] = {
+        "scenario",   "platform",    "device",  "software", "price",      "result",
+        "validation", "dry-run",     "explain", "schedule", "collective", "import",
+        "compare",    "convergence", "sweep",   "plan",     NULL};
     enum { TABLES = 5 };
     const struct field_table *const tables[] = {&scenario_table, &platform_table, &device_table,
                                                 &software_table, &price_table};
@@ -193,7 +197,7 @@ const struct command command_schema = {
     .name = "schema",
     .synopsis = "scenario | platform | device | software | price | result | validation | dry-run | "
                 "explain | "
-                "schedule | collective | import | compare | convergence | sweep  "
+                "schedule | collective | import | compare | convergence | sweep | plan  "
                 "[options]",
     .help = "the JSON Schema of a file, for editors and programs",
     .examples = "foretrain schema scenario > foretrain.schema.json",

@@ -96,6 +96,15 @@ const struct command command_calibrate = {
     .missing = "GSL (-Dgsl=enabled)",
 };
 
+const struct command command_plan = {
+    .name = "plan",
+    .synopsis = "",
+    .help = "not in this build: it needs GSL",
+    .examples = "",
+    .options = options,
+    .missing = "GSL (-Dgsl=enabled)",
+};
+
 const struct command command_published = {
     .name = "published",
     .synopsis = "",

@@ -32,7 +32,7 @@ class Schema(support.Case):
     def test_every_schema_is_one(self):
         for kind in ("scenario", "platform", "device", "software", "price", "result", "validation",
                      "dry-run", "explain", "schedule", "collective", "import", "compare", "convergence",
-                     "sweep"):
+                     "sweep", "plan"):
             jsonschema.Draft202012Validator.check_schema(schema(kind))
 
     def test_every_experiment_conforms(self):

@@ -1,0 +1,72 @@
+#pragma once
+
+/** @file
+ * Candidates of a plan: one way each to run the job, and what a prediction says of it.
+ */
+
+#include "app/cli/request.h"
+#include "app/explore/axes.h"
+#include "app/explore/finding.h"
+#include "core/price/price.h"
+
+/** Draws behind an interval, as in `predict`.  Where inputs are unknown each draw is a job of its
+ * own: candidates have few, finalists as many as in `predict`. */
+enum { CANDIDATE_DRAWS = 400, UNKNOWN_DRAWS = 20, UNKNOWN_FINALIST_DRAWS = 240 };
+
+/** What a plan decides, in the order of the axes. */
+enum decision {
+    DECISION_PLATFORM,
+    DECISION_NODES,
+    DECISION_BATCH, /**< images per device in the last phase */
+    DECISION_ALGORITHM,
+    DECISION_BUCKET,
+    DECISION_COUNT
+};
+
+/** The keys that --set takes for them. */
+extern const char *const decision_keys[DECISION_COUNT];
+
+/** One way to run the job. */
+struct candidate {
+    const char *platform, *algorithm, *bucket; /**< as --set takes them; borrowed */
+    int64_t nodes, batch;
+    enum finding_status status;
+    int32_t code;     /**< the exit code that `predict` would have */
+    char *reason;     /**< NULL: it was predicted as it should be; owned */
+    bool final;       /**< it was predicted as a finalist, or that failed */
+    int32_t backend;  /**< enum backend_choice, behind the numbers */
+    struct grid grid; /**< {0}: rows and columns mean nothing to the job */
+    int32_t devices;
+    double epochs;      /**< of all phases; to a target those expected */
+    struct usage usage; /**< bounds of the time: its 90 % interval */
+    double least;       /**< the time if no step waited for communication: no other algorithm or
+                             bucket of these nodes and batch is faster [s] */
+    double closed;      /**< the time in closed form [s] */
+    struct bill bill;   /**< NAN where nothing is priced */
+    struct range hours; /**< of devices */
+};
+
+/** Where candidates come from. */
+struct question {
+    const char *path;                      /**< of the job; borrowed */
+    const struct predict_options *options; /**< borrowed */
+    const char *target;                    /**< an accuracy, or NULL: as the job says; borrowed */
+    double *share; /**< (phases) images of a step over those of the last phase's; owned */
+    int32_t phases;
+    bool unknown;    /**< the job has unknown inputs */
+    int32_t workers; /**< at least 1 */
+};
+
+/** Everything that makes the job that of @candidate; option_list_release() it. */
+struct option_list candidate_set(const struct question *question,
+                                 const struct candidate *candidate);
+
+/** Images per device of phase @index of @candidate. */
+int64_t candidate_batch(const struct question *question, const struct candidate *candidate,
+                        int32_t index);
+
+/** Predict those of @list that @at (@chosen) names on @backend, as a @final answer or not.  Those
+ * that were predicted before keep their numbers where that fails.
+ * @return 0, or -1 with a message: SIGINT (exit code 130), no process can be started (71). */
+int candidates_predict(const struct question *question, struct candidate *list, const int64_t *at,
+                       int64_t chosen, enum backend_choice backend, bool final, struct err *err);

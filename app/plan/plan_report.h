@@ -1,0 +1,20 @@
+#pragma once
+
+/** @file
+ * What a plan answers.
+ */
+
+#include "app/plan/search.h"
+
+/** The answer, "foretrain/plan/1". */
+struct json *plan_json(const struct search *search);
+
+/** The best, the next best and the front, a row each. */
+struct json *plan_rows(const struct search *search);
+
+/** Append all of it for people, and the `predict` that answers the same of the best. */
+void plan_print(struct text *out, const struct search *search);
+
+/** Add a message with exit code 1 to @err if no plan keeps the limits: by how much the nearest
+ * misses them.  @return 0, or -1. */
+int plan_verdict(const struct search *search, struct err *err);

@@ -1,0 +1,464 @@
+#include "app/plan/search.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/predict/prediction.h"
+
+const char *const aim_names[] = {"cost", "device-hours", "time", NULL};
+
+/* Candidates that differ in algorithm and bucket alone. */
+struct group {
+    int32_t platform; /* a value of its axis */
+    int64_t nodes, batch;
+    int64_t head; /* the first candidate with an answer; -1: none yet */
+};
+
+/* ---- what is better ---- */
+
+struct range search_price(const struct search *search, const struct candidate *c)
+{
+    return search->currency ? c->bill.cost : c->hours;
+}
+
+/* By how much it misses a limit, as a factor; 1: by nothing. */
+static double miss(const struct search *search, const struct candidate *c)
+{
+    double late = c->usage.seconds.high / search->within;
+    return fmax(1, fmax(late, search_price(search, c).high / search->budget));
+}
+
+bool search_keeps(const struct search *search, const struct candidate *c)
+{
+    return miss(search, c) <= 1;
+}
+
+bool search_better(const struct search *search, const struct candidate *a,
+                   const struct candidate *b)
+{
+    double missed = miss(search, a) - miss(search, b);
+    double time = a->usage.seconds.value - b->usage.seconds.value;
+    double price = search_price(search, a).value - search_price(search, b).value;
+    if (missed != 0)
+        return missed < 0;
+    if (search->aim == AIM_TIME)
+        return time != 0 ? time < 0 : price < 0;
+    return price != 0 ? price < 0 : time < 0;
+}
+
+const struct price_file *search_tariff(const struct search *search, const char *platform)
+{
+    const struct price_file *all = NULL;
+    for (int32_t i = 0; i < search->prices->count; i++) {
+        const struct tariff *tariff = &search->tariff[i];
+        if (tariff->platform && !strcmp(tariff->platform, platform))
+            return &tariff->file;
+        if (!tariff->platform)
+            all = &tariff->file;
+    }
+    return all;
+}
+
+static void price(const struct search *search, struct candidate *c)
+{
+    const struct range *time = &c->usage.seconds;
+    double devices = c->usage.devices;
+    c->hours = (struct range){devices * time->low / 3600, devices * time->value / 3600,
+                              devices * time->high / 3600};
+    c->bill = price_bill(search_tariff(search, c->platform), &c->usage);
+}
+
+/* Whether @than is at most @near times @c in time, cost and energy. */
+static bool covers(const struct search *search, const struct candidate *than,
+                   const struct candidate *c, double near)
+{
+    double energy = than->bill.energy.value;
+    return than->usage.seconds.value <= near * c->usage.seconds.value &&
+           search_price(search, than).value <= near * search_price(search, c).value &&
+           (isnan(energy) || energy <= near * c->bill.energy.value);
+}
+
+/* The best of those on @platform (NULL: of all); -1: none. */
+static int64_t find_best(const struct search *search, const char *platform)
+{
+    int64_t best = -1;
+    for (int64_t i = 0; i < search->count; i++) {
+        const struct candidate *c = &search->list[i];
+        if (c->status == FINDING_OK && (!platform || c->platform == platform) &&
+            (best < 0 || search_better(search, c, &search->list[best])))
+            best = i;
+    }
+    return best;
+}
+
+/* ---- candidates ---- */
+
+static const struct option_list *values(const struct search *search, enum decision decision)
+{
+    return &search->axes.item[decision].value;
+}
+
+static int64_t number(const struct search *search, enum decision decision, int32_t i)
+{
+    return strtoll(values(search, decision)->item[i], NULL, 10);
+}
+
+static void add_group(struct search *search, int32_t platform, int64_t nodes, int64_t batch)
+{
+    for (int64_t i = 0; i < search->group_count; i++) {
+        const struct group *group = &search->group[i];
+        if (group->platform == platform && group->nodes == nodes && group->batch == batch)
+            return;
+    }
+    search->group = base_grow(search->group, search->group_count + 1, &search->group_capacity,
+                              sizeof(*search->group));
+    search->group[search->group_count++] = (struct group){platform, nodes, batch, -1};
+}
+
+static void add_candidate(struct search *search, const struct group *group, int32_t algorithm,
+                          int32_t bucket)
+{
+    search->list =
+        base_grow(search->list, search->count + 1, &search->capacity, sizeof(*search->list));
+    search->list[search->count++] = (struct candidate){
+        .platform = values(search, DECISION_PLATFORM)->item[group->platform],
+        .algorithm = values(search, DECISION_ALGORITHM)->item[algorithm],
+        .bucket = values(search, DECISION_BUCKET)->item[bucket],
+        .nodes = group->nodes,
+        .batch = group->batch,
+    };
+}
+
+/* Predict those from @first on in closed form. */
+static int predict_from(struct search *search, int64_t first, struct err *err)
+{
+    int64_t count = search->count - first, *at = base_alloc(count + 1, sizeof(*at));
+    for (int64_t i = 0; i < count; i++)
+        at[i] = first + i;
+    int failed = candidates_predict(&search->question, search->list, at, count, BACKEND_ANALYTIC,
+                                    false, err);
+    for (int64_t i = first; i < search->count; i++)
+        price(search, &search->list[i]);
+    free(at);
+    return failed;
+}
+
+/* The largest bucket with each algorithm, until one makes a job.  What two algorithms are refused
+ * for in the same words is no fault of theirs. */
+static int find_heads(struct search *search, int64_t first, struct err *err)
+{
+    const struct option_list *algorithms = values(search, DECISION_ALGORITHM);
+    int32_t largest = values(search, DECISION_BUCKET)->count - 1;
+    int64_t count = search->group_count - first, *last = base_alloc(count + 1, sizeof(*last));
+    int failed = 0;
+    for (int64_t g = 0; g < count; g++)
+        last[g] = -1;
+    for (int32_t a = 0; a < algorithms->count && !failed; a++) {
+        int64_t begin = search->count, at = begin;
+        for (int64_t g = 0; g < count; g++)
+            if (search->group[first + g].head == -1)
+                add_candidate(search, &search->group[first + g], a, largest);
+        failed = predict_from(search, begin, err);
+        for (int64_t g = 0; g < count && !failed; g++) {
+            struct group *group = &search->group[first + g];
+            if (group->head != -1)
+                continue;
+            const struct candidate *now = &search->list[at];
+            const char *before = last[g] < 0 ? NULL : search->list[last[g]].reason;
+            if (now->status == FINDING_OK)
+                group->head = at;
+            else if (before && now->reason && !strcmp(before, now->reason))
+                group->head = -2;
+            last[g] = at++;
+        }
+    }
+    free(last);
+    return failed;
+}
+
+/* Whether another algorithm or bucket could make the plan of @head the @best, or bring it onto the
+ * front. */
+static bool promises(const struct search *search, const struct candidate *head, int64_t best)
+{
+    struct candidate least = *head;
+    least.usage.seconds = (struct range){head->least, head->least, head->least};
+    price(search, &least);
+    if (search_better(search, &least, &search->list[best]))
+        return true;
+    for (int64_t i = 0; i < search->count; i++)
+        if (search->list[i].status == FINDING_OK &&
+            covers(search, &search->list[i], &least, 1 + PLAN_MISSED))
+            return false;
+    return true;
+}
+
+/* Predict what matters of the groups from @first on. */
+static int search_groups(struct search *search, int64_t first, struct err *err)
+{
+    const struct option_list *algorithms = values(search, DECISION_ALGORITHM);
+    int32_t buckets = values(search, DECISION_BUCKET)->count;
+    if (find_heads(search, first, err))
+        return -1;
+    int64_t begin = search->count, best = find_best(search, NULL);
+    for (int64_t g = first; g < search->group_count; g++) {
+        const struct group group = search->group[g];
+        if (group.head < 0 || !promises(search, &search->list[group.head], best))
+            continue;
+        const char *own = search->list[group.head].algorithm;
+        for (int32_t a = 0; a < algorithms->count; a++)
+            for (int32_t b = 0; b < buckets; b++)
+                if (b < buckets - 1 || strcmp(algorithms->item[a], own) != 0)
+                    add_candidate(search, &group, a, b);
+    }
+    return predict_from(search, begin, err);
+}
+
+/* ---- around the best ---- */
+
+enum {
+    AROUND = 3,     /* steps to each side */
+    BATCH_STEP = 8, /* images: fewer make no difference that a plan needs */
+    BATCH_MOST = 512,
+    PLATFORMS_MOST = 4, /* whose best plan is refined */
+    ROUNDS_MOST = 12
+};
+
+/* Numbers of nodes and batches up to AROUND steps from the best of @platform; with a step of 0 only
+ * its own. */
+static void add_around(struct search *search, int32_t platform, const struct candidate *best,
+                       int64_t nodes, int64_t batch)
+{
+    const int64_t own_nodes = best->nodes, own_batch = best->batch;
+    for (int64_t i = nodes ? -AROUND : 0; i <= (nodes ? AROUND : 0); i++)
+        for (int64_t k = batch ? -AROUND : 0; k <= (batch ? AROUND : 0); k++) {
+            int64_t n = own_nodes + i * nodes, b = own_batch + k * batch;
+            if (k)
+                b -= b % BATCH_STEP;
+            if (n > 0 && n <= search->size[platform] && b > 0)
+                add_group(search, platform, n, b);
+        }
+}
+
+/* Values between those of the axes, in ever smaller steps around the best of @platform; at last all
+ * batches on its nodes. */
+static int refine(struct search *search, int32_t platform, struct err *err)
+{
+    const char *name = values(search, DECISION_PLATFORM)->item[platform];
+    const struct candidate *first = &search->list[find_best(search, name)];
+    int64_t nodes = search->given[DECISION_NODES] ? 0 : first->nodes / 4 + 1;
+    int64_t batch = search->given[DECISION_BATCH] ? 0 : first->batch / 4 + BATCH_STEP;
+    bool all = batch == 0;
+    for (int round = 0; round < ROUNDS_MOST && nodes + batch > 0; round++) {
+        int64_t best = find_best(search, name), begin = search->group_count;
+        bool finest = nodes <= 1 && batch <= BATCH_STEP;
+        add_around(search, platform, &search->list[best], nodes, batch);
+        if (finest && begin == search->group_count) {
+            for (int64_t b = BATCH_STEP; b <= BATCH_MOST && !all; b += BATCH_STEP)
+                add_group(search, platform, search->list[best].nodes, b);
+            all = true;
+        }
+        if (begin == search->group_count && finest)
+            return 0;
+        if (search_groups(search, begin, err))
+            return -1;
+        nodes = nodes > AROUND ? nodes / AROUND : nodes ? 1 : 0;
+        batch = batch > AROUND * BATCH_STEP ? batch / AROUND : batch ? BATCH_STEP : 0;
+    }
+    return 0;
+}
+
+/* The platforms with the best plans. */
+static int refine_platforms(struct search *search, struct err *err)
+{
+    const struct option_list *all = values(search, DECISION_PLATFORM);
+    bool *done = base_alloc(all->count, sizeof(*done));
+    int failed = 0;
+    for (int i = 0; i < PLATFORMS_MOST && !failed; i++) {
+        int64_t best = -1;
+        int32_t chosen = -1;
+        for (int32_t p = 0; p < all->count; p++) {
+            int64_t own = done[p] ? -1 : find_best(search, all->item[p]);
+            if (own < 0 ||
+                (best >= 0 && !search_better(search, &search->list[own], &search->list[best])))
+                continue;
+            best = own;
+            chosen = p;
+        }
+        if (chosen < 0)
+            break;
+        done[chosen] = true;
+        failed = refine(search, chosen, err);
+    }
+    free(done);
+    return failed;
+}
+
+/* ---- finalists ---- */
+
+static int by_time(const void *a, const void *b, void *context)
+{
+    const struct candidate *list = context;
+    double x = list[*(const int64_t *)a].usage.seconds.value;
+    double y = list[*(const int64_t *)b].usage.seconds.value;
+    return (x > y) - (x < y);
+}
+
+/* Whether @c is more than PLAN_NEAR better in something than each of the front so far. */
+static bool leads(const struct search *search, const struct candidate *c)
+{
+    for (int64_t i = 0; i < search->front_count; i++)
+        if (covers(search, &search->list[search->front[i]], c, 1 + PLAN_NEAR))
+            return false;
+    return true;
+}
+
+/* Of those that lead, the cheapest; of equals the one whose interval ends first.  -1: none. */
+static int64_t find_lead(const struct search *search)
+{
+    double least = INFINITY, end = INFINITY;
+    int64_t lead = -1;
+    for (int32_t pass = 0; pass < 2; pass++)
+        for (int64_t i = 0; i < search->count; i++) {
+            const struct candidate *c = &search->list[i];
+            double price = c->status == FINDING_OK ? search_price(search, c).value : INFINITY;
+            if (price > (1 + PLAN_EQUAL) * least || (pass && c->usage.seconds.high >= end) ||
+                isinf(price) || !leads(search, c))
+                continue;
+            if (pass == 0) {
+                least = fmin(least, price);
+            } else {
+                end = c->usage.seconds.high;
+                lead = i;
+            }
+        }
+    return lead;
+}
+
+static void find_front(struct search *search)
+{
+    int64_t lead;
+    search->front_count = 0;
+    while ((lead = find_lead(search)) >= 0)
+        search->front[search->front_count++] = lead;
+    qsort_r(search->front, (size_t)search->front_count, sizeof(*search->front), by_time,
+            search->list);
+}
+
+static void find_next(struct search *search)
+{
+    const struct candidate *best = &search->list[search->best];
+    bool other = false;
+    search->next = -1;
+    for (int64_t i = 0; i < search->count; i++) {
+        const struct candidate *c = &search->list[i];
+        bool here = c->platform == best->platform;
+        if (c->status != FINDING_OK || (here && (other || c->nodes == best->nodes)))
+            continue;
+        if (search->next < 0 || (!here && !other) ||
+            search_better(search, c, &search->list[search->next]))
+            search->next = i;
+        other = other || !here;
+    }
+}
+
+static void want(const struct search *search, int64_t candidate, int64_t *at, int64_t *count)
+{
+    for (int64_t i = 0; i < *count; i++)
+        if (at[i] == candidate)
+            return;
+    if (candidate >= 0 && !search->list[candidate].final)
+        at[(*count)++] = candidate;
+}
+
+/* Predict best, next and front as `predict` does, until they stay. */
+static int predict_finalists(struct search *search, struct err *err)
+{
+    char *warning;
+    enum backend_choice backend = task_backend(search->question.options, &warning);
+    int64_t *at = base_alloc(search->count + 2, sizeof(*at)), count = 1;
+    int failed = 0;
+    if (warning)
+        err_warn(err, "warning: %s", warning);
+    free(warning);
+    search->front = base_alloc(search->count, sizeof(*search->front));
+    while (count && !failed) {
+        count = 0;
+        search->best = find_best(search, NULL);
+        find_next(search);
+        find_front(search);
+        want(search, search->best, at, &count);
+        want(search, search->next, at, &count);
+        for (int64_t i = 0; i < search->front_count; i++)
+            want(search, search->front[i], at, &count);
+        failed = candidates_predict(&search->question, search->list, at, count, backend, true, err);
+        for (int64_t i = 0; i < count; i++)
+            price(search, &search->list[at[i]]);
+    }
+    free(at);
+    return failed;
+}
+
+/* ---- all of it ---- */
+
+/* No job at all: why the first candidate is none. */
+static int check_any(const struct search *search, struct err *err)
+{
+    if (find_best(search, NULL) >= 0)
+        return 0;
+    const struct candidate *first = &search->list[0];
+    return err_add_code(err, first->code, "no plan makes a job; the first, %lld node%s of %s: %s",
+                        (long long)first->nodes, base_plural(first->nodes), first->platform,
+                        first->reason);
+}
+
+/* Nodes that a platform has not are left out, unless there are no others to say why there is no
+ * job. */
+static void add_batches(struct search *search, int32_t platform, int64_t nodes)
+{
+    if (nodes <= search->size[platform] || search->given[DECISION_NODES])
+        for (int32_t b = 0; b < values(search, DECISION_BATCH)->count; b++)
+            add_group(search, platform, nodes, number(search, DECISION_BATCH, b));
+}
+
+static int find(struct search *search, struct err *err)
+{
+    for (int32_t p = 0; p < values(search, DECISION_PLATFORM)->count; p++) {
+        int64_t size = search->size[p];
+        for (int32_t n = 0; n < values(search, DECISION_NODES)->count; n++)
+            add_batches(search, p, number(search, DECISION_NODES, n));
+        if (!search->given[DECISION_NODES])
+            add_batches(search, p, size);
+    }
+    if (search_groups(search, 0, err) || check_any(search, err))
+        return -1;
+    return refine_platforms(search, err) || predict_finalists(search, err) ? -1 : 0;
+}
+
+int search_make(struct search *search, struct err *err)
+{
+    search->best = search->next = -1;
+    return search_ask(search, err) || find(search, err) || search_doubt(search, err) ? -1 : 0;
+}
+
+void search_release(struct search *search)
+{
+    for (int64_t i = 0; i < search->count; i++)
+        free(search->list[i].reason);
+    for (int32_t i = 0; i < search->doubt_count; i++) {
+        free(search->doubt[i].input);
+        free(search->doubt[i].range);
+    }
+    for (int32_t i = 0; search->tariff && i < search->prices->count; i++) {
+        free(search->tariff[i].platform);
+        price_release(&search->tariff[i].file);
+    }
+    free(search->tariff);
+    free(search->size);
+    free(search->doubt);
+    free(search->front);
+    free(search->group);
+    free(search->list);
+    free(search->question.share);
+    axes_release(&search->axes);
+}

@@ -1,0 +1,323 @@
+#!/usr/bin/python3
+"""`plan`: the best plan is that of brute force, limits hold as `predict` says, and what cannot be."""
+import csv
+import io
+import itertools
+import json
+import pathlib
+import re
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+import support
+from support import PROGRAM, answer, has_simulator, run
+
+try:
+    import jsonschema
+except ImportError:
+    jsonschema = None
+
+JOB = """\
+version: 1
+model: {network: resnet50, precision: {compute: fp16, gradients: fp16}}
+cluster: {platform: dgx-h100, nodes: 4, software: mlperf-v4.0}
+training:
+  dataset: imagenet
+  phases: [{batch_per_device: 64}]
+  evaluate_every: 4 epochs
+  target: 75.9 %
+  recipe: rcp-nvidia
+  startup: 10 s
+allreduce: {algorithm: nccl}
+"""
+PRICES = """\
+version: 1
+name: %s
+description: of a test
+date: 2026-01-01
+currency: %s
+price: {node_hour: %s}
+"""
+HAS_GSL = "not in this build" not in run("plan", "--help").stdout
+# Few enough for brute force; commas between, as --nodes and others have them.
+SPACE = {"platforms": "dgx-h100,dgx-a100", "nodes": "2,3,5,6", "batch": "64,96,224",
+         "algorithms": "nccl,torus2d,ring", "buckets": "4MiB,64MiB"}
+KEYS = ("cluster.platform", "cluster.nodes", "training.phases[*].batch_per_device",
+        "allreduce.algorithm", "allreduce.bucket")
+
+
+FEW = ("--algorithms", "nccl", "--buckets", "64MiB")
+
+
+@unittest.skipUnless(HAS_GSL, "a plan needs intervals, and they GSL")
+class Plan(support.Case):
+    """On the time to an accuracy."""
+
+    def setUp(self):
+        super().setUp()
+        self.job = self.write("job.yaml", JOB)
+
+    def plan(self, *words, code=0):
+        """The JSON of a plan in closed form."""
+        done = run("plan", self.job, "--backend", "analytic", "--json", *words)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return json.loads(done.stdout)
+
+    def predicted(self, plan, *words):
+        """What `predict` says of a plan."""
+        return answer("predict", self.job, "--backend", plan["backend"], *words,
+                      *itertools.chain(*(("--set", word) for word in plan["set"])))
+
+    def brute_force(self, prices=()):
+        """All points of the small space that make a job, by `sweep`: their numbers."""
+        axes = itertools.chain(*(("--list", f"{key}={values}")
+                                 for key, values in zip(KEYS, SPACE.values())))
+        done = run("sweep", self.job, "--backend", "analytic", "--csv", "-", *axes, *prices,
+                   "--set", "allreduce.grid=null")
+        rows = list(csv.DictReader(io.StringIO(done.stdout)))
+        self.assertEqual(len(rows), 2 * 4 * 3 * 3 * 2)
+        return [row for row in rows if row["status"] == "ok"]
+
+    def upper_end(self, row):
+        """Of the interval that `predict` prints for a point of the sweep."""
+        result = answer("predict", self.job, "--backend", "analytic",
+                        *itertools.chain(*(("--set", f"{key}={row[key]}") for key in KEYS)))
+        return result["time_to_train_interval_s"][1]
+
+    @staticmethod
+    def place(plan):
+        """What it decides, as a row of the sweep has it."""
+        return tuple(str(value) for value in (plan["platform"], plan["nodes"],
+                                              plan["batch_per_device"][0], plan["algorithm"],
+                                              plan["bucket"]))
+
+    # ---- the optimum ----
+
+    def test_the_best_plan_is_that_of_brute_force(self):
+        rows = sorted(self.brute_force(), key=lambda row: float(row["device_hours"]))
+        space = itertools.chain(*((f"--{name}", values) for name, values in SPACE.items()))
+        space = list(space)
+        for within in (215, 260, 380, 560):
+            best = next(row for row in rows if self.upper_end(row) <= within)
+            found = self.plan(*space, "--within", f"{within} s")["best"]
+            self.assertEqual(self.place(found), tuple(best[key] for key in KEYS), within)
+            self.assertEqual(found["device_hours"], float(best["device_hours"]))
+
+    def test_no_point_of_brute_force_is_far_ahead_of_the_front(self):
+        rows = self.brute_force()
+        space = itertools.chain(*((f"--{name}", values) for name, values in SPACE.items()))
+        front = self.plan(*space, "--within", "1h")["front"]
+        numbers = [(plan["time_s"], plan["device_hours"]) for plan in front]
+        for row in rows:
+            time_s, hours = float(row["time_to_target_s"]), float(row["device_hours"])
+            self.assertTrue(any(a <= 1.12 * time_s and b <= 1.12 * hours for a, b in numbers), row)
+        for one, other in itertools.permutations(numbers, 2):
+            self.assertFalse(one[0] <= other[0] and one[1] <= other[1], (one, other))
+
+    def test_refined_numbers_of_nodes_and_batches_are_those_of_brute_force(self):
+        words = ("--list", "allreduce.algorithm=nccl", "--list", "allreduce.bucket=64MiB",
+                 "--scan", "cluster.nodes=1..8",
+                 "--scan", "training.phases[*].batch_per_device=8..512:8")
+        done = run("sweep", self.job, "--backend", "analytic", "--csv", "-", *words)
+        rows = sorted((row for row in csv.DictReader(io.StringIO(done.stdout))
+                       if row["status"] == "ok"), key=lambda row: float(row["device_hours"]))
+        self.assertGreater(len(rows), 200)
+        keys = ["allreduce.algorithm", "allreduce.bucket", "cluster.nodes",
+                "training.phases[*].batch_per_device"]
+        for within in (200, 410):
+            near = (row for row in rows if float(row["time_to_target_high_s"]) < 1.1 * within)
+            for row in near:
+                sets = itertools.chain(*(("--set", f"{key}={row[key]}") for key in keys))
+                result = answer("predict", self.job, "-banalytic", *sets)
+                if result["time_to_train_interval_s"][1] <= within:
+                    break
+            found = self.plan("--within", f"{within} s", *FEW)["best"]
+            self.assertEqual((found["nodes"], found["batch_per_device"]),
+                             (int(row["cluster.nodes"]), [int(row[keys[3]])]))
+
+    # ---- the limits ----
+
+    def test_numbers_and_intervals_are_those_of_predict(self):
+        for backend in ["analytic"] + ["sim"] * has_simulator():
+            found = answer("plan", self.job, "--within", "8 min", "--nodes", "2..4", "--batch", "64,128", *(
+                ("--backend", "analytic") if backend == "analytic" else ()))
+            for plan in (found["best"], found["next"], found["front"][0]):
+                result = self.predicted(plan)
+                self.assertEqual(plan["backend"], backend)
+                self.assertEqual(plan["time_s"], result["time_to_train_s"])
+                self.assertEqual(plan["time_s_interval"], result["time_to_train_interval_s"])
+                self.assertEqual((plan["nodes"], plan["devices"], plan["epochs"]),
+                                 (result["nodes"], result["devices"], result["epochs"]))
+                self.assertEqual(plan["keeps"], result["time_to_train_interval_s"][1] <= 480)
+            self.assertTrue(found["met"])
+            self.assertLessEqual(found["best"]["device_hours"], found["next"]["device_hours"])
+            self.assertNotEqual(found["best"]["nodes"], found["next"]["nodes"])
+
+    def test_the_upper_end_of_the_interval_keeps_the_deadline(self):
+        words = ("--nodes", "2", "--batch", "240", *FEW)
+        plan = self.plan(*words, "--within", "1 h")["best"]
+        high = plan["time_s_interval"][1]
+        self.assertLess(plan["time_s"], 0.95 * high)
+        self.assertTrue(self.plan(*words, "--within", f"{high + 0.01} s")["met"])
+        self.assertFalse(self.plan(*words, "--within", f"{high - 0.01} s", code=1)["met"])
+
+    def test_a_budget_alone_buys_the_fastest(self):
+        space = list(itertools.chain(*((f"--{name}", values) for name, values in SPACE.items())))
+        rows = sorted(self.brute_force(), key=lambda row: float(row["time_to_target_s"]))
+        for hours in (2.6, 4):
+            best = next(row for row in rows if self.upper_end(row) / float(row["time_to_target_s"])
+                        * float(row["device_hours"]) <= hours)
+            found = self.plan(*space, "--budget", hours)
+            self.assertEqual((found["aim"], self.place(found["best"])),
+                             ("time", tuple(best[key] for key in KEYS)))
+
+    def test_a_deadline_that_nothing_meets_is_a_negative_verdict(self):
+        words = ("--within", "15 s", "--nodes", "16..64:x2", "--batch", "32,64", *FEW)
+        done = run("plan", self.job, "-banalytic", *words)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("Nearest: 64 nodes of dgx-h100", done.stdout)
+        self.assertRegex(done.stderr, r"no plan keeps the limits; the nearest is 64 nodes of dgx-h100"
+                                      r".*; of 100 runs 95 end within [\d.]+ s, not within 15 s, and "
+                                      r"without any waiting for communication one would take ")
+        found = self.plan(*words, code=1)
+        self.assertFalse(found["met"])
+        least = min(plan["time_s_interval"][1] for plan in found["front"])
+        self.assertLessEqual(found["best"]["time_s_interval"][1], least)
+
+    def test_a_budget_that_nothing_keeps_is_one_too(self):
+        done = run("plan", self.job, "-banalytic", "--within", "1h", "--budget", "0.5", "--nodes", "2",
+                   "--batch", "128", *FEW)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"; it takes up to [\d.]+, not 0.5 device-hours$")
+
+    # ---- prices ----
+
+    def test_prices_decide(self):
+        cheap, dear = (self.write(f"{name}.yaml", PRICES % (name, "EUR", price))
+                       for name, price in (("cheap", 1), ("dear", "{low: 10, high: 30}")))
+        words = ("--within", "15 min", "--platforms", "dgx-h100,dgx-a100", "--nodes", "1..8",
+                 "--batch", "64,128", *FEW)
+        both = [self.plan(*words, "--prices", f"dgx-a100={a}", "--prices", f"dgx-h100={b}")
+                for a, b in ((cheap, dear), (dear, cheap))]
+        self.assertEqual([found["best"]["platform"] for found in both], ["dgx-a100", "dgx-h100"])
+        for found, price in zip(both, (1, 1)):
+            best = found["best"]
+            self.assertEqual((found["aim"], found["price_unit"]), ("cost", "EUR"))
+            self.assertAlmostEqual(best["cost"], price * best["nodes"] * best["time_s"] / 3600, 9)
+        rows = [row["input"] for row in both[0]["sensitivity"]]
+        self.assertIn("epochs to the target", rows)
+        all_dear = self.plan(*words, "--prices", dear)
+        price = next(row for row in all_dear["sensitivity"] if row["input"] == "prices of dear")
+        self.assertAlmostEqual(price["high"]["price"] / price["low"]["price"], 3, 9)
+        self.assertEqual(price["high"]["time_s"], all_dear["best"]["time_s"])
+
+    def test_prices_that_cannot_be_compared_are_refused(self):
+        euro, yen = (self.write(f"{name}.yaml", PRICES % (name, name, 1)) for name in ("EUR", "JPY"))
+        words = ("plan", self.job, "--within", "1h", "--platforms", "dgx-h100,dgx-a100")
+        self.assertIn("EUR and JPY", self.refused(64, *words, "--prices", f"dgx-h100={euro}",
+                                                  "--prices", f"dgx-a100={yen}"))
+        self.assertIn("--prices dgx-a100=FILE", self.refused(64, *words, "--prices",
+                                                             f"dgx-h100={euro}"))
+
+    # ---- what would change the answer ----
+
+    def test_an_unknown_input_at_its_ends_is_the_job_with_these_values(self):
+        self.job = self.write("job.yaml", JOB + "noise: {compute_cv: {low: 0.01, high: 0.2}}\n")
+        words = ("--nodes", "2,3", "--batch", "192", *FEW)
+        found = self.plan("--within", "620 s", *words)
+        row = found["sensitivity"][0]
+        self.assertEqual((row["input"], row["range"]), ("noise.compute_cv", "0.01 to 0.2"))
+        for end, value in (("low", 0.01), ("high", 0.2)):
+            result = self.predicted(found["best"], "--set", f"noise.compute_cv={value}")
+            middle = self.predicted(found["best"], "--set", "noise.compute_cv=0.105")
+            self.assertAlmostEqual(row[end]["time_s"] / found["best"]["time_s"],
+                                   result["time_to_train_s"] / middle["time_to_train_s"], 9)
+        self.assertGreater(row["high"]["time_s"], 1.1 * row["low"]["time_s"])
+
+    def test_epochs_move_the_time_in_proportion(self):
+        found = self.plan("--within", "1h", "--nodes", "2", "--batch", "192", *FEW,
+                          "--set", "training.startup=0 s")
+        row = next(row for row in found["sensitivity"] if row["input"] == "epochs to the target")
+        low, high = map(float, re.fullmatch(r"([\d.]+) to ([\d.]+)", row["range"]).groups())
+        self.assertAlmostEqual(row["high"]["time_s"] / row["low"]["time_s"], high / low, delta=0.005)
+
+    def test_a_change_of_the_best_plan_is_said(self):
+        words = ("--nodes", "2,3", "--batch", "192", *FEW)
+        high = self.plan("--nodes", "2", *words[2:], "--within", "1h")["best"]["time_s_interval"][1]
+        found = self.plan("--within", f"{high + 0.1} s", *words)
+        self.assertEqual(found["best"]["nodes"], 2)
+        row = next(row for row in found["sensitivity"] if row["input"] == "epochs to the target")
+        self.assertTrue(row["changes"] and row["high"]["keeps"])
+        self.assertTrue(row["high"]["best"].startswith("3 nodes of dgx-h100"))
+        self.assertTrue(row["low"]["best"].startswith("2 nodes of dgx-h100"))
+
+    # ---- forms ----
+
+    @unittest.skipUnless(jsonschema, "jsonschema (package python3-jsonschema) is not installed")
+    def test_an_answer_conforms_and_has_nothing_else(self):
+        described = json.loads(run("schema", "plan").stdout)
+        for words in (["--prices", "example-h100"], ["--set", "allreduce.overlap=none"]):
+            found = self.plan("--within", "1h", "--nodes", "2,3", "--batch", "128", *words)
+            jsonschema.validate(found, described)
+            self.assertEqual(set(found), set(described["properties"]))
+            self.assertEqual(set(found["best"]), set(described["properties"]["best"]["properties"]))
+            self.assertEqual(set(found["best"]), set(found["next"]))
+            self.assertEqual(set(found["sensitivity"][0]),
+                             set(described["properties"]["sensitivity"]["items"]["properties"]))
+
+    def test_the_table_has_best_next_and_front(self):
+        words = ("--within", "1h", "--nodes", "1..3", "--batch", "128,224")
+        found = self.plan(*words)
+        done = run("plan", self.job, "-banalytic", *words, "--csv", "-")
+        rows = list(csv.DictReader(io.StringIO(done.stdout)))
+        self.assertEqual([row["plan"] for row in rows],
+                         ["best", "next"] + ["front"] * len(found["front"]))
+        for row, plan in zip(rows, [found["best"], found["next"], *found["front"]]):
+            self.assertEqual((float(row["time_s"]), int(row["nodes"])),
+                             (plan["time_s"], plan["nodes"]))
+
+    def test_phases_keep_the_ratio_of_their_batches(self):
+        self.job = self.write("job.yaml", JOB.replace(
+            "[{batch_per_device: 64}]",
+            "[{batch_per_device: 16, epochs: 4}, {global_batch: 2048}]"))
+        best = self.plan("--within", "1h", "--nodes", "16", "--batch", "128")["best"]
+        self.assertEqual(best["batch_per_device"], [32, 128])
+        self.assertEqual([phase["batch_per_device"] for phase in self.predicted(best)["phases"]],
+                         [32, 128])
+
+    def test_without_an_answer_the_first_refusal_is_that_of_the_plan(self):
+        message = self.refused(65, "plan", self.job, "--within", "1h", "--nodes", "1", "--batch", "8")
+        self.assertIn("no plan makes a job; the first, 1 node of dgx-h100", message)
+        self.assertIn("training.extrapolate: true", message)
+
+    def test_mistakes_have_a_way_out(self):
+        for words, said in (((), "a plan needs a limit"), (("--within", "10"), "--within: "),
+                            (("--within", "0 s"), "nothing keeps it"),
+                            (("--within", "1h", "--nodes", "two"), "--nodes: 'two'"),
+                            (("--within", "1h", "--nodes", "8..4"), "the smaller end comes first"),
+                            (("--within", "1h", "--set", "cluster.nodes=3"), "has no effect")):
+            self.assertIn(said, self.refused(64, "plan", self.job, *words), words)
+        self.assertIn("dgx-h100", self.refused(66, "plan", self.job, "--within", "1h", "--platforms",
+                                               "dgx-h1000"))
+
+    def test_ctrl_c_ends_it(self):
+        words = [PROGRAM, "plan", str(self.job), "--within", "1h", "--nodes", "1..500", "--jobs", "1"]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True) as process:
+            children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
+            while not children.read_text():
+                self.assertIsNone(process.poll())
+                time.sleep(0.01)
+            worker = int(children.read_text().split()[0])
+            process.send_signal(signal.SIGINT)
+            out, said = process.communicate(timeout=100)
+        self.assertEqual((process.returncode, out), (130, ""))
+        self.assertIn("interrupted", said)
+        self.assertFalse(pathlib.Path(f"/proc/{worker}").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()
