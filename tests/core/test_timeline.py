@@ -47,7 +47,7 @@ class Kineto(unittest.TestCase):
         self.assertEqual(len(lines), 1)
         self.assertLess(lines[0], 10)
         self.assertEqual(self.trace["distributedInfo"],
-                         {"backend": "nccl", "rank": 0, "world_size": 12})
+                         {"backend": "nccl", "rank": 5, "world_size": 12})
 
     def test_has_a_process_per_traced_rank_and_a_thread_per_lane(self):
         names = {(e["pid"], e["tid"]): e["args"]["name"] for e in self.events
