@@ -10,9 +10,12 @@
 const char *const compare_names[COMPARE_MOST] = {"A", "B", "C", "D"};
 
 const char *const difference_names[DIFFERENCE_COUNT] = {
-    [DIFFERENCE_IMAGES] = "images to train on",     [DIFFERENCE_DEVICES] = "number of devices",
-    [DIFFERENCE_SPEED] = "speed of a device alone", [DIFFERENCE_EFFICIENCY] = "scaling efficiency",
+    [DIFFERENCE_IMAGES] = "images to train on",
+    [DIFFERENCE_DEVICES] = "number of devices",
+    [DIFFERENCE_SPEED] = "speed of a device alone",
+    [DIFFERENCE_EFFICIENCY] = "scaling efficiency",
     [DIFFERENCE_REST] = "start-up and evaluation",
+    [DIFFERENCE_FAILURES] = "failures and checkpoints",
 };
 
 void comparison_add(struct comparison *comparison, const char *path,
@@ -91,13 +94,13 @@ static void compare_draws(struct pair *pair, const struct doubts *a, const struc
     free(ratio);
 }
 
-/* A run as a product: time = images / (devices * speed * efficiency) * rest. */
+/* A run as a product: time = images / (devices * speed * efficiency) * rest * failures. */
 static void find_parts(const struct prediction *p, double part[DIFFERENCE_COUNT])
 {
     const struct result *result = &p->result;
     const struct task *baseline = &p->task[baseline_of(p)];
     double images = 0, spent = 0;
-    double steps = result->time_to_train_s - result->evaluation_s - result->startup_s;
+    double work = result->toll.work, steps = work - result->evaluation_s - result->startup_s;
     for (int32_t i = 0; i < result->plan.phase_count; i++) {
         const struct phase *phase = &result->plan.phase[i];
         images += (double)phase->steps * (double)phase->global_batch;
@@ -108,7 +111,8 @@ static void find_parts(const struct prediction *p, double part[DIFFERENCE_COUNT]
     part[DIFFERENCE_DEVICES] = steps / spent;
     part[DIFFERENCE_SPEED] = 1 / speed;
     part[DIFFERENCE_EFFICIENCY] = spent * speed / images;
-    part[DIFFERENCE_REST] = result->time_to_train_s / steps;
+    part[DIFFERENCE_REST] = work / steps;
+    part[DIFFERENCE_FAILURES] = result->time_to_train_s / work;
 }
 
 /* Warnings of the files were printed when they were predicted. */

@@ -63,6 +63,7 @@ enum difference {
     DIFFERENCE_SPEED,      /**< images/s of a device in the baseline */
     DIFFERENCE_EFFICIENCY, /**< images/s of a device in the run over that in the baseline */
     DIFFERENCE_REST,       /**< start-up and evaluations */
+    DIFFERENCE_FAILURES,   /**< failures and checkpoints */
     DIFFERENCE_COUNT
 };
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/predict/failing.h"
 #include "core/backend/analytic.h"
 #include "core/backend/cards.h"
 #include "core/backend/cost.h"
@@ -61,7 +62,8 @@ static bool plays_a_part(const struct listing *listing, const struct quantity *q
                          enum unit unit)
 {
     const struct job *job = &listing->prediction->job;
-    if (!(quantity->value > 0) || listing->prediction->result.devices > PROBE_LIMIT)
+    if (!(quantity->value > 0) || listing->prediction->result.devices > PROBE_LIMIT ||
+        failing_depends_on(listing->prediction, quantity))
         return true;
     struct change change = {quantity->path, unit == UNIT_SECONDS ? 2 : 0.5};
     platform_scale(job->platform, change_one, &change);
@@ -234,6 +236,7 @@ void assumption_list(struct prediction *prediction)
     add_payload(prediction);
     add_turns(prediction);
     list_assumed(prediction);
+    failing_assumptions(prediction);
     for (int32_t i = 0; i < job_phases(&prediction->job); i++)
         add_rounding(prediction, i);
     const struct point *last = &prediction_last(prediction)->point;

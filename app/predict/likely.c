@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/predict/failing.h"
 #include "app/predict/share.h"
 #include "app/predict/uncertainty.h"
 
@@ -24,6 +25,7 @@ struct sample {
     int32_t unknown; /* inputs */
     double *input;   /* (inputs, draws) */
     double *outcome[OUTCOME_COUNT]; /* (draws) */
+    double *work;                   /* (draws) time to train without failures [s] */
     int32_t *number;                /* (draws) of the quantiles that made it */
     int32_t draws;                  /* room */
 };
@@ -35,6 +37,7 @@ static struct sample sample_new(int32_t unknown, bool target, int32_t draws)
                             .unknown = unknown,
                             .draws = draws,
                             .input = base_alloc((int64_t)inputs * draws, sizeof(double)),
+                            .work = base_alloc(draws, sizeof(double)),
                             .number = base_alloc(draws, sizeof(int32_t))};
     for (int32_t i = 0; i < OUTCOME_COUNT; i++)
         sample.outcome[i] = base_alloc(draws, sizeof(double));
@@ -44,6 +47,7 @@ static struct sample sample_new(int32_t unknown, bool target, int32_t draws)
 static void sample_release(struct sample *sample)
 {
     free(sample->input);
+    free(sample->work);
     free(sample->number);
     for (int32_t i = 0; i < OUTCOME_COUNT; i++)
         free(sample->outcome[i]);
@@ -69,10 +73,11 @@ static double draw_epochs(const struct prediction *p, int32_t number)
                     base_uniform(EPOCHS_SEED, (uint64_t)number, 1, 0));
 }
 
-/* What @p comes to if its tasks take @step and it takes @epochs. */
+/* What draw @number of @p comes to, if its tasks take @step. */
 static void take_outcome(struct sample *sample, const struct prediction *p, const double *step,
-                         double epochs)
+                         int32_t number)
 {
+    double epochs = draw_epochs(p, number);
     const struct task *last = prediction_last(p);
     int32_t baseline = baseline_of(p), k = sample->count;
     double devices = grid_ranks(last->point.grid);
@@ -81,9 +86,11 @@ static void take_outcome(struct sample *sample, const struct prediction *p, cons
     sample->outcome[OUTCOME_WEAK][k] = efficiency(p, baseline, step);
     sample->outcome[OUTCOME_STRONG][k] =
         baseline + 1 < p->task_count ? efficiency(p, baseline + 1, step) : NAN;
-    sample->outcome[OUTCOME_TRAIN][k] = prediction_seconds(p, step, epochs);
+    sample->work[k] = prediction_seconds(p, step, epochs);
+    sample->outcome[OUTCOME_TRAIN][k] = failing_draw(p, sample->work[k], epochs, number);
     if (epochs > 0)
         sample->input[(int64_t)(sample->inputs - 1) * sample->draws + k] = epochs;
+    sample->number[sample->count++] = number;
 }
 
 static void take_factors(struct sample *sample, const struct factors *factors)
@@ -106,8 +113,7 @@ static void draw_known(struct sample *sample, const struct prediction *predictio
         for (int32_t i = 0; i < tasks; i++)
             step[i] = all[(int64_t)i * draws + k];
         take_factors(sample, &factors[k]);
-        take_outcome(sample, prediction, step, draw_epochs(prediction, k));
-        sample->number[sample->count++] = k;
+        take_outcome(sample, prediction, step, k);
     }
     free(all);
     free(step);
@@ -172,8 +178,7 @@ static bool draw_job(const struct question *q, struct sample *sample, int32_t k,
     for (int32_t i = 0; i < q->dimensions; i++)
         sample->input[i * sample->draws + sample->count] = draw.quantile[i];
     take_factors(sample, &factors[k]);
-    take_outcome(sample, &p, step, draw_epochs(&p, k));
-    sample->number[sample->count++] = k;
+    take_outcome(sample, &p, step, k);
     free(step);
     free(factors);
     prediction_release(&p);
@@ -340,6 +345,7 @@ static void conclude(struct result *result, const struct sample *sample)
     result->weak.likely = interval_of(sample, OUTCOME_WEAK);
     result->strong.likely = interval_of(sample, OUTCOME_STRONG);
     result->train_likely = interval_of(sample, OUTCOME_TRAIN);
+    result->toll.work_likely = interval_of_values(sample->work, sample->count, NULL);
     int32_t last = sample->inputs - 1;
     if (last < sample->unknown + FACTOR_COUNT)
         return;

@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 
 #include "app/predict/assumption.h"
+#include "app/predict/failing.h"
 #include "app/predict/likely.h"
 #include "app/predict/uncertainty.h"
 
@@ -165,20 +166,22 @@ static void sum_up(struct prediction *prediction)
     result->startup_s = prediction->job.scenario.training.startup;
     for (int32_t i = 0; i < result->plan.phase_count; i++)
         result->phase_step_time[i] = prediction->task[i].step;
-    result->time_to_train_s = prediction_seconds(prediction, NULL, 0);
+    result->time_to_train_s = result->toll.work = prediction_seconds(prediction, NULL, 0);
 }
 
 struct usage prediction_usage(const struct prediction *prediction)
 {
     const struct result *result = &prediction->result;
     const struct plan *plan = &result->plan;
-    double spent = result->devices * (result->evaluation_s + result->startup_s);
+    const struct task *last = prediction_last(prediction);
+    double all = grid_ranks(last->point.grid);
+    double spent = all * (result->evaluation_s + result->startup_s);
     for (int32_t i = 0; i < plan->phase_count; i++)
         spent +=
             (double)(plan->phase[i].devices * plan->phase[i].steps) * result->phase_step_time[i];
-    double devices = spent / result->time_to_train_s;
+    double devices = spent / result->toll.work;
     return (struct usage){
-        devices * result->nodes / result->devices,
+        devices * last->point.nodes / all,
         devices,
         {result->train_likely.low, result->time_to_train_s, result->train_likely.high}};
 }
@@ -245,7 +248,7 @@ int prediction_run(struct prediction *prediction, enum backend_choice backend,
     if (task_run_all(prediction->task, prediction->task_count, backend, options, err))
         return -1;
     sum_up(prediction);
-    return 0;
+    return failing_find(prediction, err);
 }
 
 double prediction_children_seconds(void)

@@ -50,8 +50,8 @@ double prediction_children_seconds(void);
 int32_t baseline_of(const struct prediction *prediction);
 
 /** Seconds of the whole run of @prediction, whose tasks have run: start-up, the steps of all phases
- * and the evaluations.  Its tasks take @step (tasks) [s], or what they took if that is NULL; to a
- * target it takes @epochs, or those of its plan if that is 0. */
+ * and the evaluations, without failures and checkpoints.  Its tasks take @step (tasks) [s], or what
+ * they took if that is NULL; to a target it takes @epochs, or those of its plan if that is 0. */
 double prediction_seconds(const struct prediction *prediction, const double *step, double epochs);
 
 /** What @prediction, which is complete, takes of nodes and devices: in each phase those of the

@@ -58,8 +58,7 @@ double uncertainty_tolerance(enum provenance provenance)
     return tolerance[provenance];
 }
 
-/* An unknown input is drawn apart. */
-static double tolerance_of(const struct quantity *quantity)
+double uncertainty_quantity(const struct quantity *quantity)
 {
     if (quantity->drawn)
         return 0;
@@ -70,7 +69,7 @@ static void widen(void *context, const struct quantity *quantity, enum unit unit
 {
     double *most = context;
     if (unit == UNIT_BYTES_PER_SECOND && strncmp(quantity->path, "device.", 7) != 0)
-        *most = fmax(*most, tolerance_of(quantity));
+        *most = fmax(*most, uncertainty_quantity(quantity));
 }
 
 double uncertainty_network(const struct platform *platform)
@@ -85,7 +84,7 @@ static void widen_hop(void *context, const struct quantity *quantity, enum unit 
 {
     double *most = context;
     if (unit == UNIT_SECONDS && quantity->value > 0 && !strncmp(quantity->path, "transport.", 10))
-        *most = fmax(*most, tolerance_of(quantity));
+        *most = fmax(*most, uncertainty_quantity(quantity));
 }
 
 /* How much machines with the same device and software differ: the scatter about the fits of all
@@ -107,8 +106,8 @@ static double machine_scatter(const struct software *software)
 /* The numbers of the device file itself, when no software profile is named. */
 static void doubt_device(struct uncertainty *u, const struct device *device)
 {
-    u->efficiency =
-        fmax(tolerance_of(&device->math_efficiency), tolerance_of(&device->memory_efficiency));
+    u->efficiency = fmax(uncertainty_quantity(&device->math_efficiency),
+                         uncertainty_quantity(&device->memory_efficiency));
     u->overhead = OVERHEAD_SPREAD;
 }
 

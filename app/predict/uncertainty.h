@@ -84,6 +84,9 @@ struct interval uncertainty_interval(double *sample, int32_t count);
 /** The standard deviation of the logarithm of a bandwidth with @provenance. */
 double uncertainty_tolerance(enum provenance provenance);
 
+/** The same of @quantity: its own if it says one; 0: an unknown input, which is drawn apart. */
+double uncertainty_quantity(const struct quantity *quantity);
+
 /** The largest uncertainty_tolerance() among the numbers of @platform for communication: links,
  * network cards, uplinks, nccl. */
 double uncertainty_network(const struct platform *platform);

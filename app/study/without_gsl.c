@@ -17,6 +17,12 @@ struct uncertainty uncertainty_of(const struct job *job)
     return (struct uncertainty){0};
 }
 
+double uncertainty_quantity(const struct quantity *quantity)
+{
+    (void)quantity;
+    return 0;
+}
+
 bool uncertainty_is_unknown(const struct device *device)
 {
     return !strcmp(device->name, "ideal");

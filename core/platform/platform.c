@@ -39,6 +39,11 @@ int32_t platform_payload(const struct platform *platform)
     return platform->transport.payload;
 }
 
+const struct quantity *platform_mtbf(const struct platform *platform, bool network)
+{
+    return network ? &platform->network_mtbf : &platform->node.mtbf;
+}
+
 int32_t platform_nodes(const struct platform *platform)
 {
     return (int32_t)platform->nodes;

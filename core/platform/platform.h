@@ -86,6 +86,10 @@ int32_t platform_cores(const struct platform *platform, int32_t devices_per_node
  * conversion. -1: the file does not say. */
 int32_t platform_payload(const struct platform *platform);
 
+/** Mean time between failures that end a job [s], of one node or of the @network that all nodes
+ * share; value 0: the file does not say.  Borrowed. */
+const struct quantity *platform_mtbf(const struct platform *platform, bool network);
+
 /** Number of nodes, or 0 for any number. */
 int32_t platform_nodes(const struct platform *platform);
 

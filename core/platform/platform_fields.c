@@ -113,6 +113,8 @@ static const struct field platform_rows[] = {
              "how much longer a device computes while all others of its node compute"),
     COUNTED("node.cores", platform, node.cores, OPTIONAL, 64,
             "devices that compute at once, where more are ranks that take turns"),
+    QUANTITY("node.mtbf", platform, node.mtbf, OPTIONAL, UNIT_SECONDS, 1, 1e12,
+             "mean time between failures of one node that end a job"),
     BANDWIDTH("network.nic.bandwidth", platform, nic.bandwidth, OPTIONAL),
     EFFICIENCY("network.nic.efficiency", platform, nic.efficiency, OPTIONAL),
     LATENCY("network.nic.latency", platform, nic.latency, OPTIONAL),
@@ -127,6 +129,9 @@ static const struct field platform_rows[] = {
         "the nodes of a job: the first ones, or a random sample in random order",
         .kind = FIELD_WORD, .words = placement_names),
     SEED("network.placement_seed", placement_seed, "of the random sample"),
+    QUANTITY("network.mtbf", platform, network_mtbf, OPTIONAL, UNIT_SECONDS, 1, 1e12,
+             "mean time between failures of what all nodes share, which end any job of several "
+             "nodes"),
     QUANTITY("transport.inside", platform, transport.inside, OPTIONAL, UNIT_SECONDS, 0, 1,
              "what software adds to every message inside a node"),
     QUANTITY("transport.between", platform, transport.between, OPTIONAL, UNIT_SECONDS, 0, 1,

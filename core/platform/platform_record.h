@@ -64,7 +64,9 @@ struct platform {
         struct field_list edges;    /**< struct edge_record */
         struct quantity contention; /**< see platform_contention() */
         int64_t cores;              /**< 0: one for each device */
+        struct quantity mtbf;       /**< see platform_mtbf() */
     } node;
+    struct quantity network_mtbf; /**< see platform_mtbf() */
     struct link_record nic;
     struct field_list tiers; /**< struct tier_record, from the bottom up */
     int32_t routing;         /**< enum routing */

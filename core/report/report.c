@@ -309,6 +309,7 @@ struct json *result_json(const struct result *result)
     json_put_real(json, "startup_s", result->startup_s);
     json_put_real(json, "time_to_train_s", result->time_to_train_s);
     put_interval(json, "time_to_train_interval_s", result->train_likely);
+    toll_put(json, &result->toll);
     bill_put(json, &result->bill);
     doubts_put(json, &result->doubts);
     put_target(json, result);
@@ -398,9 +399,10 @@ static void print_target(struct text *out, const struct result *result)
     print_interval(out, UNIT_SECONDS, result->train_likely);
     if (!isnan(to->epochs_share))
         print_row(out, "  by the epochs", UNIT_FRACTION, to->epochs_share, "of its variance");
-    print_part(out, "  steps", whole - result->evaluation_s - result->startup_s, whole);
+    print_part(out, "  steps", result->toll.work - result->evaluation_s - result->startup_s, whole);
     print_part(out, "  evaluation", result->evaluation_s, whole);
     print_part(out, "  start-up", result->startup_s, whole);
+    toll_print(out, &result->toll);
     free(label);
 }
 
@@ -419,6 +421,7 @@ static void print_totals(struct text *out, const struct result *result)
     print_row(out, "start-up", UNIT_SECONDS, result->startup_s, "");
     print_row(out, "time to train", UNIT_SECONDS, result->time_to_train_s, "");
     print_interval(out, UNIT_SECONDS, result->train_likely);
+    toll_print(out, &result->toll);
 }
 
 static void print_phases(struct text *out, const struct result *result)

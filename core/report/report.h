@@ -9,6 +9,7 @@
 #include "core/base/json.h"
 #include "core/price/price.h"
 #include "core/report/doubts.h"
+#include "core/report/toll.h"
 #include "core/scenario/phase.h"
 
 /** Where the time of one step goes, on the rank that finishes last [s]; sums to time. */
@@ -71,7 +72,9 @@ struct result {
     double *phase_step_time; /**< (phase_count) [s] */
     double evaluation_s;     /**< all evaluations together */
     double startup_s;        /**< as the scenario states it */
-    double time_to_train_s;  /**< all steps, evaluations and the start-up; with a target expected */
+    double time_to_train_s;  /**< all steps, evaluations, the start-up and the toll; with a target
+                                  or failures expected */
+    struct toll toll;        /**< of failures and checkpoints */
     struct interval train_likely;
     struct to_target to_target; /**< if the scenario has a target */
     struct bill bill;           /**< of the time to train; file NULL: not priced */

@@ -134,6 +134,9 @@ struct scenario {
         struct {
             double every; /**< [epochs]; 0: only at the end */
             int64_t keep;
+            double cost;      /**< [s] of one, while training stands still; 0: not given */
+            double bandwidth; /**< at which one is written [bytes/s]; 0: not given */
+            double restart;   /**< [s] from a failure until lost work begins again */
         } checkpoint;
     } training;
     struct {

@@ -232,6 +232,15 @@ static int check_input(const struct scenario *scenario, const struct node *root,
                       err);
 }
 
+static int check_checkpoint(const struct scenario *scenario, const struct node *root,
+                            struct err *err)
+{
+    if (!(scenario->training.checkpoint.cost > 0 && scenario->training.checkpoint.bandwidth > 0))
+        return 0;
+    return origin_error(given(root, "training.checkpoint.bandwidth"), err,
+                        "no effect beside training.checkpoint.cost");
+}
+
 int scenario_check(const struct scenario *scenario, const struct node *root, struct err *err)
 {
     return check_grid(scenario, root, err) | check_column_algorithm(scenario, root, err) |
@@ -239,5 +248,5 @@ int scenario_check(const struct scenario *scenario, const struct node *root, str
            scenario_check_target(scenario, root, err) | check_training(scenario, root, err) |
            check_learning_rate(scenario, root, err) | check_milestones(scenario, root, err) |
            check_execution(scenario, root, err) | check_noise(scenario, root, err) |
-           check_input(scenario, root, err);
+           check_input(scenario, root, err) | check_checkpoint(scenario, root, err);
 }

@@ -356,7 +356,8 @@ static const struct field scenario_rows[] = {
      .maximum = 1e9,
      .help = "steps without overflow after which a dynamic loss scale doubles"},
     REAL("training.checkpoint.every", training.checkpoint.every, UNIT_EPOCHS, "0", 0, 1e6,
-         "epochs between checkpoints; 0 is only at the end"),
+         "epochs between checkpoints; 0 is only at the end; where a platform has failures, "
+         "predictions take the best interval when not given"),
     {.path = "training.checkpoint.keep",
      .kind = FIELD_INTEGER,
      .offset = MEMBER(training.checkpoint.keep),
@@ -364,6 +365,15 @@ static const struct field scenario_rows[] = {
      .minimum = 1,
      .maximum = 1e6,
      .help = "checkpoints that are kept, the newest"},
+    REAL("training.checkpoint.cost", training.checkpoint.cost, UNIT_SECONDS, "", 1e-6, 1e6,
+         "seconds that training stands still for a checkpoint; predictions only"),
+    REAL("training.checkpoint.bandwidth", training.checkpoint.bandwidth, UNIT_BYTES_PER_SECOND, "",
+         1, 1e15,
+         "at which weights and momentum are written, instead of the cost; predictions only"),
+    REAL("training.checkpoint.restart", training.checkpoint.restart, UNIT_SECONDS, "", 0, 1e6,
+         "seconds from a failure until the work after the last checkpoint begins again; "
+         "training.startup and the cost of a checkpoint, which is read, when not given; "
+         "predictions only"),
     WORD("allreduce.algorithm", allreduce.algorithm, "ring", algorithm_names,
          "how gradients are summed over all devices"),
     WORD("allreduce.column_algorithm", allreduce.column_algorithm, "ring", column_algorithm_names,

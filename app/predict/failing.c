@@ -1,0 +1,147 @@
+#include "app/predict/failing.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "app/predict/uncertainty.h"
+
+/* Streams of random numbers: one for a platform's numbers, one for the failures themselves. */
+enum { SEED_MTBF = 3, SEED_LUCK = 4 };
+
+static const char EVERY[] = "training.checkpoint.every";
+static const char RESTART[] = "training.checkpoint.restart";
+
+static int fault(const struct prediction *p, const char *key, char *text, struct err *err)
+{
+    struct err found = {0};
+    err_add_code(&found, 65, "%s", text);
+    free(text);
+    return scenario_blame(&p->job.scenario, key, &found, err);
+}
+
+/* A job on one node needs no network. */
+static const struct quantity *mtbf_of(const struct prediction *p, bool network)
+{
+    const struct quantity *mtbf = platform_mtbf(p->job.platform, network);
+    bool counts = mtbf->value > 0 && (!network || prediction_last(p)->point.nodes > 1);
+    return counts ? mtbf : NULL;
+}
+
+/* Weights and momentum; statistics of batch norm are few. */
+static double checkpoint_bytes(const struct prediction *p)
+{
+    enum dtype master = (enum dtype)p->job.scenario.model.master;
+    return 2.0 * (double)model_parameters(p->job.model) * dtype_size(master);
+}
+
+/* The time between failures, and how uncertain it is. */
+static void find_rate(struct prediction *p)
+{
+    struct toll *toll = &p->result.toll;
+    const struct quantity *node = mtbf_of(p, false), *network = mtbf_of(p, true);
+    double rate = 0;
+    if (node)
+        rate += prediction_usage(p).nodes / node->value;
+    if (network)
+        rate += 1 / network->value;
+    toll->failures.mtbf = rate > 0 ? 1 / rate : INFINITY;
+    toll->spread =
+        fmax(node ? uncertainty_quantity(node) : 0, network ? uncertainty_quantity(network) : 0);
+}
+
+static int find_cost(struct prediction *p, struct err *err)
+{
+    const struct scenario *s = &p->job.scenario;
+    struct failures *f = &p->result.toll.failures;
+    double bandwidth = s->training.checkpoint.bandwidth;
+    if (isfinite(f->mtbf) && !(bandwidth > 0))
+        bandwidth = s->input.storage;
+    f->cost = s->training.checkpoint.cost;
+    if (!(f->cost > 0) && bandwidth > 0)
+        f->cost = checkpoint_bytes(p) / bandwidth;
+    p->result.toll.any = f->cost > 0;
+    if (isfinite(f->mtbf) && !(f->cost > 0))
+        return fault(p, "cluster.platform",
+                     base_copy("something of it fails, and what a checkpoint costs is not known: "
+                               "give training.checkpoint.cost (such as 10 s) or "
+                               "training.checkpoint.bandwidth"),
+                     err);
+    f->restart = scenario_is_given(s, RESTART) ? s->training.checkpoint.restart
+                                               : s->training.startup + f->cost;
+    if (isinf(f->mtbf) && scenario_is_given(s, RESTART))
+        return fault(p, RESTART,
+                     base_copy("no effect: nothing that the job uses fails; the platform needs "
+                               "node.mtbf or network.mtbf"),
+                     err);
+    return 0;
+}
+
+/* As given; else, where something fails, the best, which is at least a step. */
+static void find_interval(struct prediction *p)
+{
+    struct toll *toll = &p->result.toll;
+    struct failures *f = &toll->failures;
+    double epochs = p->result.plan.epochs;
+    toll->every = p->job.scenario.training.checkpoint.every;
+    toll->chosen = isfinite(f->mtbf) && !scenario_is_given(&p->job.scenario, EVERY);
+    if (toll->chosen) {
+        double best = fmax(failures_daly(f->mtbf, f->cost), prediction_last(p)->step);
+        toll->every = best < toll->work ? best / toll->work * epochs : 0;
+    }
+    f->interval = toll->every / epochs * toll->work;
+}
+
+int failing_find(struct prediction *p, struct err *err)
+{
+    struct result *result = &p->result;
+    struct toll *toll = &result->toll;
+    *toll = (struct toll){.work = result->time_to_train_s,
+                          .total = result->time_to_train_s,
+                          .work_likely = {NAN, NAN}};
+    find_rate(p);
+    if (find_cost(p, err) || !toll->any)
+        return err->count ? -1 : 0;
+    find_interval(p);
+    toll->total = failures_expected(&toll->failures, toll->work);
+    if (!(toll->total <= FAILURES_LONGEST)) {
+        struct text text = {0};
+        text_add(&text, "the job never ends: something fails every ");
+        unit_print(&text, UNIT_SECONDS, toll->failures.mtbf);
+        text_add(&text, ", and between checkpoints are ");
+        unit_print(&text, UNIT_SECONDS, toll->every > 0 ? toll->failures.interval : toll->work);
+        text_add(&text, "; without %s they are as near as is best", EVERY);
+        return fault(p, toll->chosen ? "cluster.platform" : EVERY, text.data, err);
+    }
+    result->time_to_train_s = toll->total;
+    return 0;
+}
+
+double failing_draw(const struct prediction *p, double work, double epochs, int32_t number)
+{
+    const struct toll *toll = &p->result.toll;
+    struct failures f = toll->failures;
+    if (!toll->any)
+        return work;
+    f.interval = toll->every / (epochs > 0 ? epochs : p->result.plan.epochs) * work;
+    f.mtbf *= exp(toll->spread * base_normal(SEED_MTBF, (uint64_t)number, 0, 0));
+    return failures_draw(&f, work, SEED_LUCK, (uint64_t)number);
+}
+
+bool failing_depends_on(const struct prediction *p, const struct quantity *quantity)
+{
+    return quantity == mtbf_of(p, false) || quantity == mtbf_of(p, true);
+}
+
+void failing_assumptions(struct prediction *p)
+{
+    struct result *result = &p->result;
+    const struct toll *toll = &result->toll;
+    if (!toll->any || isinf(toll->failures.mtbf))
+        return;
+    result_add(&result->assumption, &result->assumption_count,
+               base_copy("failures come at a constant rate, one independently of another"));
+    if (!scenario_is_given(result->scenario, RESTART))
+        result_add(&result->assumption, &result->assumption_count,
+                   base_copy("a restart takes training.startup and the cost of a checkpoint, as "
+                             "training.checkpoint.restart is not given"));
+}

@@ -1,0 +1,93 @@
+#include "core/report/toll.h"
+
+#include <math.h>
+
+#include "core/base/unit.h"
+
+static double only_if(bool condition, double value)
+{
+    return condition ? value : NAN;
+}
+
+void toll_put(struct json *json, const struct toll *toll)
+{
+    const struct failures *f = &toll->failures;
+    bool any = toll->any, fails = any && isfinite(f->mtbf), saves = fails && f->cost > 0;
+    struct json *object = json_new_object(), *likely = json_new_array();
+    if (any && !isnan(toll->work_likely.low)) {
+        json_append_real(likely, toll->work_likely.low);
+        json_append_real(likely, toll->work_likely.high);
+    }
+    json_put_real(object, "mtbf_s", only_if(fails, f->mtbf));
+    json_put_real(object, "expected", only_if(any, fails ? toll->total / f->mtbf : 0));
+    json_put_real(object, "restart_s", only_if(fails, f->restart));
+    json_put_real(object, "checkpoint_s", only_if(any, f->cost));
+    json_put_real(object, "checkpoints", only_if(any, failures_checkpoints(f, toll->work)));
+    json_put_real(object, "interval_s", only_if(any && f->interval > 0, f->interval));
+    json_put_real(object, "interval_epochs", only_if(any && toll->every > 0, toll->every));
+    json_put_text(object, "interval_from", !any ? NULL : toll->chosen ? "daly" : "job");
+    json_put_real(object, "daly_s", only_if(saves, failures_daly(f->mtbf, f->cost)));
+    json_put_real(object, "young_s", only_if(saves, failures_young(f->mtbf, f->cost)));
+    json_put_real(object, "without_s", only_if(any, toll->work));
+    json_put(object, "without_interval_s", likely);
+    json_put(json, "failures", object);
+}
+
+static void print_row(struct text *out, const char *label, double seconds, const char *note)
+{
+    struct text quantity = {0};
+    unit_print(&quantity, UNIT_SECONDS, seconds);
+    text_add(out, "  %-24s%16s%s%s\n", label, quantity.data, *note ? "   " : "", note);
+    text_release(&quantity);
+}
+
+static void print_checkpoints(struct text *out, const struct toll *toll)
+{
+    const struct failures *f = &toll->failures;
+    double count = failures_checkpoints(f, toll->work);
+    struct text note = {0};
+    text_add(&note, "%.0f of ", count);
+    unit_print(&note, UNIT_SECONDS, f->cost);
+    if (toll->every > 0) {
+        text_add(&note, ", every ");
+        unit_print(&note, UNIT_SECONDS, f->interval);
+        text_add(&note, " or %.3g epochs", toll->every);
+    } else {
+        text_add(&note, ", at the end");
+    }
+    if (isfinite(f->mtbf)) {
+        text_add(&note, toll->chosen ? ": the best, by Daly; Young: " : "; best by Daly: ");
+        unit_print(&note, UNIT_SECONDS,
+                   toll->chosen ? failures_young(f->mtbf, f->cost)
+                                : failures_daly(f->mtbf, f->cost));
+    }
+    print_row(out, "  checkpoints", count * f->cost, note.data);
+    text_release(&note);
+}
+
+void toll_print(struct text *out, const struct toll *toll)
+{
+    const struct failures *f = &toll->failures;
+    if (!toll->any)
+        return;
+    print_row(out, "  without failures", toll->work, "and without checkpoints");
+    if (!isnan(toll->work_likely.low)) {
+        struct text low = {0}, high = {0};
+        unit_print(&low, UNIT_SECONDS, toll->work_likely.low);
+        unit_print(&high, UNIT_SECONDS, toll->work_likely.high);
+        text_add(out, "  %-24s%16s to %s\n", "    90 % interval", low.data, high.data);
+        text_release(&low);
+        text_release(&high);
+    }
+    print_checkpoints(out, toll);
+    if (!isfinite(f->mtbf))
+        return;
+    struct text note = {0};
+    text_add(&note, "%.3g expected, one in ", toll->total / f->mtbf);
+    unit_print(&note, UNIT_SECONDS, f->mtbf);
+    text_add(&note, ", restarts of ");
+    unit_print(&note, UNIT_SECONDS, f->restart);
+    print_row(out, "  failures",
+              toll->total - toll->work - failures_checkpoints(f, toll->work) * f->cost, note.data);
+    text_release(&note);
+}
