@@ -154,6 +154,16 @@ double published_ring_bandwidth(const struct published_node *node,
     return link->nvlink ? port : fmin(port, socket);
 }
 
+static bool on_infiniband(const struct published_row *row, int32_t nodes)
+{
+    return nodes > 1 && (strcasestr(row->fabric, "infiniband") || !*row->fabric);
+}
+
+bool published_by_nvidia(const struct published_row *row)
+{
+    return !strncasecmp(row->submitter, "NVIDIA", 6);
+}
+
 /* Configurations with SHARP.  Source: the published configurations and logs of MLPerf Training:
  * NVIDIA v3.0 n64, n96, n448; v3.1 n8; v4.0 n316, and not v3.0 n8; Azure v2.0 n8.  NVIDIA's of v1.0
  * to v2.0 ask Slurm for the network's SHARP but set no NCCL_COLLNET_ENABLE, which is off by
@@ -161,14 +171,19 @@ double published_ring_bandwidth(const struct published_node *node,
 bool published_sharp(const struct published_row *row, int32_t nodes)
 {
     double round = published_round(row->round);
-    bool infiniband = strcasestr(row->fabric, "infiniband") || !*row->fabric;
-    if (nodes < 2 || !infiniband)
+    if (!on_infiniband(row, nodes))
         return false;
     if (!strcasecmp(row->submitter, "Azure"))
         return round >= 2.0;
-    if (strncasecmp(row->submitter, "NVIDIA", 6) != 0) /* also NVIDIA_..., with a partner */
-        return false;
-    return nodes >= (round >= 3.1 ? 8 : 64) && round >= 3.0;
+    return published_by_nvidia(row) && nodes >= (round >= 3.1 ? 8 : 64) && round >= 3.0;
+}
+
+bool published_sharp_is_open(const struct published_row *row, int32_t nodes)
+{
+    double round = published_round(row->round);
+    bool known = published_by_nvidia(row) ? round <= 2.0 || round >= 3.0
+                                          : !strcasecmp(row->submitter, "Azure") && round >= 2.0;
+    return on_infiniband(row, nodes) && round >= 1.0 && !known;
 }
 
 /* By family, form, what the system's name contains and the round, before which no larger memory was

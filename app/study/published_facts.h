@@ -62,8 +62,14 @@ int32_t published_channels(const struct published_row *row, const struct publish
 double published_ring_bandwidth(const struct published_node *node,
                                 const struct published_link *link);
 
+/** Whether NVIDIA submitted @row, alone or with a partner (NVIDIA_...). */
+bool published_by_nvidia(const struct published_row *row);
+
 /** Whether the switches of @nodes nodes reduced (SHARP). */
 bool published_sharp(const struct published_row *row, int32_t nodes);
+
+/** Whether that is a guess: no configuration is known that says it. */
+bool published_sharp_is_open(const struct published_row *row, int32_t nodes);
 
 /** The number after "v": 0.6 for "v0.6"; NAN when @round is not of that form. */
 double published_round(const char *round);

@@ -25,6 +25,12 @@ enum {
     NORM_GROUP_BATCH = 18,
 };
 
+/* How wrong an assumed number may be: as in uncertainty_tolerance(). */
+#define ASSUMED 0.3
+
+/* Payload of a network card.  Source: NCCL 2.5.7 src/graph/topo.h: NET_WIDTH 12 GB/s of 12.5. */
+#define NET_PART 0.96
+
 /* Numbers follow from each other: nodes x devices per node = devices, and so on. */
 static void fill(double *product, double *a, double *b)
 {
@@ -80,6 +86,98 @@ static int complete(struct published_row *row, struct err *err)
         return err_add(err, "%s: round '%s' must be one of MLPerf Training (v0.5 ... v4.0)",
                        row->system, row->round);
     return 0;
+}
+
+/* --- what a row leaves open --- */
+
+static bool is_abci(const struct published_row *row)
+{
+    return strcasestr(row->system, "abci") && row->per_node == 4;
+}
+
+/* What staging in host memory leaves of the cards' bandwidth. */
+static double staged_part(const struct published_row *row, const struct published_node *node)
+{
+    return published_staging(row, node) / (node->nics * node->nic_bandwidth);
+}
+
+/* One way to fill it. */
+struct ways {
+    int32_t groups, norm_group;
+    bool staged, sharp;
+};
+
+/* The number of all-reduces for the gradients of a step, if a collective takes @longer times as
+ * long as assumed.
+ *
+ * Rounds up to v0.7 start them during the backward pass, but they are modelled after it: NVIDIA's
+ * batch norm of that time is a persistent kernel, which does not progress while NCCL uses a part of
+ * the device, so that little or nothing overlaps.  From v1.0 on they no longer overlap.  Source:
+ * NVIDIA/nccl issues 338 and 661 (MXNet ResNet-50: 4 to 8 ms instead of 2 ms, complete only when
+ * the collective is); "Default is no NCCL and BWD overlap" in the configurations of v1.0. */
+static int32_t find_groups(const struct published_row *row, double longer)
+{
+    /* Horovod 0.15 collects ready gradients every 5 ms; a V100 took 0.79 ms per image on one node,
+     * two thirds of it in the backward pass (v0.5, dgx1_ngc18.11).  That pass continues while no
+     * collective runs; a collective takes 6 us per rank (NCCL 2.4.8 src/init.cc,
+     * ncclTreeThreshold()). */
+    const double cycle_ms = 5, backward_ms = 0.79 * 2 / 3, rank_ms = 6e-3;
+    double free_ms = fmax(cycle_ms - longer * rank_ms * row->devices, cycle_ms / 10);
+    const char *text = row->scheduling;
+    bool many = row->nodes > 1;
+    double round = published_round(row->round);
+    if (strcasestr(text, "per-tensor") || (!*text && round < 0.6))
+        return (int32_t)fmin(161, ceil(row->batch * backward_ms / free_ms));
+    if (strcasestr(text, "20 groups (1 node) / 1 group") || (!*text && round == 0.7))
+        return many ? 1 : 20;
+    if (strcasestr(text, "16-20 groups") || (!*text && round < 0.7))
+        return !many || longer > 1 ? 20 : 16;
+    return 1;
+}
+
+/* Whether devices share the statistics of batch norm. */
+static bool groups_norm(const struct published_row *row)
+{
+    return published_round(row->round) >= 1.0 && row->nodes > 1 && row->batch <= NORM_GROUP_BATCH &&
+           (int32_t)row->per_node % 2 == 0;
+}
+
+/* Which of @count ways to fill one thing: the first if @way is 0.  What is left of @way is for
+ * other things. */
+static int32_t take(struct published_job *job, int32_t *way, int32_t count, const char *what)
+{
+    int32_t own = *way % count;
+    *way /= count;
+    job->ways *= count;
+    if (count > 1)
+        text_add(&job->open, "%s%s", job->open.length ? ", " : "", what);
+    return own;
+}
+
+static struct ways find_ways(struct published_job *job, const struct published_row *row,
+                             const struct published_node *node, int32_t way)
+{
+    bool many = row->nodes > 1;
+    int32_t groups = find_groups(row, 1), low = groups, high = groups, nodes = (int32_t)row->nodes;
+    job->ways = 1;
+    if (many) {
+        low = find_groups(row, 1 - ASSUMED);
+        high = find_groups(row, 1 + ASSUMED);
+    }
+    char *what = base_format("%d to %d all-reduces", low, high);
+    int32_t other = take(job, &way, high - low + 1, what);
+    free(what);
+    if (other > 0) /* the others in their order */
+        groups = low + other - 1 + (low + other - 1 >= groups);
+    bool plain = many && !is_abci(row); /* a platform of the library is known */
+    bool stages = plain && staged_part(row, node) < NET_PART;
+    bool sharp = plain && published_sharp_is_open(row, nodes);
+    bool norm = groups_norm(row) && !published_by_nvidia(row);
+    struct ways ways = {.groups = groups};
+    ways.staged = !take(job, &way, 1 + stages, "staging in host memory");
+    ways.sharp = published_sharp(row, nodes) != take(job, &way, 1 + sharp, "SHARP");
+    ways.norm_group = groups_norm(row) != take(job, &way, 1 + norm, "groups of batch norm") ? 2 : 1;
+    return ways;
 }
 
 /* --- the platform --- */
@@ -186,7 +284,7 @@ static void add_node(struct text *out, const struct published_row *row,
 }
 
 static void add_network(struct text *out, const struct published_row *row,
-                        const struct published_node *node)
+                        const struct published_node *node, const struct ways *ways)
 {
     if (row->nodes < 2)
         return;
@@ -194,12 +292,12 @@ static void add_network(struct text *out, const struct published_row *row,
     add_bandwidth(out, "bandwidth", node->nic_bandwidth, node->assumed_nics,
                   node->assumed_nics ? "usual for such nodes" : "column nic_Gbps");
     text_add(out, "\n    ");
-    double staging = published_staging(row, node) / (node->nics * node->nic_bandwidth);
-    char *efficiency = base_format("%.4g %%", 100 * fmin(0.96, staging));
-    add_quantity(out, "efficiency", efficiency, staging < 0.96,
-                 staging < 0.96 ? "no GPUDirect RDMA: staged in host memory, NCCL 2.18 "
-                                  "src/graph/topo.h: AMD_BW 16 GB/s between sockets"
-                                : "NCCL 2.5.7 src/graph/topo.h: NET_WIDTH 12 GB/s of 12.5");
+    double staging = ways->staged ? staged_part(row, node) : NET_PART;
+    char *efficiency = base_format("%.4g %%", 100 * fmin(NET_PART, staging));
+    add_quantity(out, "efficiency", efficiency, staging < NET_PART,
+                 staging < NET_PART ? "no GPUDirect RDMA: staged in host memory, NCCL 2.18 "
+                                      "src/graph/topo.h: AMD_BW 16 GB/s between sockets"
+                                    : "NCCL 2.5.7 src/graph/topo.h: NET_WIDTH 12 GB/s of 12.5");
     free(efficiency);
     text_add(out, "\n    ");
     add_quantity(out, "latency", "0 us", true, "contained in transport");
@@ -207,11 +305,12 @@ static void add_network(struct text *out, const struct published_row *row,
 }
 
 static void add_nccl(struct text *out, const struct published_row *row,
-                     const struct published_node *node, const struct published_link *link)
+                     const struct published_node *node, const struct published_link *link,
+                     const struct ways *ways)
 {
     text_add(out, "nccl:\n  intra: %s\n  channels: %d\n  sharp: %s\n  ",
              link->nvlink ? "nvlink" : "pci", published_channels(row, link),
-             published_sharp(row, (int32_t)row->nodes) ? "true" : "false");
+             ways->sharp ? "true" : "false");
     add_bandwidth(
         out, "intra_bandwidth", published_ring_bandwidth(node, link), node->assumed_link,
         link->nvlink
@@ -221,7 +320,8 @@ static void add_nccl(struct text *out, const struct published_row *row,
 }
 
 static void write_platform(struct published_job *job, const struct published_row *row,
-                           const struct published_node *node, const char *device)
+                           const struct published_node *node, const char *device,
+                           const struct ways *ways)
 {
     struct text *out = &job->platform;
     const struct published_link *link = published_link(node->link ? node->link : "PCIe4");
@@ -234,52 +334,17 @@ static void write_platform(struct published_job *job, const struct published_row
              job->platform_name, job->platform_name, row->round);
     text_add(out, "kind: cluster\ndevice: %s\nnodes: %d\n", device, job->nodes);
     add_node(out, row, &known, link);
-    add_network(out, row, &known);
+    add_network(out, row, &known, ways);
     text_add(out, "transport:\n  ");
     add_quantity(out, "inside", "0 us", true, "NCCL's own latencies are used");
     text_add(out, "\n  ");
     add_quantity(out, "between", "0 us", true, "NCCL's own latencies are used");
     text_add(out, "\n");
     if (job->devices > 1)
-        add_nccl(out, row, &known, link);
+        add_nccl(out, row, &known, link, ways);
 }
 
 /* --- the scenario --- */
-
-/* The number of all-reduces for the gradients of a step.
- *
- * Rounds up to v0.7 start them during the backward pass, but they are modelled after it: NVIDIA's
- * batch norm of that time is a persistent kernel, which does not progress while NCCL uses a part of
- * the device, so that little or nothing overlaps.  From v1.0 on they no longer overlap.  Source:
- * NVIDIA/nccl issues 338 and 661 (MXNet ResNet-50: 4 to 8 ms instead of 2 ms, complete only when
- * the collective is); "Default is no NCCL and BWD overlap" in the configurations of v1.0. */
-static int32_t find_groups(const struct published_row *row)
-{
-    /* Horovod 0.15 collects ready gradients every 5 ms; a V100 took 0.79 ms per image on one node,
-     * two thirds of it in the backward pass (v0.5, dgx1_ngc18.11).  That pass continues while no
-     * collective runs; a collective takes 6 us per rank (NCCL 2.4.8 src/init.cc,
-     * ncclTreeThreshold()). */
-    const double cycle_ms = 5, backward_ms = 0.79 * 2 / 3, rank_ms = 6e-3;
-    double free_ms = fmax(cycle_ms - rank_ms * row->devices, cycle_ms / 10);
-    const char *text = row->scheduling;
-    bool many = row->nodes > 1;
-    double round = published_round(row->round);
-    if (strcasestr(text, "per-tensor") || (!*text && round < 0.6))
-        return (int32_t)fmin(161, ceil(row->batch * backward_ms / free_ms));
-    if (strcasestr(text, "20 groups (1 node) / 1 group") || (!*text && round == 0.7))
-        return many ? 1 : 20;
-    if (strcasestr(text, "16-20 groups") || (!*text && round < 0.7))
-        return many ? 16 : 20;
-    return 1;
-}
-
-/* Devices that share the statistics of batch norm. */
-static int32_t find_norm_group(const struct published_row *row)
-{
-    bool grouped = published_round(row->round) >= 1.0 && row->nodes > 1 &&
-                   row->batch <= NORM_GROUP_BATCH && (int32_t)row->per_node % 2 == 0;
-    return grouped ? 2 : 1;
-}
 
 /* Before the first step, with the first evaluation, on any number of nodes.  Source: MLPerf's logs
  * of runs on one node. */
@@ -292,16 +357,11 @@ static double find_startup(const struct published_job *job, const struct softwar
     return PRELUDE_SECONDS + software->startup.value / job->nodes;
 }
 
-static bool is_abci(const struct published_row *row)
-{
-    return strcasestr(row->system, "abci") && row->per_node == 4;
-}
-
 static void write_scenario(struct published_job *job, const struct published_row *row,
-                           const char *place, const struct software *software)
+                           const char *place, const struct software *software,
+                           const struct ways *ways)
 {
     struct text *out = &job->scenario;
-    int32_t groups = job->groups = find_groups(row);
     text_add(out, "version: 1\nmodel: {network: resnet50, image: 224, precision: "
                   "{compute: fp16, gradients: fp16, master: fp32}}\n");
     text_add(out, "cluster: {platform: %s, nodes: %d, devices_per_node: %d, software: %s}\n",
@@ -310,7 +370,7 @@ static void write_scenario(struct published_job *job, const struct published_row
              "training:\n  dataset: imagenet\n  phases:\n    - {epochs: %.9g, batch_per_device: "
              "%d}\n  optimizer: {name: lars, momentum: 0.9, weight_decay: 5e-5}\n"
              "  evaluate_every: 4 epochs\n  batch_norm: {group: %d}\n  startup: %.9g s\n",
-             row->epochs > 0 ? row->epochs : 35.0, job->batch, find_norm_group(row),
+             row->epochs > 0 ? row->epochs : 35.0, job->batch, ways->norm_group,
              find_startup(job, software));
     if (job->devices > 1) {
         text_add(out, "allreduce:\n");
@@ -321,8 +381,8 @@ static void write_scenario(struct published_job *job, const struct published_row
                      job->nodes);
         else
             text_add(out, "  algorithm: nccl\n");
-        if (groups > 1)
-            text_add(out, "  bucket: %d B\n", GRADIENT_BYTES / groups + 1);
+        if (job->groups > 1)
+            text_add(out, "  bucket: %d B\n", GRADIENT_BYTES / job->groups + 1);
         text_add(out, "  overlap: none\n");
     }
     text_add(out, "baseline: {nodes: 1}\nnoise: {compute_cv: %.6g %%}\n",
@@ -339,8 +399,8 @@ static char *plain_name(const char *text)
     return name;
 }
 
-int published_map(struct published_job *job, const struct published_row *given, const char *place,
-                  struct err *err)
+int published_map(struct published_job *job, const struct published_row *given, int32_t way,
+                  const char *place, struct err *err)
 {
     *job = (struct published_job){0};
     struct published_row row = *given;
@@ -365,9 +425,11 @@ int published_map(struct published_job *job, const struct published_row *given, 
     job->software = published_software(&row);
     job->platform_name =
         is_abci(&row) ? base_copy("abci") : plain_name(*row.system ? row.system : "unnamed");
+    struct ways ways = find_ways(job, &row, &node, way);
+    job->groups = ways.groups;
     if (!is_abci(&row))
-        write_platform(job, &row, &node, device);
-    write_scenario(job, &row, place, software);
+        write_platform(job, &row, &node, device, &ways);
+    write_scenario(job, &row, place, software, &ways);
     software_free(software);
     free(device);
     return 0;
@@ -377,6 +439,7 @@ void published_job_release(struct published_job *job)
 {
     text_release(&job->platform);
     text_release(&job->scenario);
+    text_release(&job->open);
     free(job->platform_name);
     *job = (struct published_job){0};
 }

@@ -105,6 +105,7 @@ static struct json *row_json(const struct published_answer *a)
     json_put(row, "interval_s", interval);
     json_put_boolean(row, "inside", is_inside(a));
     json_put_text(row, "role", published_role_names[a->job.role]);
+    json_put_text(row, "left_open", a->job.open.data);
     json_put_text(row, "software", a->job.software);
     json_put_text(row, "backend", a->backend);
     json_put_text(row, "grain", a->grain);

@@ -15,6 +15,7 @@ struct published_answer {
     char *refusal;                   /**< why there is no prediction, or NULL; owned */
     struct published_job job;
     char backend[16], grain[16];
+    double step;            /**< one step, without copies into the fusion buffer [s] */
     double predicted;       /**< one step [s] */
     double measured;        /**< [s], or NAN */
     struct interval likely; /**< 90 % of the draws [s] */

@@ -166,6 +166,36 @@ class Published(support.Case):
         self.assertEqual(alone["predicted_s"], partner["predicted_s"])
         self.assertLess(alone["predicted_s"], other["predicted_s"])
 
+    def test_what_a_row_leaves_open_is_named(self):
+        """By the rules of app/study/published_map.h, applied here by hand."""
+        find = {row["system"]: row for row in self.all}
+        nvidia, oldest = find["dgxa100_n8_ngc22.04_mxnet"], find["dgx2h_multi_ngc18.11_mxnet"]
+        small = {**nvidia, "submitter": "Other", "per_acc_batch": "16", "global_batch": "1024",
+                 "steps_per_epoch": "1251"}
+        cases = ((nvidia, None), ({**nvidia, "submitter": "Other"}, "SHARP"),
+                 ({**nvidia, "submitter": "Other", "fabric": "RoCE"}, None),
+                 ({**nvidia, "nics_per_node": "2", "node_inter_Gbps": "400"},
+                  "staging in host memory"),
+                 (small, "SHARP, groups of batch norm"), (oldest, "6 to 17 all-reduces"),
+                 (find["dgx2h_n32_ngc19.05_mxnet"], "16 to 20 all-reduces"),
+                 (find["dgx2h_n32_ngc20.06_mxnet"], None),
+                 (find["abci_2048xV100_mxnet"], "16 to 20 all-reduces"),
+                 (next(row for row in self.all if row["n_nodes"] == "1"), None))
+        found = self.predict(table([row for row, _ in cases]))["rows"]
+        self.assertEqual([row["left_open"] for row in found], [said for _, said in cases])
+
+    def test_the_interval_holds_all_ways_to_fill_what_is_open(self):
+        row = next(row for row in self.all if row["system"].startswith("dgxh100_n64"))
+        row = {**row, "per_acc_batch": "20", "global_batch": "10240", "steps_per_epoch": "125"}
+        without, known, both = self.predict(table([
+            {**row, "submitter": "Other", "fabric": "RoCE"}, row, {**row, "submitter": "Other"}]))["rows"]
+        self.assertEqual([row["left_open"] for row in (known, without, both)], [None, None, "SHARP"])
+        self.assertEqual(both["predicted_s"], without["predicted_s"])
+        for end in (0, 1):
+            ends = [row["interval_s"][end] for row in (known, both, without)]
+            self.assertLess(ends[0] * 1.001, ends[1])
+            self.assertLess(ends[1], ends[2] * 1.001)
+
     def test_each_node_reads_its_share_at_the_start(self):
         rows = [row for row in self.all if row["round"] == "v2.0"]
         answer = self.predict(table(rows))["rows"]
