@@ -12,6 +12,7 @@ struct answer {
     struct explanation run[2];
     int32_t count;
     struct cause cause[CAUSE_COUNT];
+    struct interval lost; /* 90 % of the draws of the sum of the points */
 };
 
 struct explain_request {
@@ -28,6 +29,11 @@ static void conclude(struct answer *answer)
     for (int i = 0; i < CAUSE_COUNT; i++)
         answer->cause[i] =
             answer->count == 1 ? a->cause[i] : explanation_difference(a, b, (enum cause_kind)i);
+    struct interval gained = a->efficiency_likely;
+    if (answer->count == 2)
+        explanation_difference_likely(a, b, answer->cause, &gained);
+    double whole = answer->count == 1 ? 100 : 0;
+    answer->lost = (struct interval){whole - 100 * gained.high, whole - 100 * gained.low};
 }
 
 static struct cause add_up(const struct cause *cause)
@@ -66,6 +72,13 @@ static bool is_nothing(const struct cause *cause)
     return fabs(cause->points) < 0.005;
 }
 
+/* Draws do not get a row for less than a twentieth of a point. */
+static bool is_hidden(const struct cause *cause)
+{
+    struct interval likely = cause->points_likely;
+    return is_nothing(cause) && !(likely.low <= -0.05) && !(likely.high >= 0.05);
+}
+
 static void print_cell(struct text *out, const struct cause *cause)
 {
     struct text seconds = {0};
@@ -74,18 +87,32 @@ static void print_cell(struct text *out, const struct cause *cause)
     text_release(&seconds);
 }
 
+/* Without the sign of a zero. */
+static double rounded(double points)
+{
+    return round(100 * points) / 100 + 0.0;
+}
+
+/* Of the points of the last column; nothing without draws. */
+static void print_likely(struct text *out, struct interval likely)
+{
+    if (!isnan(likely.low))
+        text_add(out, "%10.2f to %.2f", rounded(likely.low), rounded(likely.high));
+}
+
 static void print_row(struct text *out, const struct answer *answer, int cause)
 {
     struct columns columns = list_columns(answer);
     bool nothing = true;
     for (int32_t i = 0; i < columns.count; i++)
-        nothing = nothing && is_nothing(&columns.cause[i][cause]);
+        nothing = nothing && is_hidden(&columns.cause[i][cause]);
     if (nothing)
         return;
     const char *link = answer->cause[cause].link;
     text_add(out, "  %-33s%-13s", cause_names[cause], link ? link : "");
     for (int32_t i = 0; i < columns.count; i++)
         print_cell(out, &columns.cause[i][cause]);
+    print_likely(out, answer->cause[cause].points_likely);
     text_add(out, "\n");
 }
 
@@ -95,7 +122,7 @@ static void print_table(struct text *out, const struct answer *answer)
     text_add(out, "\n  %-33s%-13s", "cause", "link");
     for (int32_t i = 0; i < columns.count; i++)
         text_add(out, "%13s%8s", column_names[i], "points");
-    text_add(out, "\n");
+    text_add(out, "%s\n", isnan(answer->lost.low) ? "" : "     90 % interval");
     for (int cause = 0; cause < CAUSE_COUNT; cause++)
         print_row(out, answer, cause);
     text_add(out, "  %-33s%-13s", "sum", "");
@@ -103,6 +130,7 @@ static void print_table(struct text *out, const struct answer *answer)
         struct cause sum = add_up(columns.cause[i]);
         print_cell(out, &sum);
     }
+    print_likely(out, answer->lost);
     text_add(out, "\n");
 }
 
@@ -117,6 +145,13 @@ static void print_run(struct text *out, const char *name, const struct explanati
     text_add(out, "   %s on %s, phase %d: %d devices with %lld images each, %s a step\n",
              e->job.scenario.model.network, platform_name(e->job.platform), e->phase,
              run->fabric->ranks, (long long)run->batch, step.data);
+    if (!isnan(e->efficiency_likely.low)) {
+        text_add(&efficiency, " (90 %% interval ");
+        unit_print(&efficiency, UNIT_FRACTION, e->efficiency_likely.low);
+        text_add(&efficiency, " to ");
+        unit_print(&efficiency, UNIT_FRACTION, e->efficiency_likely.high);
+        text_add(&efficiency, ")");
+    }
     text_add(out, "   efficiency %s of %d devices with %lld images each (back end %s, grain %s)\n",
              efficiency.data, baseline->fabric->ranks, (long long)baseline->batch, trace->backend,
              trace->grain);
@@ -156,6 +191,16 @@ static void print_answer(struct text *out, const struct answer *answer)
 
 /* --- JSON --- */
 
+static void put_interval(struct json *json, const char *key, struct interval likely)
+{
+    struct json *both = json_new_array();
+    if (!isnan(likely.low)) {
+        json_append_real(both, likely.low);
+        json_append_real(both, likely.high);
+    }
+    json_put(json, key, both);
+}
+
 /* Appended to @list; @column is "A", or NULL for none. */
 static void add_causes(struct json *list, const struct cause *cause, const char *column)
 {
@@ -167,6 +212,8 @@ static void add_causes(struct json *list, const struct cause *cause, const char 
         json_put_text(json, "link", cause[i].link);
         json_put_real(json, "seconds", cause[i].seconds);
         json_put_real(json, "points", cause[i].points);
+        put_interval(json, "seconds_interval", cause[i].seconds_likely);
+        put_interval(json, "points_interval", cause[i].points_likely);
         json_append(list, json);
     }
 }
@@ -203,6 +250,7 @@ static struct json *run_json(const struct explanation *e)
     json_put_integer(json, "baseline_batch_per_device", e->task[1].point.batch);
     json_put_real(json, "baseline_step_time_s", e->task[1].step);
     json_put_real(json, "efficiency", e->efficiency);
+    put_interval(json, "efficiency_interval", e->efficiency_likely);
     json_put(json, "causes", causes_json(e->cause));
     json_put_text(json, "warning", e->warning);
     return json;
@@ -218,10 +266,25 @@ static void print_json(struct text *out, const struct answer *answer)
     json_put_text(json, "version", FORETRAIN_VERSION);
     json_put(json, "runs", runs);
     json_put(json, "causes", causes_json(answer->cause));
+    json_put_real(json, "points", add_up(answer->cause).points);
+    put_interval(json, "points_interval", answer->lost);
     json_put_text(json, "sentence", sentence);
     json_print(out, json);
     json_free(json);
     free(sentence);
+}
+
+/* The unknown inputs of all runs have equal random numbers where their keys are equal. */
+static int draw(struct answer *answer, const struct predict_options *options, struct err *err)
+{
+    struct unknowns all = {0};
+    int failed = 0;
+    for (int32_t i = 0; i < answer->count && !failed; i++)
+        failed = unknowns_merge(&all, &answer->run[i].job.unknowns, err);
+    for (int32_t i = 0; i < answer->count && !failed; i++)
+        failed = explanation_draw(&answer->run[i], options, &all, err);
+    unknowns_release(&all);
+    return failed;
 }
 
 static int explain(const void *record, struct text *out, struct err *err)
@@ -232,7 +295,7 @@ static int explain(const void *record, struct text *out, struct err *err)
     for (int32_t i = 0; i < answer.count && !failed; i++)
         failed = explanation_make(&answer.run[i], request->head.argument.item[i], &request->predict,
                                   request->phase, err);
-    if (!failed) {
+    if (!failed && !(failed = draw(&answer, &request->predict, err))) {
         conclude(&answer);
         if (request->head.json)
             print_json(out, &answer);

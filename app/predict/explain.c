@@ -5,9 +5,8 @@
 #include <string.h>
 
 #include "core/backend/analytic.h"
-#include "core/report/report.h"
 
-enum { RUN, BASELINE, PAIR_COUNT };
+enum { RUN = EXPLAIN_RUN, BASELINE = EXPLAIN_BASELINE, PAIR_COUNT };
 
 const char *const cause_names[CAUSE_COUNT] = {
     [CAUSE_NOISE] = "jitter and slow ranks",
@@ -20,16 +19,16 @@ const char *const cause_names[CAUSE_COUNT] = {
     [CAUSE_WORLD_BYTES] = "bytes of the all-reduce",
     [CAUSE_BATCH] = "smaller local batch",
     [CAUSE_OTHER] = "optimizer and other",
+    [CAUSE_LEFT_OUT] = "no cause in the model",
 };
 
 /* --- running --- */
 
-static int build_pair(struct task *task, const struct explanation *e,
-                      const struct predict_options *options, struct err *err)
+int explanation_build(struct explanation *e, const struct predict_options *options, struct err *err)
 {
-    if (task_build(&task[RUN], &e->job, e->phase, options, err))
+    if (task_build(&e->task[RUN], &e->job, e->phase, options, err))
         return -1;
-    return task_build(&task[BASELINE], &e->job, JOB_BASELINE, options, err);
+    return task_build(&e->task[BASELINE], &e->job, JOB_BASELINE, options, err);
 }
 
 static void release_pair(struct task *task)
@@ -41,18 +40,13 @@ static void release_pair(struct task *task)
 static int run_pair(struct explanation *e, const struct predict_options *options, struct err *err)
 {
     enum backend_choice backend = task_backend(options, &e->warning);
-    if (build_pair(e->task, e, options, err) ||
+    if (explanation_build(e, options, err) ||
         task_run_all(e->task, PAIR_COUNT, backend, options, err))
         return -1;
     return 0;
 }
 
 /* --- latency --- */
-
-/* The share of latency in the waits along each axis. */
-struct shares {
-    double row, column;
-};
 
 static double no_latency(void *context, const struct quantity *quantity, enum unit unit)
 {
@@ -92,10 +86,10 @@ static double nccl_share(const struct point *point)
 
 /* @swift is the job on a network without latency. */
 static int find_shares(const struct job *swift, int32_t phase, const struct point *point,
-                       struct shares *shares, struct err *err)
+                       struct split *split, struct err *err)
 {
     if (swift->scenario.allreduce.algorithm == ALGORITHM_NCCL) {
-        shares->row = nccl_share(point);
+        split->row = nccl_share(point);
         return 0;
     }
     struct point other = {0};
@@ -107,14 +101,14 @@ static int find_shares(const struct job *swift, int32_t phase, const struct poin
         failed = closed_form(point, &with, err) || closed_form(&other, &without, err);
     }
     if (!failed)
-        *shares = (struct shares){share_lost(with.exposed_row, without.exposed_row),
-                                  share_lost(with.exposed_column, without.exposed_column)};
+        *split = (struct split){share_lost(with.exposed_row, without.exposed_row),
+                                share_lost(with.exposed_column, without.exposed_column), 0};
     point_release(&other);
     return failed ? -1 : 0;
 }
 
 static int find_both_shares(const struct explanation *e, const struct predict_options *options,
-                            struct shares *shares, struct err *err)
+                            struct split *split, struct err *err)
 {
     struct job swift;
     struct wish wish = request_wish(options);
@@ -122,9 +116,8 @@ static int find_both_shares(const struct explanation *e, const struct predict_op
                  &wish, err))
         return -1;
     platform_scale(swift.platform, no_latency, NULL);
-    int failed =
-        find_shares(&swift, e->phase, &e->task[RUN].point, &shares[RUN], err) ||
-        find_shares(&swift, JOB_BASELINE, &e->task[BASELINE].point, &shares[BASELINE], err);
+    int failed = find_shares(&swift, e->phase, &e->task[RUN].point, &split[RUN], err) ||
+                 find_shares(&swift, JOB_BASELINE, &e->task[BASELINE].point, &split[BASELINE], err);
     job_release(&swift);
     return failed ? -1 : 0;
 }
@@ -132,22 +125,21 @@ static int find_both_shares(const struct explanation *e, const struct predict_op
 /* --- causes --- */
 
 /* Where one step goes [s]: adds up to its time with noise. */
-static void spend(const struct explanation *e, int which, const struct shares *shares,
-                  double seconds[CAUSE_COUNT])
+static void spend(const struct explanation *e, const struct breakdown *step,
+                  const struct split *split, double seconds[CAUSE_COUNT])
 {
-    const struct task *task = &e->task[which];
-    struct breakdown step = report_breakdown(task->point.schedule, task->quiet, task->step);
     bool torus = e->job.scenario.allreduce.algorithm == ALGORITHM_TORUS2D;
     enum cause_kind row = torus ? CAUSE_ROW_LATENCY : CAUSE_WORLD_LATENCY;
     memset(seconds, 0, CAUSE_COUNT * sizeof(*seconds));
-    seconds[CAUSE_NOISE] = step.slower;
-    seconds[CAUSE_INPUT] = step.input_wait;
-    seconds[row] = step.exposed_row * shares->row;
-    seconds[row + 1] = step.exposed_row - seconds[row];
-    seconds[CAUSE_COLUMN_LATENCY] = step.exposed_column * shares->column;
-    seconds[CAUSE_COLUMN_BYTES] = step.exposed_column - seconds[CAUSE_COLUMN_LATENCY];
-    seconds[CAUSE_BATCH] = step.compute;
-    seconds[CAUSE_OTHER] = step.other;
+    seconds[CAUSE_NOISE] = step->slower;
+    seconds[CAUSE_INPUT] = step->input_wait;
+    seconds[row] = step->exposed_row * split->row;
+    seconds[row + 1] = step->exposed_row - seconds[row];
+    seconds[CAUSE_COLUMN_LATENCY] = step->exposed_column * split->column;
+    seconds[CAUSE_COLUMN_BYTES] = step->exposed_column - seconds[CAUSE_COLUMN_LATENCY];
+    seconds[CAUSE_BATCH] = step->compute;
+    seconds[CAUSE_OTHER] = step->other;
+    seconds[CAUSE_LEFT_OUT] = split->left_out;
 }
 
 /* The link that limits @axis in the run, or where it has no such axis in the baseline. */
@@ -162,17 +154,30 @@ static const char *limiting_link(const struct explanation *e, enum axis axis)
     return NULL;
 }
 
-static void find_causes(struct explanation *e, const struct shares *shares)
+void explanation_causes(const struct explanation *e, const struct breakdown *run,
+                        const struct breakdown *baseline, const struct split split[2],
+                        struct cause cause[CAUSE_COUNT])
 {
-    double run[CAUSE_COUNT], baseline[CAUSE_COUNT];
+    const struct interval none = {NAN, NAN};
+    double of_run[CAUSE_COUNT], of_baseline[CAUSE_COUNT];
     double images = (double)e->task[RUN].point.batch / (double)e->task[BASELINE].point.batch;
-    spend(e, RUN, &shares[RUN], run);
-    spend(e, BASELINE, &shares[BASELINE], baseline);
-    e->efficiency = images * e->task[BASELINE].step / e->task[RUN].step;
+    spend(e, run, &split[RUN], of_run);
+    spend(e, baseline, &split[BASELINE], of_baseline);
     for (int i = 0; i < CAUSE_COUNT; i++) {
-        e->cause[i].seconds = run[i] - images * baseline[i];
-        e->cause[i].points = 100 * e->cause[i].seconds / e->task[RUN].step;
+        double seconds = of_run[i] - images * of_baseline[i];
+        cause[i] = (struct cause){NULL, seconds, 100 * seconds / run->time, none, none};
     }
+}
+
+static void find_causes(struct explanation *e)
+{
+    double images = (double)e->task[RUN].point.batch / (double)e->task[BASELINE].point.batch;
+    struct breakdown step[PAIR_COUNT];
+    for (int i = 0; i < PAIR_COUNT; i++)
+        step[i] = report_breakdown(e->task[i].point.schedule, e->task[i].quiet, e->task[i].step);
+    explanation_causes(e, &step[RUN], &step[BASELINE], e->split, e->cause);
+    e->efficiency = images * e->task[BASELINE].step / e->task[RUN].step;
+    e->efficiency_likely = (struct interval){NAN, NAN};
     e->cause[CAUSE_ROW_BYTES].link = limiting_link(e, AXIS_ROW);
     e->cause[CAUSE_COLUMN_BYTES].link = limiting_link(e, AXIS_COLUMN);
     e->cause[CAUSE_WORLD_BYTES].link = limiting_link(e, AXIS_WORLD);
@@ -181,15 +186,15 @@ static void find_causes(struct explanation *e, const struct shares *shares)
 int explanation_make(struct explanation *explanation, const char *path,
                      const struct predict_options *options, int32_t phase, struct err *err)
 {
-    struct shares shares[PAIR_COUNT] = {0};
     struct wish wish = request_wish(options);
     if (job_open(&explanation->job, path, options->set.item, options->set.count, &draw_centre,
                  &wish, err))
         return -1;
     explanation->phase = phase ? phase : job_phases(&explanation->job);
-    if (run_pair(explanation, options, err) || find_both_shares(explanation, options, shares, err))
+    if (run_pair(explanation, options, err) ||
+        find_both_shares(explanation, options, explanation->split, err))
         return -1;
-    find_causes(explanation, shares);
+    find_causes(explanation);
     return 0;
 }
 
@@ -202,6 +207,8 @@ struct cause explanation_difference(const struct explanation *a, const struct ex
         .link = more->link ? more->link : less->link,
         .seconds = more->seconds - images * less->seconds,
         .points = more->points - less->points,
+        .seconds_likely = {NAN, NAN},
+        .points_likely = {NAN, NAN},
     };
 }
 
@@ -210,5 +217,6 @@ void explanation_release(struct explanation *explanation)
     release_pair(explanation->task);
     job_release(&explanation->job);
     free(explanation->warning);
+    free(explanation->draw);
     *explanation = (struct explanation){0};
 }

@@ -8,6 +8,10 @@
  * images.  Each cause is the time that the run spends on one thing minus the baseline's time for
  * it; the causes add up to 1 - efficiency by construction.
  *
+ * Each cause has a 90 % interval over the draws of a prediction (app/predict/uncertainty.h).  There
+ * a step may take longer for reasons that no part of it has; they are a cause of their own, which
+ * is 0 in the answer itself.  A sum of intervals is not the interval of the sum.
+ *
  * Causes are removed in a fixed order, since they hide each other:
  *
  *   1. jitter and slow ranks: the step, less the step without noise on the same back end.  First,
@@ -20,6 +24,9 @@
  */
 
 #include "app/predict/task.h"
+#include "core/report/report.h"
+
+enum { EXPLAIN_RUN, EXPLAIN_BASELINE };
 
 /** Where device-time goes, in the order of the table. */
 enum cause_kind {
@@ -33,6 +40,7 @@ enum cause_kind {
     CAUSE_WORLD_BYTES,
     CAUSE_BATCH, /**< computing an image takes longer in a smaller batch */
     CAUSE_OTHER,
+    CAUSE_LEFT_OUT, /**< of draws alone: what the model leaves out, and what is slower than usual */
     CAUSE_COUNT
 };
 
@@ -45,6 +53,21 @@ struct cause {
     double seconds;   /**< per step of the run, minus the baseline's for the same number of
                            images */
     double points;    /**< percent of the step, which are points of efficiency */
+    struct interval seconds_likely, points_likely; /**< 90 % of the draws; NAN: not drawn */
+};
+
+/** What a breakdown does not say of a step. */
+struct split {
+    double row, column; /**< share of the waits along each axis that is latency */
+    double left_out;    /**< that belongs to no part of it, in a draw [s] */
+};
+
+/** One draw of everything uncertain. */
+struct explained_draw {
+    int32_t number;    /**< of the random numbers behind it; equal ones are equal in two runs */
+    double batch;      /**< images of a device of the run */
+    double efficiency; /**< at most 1, unless the prediction is more */
+    struct cause cause[CAUSE_COUNT];
 };
 
 /** One run, explained.  Start from {0}; release with explanation_release(). */
@@ -53,7 +76,11 @@ struct explanation {
     int32_t phase;       /**< from 1 */
     struct task task[2]; /**< the run and its baseline */
     double efficiency;   /**< device-time of an image in the baseline over that in the run */
+    struct interval efficiency_likely; /**< 90 % of the draws; NAN: not drawn */
     struct cause cause[CAUSE_COUNT];
+    struct split split[2];       /**< of the run and its baseline */
+    struct explained_draw *draw; /**< (draws) owned */
+    int32_t draws;
     char *warning; /**< about the back end; owned; NULL: none */
 };
 
@@ -62,6 +89,28 @@ struct explanation {
  * @return 0, or -1 with the message of whatever failed first; release it then as well. */
 int explanation_make(struct explanation *explanation, const char *path,
                      const struct predict_options *options, int32_t phase, struct err *err);
+
+/** Draw @explanation, which is complete but for its intervals: the same draws as those of a
+ * prediction, unknown inputs among them; @all: those of all jobs that are compared.  Without GSL
+ * there are none.
+ * @return 0, or -1: fewer than 20 draws of the unknown inputs make a job. */
+int explanation_draw(struct explanation *explanation, const struct predict_options *options,
+                     const struct unknowns *all, struct err *err);
+
+/** The intervals of what explanation_difference() says, of the draws that both have, into @cause,
+ * and that of the difference of the efficiencies into @efficiency. */
+void explanation_difference_likely(const struct explanation *a, const struct explanation *b,
+                                   struct cause cause[CAUSE_COUNT], struct interval *efficiency);
+
+/** Fill in the run and the baseline of @explanation, whose job is open and whose phase is set.
+ * @return 0, or -1 with a message; release them with explanation_release(). */
+int explanation_build(struct explanation *explanation, const struct predict_options *options,
+                      struct err *err);
+
+/** The causes of a run that spends @run, while its baseline spends @baseline. */
+void explanation_causes(const struct explanation *explanation, const struct breakdown *run,
+                        const struct breakdown *baseline, const struct split split[2],
+                        struct cause cause[CAUSE_COUNT]);
 
 /** How much more @b loses to @cause than @a: seconds per step of @b, and points of efficiency.
  * Points add up to the difference of the efficiencies. */

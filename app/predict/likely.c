@@ -10,8 +10,7 @@
 #include "app/predict/uncertainty.h"
 
 enum {
-    UNKNOWN_DRAWS = 240, /* where each is a job of its own: 5 % of them are 12 */
-    CONTROL_DRAWS = 12,  /* to simulate at most */
+    CONTROL_DRAWS = 12, /* to simulate at most */
     EPOCHS_SEED = 1,
 };
 
@@ -211,21 +210,18 @@ static int check_choices(const struct question *q, struct err *err)
     return 0;
 }
 
-/* Points that fill the ranges evenly.  What jobs share is one dimension in all of them. */
-static void spread_quantiles(struct question *q)
+double *likely_quantiles(const struct unknowns *own, const struct unknowns *all, int32_t draws)
 {
-    const struct unknowns *own = &q->centre->job.unknowns;
-    const struct unknowns *all = q->centre->shared ? q->centre->shared : own;
     gsl_qrng *points = gsl_qrng_alloc(gsl_qrng_sobol, (unsigned)all->count);
     double point[UNKNOWN_LIMIT];
-    q->quantile = base_alloc((int64_t)q->draws * q->dimensions, sizeof(double));
-    for (int32_t k = 0; k < q->draws; k++) {
+    double *quantile = base_alloc((int64_t)draws * own->count, sizeof(*quantile));
+    for (int32_t k = 0; k < draws; k++) {
         gsl_qrng_get(points, point);
-        for (int32_t i = 0; i < q->dimensions; i++)
-            q->quantile[(int64_t)k * q->dimensions + i] =
-                point[unknowns_find(all, own->item[i].key)];
+        for (int32_t i = 0; i < own->count; i++)
+            quantile[(int64_t)k * own->count + i] = point[unknowns_find(all, own->item[i].key)];
     }
     gsl_qrng_free(points);
+    return quantile;
 }
 
 static int draw_unknown(const struct question *q, struct sample *sample, struct doubts *doubts,
@@ -286,7 +282,8 @@ static int control(const struct question *q, const struct sample *sample, double
 static int draw_question(struct question *q, struct sample *sample, enum backend_choice backend,
                          double cpu, struct doubts *doubts, struct err *err)
 {
-    spread_quantiles(q);
+    const struct unknowns *own = &q->centre->job.unknowns;
+    q->quantile = likely_quantiles(own, q->centre->shared ? q->centre->shared : own, q->draws);
     int failed =
         check_choices(q, err) || find_ratios(q, err) || draw_unknown(q, sample, doubts, err);
     if (!failed && backend == BACKEND_SIM)
@@ -405,8 +402,8 @@ int likely_find(struct prediction *prediction, const char *path,
                 const struct predict_options *options, enum backend_choice backend, double cpu,
                 struct err *err)
 {
-    return find(prediction, path, options, backend, cpu, (struct effort){0, UNKNOWN_DRAWS, true},
-                err);
+    return find(prediction, path, options, backend, cpu,
+                (struct effort){0, LIKELY_UNKNOWN_DRAWS, true}, err);
 }
 
 int likely_roughly(struct prediction *prediction, const char *path,

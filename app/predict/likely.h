@@ -12,6 +12,15 @@
 
 #include "app/predict/prediction.h"
 
+enum {
+    LIKELY_UNKNOWN_DRAWS = 240 /**< where each is a job of its own: 5 % of them are 12 */
+};
+
+/** Where in their ranges the unknown inputs @own of a job are in each of @draws draws, evenly over
+ * all of them; @all: those of all jobs that are compared, which have equal numbers where their keys
+ * are equal.  (draws, own->count), which the caller frees. */
+double *likely_quantiles(const struct unknowns *own, const struct unknowns *all, int32_t draws);
+
 /** Give @prediction->result, which is complete otherwise, its intervals and doubts: @path with
  * @options, whose centre ran on @backend in @cpu seconds of CPU time.  Without GSL there are none,
  * and a warning where inputs are unknown.

@@ -217,23 +217,49 @@ static double expected_slowest(const struct noise *noise, int32_t ranks)
     return kept[hash].slowest;
 }
 
-/* The closed form of a task when everything is as drawn. */
-static double draw_step(const struct table *t, const struct factors *d, double extra)
+const struct factors factors_none = {{1, 1, 1, 1, 1, 1, 1, 1}, 1};
+
+/* How much longer a rank computes as drawn: with @waiting as long as the slowest of all. */
+static double drawn_local(const struct table *t, const struct factors *d, bool waiting)
+{
+    struct noise noise = t->task->noise;
+    noise.compute_cv *= d->of[FACTOR_JITTER];
+    double slowest = waiting ? expected_slowest(&noise, grid_ranks(t->task->point.grid)) : 1;
+    return d->of[FACTOR_RESIDUAL] * slowest;
+}
+
+/* How much longer the whole step takes. */
+static double drawn_longer(const struct table *t, const struct factors *d)
+{
+    return t->task->point.nodes > 1 ? d->of[FACTOR_MODEL] * d->of[FACTOR_TAIL] : d->alone;
+}
+
+/* The closed form as drawn, with @hop times the latency, if computing takes @local times as long.
+ */
+static double closed_step(const struct table *t, const struct factors *d, double local, double hop)
 {
     const struct schedule *schedule = t->steady.schedule;
     const double *of = d->of;
-    struct noise noise = t->task->noise;
-    noise.compute_cv *= of[FACTOR_JITTER];
-    double hop = t->task->point.nodes > 1 ? of[FACTOR_HOP] : 1;
-    double local = of[FACTOR_RESIDUAL] * expected_slowest(&noise, grid_ranks(t->task->point.grid));
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct parts *p = &t->parts[id];
         t->steady.seconds[id] = local * (p->roof / of[FACTOR_EFFICIENCY] +
                                          of[FACTOR_OVERHEAD] * p->overhead + p->fixed) +
                                 of[FACTOR_NETWORK] * p->exchange + hop * p->latency + p->input;
     }
-    double longer = t->task->point.nodes > 1 ? of[FACTOR_MODEL] * of[FACTOR_TAIL] : d->alone;
-    return longer * (steady_step(&t->steady, 1) + t->above + local * extra);
+    return steady_step(&t->steady, 1);
+}
+
+static double drawn_hop(const struct table *t, const struct factors *d)
+{
+    return t->task->point.nodes > 1 ? d->of[FACTOR_HOP] : 1;
+}
+
+/* The closed form of a task when everything is as drawn. */
+static double draw_step(const struct table *t, const struct factors *d, double extra)
+{
+    double local = drawn_local(t, d, true);
+    return drawn_longer(t, d) *
+           (closed_step(t, d, local, drawn_hop(t, d)) + t->above + local * extra);
 }
 
 static struct table table_new(const struct task *task)
@@ -246,7 +272,7 @@ static struct table table_new(const struct task *task)
         t.parts[id] = schedule->step[id].kind == STEP_COLLECTIVE
                           ? split_exchange(&t, id)
                           : split(&task->point.run, &schedule->step[id]);
-    t.above = task->step - draw_step(&t, &(struct factors){{1, 1, 1, 1, 1, 1, 1, 1}, 1}, 0);
+    t.above = task->step - draw_step(&t, &factors_none, 0);
     return t;
 }
 
@@ -305,6 +331,56 @@ void uncertainty_steps(const struct task *task, double extra, const struct facto
     struct table t = table_new(task);
     for (int32_t k = 0; k < count; k++)
         seconds[k] = draw_step(&t, &factors[k], extra);
+    table_release(&t);
+}
+
+/* Where the closed form goes that is in place, if waiting for slower ranks makes it @time. */
+static struct breakdown closed_breakdown(const struct table *t, double time)
+{
+    struct trace trace = {0};
+    steady_trace(&t->steady, &trace);
+    struct breakdown step = report_breakdown(t->steady.schedule, &trace, time);
+    trace_release(&trace);
+    return step;
+}
+
+static double share_lost(double with, double without)
+{
+    return with > without ? 1 - without / with : 0;
+}
+
+static struct spending closed_spending(const struct table *t, const struct factors *d)
+{
+    double hop = drawn_hop(t, d), local = drawn_local(t, d, false);
+    double time = closed_step(t, d, drawn_local(t, d, true), hop);
+    closed_step(t, d, local, hop);
+    struct breakdown with = closed_breakdown(t, time);
+    closed_step(t, d, local, 0);
+    struct breakdown without = closed_breakdown(t, time);
+    return (struct spending){with, share_lost(with.exposed_row, without.exposed_row),
+                             share_lost(with.exposed_column, without.exposed_column), 0};
+}
+
+void uncertainty_spending(const struct task *task, const struct factors *factors, int32_t count,
+                          struct spending *spending)
+{
+    struct table t = table_new(task);
+    const struct breakdown base = report_breakdown(task->point.schedule, task->quiet, task->step);
+    const struct breakdown before = closed_spending(&t, &factors_none).step;
+    for (int32_t k = 0; k < count; k++) {
+        spending[k] = closed_spending(&t, &factors[k]);
+        struct breakdown *step = &spending[k].step;
+        step->compute += base.compute - before.compute;
+        step->slower += base.slower - before.slower;
+        step->exposed_communication += base.exposed_communication - before.exposed_communication;
+        step->exposed_row += base.exposed_row - before.exposed_row;
+        step->exposed_column += base.exposed_column - before.exposed_column;
+        step->input_wait += base.input_wait - before.input_wait;
+        step->other += base.other - before.other;
+        step->time += base.time - before.time;
+        spending[k].left_out = (drawn_longer(&t, &factors[k]) - 1) * step->time;
+        step->time += spending[k].left_out;
+    }
     table_release(&t);
 }
 

@@ -62,6 +62,23 @@ struct factors {
  * degrees of freedom, which another fit has.  (draws), which the caller frees. */
 struct factors *uncertainty_factors(const struct uncertainty *uncertainty);
 
+/** Where the step of @task, which has run, goes in one draw. */
+struct spending {
+    struct breakdown step; /**< its time is what uncertainty_steps() says without `extra` */
+    double row_share;      /**< of the wait for a row, or for all, that is latency */
+    double column_share;   /**< of the wait for a column */
+    double left_out;       /**< what the step has beyond its parts: effects that the model leaves
+                                out, something slower than usual [s] */
+};
+
+/** Everything as it is. */
+extern const struct factors factors_none;
+
+/** Into @spending (@count) where the step of @task goes with each of @factors (@count): what the
+ * back end says, and the difference that a draw makes in closed form. */
+void uncertainty_spending(const struct task *task, const struct factors *factors, int32_t count,
+                          struct spending *spending);
+
 /** The step of @task, which has run, with each of @factors (count) into @seconds (count). */
 void uncertainty_steps(const struct task *task, double extra, const struct factors *factors,
                        int32_t count, double *seconds);

@@ -8,6 +8,7 @@
 
 #include "app/cli/command.h"
 #include "app/import/import_fit.h"
+#include "app/predict/explain.h"
 #include "app/predict/likely.h"
 #include "app/predict/uncertainty.h"
 
@@ -67,6 +68,25 @@ int likely_roughly(struct prediction *prediction, const char *path,
 {
     (void)draws;
     return likely_find(prediction, path, options, BACKEND_ANALYTIC, 0, err);
+}
+
+int explanation_draw(struct explanation *explanation, const struct predict_options *options,
+                     const struct unknowns *all, struct err *err)
+{
+    (void)explanation;
+    (void)options;
+    (void)all;
+    (void)err;
+    return 0;
+}
+
+void explanation_difference_likely(const struct explanation *a, const struct explanation *b,
+                                   struct cause cause[CAUSE_COUNT], struct interval *efficiency)
+{
+    (void)a;
+    (void)b;
+    (void)cause;
+    *efficiency = (struct interval){NAN, NAN};
 }
 
 int curve_fit_lines(struct curve_fit *fit, struct curve *curve, struct err *err)

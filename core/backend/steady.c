@@ -40,6 +40,18 @@ double steady_step(const struct steady *steady, double factor)
     return end[1] - end[0];
 }
 
+void steady_trace(const struct steady *steady, struct trace *trace)
+{
+    int32_t steps = steady->schedule->step_count;
+    trace->ranks = grid_ranks(steady->schedule->grid);
+    for (int32_t i = 0; i < 2 * steps; i++) {
+        double end = steady->ends[i];
+        trace_add(trace,
+                  (struct span){i / steps, 0, i % steps, end - steady->seconds[i % steps], end});
+        trace_finish(trace, i / steps, end);
+    }
+}
+
 static double slower_step(void *context, double factor)
 {
     return steady_step(context, factor);

@@ -22,6 +22,10 @@ struct steady steady_new(const struct schedule *schedule, const struct trace *tr
  * as stated: each step starts when its lane and what it depends on are free. */
 double steady_step(const struct steady *steady, double factor);
 
+/** Append to zeroed @trace what the last steady_step() with factor 1 timed: two iterations of one
+ * rank. */
+void steady_trace(const struct steady *steady, struct trace *trace);
+
 /** By how much the iteration is expected to be longer, because all of @ranks ranks wait for the one
  * that @noise makes slowest [s]. */
 double steady_waiting(const struct steady *steady, const struct noise *noise, int32_t ranks);

@@ -124,13 +124,64 @@ class Explain(support.Case):
         end = next(i for i, line in enumerate(lines) if line.split()[:1] == ["sum"])
         self.assertLess(head + 2, end)
         for column in (-1, -4, -7):
-            shown = [float(line.split()[column]) for line in lines[head + 1:end + 1]]
+            shown = [float(line.split(" to ")[0].split()[column - (" to " in line)])
+                     for line in lines[head + 1:end + 1]]
             self.assertAlmostEqual(sum(shown[:-1]), shown[-1], delta=0.005 * len(shown))
+
+    def test_the_draws_are_those_of_a_prediction(self):
+        unknown = ("--set", "platform.transport.between={low: 5 us, high: 20 us}")
+        for backend in self.backends:
+            for words in ([], NOISE, *([unknown] if backend == "analytic" else [])):
+                words = ["--backend", backend, *words]
+                predicted = answer("predict", self.other, *words)["scaling_efficiency_interval"]
+                result = self.explain(self.other, *words)
+                self.assertEqual(len(result["runs"][0]["efficiency_interval"]), len(predicted))
+                for found, expected in zip(result["runs"][0]["efficiency_interval"], predicted):
+                    self.assertAlmostEqual(found, expected, 9)
+                for found, expected in zip(result["points_interval"], reversed(predicted)):
+                    self.assertAlmostEqual(found, 100 * (1 - expected), 7)
+                if not predicted:
+                    continue
+                lost = {cause["name"]: cause for cause in result["causes"]}
+                worst = lost["latency of the column all-reduce"]
+                for key in ("seconds", "points"):
+                    low, high = worst[f"{key}_interval"]
+                    self.assertLess(low, worst[key])
+                    self.assertLess(worst[key], high)
+
+    def test_the_interval_of_a_cause_is_that_of_its_input(self):
+        """Four nodes share a file system and wait for it alone; one has it to itself."""
+        result = self.explain(self.job, "--backend", "analytic", *[word for pair in (
+            "input.workers=4", "input.rate=9000 images/s", "input.image_bytes=100 kB",
+            "input.storage={low: 10 MB/s, high: 30 MB/s}", "noise.compute_cv=0")
+            for word in ("--set", pair)])
+        if not result["points_interval"]:
+            self.skipTest("built without GSL")
+        cause = {cause["name"]: cause for cause in result["causes"]}["input"]
+        self.assertAlmostEqual(cause["points"], 75, delta=0.1)
+        images = 16 * 32
+        for found, rate in zip(cause["seconds_interval"], (29e6, 11e6)):
+            self.assertAlmostEqual(found / (0.75 * images * 100e3 / rate), 1, delta=0.03)
+
+    def test_a_job_loses_nothing_against_itself_in_any_draw(self):
+        result = self.explain(self.job, self.job, "--backend", "analytic", *NOISE)
+        for cause in result["causes"]:
+            self.assertEqual(set(cause["seconds_interval"]) - {0}, set())
+        self.assertEqual(set(result["points_interval"]) - {0}, set())
+
+    def test_what_is_uncertain_in_both_cancels(self):
+        result = self.explain(self.job, self.other, "--backend", "analytic")
+        if not result["points_interval"]:
+            self.skipTest("built without GSL")
+        width = [high - low for low, high in (
+            result["points_interval"], *(run["efficiency_interval"] for run in result["runs"]))]
+        self.assertLess(width[0], 100 * (width[1] + width[2]))
 
     def test_every_cause_has_its_keys(self):
         result = json.loads(run("explain", self.job, "--json").stdout)
         for cause in result["causes"]:
-            self.assertEqual(list(cause), ["name", "link", "seconds", "points"])
+            self.assertEqual(list(cause), ["name", "link", "seconds", "points", "seconds_interval",
+                                           "points_interval"])
         self.assertEqual(result["causes"], result["runs"][0]["causes"])
         self.assertIn("A loses", result["sentence"])
 
