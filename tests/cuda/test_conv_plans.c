@@ -261,6 +261,27 @@ static void what_is_derived_is_looked_at(void **state)
     }
 }
 
+/* Nor is one whose sums are wrong, in any channel, or differ from run to run. */
+static void what_is_summed_is_looked_at(void **state)
+{
+    (void)state;
+    const int32_t last = 2 * shapes[4].out_channels, at[] = {0, 1, 20, last / 2 + 9, last};
+    for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
+        fake_cudnn.missummed = at[i];
+        struct conv_library *library = open_library(NULL);
+        assert_int_equal(plan_of(library, CONV_FORWARD_SUMS, &shapes[4]) != NULL, i == 0);
+        assert_non_null(plan_of(library, CONV_FORWARD, &shapes[4]));
+        conv_close(library);
+    }
+    fake_cudnn.missummed = 0;
+    fake_cudnn.fickle_sums = true;
+    struct conv_library *library = open_library(NULL);
+    assert_null(plan_of(library, CONV_FORWARD_SUMS, &shapes[4]));
+    assert_null(plan_of(library, CONV_BACKWARD_DATA_NORM, &shapes[4]));
+    assert_non_null(plan_of(library, CONV_BACKWARD_FILTER_APPLIED, &shapes[4]));
+    conv_close(library);
+}
+
 static void assert_refused(struct conv_library *library, enum conv_op op,
                            const struct conv_shape *shape, const char *says)
 {
@@ -280,6 +301,11 @@ static void engines_that_are_all_wrong_are_a_fault(void **state)
         fake_cudnn.hidden[i] = i != FAKE_WRONG;
     struct conv_library *library = open_library(cache);
     assert_refused(library, CONV_BACKWARD_DATA, &shapes[0], "give wrong results");
+    memset(fake_cudnn.hidden, 0, sizeof fake_cudnn.hidden);
+    fake_cudnn.unwritten = true; /* wherever that is */
+    for (int32_t op = 0; op < CONV_OP_COUNT; op++)
+        if (!conv_optional((enum conv_op)op))
+            assert_refused(library, (enum conv_op)op, &shapes[4], "give wrong results");
     for (int32_t op = 0; op < CONV_OP_COUNT; op++)
         if (conv_optional((enum conv_op)op)) /* use another op */
             assert_null(plan_of(library, (enum conv_op)op, &shapes[2]));
@@ -357,6 +383,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(that_there_is_no_engine_is_no_fault, enter, leave),
         cmocka_unit_test_setup_teardown(a_pass_is_timed_once, enter, leave),
         cmocka_unit_test_setup_teardown(what_is_derived_is_looked_at, enter, leave),
+        cmocka_unit_test_setup_teardown(what_is_summed_is_looked_at, enter, leave),
         cmocka_unit_test_setup_teardown(engines_that_are_all_wrong_are_a_fault, enter, leave),
         cmocka_unit_test_setup_teardown(too_little_memory_is_told, enter, leave),
         cmocka_unit_test_setup_teardown(a_shape_that_does_not_fit_is_told, enter, leave),

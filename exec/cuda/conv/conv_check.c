@@ -296,22 +296,16 @@ bool conv_sum_is_right(int64_t rows, double want, double size, double sum)
     return fabs(sum - want) <= limit;
 }
 
-struct conv_derived conv_derive(int64_t rows, const float *dx, const float *x,
-                                const double statistics[2], const double parameter[2])
+struct conv_derived conv_derive(const struct conv_channel *of)
 {
-    double scale = 0, shift = 0, size_scale = 0, size_shift = 0;
-    for (int64_t i = 0; i < rows; i++) {
-        double normal = ((double)x[i] - statistics[0]) * statistics[1];
-        scale += (double)dx[i] * normal;
-        shift += (double)dx[i];
-        size_scale += fabs((double)dx[i] * normal);
-        size_shift += fabs((double)dx[i]);
-    }
-    double of_dx = parameter[0] * statistics[1], share = of_dx / (double)rows;
-    double of_x = -share * statistics[1] * scale;
-    double size_of_x = fabs(share * statistics[1]) * size_scale;
+    const double rows = (double)of->rows, mean = of->statistics[0], inverse = of->statistics[1];
+    double normals = inverse * inverse * (of->x[1] - 2 * mean * of->x[0] + rows * mean * mean);
+    double size_shift = sqrt(rows * of->dx[1]), size_scale = sqrt(of->dx[1] * fmax(normals, 0));
+    double of_dx = of->parameter[0] * inverse, share = of_dx / rows;
+    double of_x = -share * inverse * of->both[1];
+    double size_of_x = fabs(share * inverse) * size_scale;
     return (struct conv_derived){
-        .value = {scale, shift, of_dx, of_x, -share * shift - of_x * statistics[0]},
+        .value = {of->both[1], of->both[0], of_dx, of_x, -share * of->both[0] - of_x * mean},
         .size = {size_scale, size_shift, fabs(of_dx), size_of_x,
-                 fabs(share) * size_shift + size_of_x * fabs(statistics[0])}};
+                 fabs(share) * size_shift + size_of_x * fabs(mean)}};
 }

@@ -70,12 +70,20 @@ bool conv_is_right(enum dtype type, const struct conv_sample *sample, double got
  * magnitudes @size, for engines that may add them before they are rounded to fp16. */
 bool conv_sum_is_right(int64_t rows, double want, double size, double sum);
 
-/** The values that batch norm's backward derives from @dx (rows), the written gradient of one
- * channel, and @x (rows), its input. */
-struct conv_derived {
-    double value[5], size[5]; /**< as conv_call.derived; sums of magnitudes on the way to them */
+/** One channel of dx, as it was written, and of x, the input of batch norm, as sums over @rows. */
+struct conv_channel {
+    int64_t rows;
+    double both[2];       /**< of dx, and of dx * normalised x */
+    double dx[2], x[2];   /**< of each, and of its squares */
+    double statistics[2]; /**< mean, 1 / deviation */
+    double parameter[2];  /**< scale, shift */
 };
 
-/** Fill one from channel @channel of the patterns of CONV_ARRAY_STATISTICS and _PARAMETER. */
-struct conv_derived conv_derive(int64_t rows, const float *dx, const float *x,
-                                const double statistics[2], const double parameter[2]);
+/** What batch norm's backward derives from a channel. */
+struct conv_derived {
+    double value[5], size[5]; /**< as conv_call.derived; bounds of the sums of magnitudes on the way
+                                   to them */
+};
+
+/** Derive them; sizes by the Cauchy-Schwarz inequality. */
+struct conv_derived conv_derive(const struct conv_channel *channel);

@@ -5,13 +5,13 @@
 #include <string.h>
 
 #include "core/base/base.h"
+#include "exec/cuda/kernels/kernels.h"
 #include "exec/step/half.h"
 
 enum {
     MOST_RUNS = 31,
-    FLUSH = 256 * 1024 * 1024, /* bytes: more than any cache, and long enough for the host to get
-                                  ahead */
-    LOOKED_AT = 8              /* channels with checked sums */
+    FLUSH = 256 * 1024 * 1024 /* bytes: more than any cache, and long enough for the host to get
+                                 ahead */
 };
 
 struct conv_trial {
@@ -19,8 +19,8 @@ struct conv_trial {
     enum conv_op op;
     struct conv_shape shape;
     void *array[CONV_ARRAY_COUNT], *workspace, *flush;
-    float *sums, *derived;
-    int64_t room; /* of the workspace */
+    float *sums, *derived, *partial; /* partial: of our own kernels */
+    int64_t room;                    /* of the workspace */
     cudaStream_t stream;
     cudaEvent_t event[MOST_RUNS + 2];
     struct conv_sample sample[CONV_SAMPLES];
@@ -39,6 +39,19 @@ static int64_t bytes(const struct conv_trial *trial, enum conv_array array)
 {
     return conv_elements(trial->op, &trial->shape, array) *
            dtype_size(conv_array_type(trial->shape.type, array));
+}
+
+/* The array that is written is (rows, channels). */
+static int32_t written_channels(const struct conv_trial *trial)
+{
+    return conv_written(trial->op) == CONV_ARRAY_Y ? trial->shape.out_channels
+                                                   : trial->shape.in_channels;
+}
+
+static int64_t written_rows(const struct conv_trial *trial)
+{
+    return conv_elements(trial->op, &trial->shape, conv_written(trial->op)) /
+           written_channels(trial);
 }
 
 /* Repeat the pattern over @array: once from the host, then doubled on the device. */
@@ -89,6 +102,11 @@ static int prepare(struct conv_trial *trial, bool checked, struct err *err)
     if (conv_norms(trial->op) && fails(cudaMalloc((void **)&trial->derived, derived_bytes(trial)),
                                        "get memory for sums", err))
         return -1;
+    size_t partial = 2 * KERNEL_PARTIALS * sizeof(float);
+    if (checked &&
+        fails(cudaMalloc((void **)&trial->partial, partial * (size_t)written_channels(trial)),
+              "get memory for sums", err))
+        return -1;
     for (int32_t i = 0; checked && i < CONV_ARRAY_COUNT; i++)
         if ((enum conv_array)i != conv_written(trial->op) && trial->array[i] &&
             fails(fill(trial, (enum conv_array)i), "fill operands", err))
@@ -132,6 +150,7 @@ void conv_trial_close(struct conv_trial *trial)
         cudaFree(trial->array[i]);
     cudaFree(trial->sums);
     cudaFree(trial->derived);
+    cudaFree(trial->partial);
     cudaFree(trial->workspace);
     cudaFree(trial->flush);
     if (trial->stream)
@@ -241,101 +260,116 @@ static cudaError_t read_element(const struct conv_trial *trial, int64_t index, d
     return error;
 }
 
-/* The first channels of @array (rows, channels), which is of 16 bits; the caller frees *@wide. */
-static cudaError_t read_channels(const struct conv_trial *trial, enum conv_array array,
-                                 int64_t rows, int64_t channels, float **wide)
-{
-    uint16_t *narrow = base_alloc(rows * LOOKED_AT, sizeof *narrow);
-    const size_t width = LOOKED_AT * sizeof *narrow;
-    cudaError_t error =
-        cudaMemcpy2D(narrow, width, trial->array[array], (size_t)channels * sizeof *narrow, width,
-                     (size_t)rows, cudaMemcpyDeviceToHost);
-    *wide = base_alloc(rows * LOOKED_AT, sizeof **wide);
-    half_to_float(trial->shape.type, rows * LOOKED_AT, narrow, *wide);
-    free(narrow);
-    return error;
-}
+/* What one run left.  The array that is written is summed per channel by our own kernel, so that
+ * all of it is looked at where it lies. */
+struct result {
+    double value[CONV_SAMPLES];
+    int32_t own, partials; /* numbers of the engine, and partial sums (partials, 2, channels) */
+    float *number;         /* first those, then these; owned */
+};
 
-/* The first channels of @count vectors (channels) at @from. */
-static cudaError_t read_vectors(const float *from, int64_t channels, int32_t count,
-                                float (*to)[LOOKED_AT])
+/* Copy @count numbers from @from, which a kernel of ours may just have been launched for. */
+static cudaError_t read_numbers(const struct conv_trial *trial, const float *from, int64_t count,
+                                float *to)
 {
-    cudaError_t error = cudaSuccess;
-    for (int32_t i = 0; i < count && error == cudaSuccess; i++)
-        error = cudaMemcpy(to[i], from + i * channels, sizeof to[i], cudaMemcpyDeviceToHost);
-    return error;
-}
-
-/* Whether the sums of the first channels are those of y as it was written. */
-static cudaError_t check_sums(const struct conv_trial *trial, bool *right)
-{
-    const struct conv_shape *s = &trial->shape;
-    const int64_t rows = (int64_t)s->batch * s->out_height * s->out_width;
-    float *wide, sums[2][LOOKED_AT];
-    cudaError_t error = read_channels(trial, CONV_ARRAY_Y, rows, s->out_channels, &wide);
+    cudaError_t error = cudaGetLastError();
     if (error == cudaSuccess)
-        error = read_vectors(trial->sums, s->out_channels, 2, sums);
-    *right = true;
-    for (int32_t c = 0; c < LOOKED_AT && error == cudaSuccess; c++) {
-        double sum = 0, size = 0, squares = 0;
-        for (int64_t i = 0; i < rows; i++) {
-            double value = (double)wide[i * LOOKED_AT + c];
-            sum += value;
-            size += fabs(value);
-            squares += value * value;
-        }
-        *right = *right && conv_sum_is_right(rows, sum, size, (double)sums[0][c]) &&
-                 conv_sum_is_right(rows, squares, 2 * squares, (double)sums[1][c]);
-    }
-    free(wide);
-    return error;
+        error = cudaMemcpyAsync(to, from, (size_t)count * sizeof *to, cudaMemcpyDeviceToHost,
+                                trial->stream);
+    cudaError_t done = cudaStreamSynchronize(trial->stream);
+    return error == cudaSuccess ? done : error;
 }
 
-/* @count numbers that are @step apart, one after the other; the caller frees them. */
-static float *strided(const float *from, int64_t count, int64_t step)
+/* Both sums of partial sums (@count, 2, @channels) of one channel. */
+static void add_up(const float *partial, int32_t count, int32_t channels, int32_t channel,
+                   double sum[2])
 {
-    float *to = base_alloc(count, sizeof *to);
+    sum[0] = sum[1] = 0;
     for (int64_t i = 0; i < count; i++)
-        to[i] = from[i * step];
-    return to;
+        for (int32_t k = 0; k < 2; k++)
+            sum[k] += (double)partial[(2 * i + k) * channels + channel];
 }
 
-/* Whether the derived values of the first channels agree with the written dx and x. */
-static cudaError_t check_derived(const struct conv_trial *trial, bool *right)
+/* Whether the sums agree with those of y as it was written. */
+static bool sums_are_right(const struct conv_trial *trial, const struct result *result)
 {
-    const struct conv_shape *s = &trial->shape;
-    const int64_t rows = (int64_t)s->batch * s->in_height * s->in_width;
-    float *dx, *x, got[CONV_DERIVED_COUNT][LOOKED_AT], statistics[2][LOOKED_AT],
-        parameter[2][LOOKED_AT];
-    cudaError_t error = read_channels(trial, CONV_ARRAY_X, rows, s->in_channels, &dx);
-    cudaError_t more = read_channels(trial, CONV_ARRAY_SEEN, rows, s->in_channels, &x);
-    error = error == cudaSuccess ? more : error;
-    if (error == cudaSuccess)
-        error = read_vectors(trial->derived, s->in_channels, CONV_DERIVED_COUNT, got);
-    if (error == cudaSuccess)
-        error = read_vectors(trial->array[CONV_ARRAY_STATISTICS], s->in_channels, 2, statistics);
-    if (error == cudaSuccess)
-        error = read_vectors(trial->array[CONV_ARRAY_PARAMETER], s->in_channels, 2, parameter);
-    *right = true;
-    for (int32_t c = 0; c < LOOKED_AT && error == cudaSuccess; c++) {
-        float *of_dx = strided(dx + c, rows, LOOKED_AT), *of_x = strided(x + c, rows, LOOKED_AT);
-        struct conv_derived want = conv_derive(
-            rows, of_dx, of_x, (double[]){(double)statistics[0][c], (double)statistics[1][c]},
-            (double[]){(double)parameter[0][c], (double)parameter[1][c]});
-        for (int32_t i = 0; i < CONV_DERIVED_COUNT; i++)
-            *right =
-                *right && conv_sum_is_right(rows, want.value[i], want.size[i], (double)got[i][c]);
-        free(of_dx);
-        free(of_x);
+    const int32_t channels = trial->shape.out_channels;
+    const int64_t rows = written_rows(trial);
+    bool right = true;
+    for (int32_t c = 0; c < channels && right; c++) {
+        double want[2];
+        add_up(result->number + result->own, result->partials, channels, c, want);
+        right = conv_sum_is_right(rows, want[0], sqrt((double)rows * want[1]),
+                                  (double)result->number[c]) &&
+                conv_sum_is_right(rows, want[1], 2 * want[1], (double)result->number[channels + c]);
     }
-    free(dx);
-    free(x);
+    return right;
+}
+
+/* Whether the derived values agree with the written dx and x. */
+static cudaError_t check_derived(struct conv_trial *trial, const struct result *result, bool *right)
+{
+    const int32_t channels = trial->shape.in_channels;
+    const int64_t rows = written_rows(trial), all = 2 * (int64_t)KERNEL_PARTIALS * channels;
+    const void *dx = trial->array[CONV_ARRAY_X], *x = trial->array[CONV_ARRAY_SEEN];
+    float *of_both = base_alloc(2 * all + 4 * (int64_t)channels, sizeof *of_both);
+    float *of_x = of_both + all, *statistics = of_x + all, *parameter = statistics + 2 * channels;
+    int32_t both = kernel_backward_sums(trial->stream, trial->shape.type, rows, channels, dx, NULL,
+                                        (struct kernel_cut){0}, x,
+                                        trial->array[CONV_ARRAY_STATISTICS], NULL, trial->partial);
+    cudaError_t error[4] = {read_numbers(trial, trial->partial, 2 * both * channels, of_both)};
+    int32_t alone =
+        kernel_sums(trial->stream, trial->shape.type, rows, channels, x, trial->partial);
+    error[1] = read_numbers(trial, trial->partial, 2 * alone * channels, of_x);
+    error[2] =
+        read_numbers(trial, trial->array[CONV_ARRAY_STATISTICS], 2 * (int64_t)channels, statistics);
+    error[3] =
+        read_numbers(trial, trial->array[CONV_ARRAY_PARAMETER], 2 * (int64_t)channels, parameter);
+    for (int32_t c = 0; c < channels && *right; c++) {
+        struct conv_channel of = {.rows = rows};
+        for (int32_t k = 0; k < 2; k++) {
+            of.statistics[k] = (double)statistics[k * channels + c];
+            of.parameter[k] = (double)parameter[k * channels + c];
+        }
+        add_up(of_both, both, channels, c, of.both);
+        add_up(result->number + result->own, result->partials, channels, c, of.dx);
+        add_up(of_x, alone, channels, c, of.x);
+        struct conv_derived want = conv_derive(&of);
+        for (int32_t i = 0; i < CONV_DERIVED_COUNT; i++)
+            *right = *right && conv_sum_is_right(rows, want.value[i], want.size[i],
+                                                 (double)result->number[i * channels + c]);
+    }
+    free(of_both);
+    for (int32_t i = 1; i < 4; i++)
+        error[0] = error[0] == cudaSuccess ? error[i] : error[0];
+    return error[0];
+}
+
+/* Read what a run left. */
+static cudaError_t read_result(struct conv_trial *trial, struct result *result)
+{
+    const int32_t channels = written_channels(trial);
+    const float *own = trial->sums ? trial->sums : trial->derived;
+    cudaError_t error = cudaSuccess;
+    for (int32_t i = 0; i < CONV_SAMPLES && error == cudaSuccess; i++)
+        error = read_element(trial, trial->sample[i].index, &result->value[i]);
+    result->own = trial->sums      ? 2 * trial->shape.out_channels
+                  : trial->derived ? CONV_DERIVED_COUNT * trial->shape.in_channels
+                                   : 0;
+    result->partials = kernel_sums(trial->stream, trial->shape.type, written_rows(trial), channels,
+                                   trial->array[conv_written(trial->op)], trial->partial);
+    int64_t partial = 2 * (int64_t)result->partials * channels;
+    result->number = base_alloc(result->own + partial, sizeof *result->number);
+    if (error == cudaSuccess && own)
+        error = read_numbers(trial, own, result->own, result->number);
+    if (error == cudaSuccess)
+        error = read_numbers(trial, trial->partial, partial, result->number + result->own);
     return error;
 }
 
-/* Fill the outputs with NaN, run, and read the samples to @value. */
+/* Fill the outputs with NaN, run, and read what it left; the caller frees result->number. */
 static enum conv_verdict run_clean(struct conv_trial *trial, cudnnBackendDescriptor_t plan,
-                                   double *value, struct err *err)
+                                   struct result *result, struct err *err)
 {
     enum conv_array written = conv_written(trial->op);
     size_t sums = 2 * (size_t)trial->shape.out_channels * sizeof(float);
@@ -348,30 +382,44 @@ static enum conv_verdict run_clean(struct conv_trial *trial, cudnnBackendDescrip
     if (fails(error, "clear a result", err))
         return CONV_REFUSED;
     enum conv_verdict verdict = conv_trial_run(trial, plan, err);
-    for (int32_t i = 0; i < CONV_SAMPLES && verdict == CONV_RIGHT; i++)
-        if (fails(read_element(trial, trial->sample[i].index, &value[i]), "read a result", err))
-            verdict = CONV_REFUSED;
+    if (verdict == CONV_RIGHT && fails(read_result(trial, result), "read a result", err))
+        verdict = CONV_REFUSED;
     return verdict;
+}
+
+/* Whether all of the result was written, samples are right, and another run gave the same bits. */
+static bool looks_right(const struct conv_trial *trial, const struct result *first,
+                        const struct result *again)
+{
+    const int64_t numbers = first->own + 2 * (int64_t)first->partials * written_channels(trial);
+    bool right = memcmp(first->value, again->value, sizeof first->value) == 0 &&
+                 memcmp(first->number, again->number, (size_t)numbers * sizeof(float)) == 0;
+    for (int32_t i = 0; i < CONV_SAMPLES; i++)
+        right = right && conv_is_right(trial->shape.type, &trial->sample[i], first->value[i]);
+    for (int64_t i = 0; i < numbers && right; i++)
+        right = isfinite(first->number[i]);
+    return right;
 }
 
 enum conv_verdict conv_trial_check(struct conv_trial *trial, cudnnBackendDescriptor_t plan,
                                    struct err *err)
 {
-    double first[CONV_SAMPLES], again[CONV_SAMPLES];
-    bool right = true;
-    enum conv_verdict verdict = run_clean(trial, plan, first, err);
+    struct result first = {0}, again = {0};
+    enum conv_verdict verdict = run_clean(trial, plan, &first, err);
     if (verdict == CONV_RIGHT)
-        verdict = run_clean(trial, plan, again, err);
-    if (verdict != CONV_RIGHT)
-        return verdict;
-    for (int32_t i = 0; i < CONV_SAMPLES; i++)
-        right = right && conv_is_right(trial->shape.type, &trial->sample[i], first[i]) &&
-                memcmp(&first[i], &again[i], sizeof first[i]) == 0;
-    if (right && trial->sums && fails(check_sums(trial, &right), "read sums", err))
-        return CONV_REFUSED;
-    if (right && trial->derived && fails(check_derived(trial, &right), "read sums", err))
-        return CONV_REFUSED;
-    if (!right)
-        return CONV_WRONG;
-    return can_be_captured(trial, plan) ? CONV_RIGHT : CONV_REFUSED;
+        verdict = run_clean(trial, plan, &again, err);
+    if (verdict == CONV_RIGHT) {
+        bool right = looks_right(trial, &first, &again);
+        right = right && (!trial->sums || sums_are_right(trial, &first));
+        if (right && trial->derived &&
+            fails(check_derived(trial, &first, &right), "read sums", err))
+            verdict = CONV_REFUSED;
+        else if (!right)
+            verdict = CONV_WRONG;
+        else if (!can_be_captured(trial, plan))
+            verdict = CONV_REFUSED;
+    }
+    free(first.number);
+    free(again.number);
+    return verdict;
 }

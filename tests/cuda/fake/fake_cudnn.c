@@ -317,6 +317,20 @@ struct issue {
     struct conv_call call;
 };
 
+/* Spoil what the engine sums or derives. */
+static void spoil_sums(const struct issue *issue)
+{
+    float *last = conv_sums(issue->op)    ? issue->call.sums + 2 * issue->shape.out_channels - 1
+                  : conv_norms(issue->op) ? issue->call.derived + 5 * issue->shape.in_channels - 1
+                                          : NULL;
+    if (last && fake_cudnn.fickle_sums && fake_cudnn.runs[issue->engine] % 2)
+        *(uint32_t *)(void *)last ^= 1;
+    if (conv_sums(issue->op) && fake_cudnn.missummed)
+        issue->call.sums[fake_cudnn.missummed - 1] *= -1.03125F;
+    if (conv_norms(issue->op) && fake_cudnn.misderived)
+        issue->call.derived[(fake_cudnn.misderived - 1) * issue->shape.in_channels] *= -1.03125F;
+}
+
 /* Spoil the result as the engine does. */
 static void spoil(const struct issue *issue)
 {
@@ -328,8 +342,9 @@ static void spoil(const struct issue *issue)
     if (issue->engine ==
         FAKE_WRONG) /* little-endian: this is of the exponent, so 0 is spoilt too */
         to[size - 1] ^= 0x40;
-    if (conv_norms(issue->op) && fake_cudnn.misderived)
-        issue->call.derived[(fake_cudnn.misderived - 1) * issue->shape.in_channels] *= -1.03125F;
+    if (fake_cudnn.unwritten)
+        memset(to + size / 2, 0xff, (size_t)dtype_size(issue->shape.type));
+    spoil_sums(issue);
     if (issue->engine == FAKE_FICKLE && fake_cudnn.runs[FAKE_FICKLE] % 2)
         to[0] ^= 1;
 }

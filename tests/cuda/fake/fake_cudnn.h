@@ -38,6 +38,9 @@ struct fake_cudnn {
     bool unrun[FAKE_ENGINES];   /**< a plan cannot be run */
     bool no_start;              /**< cudnnCreate() fails */
     int32_t misderived;         /**< 1 ... 5: this of what is derived for a batch norm is off */
+    int32_t missummed;          /**< 1 ...: this of the sums is off */
+    bool fickle_sums;           /**< the last bit of the last sum, or derived number, varies */
+    bool unwritten;             /**< one element amid the result is left as it was */
     int64_t questions;          /**< lists of engines asked for so far */
     int64_t runs[FAKE_ENGINES]; /**< so far */
     int64_t alive;              /**< descriptors and handles */
