@@ -20,8 +20,8 @@ enum {
     FINALISTS = 4,
     FINAL_RUNS = 15,
     FINAL_ROUNDS = 3,
-    /* Seconds: no candidate is begun later, if one is usable.  The library lists its best first,
-     * and a network has about a hundred plans. */
+    /* Seconds: no candidate is begun later, if one that was timed is right.  The library lists its
+     * best first, and a network has about a hundred plans. */
     PATIENCE = 1
 };
 
@@ -100,21 +100,16 @@ struct runner {
     struct conv_choice choice;
 };
 
-/* Build, check and time one candidate.
- * @return whether it is usable; an entry in @err: the device failed. */
+/* Build and time one candidate.
+ * @return whether it runs; an entry in @err: the device failed. */
 static bool qualify(struct conv_trial *trial, const struct conv_target *target,
-                    const struct conv_candidate *candidate, struct runner *runner, int32_t *wrong,
-                    struct err *err)
+                    const struct conv_candidate *candidate, struct runner *runner, struct err *err)
 {
-    runner->choice = candidate->choice;
+    *runner = (struct runner){.choice = candidate->choice};
     runner->plan =
         conv_make_plan(&runner->builder, target, candidate->config, &runner->choice.workspace);
     if (!runner->plan || runner->choice.workspace > MEMORY_WORKSPACE_LIMIT ||
         conv_trial_reserve(trial, runner->choice.workspace))
-        return false;
-    enum conv_verdict verdict = conv_trial_check(trial, runner->plan, err);
-    *wrong += verdict == CONV_WRONG;
-    if (verdict != CONV_RIGHT)
         return false;
     runner->choice.seconds = conv_trial_time(trial, runner->plan, RUNS, err);
     return isfinite(runner->choice.seconds);
@@ -127,15 +122,32 @@ static int by_seconds(const void *a, const void *b)
            (left->choice.seconds < right->choice.seconds);
 }
 
-/* Time the fastest again, in turns, so that a disturbance affects all; the lowest median wins.  The
+/* Check what was timed, the fastest first, until there are enough; the others are released, since a
+ * slower one cannot become the fastest.  @wrong counts.  @return how many are left, all right. */
+static int32_t verify(struct conv_trial *trial, struct runner *runner, int32_t count,
+                      int32_t *wrong, struct err *err)
+{
+    int32_t right = 0;
+    qsort(runner, (size_t)count, sizeof *runner, by_seconds);
+    for (int32_t i = 0; i < count; i++) {
+        bool wanted = right == 0 || (right < FINALISTS &&
+                                     runner[i].choice.seconds <= 1.5 * runner[0].choice.seconds);
+        enum conv_verdict verdict = CONV_REFUSED;
+        if (wanted && !err->count)
+            verdict = conv_trial_check(trial, runner[i].plan, err);
+        *wrong += verdict == CONV_WRONG;
+        if (verdict == CONV_RIGHT)
+            runner[right++] = runner[i];
+        else
+            conv_builder_release(&runner[i].builder);
+    }
+    return right;
+}
+
+/* Time finalists again, in turns, so that a disturbance affects all; the lowest median wins.  The
  * first of @runner is then the fastest of all. */
 static void final(struct conv_trial *trial, struct runner *runner, int32_t count, struct err *err)
 {
-    qsort(runner, (size_t)count, sizeof *runner, by_seconds);
-    count = count < FINALISTS ? count : FINALISTS;
-    const double limit = runner[0].choice.seconds * 1.5; /* no slower one can become the fastest */
-    while (runner[count - 1].choice.seconds > limit)
-        count--;
     for (int32_t i = 0; i < count; i++)
         runner[i].choice.seconds = INFINITY;
     for (int32_t round = 0; round < FINAL_ROUNDS; round++)
@@ -154,25 +166,37 @@ static double now(void)
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-/* Try all @count candidates; @best keeps engine -1 if none is usable. */
+/* Time candidates of @list from *@tried on while there is patience, and check them.
+ * @return how many are right, the first ones of @runner. */
+static int32_t try_some(struct conv_trial *trial, const struct conv_target *target,
+                        const struct conv_candidate *list, int32_t count, int32_t *tried,
+                        struct runner *runner, int32_t *wrong, struct err *err)
+{
+    int32_t runners = 0;
+    const double end = now() + PATIENCE;
+    for (; *tried < count && !err->count && !(runners && now() > end); ++*tried) {
+        if (qualify(trial, target, &list[*tried], &runner[runners], err))
+            runners++;
+        else
+            conv_builder_release(&runner[runners].builder);
+    }
+    return verify(trial, runner, runners, wrong, err);
+}
+
+/* Try the @count candidates; @best keeps engine -1 if none is usable. */
 static int compete(const struct conv_target *target, struct conv_plan *plan,
                    const struct conv_candidate *list, int32_t count, struct conv_choice *best,
                    struct err *err)
 {
     struct conv_trial *trial;
     struct runner *runner = base_alloc(count, sizeof *runner);
-    int32_t runners = 0, wrong = 0;
+    int32_t runners = 0, wrong = 0, tried = 0;
     if (conv_trial_open(&trial, target->handle, plan->op, &plan->shape, true, err)) {
         free(runner);
         return -1;
     }
-    const double end = now() + PATIENCE;
-    for (int32_t i = 0; i < count && !err->count && !(runners && now() > end); i++) {
-        if (qualify(trial, target, &list[i], &runner[runners], &wrong, err))
-            runners++;
-        else
-            conv_builder_release(&runner[runners].builder);
-    }
+    while (!runners && tried < count && !err->count)
+        runners = try_some(trial, target, list, count, &tried, runner, &wrong, err);
     if (runners && !err->count)
         final(trial, runner, runners, err);
     if (runners)

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cudnn.h>
 
@@ -352,6 +353,9 @@ static void spoil(const struct issue *issue)
 static void run(void *argument)
 {
     const struct issue *issue = argument;
+    if (fake_cudnn.waits)
+        nanosleep(&(struct timespec){1, 100000000}, NULL);
+    fake_cudnn.waits = false;
     bool slow = issue->engine == FAKE_SLOW || (issue->engine == FAKE_FAST && issue->knob == 4);
     fake_pass(slow ? 2.0 : issue->engine == FAKE_WORKSPACE ? 1.0 : 0.0); /* load is no matter */
     if (issue->engine == FAKE_WORKSPACE)

@@ -41,6 +41,7 @@ struct fake_cudnn {
     int32_t missummed;          /**< 1 ...: this of the sums is off */
     bool fickle_sums;           /**< the last bit of the last sum, or derived number, varies */
     bool unwritten;             /**< one element amid the result is left as it was */
+    bool waits;                 /**< the first run takes a second and more of real time */
     int64_t questions;          /**< lists of engines asked for so far */
     int64_t runs[FAKE_ENGINES]; /**< so far */
     int64_t alive;              /**< descriptors and handles */
