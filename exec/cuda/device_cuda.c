@@ -186,7 +186,7 @@ static void issue(struct device_state *state, struct stream *stream, const struc
         issue_input(state, handle, slot);
     else
         issue_compute(state, handle, step, slot);
-    cuda_check_launches(step->name[0] ? step->name : "a step");
+    CUDA_CHECK_LAUNCHES(step->name[0] ? step->name : "a step");
 }
 
 static void *gradients(struct device_state *state)
@@ -267,7 +267,7 @@ static void score(struct device_state *state, struct stream *stream, const float
     CUDA_CHECK(cudaMemcpyAsync(scores, state->scratch.scores,
                                (size_t)count * (size_t)model->classes * sizeof(float),
                                cudaMemcpyDeviceToHost, handle));
-    cuda_check_launches("scores");
+    CUDA_CHECK_LAUNCHES("scores");
 }
 
 static const struct capture_ops captures = {.launch = launch, .begin = capture, .end = capture_end};

@@ -366,7 +366,7 @@ int cuda_state_init(struct device_state *state, const struct device_job *job, co
     upload_rates(state);
     if (noise(state))
         make_noise(state);
-    cuda_check_launches("opening the device");
+    CUDA_CHECK_LAUNCHES("opening the device");
     if (has_pictures(state))
         return feed_open(&state->feed, &job->source, job->batch, job->model->layer[0].in.width,
                          err);

@@ -207,6 +207,6 @@ void cuda_state_write(struct device_state *state, const struct weights *weights)
     }
     cudaStream_t stream = cuda_stream_handle(state->stream);
     cuda_state_refresh(state, stream, true);
-    cuda_check_launches("refreshing weights");
+    CUDA_CHECK_LAUNCHES("refreshing weights");
     CUDA_CHECK(cudaStreamSynchronize(stream));
 }

@@ -2,9 +2,13 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "exec/cuda/runtime/check.h"
 #include "exec/cuda/runtime/stream_cuda.h"
 #include "tests/cuda/fake/fake_runtime.h"
 
@@ -68,11 +72,37 @@ static void streams_wait_for_events(void **state)
     assert_int_equal(fake_objects(), 0);
 }
 
+/* The message has the launches and the line that asked. */
+static void a_failed_launch_is_told_with_its_place(void **state)
+{
+    (void)state;
+    char said[512] = "";
+    int ends[2], status;
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        void *memory;
+        dup2(ends[1], STDERR_FILENO);
+        fake_capacity(1);
+        cudaMalloc(&memory, 2); /* stands for a launch: it leaves an error behind */
+        CUDA_CHECK_LAUNCHES("conv1 forward");
+        _exit(0);
+    }
+    close(ends[1]);
+    assert_true(read(ends[0], said, sizeof(said) - 1) > 0);
+    close(ends[0]);
+    if (!strstr(said, ": conv1 forward, " __FILE__ ":"))
+        fail_msg("%s", said);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(WEXITSTATUS(status), 70);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(times_stay_exact_for_hours),
         cmocka_unit_test(streams_wait_for_events),
+        cmocka_unit_test(a_failed_launch_is_told_with_its_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,8 +15,3 @@ void cuda_check(cudaError_t error, const char *call, const char *file, int line)
             file, line);
     world_abort(70);
 }
-
-void cuda_check_launches(const char *what)
-{
-    cuda_check(cudaGetLastError(), what, "kernels", 0);
-}
