@@ -7,11 +7,11 @@
 
 /* ---- finding ---- */
 
-/* A linear layer is a convolution whose window is the whole image. */
+/* A linear layer is a convolution of one pixel, whose channels are all numbers of an image: they
+ * lie in the order of its weights. */
 static struct conv_shape shape_of(const struct device_state *state, const struct layer *layer)
 {
-    bool linear = layer->op == LAYER_LINEAR;
-    return (struct conv_shape){.type = state->type,
+    struct conv_shape shape = {.type = state->type,
                                .batch = state->micro,
                                .in_channels = cuda_state_pad(layer->in.channels),
                                .in_height = layer->in.height,
@@ -19,9 +19,15 @@ static struct conv_shape shape_of(const struct device_state *state, const struct
                                .out_channels = cuda_state_pad(layer->out.channels),
                                .out_height = layer->out.height,
                                .out_width = layer->out.width,
-                               .kernel = linear ? layer->in.height : layer->kernel,
+                               .kernel = layer->kernel,
                                .stride = layer->stride,
-                               .padding = linear ? 0 : layer->padding};
+                               .padding = layer->padding};
+    if (layer->op == LAYER_LINEAR) {
+        shape.in_channels *= layer->in.height * layer->in.width;
+        shape.in_height = shape.in_width = shape.kernel = shape.stride = 1;
+        shape.padding = 0;
+    }
+    return shape;
 }
 
 /* Whether the next step is the batch norm and the only reader of this convolution: only then can
@@ -34,11 +40,13 @@ static bool feeds_norm(const struct device_state *state, int32_t index)
            !model->layer[index].relu;
 }
 
-/* Whether convolution @index is the only reader of the batch norm and ReLU of one value. */
+/* Whether convolution @index is the only reader of the batch norm and ReLU of one value, channel by
+ * channel. */
 static bool reads_norm(const struct device_state *state, int32_t index)
 {
     int32_t source = state->graph.node[index].reads;
-    if (source < 0)
+    const struct layer *layer = &state->job.model->layer[index];
+    if (source < 0 || (layer->op == LAYER_LINEAR && layer->in.height * layer->in.width > 1))
         return false;
     const struct layer *norm = &state->job.model->layer[source];
     const struct graph_node *node = &state->graph.node[source];
@@ -82,10 +90,6 @@ static int find_plan(struct device_state *state, int32_t index, enum conv_op op,
 
 static int find_plans(struct device_state *state, int32_t index, struct err *err)
 {
-    const struct layer *layer = &state->job.model->layer[index];
-    if (layer->op == LAYER_LINEAR && layer->in.height != layer->in.width)
-        return err_add_code(err, 69, "the cuda device cannot run %s: its input is not square",
-                            layer->name);
     for (int32_t op = 0; op < CONV_OP_COUNT; op++)
         if (wants(state, index, (enum conv_op)op) && find_plan(state, index, (enum conv_op)op, err))
             return -1;

@@ -68,20 +68,21 @@ static int32_t padded(int32_t channels)
     return (channels + 7) / 8 * 8;
 }
 
-/* A linear layer takes the whole image in one window. */
+/* A linear layer is a convolution of one pixel. */
 static struct conv_shape shape_of(const struct layer *layer, enum dtype type, int32_t batch)
 {
     bool linear = layer->op == LAYER_LINEAR;
+    int32_t pixels = layer->in.height * layer->in.width;
     return (struct conv_shape){.type = type,
                                .batch = batch,
-                               .in_channels = padded(layer->in.channels),
-                               .in_height = layer->in.height,
-                               .in_width = layer->in.width,
+                               .in_channels = padded(layer->in.channels) * (linear ? pixels : 1),
+                               .in_height = linear ? 1 : layer->in.height,
+                               .in_width = linear ? 1 : layer->in.width,
                                .out_channels = padded(layer->out.channels),
                                .out_height = layer->out.height,
                                .out_width = layer->out.width,
-                               .kernel = linear ? layer->in.height : layer->kernel,
-                               .stride = layer->stride,
+                               .kernel = linear ? 1 : layer->kernel,
+                               .stride = linear ? 1 : layer->stride,
                                .padding = linear ? 0 : layer->padding};
 }
 
@@ -218,7 +219,7 @@ static void sums_and_factors_come_with_fp16_alone(void **state)
     }
 }
 
-/* Among them is a window of 7 x 7 over 512 channels. */
+/* Among them is a linear layer of 25088 numbers. */
 static void every_layer_of_vgg16_has_engines(void **state)
 {
     (void)state;

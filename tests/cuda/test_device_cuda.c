@@ -176,6 +176,32 @@ static void known_networks_train_as_on_the_naive_device(void **state)
     }
 }
 
+/* Images of 3 x 6 x 10 pixels, of which a linear layer sees all, behind a batch norm. */
+static void a_linear_layer_takes_any_image(void **state)
+{
+    (void)state;
+    struct model *model = model_new("oblong", 6, 4);
+    struct shape at = {3, 6, 10};
+    struct layer layers[] = {
+        {.op = LAYER_CONVOLUTION, .out.channels = 12, .kernel = 3, .padding = 1, .first = true},
+        {.op = LAYER_BATCH_NORM, .relu = true},
+        {.op = LAYER_LINEAR, .out.channels = 4, .kernel = 1, .bias = true}};
+    for (size_t i = 0; i < sizeof(layers) / sizeof(*layers); i++) {
+        layers[i].in = at;
+        layers[i].stride = 1;
+        int32_t index = model_add(model, layers[i]);
+        at = model->layer[index].out;
+    }
+    assert_trains((struct device_run_job){.model = model,
+                                          .batch = 4,
+                                          .micro_batches = 1,
+                                          .threads = 1,
+                                          .learning_rate = 0.01,
+                                          .seed = 3},
+                  fp32_limit);
+    model_free(model);
+}
+
 /* Every value is rounded to 11 or 8 bits, relatively 2^-12 or 2^-9 on average, some twenty times on
  * the way there and back; where that moves a value across a ReLU's corner more changes than
  * rounding, so batch norm's shifts keep most away from it.  Tensors whose gradient nearly cancels
@@ -230,6 +256,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_networks_train_as_on_the_naive_device),
         cmocka_unit_test(known_networks_train_as_on_the_naive_device),
+        cmocka_unit_test(a_linear_layer_takes_any_image),
         cmocka_unit_test(random_networks_train_in_fp16),
         cmocka_unit_test(random_networks_train_in_bf16),
     };
