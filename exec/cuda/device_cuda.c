@@ -121,11 +121,11 @@ static const void *micro_images(const struct device_state *state, const struct c
 static void prepare(struct device_state *state, int32_t iteration, const struct update *update)
 {
     double passes = (double)state->job.ranks * state->job.micro_batches;
-    slot_of(state, iteration)->prepared->update =
-        (struct kernel_update){.iteration = iteration,
-                               .rate = cuda_state_rate(update->learning_rate, update->weight_decay),
-                               .loss_scale = (float)update->loss_scale,
-                               .scale = (float)(1 / (passes * update->loss_scale))};
+    slot_of(state, iteration)->prepared->update = (struct kernel_update){
+        .iteration = iteration,
+        .rate = cuda_state_rate(update->learning_rate, update->weight_decay),
+        .loss_scale = (float)update->loss_scale,
+        .scale = (float)(1 / (passes * update->loss_scale * (double)state->share))};
 }
 
 /* The first compute step of an iteration uploads the numbers of prepare(), and a loss of 0. */

@@ -323,6 +323,17 @@ static void upload_rates(struct device_state *state)
 
 /* ---- opening and closing ---- */
 
+/* Ranks add gradients of fp16: divided by about the root of their number, sums stay far from the
+ * largest number of fp16, and what is added far from the smallest. */
+static float share_of(const struct device_job *job)
+{
+    float share = 1;
+    bool narrow = (enum dtype)job->scenario->model.gradients == DTYPE_FP16;
+    for (int64_t ranks = 4; narrow && ranks <= job->ranks; ranks *= 4)
+        share /= 2;
+    return share;
+}
+
 static void describe(struct device_state *state, const struct device_job *job)
 {
     struct shape in = job->model->layer[0].in;
@@ -331,6 +342,7 @@ static void describe(struct device_state *state, const struct device_job *job)
                                    .graph = graph_build(job->model),
                                    .type = (enum dtype)job->scenario->model.compute,
                                    .gradient_type = (enum dtype)job->scenario->model.gradients,
+                                   .share = share_of(job),
                                    .micro = job->batch / job->micro_batches,
                                    .image = cuda_state_pad(in.channels),
                                    .pixels = (int64_t)in.height * in.width};

@@ -150,7 +150,7 @@ static void pack(const struct device_state *state, cudaStream_t stream,
     char *gradient = (char *)state->gradient + tensor->offset * size;
     float *sum = state->sum ? state->sum + tensor->offset : NULL;
     bool wanted = last && (const void *)state->sum != state->gradient;
-    kernel_pack(stream, tensor, type, dw, micro == 0, sum, state->gradient_type,
+    kernel_pack(stream, tensor, type, dw, micro == 0, sum, state->share, state->gradient_type,
                 wanted ? gradient : NULL);
 }
 

@@ -71,6 +71,7 @@ struct device_state {
     struct backward_plan plan;
     struct conv_library *library;
     enum dtype type, gradient_type;
+    float share;                  /**< what gradients are multiplied by before ranks add them */
     int32_t micro;                /**< images of a micro-batch */
     int32_t image;                /**< padded channels of images */
     int64_t pixels;               /**< of an image */

@@ -24,7 +24,6 @@ struct comm_state;
 /** One transport. */
 struct comm_ops {
     const char *name; /**< "mpi" */
-    bool averages;    /**< messages add up to the mean over the ranks, not to the sum */
     /** The data of every collective begins at a multiple of this number of elements from
      * gradients(), and along a row each rank has a multiple of it (exec/step/packing.h). 0: no
      * alignment. */

@@ -71,7 +71,7 @@ struct device_job {
     int32_t batch; /**< images of one iteration: micro_batches passes of batch / micro_batches */
     int32_t micro_batches;
     int32_t slots;   /**< iterations in flight: iteration i uses slot i % slots */
-    int32_t ranks;   /**< over which gradients are summed; 1: the transport averages them */
+    int32_t ranks;   /**< over which gradients are summed */
     int32_t rank;    /**< this one of them */
     int64_t padded;  /**< elements of gradients(), for devices that pad; 0: only the parameters */
     int32_t threads; /**< to compute with */

@@ -205,7 +205,7 @@ static int open_device(struct loop *loop, int32_t slots, int64_t end, struct err
         .batch = (int32_t)counts->batch_per_device,
         .micro_batches = (int32_t)(counts->batch_per_device / counts->micro_batch),
         .slots = slots,
-        .ranks = job->comm_ops->averages ? 1 : loop->world.ranks,
+        .ranks = loop->world.ranks,
         .rank = loop->world.rank,
         .padded = loop->packing.elements,
         .threads = job->threads,

@@ -8,7 +8,7 @@
  *
  * calls: print what each rank calls for an all-reduce of all ranks, and for one on a torus, in one
  * bucket or two.
- * exact: means come out exactly, of every type, of sizes that rows do not divide, also from a
+ * exact: sums come out exactly, of every type, of sizes that rows do not divide, also from a
  * graph. broken: rank 1's communicators fail in the background, and the job ends by itself. check:
  * which algorithms are taken, and what NCCL is told (one rank).
  */
@@ -126,9 +126,9 @@ static void wait_for(const struct rank *rank)
 
 /* A multiple of the ranks, so that means in rows and then in columns are whole, and so small that
  * bf16 holds it. */
-static float number(int32_t rank, int32_t ranks, int64_t i)
+static float number(int32_t rank, int64_t i)
 {
-    return (float)(ranks * (int32_t)((7 * i + rank) % 5));
+    return (float)((7 * i + rank) % 5);
 }
 
 /* Padding is 0; 77 is nobody's. */
@@ -142,7 +142,7 @@ static void fill(const struct rank *rank, int64_t elements, int64_t padded)
     float *value = base_alloc(LARGEST, sizeof(*value));
     struct exec_world self = world_self();
     for (int64_t i = 0; i < LARGEST; i++)
-        value[i] = i < elements ? number(self.rank, self.ranks, i) : number_behind(padded, i);
+        value[i] = i < elements ? number(self.rank, i) : number_behind(padded, i);
     if (rank->type == DTYPE_FP32)
         memcpy(rank->data, value, LARGEST * sizeof(*value));
     else
@@ -150,7 +150,7 @@ static void fill(const struct rank *rank, int64_t elements, int64_t padded)
     free(value);
 }
 
-/* Everywhere the mean, and nothing beyond has changed. */
+/* Everywhere the sum, and nothing beyond has changed. */
 static void compare(const struct rank *rank, int64_t elements, int64_t padded, const char *what)
 {
     float *value = base_alloc(LARGEST, sizeof(*value));
@@ -163,7 +163,7 @@ static void compare(const struct rank *rank, int64_t elements, int64_t padded, c
     for (int64_t i = 0; i < LARGEST; i++) {
         float sum = 0;
         for (int32_t r = 0; r < ranks; r++)
-            sum += number(r, ranks, i) / (float)ranks;
+            sum += number(r, i);
         wrong += value[i] != (i < elements ? sum : number_behind(padded, i));
     }
     check(wrong == 0, what, elements);
@@ -175,14 +175,14 @@ static void check_size(struct rank *rank, int64_t elements)
     fill(rank, elements, 0);
     issue(rank, rank->row, AXIS_WORLD, COLLECTIVE_ALL_REDUCE, 0, elements);
     wait_for(rank);
-    compare(rank, elements, 0, "the mean over the world");
+    compare(rank, elements, 0, "the sum over the world");
     for (int64_t first = elements; first >= 0; first -= elements / 3 + 1) {
         struct packing packing = pack(rank, first, elements - first);
         fill(rank, elements, packing.elements);
         for (int32_t i = 0; i < packing.buckets; i++)
             issue_torus(rank, packing.bucket[i]);
         wait_for(rank);
-        compare(rank, elements, packing.elements, "the mean over the torus");
+        compare(rank, elements, packing.elements, "the sum over the torus");
         packing_release(&packing);
     }
 }
@@ -215,7 +215,7 @@ static void check_graph(struct rank *rank, int64_t elements)
         comm_nccl_ops.note(rank->row, step, -1);
         CUDA_CHECK(cudaGraphLaunch(graph, cuda_stream_handle(rank->row)));
         wait_for(rank);
-        compare(rank, elements, packing.elements, "the mean from a graph");
+        compare(rank, elements, packing.elements, "the sum from a graph");
     }
     /* The thread that reports progress may get no processor for long. */
     int32_t last = world_self().ranks > 1 ? 1 : -1;

@@ -87,7 +87,7 @@ class CommNccl(unittest.TestCase):
                                       "reduce-scatter {0,1,2} 256 fp16 @0>@256",
                                       "all-gather {0,1,2} 256 fp16 @256>@0"])
 
-    def test_means_are_exact(self):
+    def test_sums_are_exact(self):
         for columns, rows in (1, 1), (2, 1), (1, 2), (2, 2), (3, 2):
             code, output = run(columns * rows, "exact", columns, rows)
             self.assertEqual(code, 0, output)

@@ -42,6 +42,38 @@ static void what_is_written_is_read_again(void **state)
     }
 }
 
+/* Of a step whose gradients 256 ranks would have added: they are a sixteenth of what one rank has
+ * in fp16, the same in other types, and the optimizer divides by what is left to 256. */
+static void ranks_divide_before_and_after_they_add(void **state)
+{
+    (void)state;
+    struct model *model = cuda_run_toy();
+    for (enum dtype type = 0; type < DTYPE_COUNT; type++) {
+        struct device_run_job job = cuda_run_toy_job(model);
+        float *gradient[2];
+        double norm[2];
+        job.gradients = type;
+        job.loss_scale = 256;
+        for (int32_t many = 0; many < 2; many++) {
+            struct device_run run;
+            job.ranks = many ? 256 : 1;
+            cuda_run_open(&run, job, &device_cuda_ops);
+            norm[many] = device_run_step(&run).norm;
+            gradient[many] = cuda_run_gradients(&run);
+            cuda_run_close(&run);
+        }
+        double share = type == DTYPE_FP16 ? 1 / 16.0 : 1;
+        struct layout layout = layout_build(model);
+        for (int64_t i = 0; i < layout.parameters; i++)
+            assert_true(fabs((double)gradient[1][i] - share * (double)gradient[0][i]) <= 0x1p-25);
+        assert_true(fabs(norm[1] * 256 / norm[0] - 1) < 1e-4);
+        layout_release(&layout);
+        free(gradient[0]);
+        free(gradient[1]);
+    }
+    model_free(model);
+}
+
 /* More than what begins on 256 bytes would leave behind the gradients anyway. */
 enum { PADDING = 999 };
 
@@ -363,6 +395,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_is_read_again),
+        cmocka_unit_test(ranks_divide_before_and_after_they_add),
         cmocka_unit_test(padding_stays_zero_and_changes_nothing),
         cmocka_unit_test(a_step_that_overflows_changes_no_weights),
         cmocka_unit_test(the_loss_rises_along_the_gradient_as_it_should),

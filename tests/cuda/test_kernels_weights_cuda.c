@@ -25,16 +25,16 @@ static void check_pack(struct kernel_tensor tensor, enum dtype from, enum dtype 
         array_random(from, (int64_t)tensor.out * tensor.taps * tensor.padded_in, 1, 0, 1);
     struct array sum = array_blank(DTYPE_FP32, count), gradient = array_blank(type, count);
     struct array alone = array_blank(type, count);
-    kernel_pack(NULL, &tensor, from, dw.data, 1, sum.data, type, NULL);
-    kernel_pack(NULL, &tensor, from, dw.data, 0, sum.data, type, gradient.data);
-    kernel_pack(NULL, &tensor, from, dw.data, 1, NULL, type, alone.data);
+    kernel_pack(NULL, &tensor, from, dw.data, 1, sum.data, 0.5F, type, NULL);
+    kernel_pack(NULL, &tensor, from, dw.data, 0, sum.data, 0.5F, type, gradient.data);
+    kernel_pack(NULL, &tensor, from, dw.data, 1, NULL, 1, type, alone.data);
     array_widen(&sum);
     array_widen(&gradient);
     array_widen(&alone);
     for (int64_t i = 0; i < count; i++) {
         double want = (double)dw.value[i / tensor.in * tensor.padded_in + i % tensor.in];
         array_expect("sum", i, DTYPE_FP32, sum.value[i], 2 * want, 0);
-        array_expect("gradient", i, type, gradient.value[i], 2 * want, 0);
+        array_expect("gradient", i, type, gradient.value[i], want, 0);
         array_expect("gradient alone", i, type, alone.value[i], want, 0);
     }
     array_free(&dw);
@@ -57,6 +57,36 @@ static void gradients_lose_their_padding(void **state)
         for (int32_t pair = 0; pair < DTYPE_COUNT * DTYPE_COUNT; pair++)
             check_pack(tensors[i], (enum dtype)(pair % DTYPE_COUNT),
                        (enum dtype)(pair / DTYPE_COUNT));
+}
+
+/* The gradients of 256 ranks, all alike, added in fp16; what is small and what is large comes out
+ * exactly where they are divided by the root of 256 before, and only there. */
+static void sums_of_256_ranks_neither_vanish_nor_overflow(void **state)
+{
+    (void)state;
+    enum { RANKS = 256 };
+    const struct kernel_tensor tensor = {.out = 1, .taps = 1, .in = 8, .padded_in = 8};
+    const double value[] = {0x1p-18, 0x1p8}; /* gradients of 2^-25 and 2, at a loss scale of 128 */
+    static const float shares[] = {1, 1 / 16.0F, 1 / 256.0F};
+    for (int32_t i = 0; i < 6; i++) {
+        double want = RANKS * value[i % 2] * (double)shares[i / 2];
+        struct array dw = array_random(DTYPE_FP16, 8, 1, value[i % 2], 0);
+        struct array one = array_blank(DTYPE_FP16, 8);
+        kernel_pack(NULL, &tensor, DTYPE_FP16, dw.data, 1, NULL, shares[i / 2], DTYPE_FP16,
+                    one.data);
+        array_widen(&one);
+        float sum = 0;
+        for (int32_t rank = 0; rank < RANKS; rank++) {
+            sum += one.value[0];
+            half_round(DTYPE_FP16, 1, &sum);
+        }
+        bool lost = i == 1 || i == 4; /* overflow of all, underflow of each */
+        assert_int_equal((double)sum == want, !lost);
+        assert_int_equal(isinf(sum), i == 1);
+        assert_int_equal(sum == 0, i == 4);
+        array_free(&dw);
+        array_free(&one);
+    }
 }
 
 /* ---- optimizer ---- */
@@ -344,6 +374,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_lose_their_padding),
+        cmocka_unit_test(sums_of_256_ranks_neither_vanish_nor_overflow),
         cmocka_unit_test(steps_as_on_the_cpu),
         cmocka_unit_test(the_rate_of_an_iteration_is_looked_up),
         cmocka_unit_test(a_tensor_of_zeros_steps_as_in_sgd),

@@ -69,7 +69,7 @@ int device_run_open(struct device_run *run, const struct device_run_job *job, st
                                     .micro_batches = job->micro_batches,
                                     .slots = 2,
                                     .padded = run->layout.parameters + job->padding,
-                                    .ranks = 1,
+                                    .ranks = job->ranks ? job->ranks : 1,
                                     .threads = job->threads,
                                     .rate = job->rate,
                                     .rate_count = job->rate_count};

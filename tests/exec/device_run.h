@@ -20,6 +20,7 @@ struct device_run_job {
     double loss_scale;    /**< 0: 4 */
     int64_t padding;      /**< elements behind the gradients, of devices that pad */
     int32_t batches;      /**< that iterations take in turn; 0: 1 */
+    int32_t ranks;        /**< that would add their gradients; 0: 1 */
     uint64_t seed;        /**< of weights, images and labels */
     const struct rate *rate; /**< (rate_count) as of struct device_job; NULL: none */
     int32_t rate_count;

@@ -165,9 +165,10 @@ struct kernel_tensor {
 
 /** Pack a gradient: @dw (out, taps, padded_in), of @dw_type, without its padding.  *@sum (flat,
  * fp32, NULL: none) is written with @first, else added to; @gradient (flat, of @type, NULL: none)
- * gets the result.  Both are of the tensor, not of the whole array. */
+ * gets the result times @share.  Both are of the tensor, not of the whole array. */
 void kernel_pack(cudaStream_t stream, const struct kernel_tensor *tensor, enum dtype dw_type,
-                 const void *dw, int32_t first, float *sum, enum dtype type, void *gradient);
+                 const void *dw, int32_t first, float *sum, float share, enum dtype type,
+                 void *gradient);
 
 /** Learning rate and weight decay of one optimizer step. */
 struct kernel_rate {
@@ -180,7 +181,8 @@ struct kernel_update {
     int32_t iteration;       /**< index of its rate in kernel_parameters.rate */
     struct kernel_rate rate; /**< for an iteration beyond that table */
     float loss_scale;
-    float scale; /**< of gradients: 1 / (ranks * micro-batches * loss_scale) */
+    float scale; /**< of gradients: 1 / (ranks * micro-batches * loss_scale), and 1 / share if
+                    kernel_pack() had one */
 };
 
 /** Its result, in device memory. */

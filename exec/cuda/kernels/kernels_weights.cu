@@ -21,8 +21,9 @@ static __device__ inline int64_t padded_place(uint32_t i, uint32_t in, uint32_t 
 }
 
 template <typename D, typename T, int N>
-__global__ void __launch_bounds__(THREADS) pack(uint32_t count, uint32_t in, uint32_t padded_in,
-                                                const D *dw, int32_t first, float *sum, T *gradient)
+__global__ void __launch_bounds__(THREADS)
+    pack(uint32_t count, uint32_t in, uint32_t padded_in, const D *dw, int32_t first, float *sum,
+         float share, T *gradient)
 {
     uint32_t i = (blockIdx.x * THREADS + threadIdx.x) * N;
     if (i >= count)
@@ -45,7 +46,7 @@ __global__ void __launch_bounds__(THREADS) pack(uint32_t count, uint32_t in, uin
     some<T, N> rounded;
 #pragma unroll
     for (int k = 0; k < N; k++)
-        rounded.at[k] = narrow<T>(value.at[k]);
+        rounded.at[k] = narrow<T>(value.at[k] * share);
     store(gradient + i, rounded);
 }
 
@@ -56,22 +57,23 @@ static bool by_fours(const void *pointer, int64_t size)
 
 template <typename D, typename T>
 static void launch_pack(cudaStream_t stream, const struct kernel_tensor *tensor, const D *dw,
-                        int32_t first, float *sum, T *gradient)
+                        int32_t first, float *sum, float share, T *gradient)
 {
     int64_t count = (int64_t)tensor->out * tensor->taps * tensor->in;
     bool fours = tensor->in % FOUR == 0 && by_fours(dw, sizeof(D)) &&
                  by_fours(sum, sizeof(float)) && by_fours(gradient, sizeof(T));
     dim3 grid((unsigned)divide_up(count, THREADS * (fours ? FOUR : 1)));
     kernel_launch(stream, grid, dim3(THREADS), fours ? pack<D, T, FOUR> : pack<D, T, 1>, count,
-                  tensor->in, tensor->padded_in, dw, first, sum, gradient);
+                  tensor->in, tensor->padded_in, dw, first, sum, share, gradient);
 }
 
 void kernel_pack(cudaStream_t stream, const struct kernel_tensor *tensor, enum dtype dw_type,
-                 const void *dw, int32_t first, float *sum, enum dtype type, void *gradient)
+                 const void *dw, int32_t first, float *sum, float share, enum dtype type,
+                 void *gradient)
 {
     with_type(dw_type, [&](auto from) {
         with_type(type, [&](auto to) {
-            launch_pack(stream, tensor, (const decltype(from) *)dw, first, sum,
+            launch_pack(stream, tensor, (const decltype(from) *)dw, first, sum, share,
                         (decltype(to) *)gradient);
         });
     });

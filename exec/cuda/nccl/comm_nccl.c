@@ -222,13 +222,13 @@ static ncclResult_t run(const struct comm_state *state, cudaStream_t stream, enu
 {
     ncclComm_t comm = state->comm[axis];
     if (collective->op == COLLECTIVE_ALL_REDUCE)
-        return ncclAllReduce(data, data, (size_t)collective->elements, types[payload], ncclAvg,
+        return ncclAllReduce(data, data, (size_t)collective->elements, types[payload], ncclSum,
                              comm, stream);
     assert(collective->elements % (state->size[axis] * comm_nccl_ops.alignment) == 0);
     int64_t block = collective->elements / state->size[axis];
     char *own = data + state->place[axis] * block * dtype_size(payload);
     if (collective->op == COLLECTIVE_REDUCE_SCATTER)
-        return ncclReduceScatter(data, own, (size_t)block, types[payload], ncclAvg, comm, stream);
+        return ncclReduceScatter(data, own, (size_t)block, types[payload], ncclSum, comm, stream);
     return ncclAllGather(own, data, (size_t)block, types[payload], comm, stream);
 }
 
@@ -258,7 +258,6 @@ static int64_t messages(struct comm_state *state)
 }
 
 const struct comm_ops comm_nccl_ops = {.name = "nccl",
-                                       .averages = true,
                                        .alignment = 64, /* 128 bytes of fp16 */
                                        .check = check,
                                        .open = open_nccl,

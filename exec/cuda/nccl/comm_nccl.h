@@ -10,10 +10,12 @@
  * rank 0 reports it on stderr.
  *
  * Everything happens in place in the flat gradients.  A reduce-scatter leaves rank i of a row with
- * the mean of block i, of elements / columns numbers, which begin on 128 bytes: buckets are packed
+ * the sum of block i, of elements / columns numbers, which begin on 128 bytes: buckets are packed
  * that way (exec/step/packing.h), and a bucket that the columns do not divide is our mistake.
- * Means are NCCL's (ncclAvg): each number is divided by the ranks of its communicator before it is
- * added, in the type in which it travels, so that sums of fp16 do not overflow.
+ * Sums are formed in the type in which numbers travel; the device divides those of fp16 by about
+ * the root of the ranks before, and by the rest in the optimizer.  NCCL's means (ncclAvg) would
+ * divide by all ranks of the communicator before, and lose numbers that are 16 times larger where
+ * 256 ranks add.
  *
  * With algorithm nccl, NCCL chooses how to run an all-reduce of all ranks; for ring and double-tree
  * NCCL_ALGO demands rings or double binary trees, and torus2d is our three steps.  Other algorithms

@@ -3,8 +3,8 @@
 /** @file
  * NCCL in software: the calls that exec/cuda/nccl/comm_nccl.c makes, under their own names.  Ranks
  * are processes of one machine, which really exchange their numbers; the control plane
- * (exec/world/world.h) introduces them to each other.  Sums are formed in fp64, so means of small
- * whole numbers are exact where they are whole.
+ * (exec/world/world.h) introduces them to each other.  Sums are formed in fp64, so those of small
+ * whole numbers are exact.
  *
  * Every call is written down as text.  What goes on in the background takes a few questions of
  * ncclCommGetAsyncError(); the use of a communicator before that, of one that was destroyed, two

@@ -88,8 +88,8 @@ static void release_table(const struct order *order)
     pthread_barrier_wait(&order->comm->table->barrier);
 }
 
-/* The mean of @count numbers from number @offset on. */
-static void mean(const struct order *order, const char *const *part, int64_t offset, float *result)
+/* The sum of @count numbers from number @offset on. */
+static void add_up(const struct order *order, const char *const *part, int64_t offset, float *result)
 {
     enum dtype type = dtype_of(order->type);
     double *sum = base_alloc(order->count, sizeof(*sum));
@@ -99,7 +99,7 @@ static void mean(const struct order *order, const char *const *part, int64_t off
             sum[k] += (double)result[k];
     }
     for (int64_t k = 0; k < order->count; k++)
-        result[k] = (float)(sum[k] / order->comm->size);
+        result[k] = (float)sum[k];
     free(sum);
 }
 
@@ -109,7 +109,7 @@ static void write_result(const struct order *order, const char *const *part)
     size_t bytes = (size_t)order->count * (size_t)dtype_size(type);
     float *result = base_alloc(order->count, sizeof(*result));
     if (order->op != ALL_GATHER) {
-        mean(order, part, order->op == REDUCE_SCATTER ? order->comm->place * order->count : 0,
+        add_up(order, part, order->op == REDUCE_SCATTER ? order->comm->place * order->count : 0,
              result);
         from_float(type, order->count, result, order->to);
     }
@@ -140,8 +140,8 @@ static ncclResult_t take(struct order order, cudaStream_t stream)
                    (long long)(fake_nccl_offset(order.to) / size));
     if (!fake_on_device(order.from) || !fake_on_device(order.to))
         fake_nccl_misuse("%s of memory that is not the device's", op_names[order.op]);
-    if (order.op != ALL_GATHER && order.red_op != ncclAvg)
-        fake_nccl_misuse("%s that is no mean", op_names[order.op]);
+    if (order.op != ALL_GATHER && order.red_op != ncclSum)
+        fake_nccl_misuse("%s that is no sum", op_names[order.op]);
     fake_enqueue_c(stream, run_order, &order, sizeof(order));
     return fake_nccl_leave(comm);
 }
