@@ -2,8 +2,7 @@
 
 #include <stddef.h>
 
-#include "core/base/base.h"
-#include "exec/cuda/runtime/stream_cuda.h"
+#include "exec/cuda/conv/conv_chain.h"
 
 /* ---- finding ---- */
 
@@ -96,128 +95,49 @@ static int find_plans(struct device_state *state, int32_t index, struct err *err
     return 0;
 }
 
-/* ---- what passes of our own take ---- */
-
-struct timed {
-    const struct device_state *state;
-    enum conv_pass pass;
-    int64_t rows;
-    int32_t channels;
-};
-
-/* Memory of a pass, in one piece: an array, the one that is written, its mask, numbers. */
-struct pass_memory {
-    char *x, *y;
-    uint32_t *mask;
-    float *numbers;
-};
-
-static struct pass_memory pass_memory_new(const struct timed *pass)
-{
-    struct pass_memory memory = {0};
-    int64_t elements = pass->rows * pass->channels,
-            bytes = elements * dtype_size(pass->state->type);
-    int64_t bits = (elements + 127) / 128 * 16;
-    int64_t numbers = 2 * (int64_t)pass->channels * (KERNEL_PARTIALS + 1) * (int64_t)sizeof(float);
-    if (cudaMalloc((void **)&memory.x, (size_t)(2 * bytes + bits + numbers)) != cudaSuccess) {
-        cudaGetLastError(); /* the network does not fit either, and is refused with a better
-                               message */
-        return (struct pass_memory){0};
-    }
-    memory.y = memory.x + bytes;
-    memory.mask = (uint32_t *)(void *)(memory.y + bytes);
-    memory.numbers = (float *)(void *)((char *)memory.mask + bits);
-    return memory;
-}
-
-static void issue_pass(const struct timed *pass, const struct pass_memory *memory)
-{
-    cudaStream_t stream = cuda_stream_handle(pass->state->stream);
-    enum dtype type = pass->state->type;
-    const struct kernel_cut cut = {.mask = memory->mask};
-    switch (pass->pass) {
-    case CONV_PASS_SUMS:
-        kernel_sums(stream, type, pass->rows, pass->channels, memory->x, memory->numbers);
-        break;
-    case CONV_PASS_APPLY:
-        kernel_apply(stream, type, pass->rows, pass->channels, memory->x, memory->numbers, NULL,
-                     NULL, 1, memory->mask, memory->y);
-        break;
-    default:
-        kernel_backward_sums(stream, type, pass->rows, pass->channels, memory->x, NULL, cut,
-                             memory->y, memory->numbers, NULL,
-                             memory->numbers + 2 * (int64_t)pass->channels);
-    }
-}
-
-/* The mean of some runs [s], after one that loads the code; 0: not enough memory. */
-static double time_pass(void *context)
-{
-    enum { RUNS = 5 };
-    const struct timed *pass = context;
-    struct stream *stream = pass->state->stream;
-    struct pass_memory memory = pass_memory_new(pass);
-    if (!memory.x)
-        return 0;
-    struct event *begin = cuda_event_new(), *end = cuda_event_new();
-    issue_pass(pass, &memory);
-    cuda_stream_record(stream, begin);
-    for (int32_t i = 0; i < RUNS; i++)
-        issue_pass(pass, &memory);
-    cuda_stream_record(stream, end);
-    cuda_event_synchronize(end);
-    double seconds = cuda_event_seconds(begin, end) / RUNS;
-    cuda_event_free(begin);
-    cuda_event_free(end);
-    cudaFree(memory.x);
-    return seconds;
-}
-
-static double pass_seconds(const struct device_state *state, int32_t index, enum conv_pass which)
-{
-    const struct layer *layer = &state->job.model->layer[index];
-    struct conv_shape shape = shape_of(state, layer);
-    bool out = which == CONV_PASS_SUMS;
-    struct timed pass = {.state = state,
-                         .pass = which,
-                         .rows = (int64_t)shape.batch * (out ? shape.out_height : shape.in_height) *
-                                 (out ? shape.out_width : shape.in_width),
-                         .channels = out ? shape.out_channels : shape.in_channels};
-    return conv_pass_seconds(state->library, which, &shape, time_pass, &pass);
-}
-
 /* ---- choosing ---- */
 
-/* A convolution with sums may be slower than one without and a pass over its value.  @return
- * seconds of the faster way, and keep its plan. */
-static double choose_sums(const struct device_state *state, int32_t index)
+/* The chain among the @count of @way that takes least; the first, which merges nothing, if it ties
+ * or they cannot be timed.  Chains without their plans are no way. */
+static enum conv_chain fastest(const struct device_state *state, int32_t index,
+                               const enum conv_chain *way, int32_t count)
 {
-    const struct conv_plan **plan = state->place[index].plan;
-    double apart = conv_seconds(plan[CONV_FORWARD]) + pass_seconds(state, index, CONV_PASS_SUMS);
-    double merged = conv_seconds(plan[CONV_FORWARD_SUMS]);
-    if (merged <= apart)
-        return merged;
-    plan[CONV_FORWARD_SUMS] = NULL;
-    return apart;
+    struct conv_chain_job job = {.plan = state->place[index].plan,
+                                 .shape = shape_of(state, &state->job.model->layer[index])};
+    double seconds[CONV_CHAIN_COUNT];
+    uint32_t wanted = 0;
+    enum conv_chain best = way[0];
+    for (int32_t i = 0; i < count; i++)
+        wanted |= UINT32_C(1) << way[i];
+    if (count == 1 ||
+        conv_chain_seconds(state->library, wanted, &job.shape, seconds, conv_chain_measure, &job))
+        return best;
+    for (int32_t i = 1; i < count; i++)
+        best = seconds[way[i]] < seconds[best] ? way[i] : best;
+    return best;
 }
 
-/* Whether convolution @index applies batch norm and ReLU; otherwise it takes @forward seconds.
- * Drops the plans of the other way. */
-static void choose_applied(struct device_state *state, int32_t index, double forward)
+/* How convolution @index runs forward, and the gradient of its weights.  Drops the plans of other
+ * ways. */
+static void choose_forward(struct device_state *state, int32_t index)
 {
     const struct conv_plan **plan = state->place[index].plan;
-    const struct conv_plan *applied = plan[CONV_FORWARD_APPLIED_SUMS];
-    const struct conv_plan *filter = plan[CONV_BACKWARD_FILTER_APPLIED];
-    bool wins = applied && filter &&
-                conv_seconds(applied) + conv_seconds(filter) <
-                    forward + conv_seconds(plan[CONV_BACKWARD_FILTER]) +
-                        pass_seconds(state, index, CONV_PASS_APPLY);
-    if (wins)
+    bool may = plan[CONV_FORWARD_APPLIED_SUMS] && plan[CONV_BACKWARD_FILTER_APPLIED];
+    enum conv_chain way[3] = {may ? CONV_CHAIN_APPLY_FORWARD : CONV_CHAIN_FORWARD};
+    int32_t count = 1;
+    if (plan[CONV_FORWARD_SUMS])
+        way[count++] = may ? CONV_CHAIN_APPLY_FORWARD_SUMS : CONV_CHAIN_FORWARD_SUMS;
+    if (may)
+        way[count++] = CONV_CHAIN_APPLIED;
+    enum conv_chain best = fastest(state, index, way, count);
+    if (best == CONV_CHAIN_APPLIED) {
         plan[CONV_FORWARD_SUMS] = plan[CONV_BACKWARD_FILTER] = NULL;
-    else
-        plan[CONV_FORWARD_APPLIED_SUMS] = plan[CONV_BACKWARD_FILTER_APPLIED] = NULL;
-    if (wins)
         state->place[state->graph.node[index].reads].applied = true;
+        return;
+    }
+    plan[CONV_FORWARD_APPLIED_SUMS] = plan[CONV_BACKWARD_FILTER_APPLIED] = NULL;
+    if (best == way[0])
+        plan[CONV_FORWARD_SUMS] = NULL;
 }
 
 /* Whether convolution @index includes the backward of the batch norm that it reads. */
@@ -226,21 +146,18 @@ static void choose_norm(struct device_state *state, int32_t index)
     const struct conv_plan **plan = state->place[index].plan;
     if (!plan[CONV_BACKWARD_DATA_NORM])
         return;
-    bool wins = conv_seconds(plan[CONV_BACKWARD_DATA_NORM]) <
-                conv_seconds(plan[CONV_BACKWARD_DATA]) + pass_seconds(state, index, CONV_PASS_NORM);
-    plan[wins ? CONV_BACKWARD_DATA : CONV_BACKWARD_DATA_NORM] = NULL;
-    if (wins)
-        state->place[state->graph.node[index].reads].derives = true;
+    struct cuda_place *norm = &state->place[state->graph.node[index].reads];
+    const enum conv_chain way[] = {norm->applied ? CONV_CHAIN_BACKWARD_CUT : CONV_CHAIN_BACKWARD,
+                                   CONV_CHAIN_BACKWARD_NORM};
+    norm->derives = fastest(state, index, way, 2) == CONV_CHAIN_BACKWARD_NORM;
+    plan[norm->derives ? CONV_BACKWARD_DATA : CONV_BACKWARD_DATA_NORM] = NULL;
 }
 
 static void choose(struct device_state *state, int32_t index)
 {
     const struct conv_plan **plan = state->place[index].plan;
+    choose_forward(state, index);
     choose_norm(state, index);
-    if (plan[CONV_FORWARD_SUMS])
-        choose_applied(state, index, choose_sums(state, index));
-    else
-        plan[CONV_FORWARD_APPLIED_SUMS] = plan[CONV_BACKWARD_FILTER_APPLIED] = NULL;
     for (int32_t op = 0; op < CONV_OP_COUNT; op++)
         if (plan[op] && conv_workspace(plan[op]) > state->workspace)
             state->workspace = conv_workspace(plan[op]);

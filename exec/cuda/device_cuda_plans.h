@@ -5,8 +5,9 @@
  *
  * A value of batch norm and ReLU that only one convolution reads need not be written: the
  * convolution, and in backward the gradient of its weights, can apply both to their input.  Whether
- * that is faster depends on layer and device, so all ways are timed, and the times are kept beside
- * the plans (exec/cuda/conv/conv.h), so that processes with one file use the same plans.
+ * that is faster depends on layer and device, so all ways are timed, each with our kernels before
+ * and behind it (exec/cuda/conv/conv_chain.h), and the times are kept beside the plans, so that
+ * processes with one file use the same.  Where they cannot be timed nothing is merged.
  *
  * The gradient of such a value need not be read again either: the convolution that forms it can
  * mask it by the ReLU and form the sums for batch norm's backward.  Then no mask is written.

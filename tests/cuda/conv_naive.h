@@ -6,12 +6,14 @@
 
 #include "exec/cuda/conv/conv.h"
 
-/** What a library that is opened does.  $FORETRAIN_TEST_APART sets slow_to_apply.  All plans take 1
- * us, and so do all passes, of which the first of each kind is timed all the same: what does more
- * at once is chosen.  $FORETRAIN_TEST_APART sets slow_to_norm, too. */
+/** What a library that is opened does.  $FORETRAIN_TEST_APART sets slow_to_apply and slow_to_norm.
+ * All plans take 1 us, and chains the less the more they merge; the first of each kind in a
+ * process is timed all the same. */
 struct conv_naive {
     bool slow_to_apply;          /**< ops that apply factors take a second */
     bool slow_to_norm;           /**< so do those that go back through batch norm */
+    double takes[CONV_OP_COUNT]; /**< each run puts the clock forward by so much [s] */
+    double once;                 /**< so does the next run, of any op */
     int64_t runs[CONV_OP_COUNT]; /**< issued so far */
 };
 

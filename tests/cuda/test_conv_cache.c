@@ -203,20 +203,20 @@ static void seconds_of_passes_are_kept_like_plans(void **state)
     const struct cache_place *place = *state;
     struct conv_cache *mine = conv_cache_open(place->path, 91900, "NVIDIA H200");
     struct conv_cache *other = conv_cache_open(place->path, 91900, "NVIDIA H200");
-    assert_true(conv_cache_seconds(mine, CONV_PASS_SUMS, &shape) < 0);
-    assert_true(conv_cache_add_seconds(mine, CONV_PASS_SUMS, &shape, 0.25) == 0.25);
-    assert_true(conv_cache_add_seconds(other, CONV_PASS_SUMS, &shape, 0.5) == 0.25);
-    assert_true(conv_cache_add_seconds(other, CONV_PASS_APPLY, &shape, 0.125) == 0.125);
+    assert_true(conv_cache_seconds(mine, CONV_CHAIN_FORWARD, &shape) < 0);
+    assert_true(conv_cache_add_seconds(mine, CONV_CHAIN_FORWARD, &shape, 0.25) == 0.25);
+    assert_true(conv_cache_add_seconds(other, CONV_CHAIN_FORWARD, &shape, 0.5) == 0.25);
+    assert_true(conv_cache_add_seconds(other, CONV_CHAIN_APPLIED, &shape, 0.125) == 0.125);
     conv_cache_close(mine);
     conv_cache_close(other);
     mine = conv_cache_open(place->path, 91900, "NVIDIA H200");
     other = conv_cache_open(place->path, 91900, "NVIDIA A100");
     struct conv_shape larger = shape;
     larger.batch++;
-    assert_true(conv_cache_seconds(mine, CONV_PASS_SUMS, &shape) == 0.25);
-    assert_true(conv_cache_seconds(mine, CONV_PASS_APPLY, &shape) == 0.125);
-    assert_true(conv_cache_seconds(mine, CONV_PASS_APPLY, &larger) < 0);
-    assert_true(conv_cache_seconds(other, CONV_PASS_APPLY, &shape) < 0);
+    assert_true(conv_cache_seconds(mine, CONV_CHAIN_FORWARD, &shape) == 0.25);
+    assert_true(conv_cache_seconds(mine, CONV_CHAIN_APPLIED, &shape) == 0.125);
+    assert_true(conv_cache_seconds(mine, CONV_CHAIN_APPLIED, &larger) < 0);
+    assert_true(conv_cache_seconds(other, CONV_CHAIN_APPLIED, &shape) < 0);
     for (int32_t op = 0; op < CONV_OP_COUNT; op++)
         assert_null(conv_cache_find(mine, (enum conv_op)op, &shape));
     conv_cache_close(mine);

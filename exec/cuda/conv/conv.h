@@ -103,24 +103,34 @@ size_t conv_workspace(const struct conv_plan *plan);
 /** Time of one run when the plan was found [s]. */
 double conv_seconds(const struct conv_plan *plan);
 
-/** A pass of the caller over an array, which another op of its neighbour convolution would save.
- */
-enum conv_pass {
-    CONV_PASS_SUMS,  /**< over y, to form its sums */
-    CONV_PASS_APPLY, /**< over x, to apply factors to it */
-    CONV_PASS_NORM,  /**< over dx and x, to form what batch norm's backward needs */
-    CONV_PASS_COUNT
+/** A convolution and our kernels before and behind it, as they follow each other in training.
+ * Chains that do the same are compared; of those in which a convolution includes more, the first of
+ * the same kind is what is left without it. */
+enum conv_chain {
+    CONV_CHAIN_FORWARD,            /**< convolution; sums of y; statistics */
+    CONV_CHAIN_FORWARD_SUMS,       /**< convolution with sums; statistics */
+    CONV_CHAIN_APPLY_FORWARD,      /**< application to x; CONV_CHAIN_FORWARD; gradient of weights */
+    CONV_CHAIN_APPLY_FORWARD_SUMS, /**< the same with CONV_CHAIN_FORWARD_SUMS */
+    CONV_CHAIN_APPLIED,            /**< the same, where both convolutions apply */
+    CONV_CHAIN_BACKWARD,      /**< gradient of data; sums, factors and application of batch norm's
+                                   backward, where a mask was written */
+    CONV_CHAIN_BACKWARD_CUT,  /**< the same, where the mask is recomputed */
+    CONV_CHAIN_BACKWARD_NORM, /**< gradient of data through batch norm; application */
+    CONV_CHAIN_COUNT
 };
 
-/** "pass-sums", "pass-apply", "pass-norm". */
-extern const char *const conv_pass_names[];
+/** "chain-forward", "chain-forward-sums" and so on. */
+extern const char *const conv_chain_names[];
 
-/** Time of @pass beside a convolution of @shape [s]: from the cache file, or from @measure, whose
- * result is then kept like a plan.  @measure returns 0 if it fails; so does this function, and
- * nothing is kept. */
-double conv_pass_seconds(struct conv_library *library, enum conv_pass pass,
-                         const struct conv_shape *shape, double (*measure)(void *context),
-                         void *context);
+/** Fill seconds[] of the chains in @wanted (bit n: chain n).  @return 0, or -1: it cannot. */
+typedef int (*conv_measure)(void *context, uint32_t wanted, double seconds[CONV_CHAIN_COUNT]);
+
+/** Times of the chains in @wanted beside a convolution of @shape [s]: from the cache file if it has
+ * them all, or from @measure, whose results are then kept like plans.
+ * @return 0, or -1: @measure failed, and nothing is kept. */
+int conv_chain_seconds(struct conv_library *library, uint32_t wanted,
+                       const struct conv_shape *shape, double seconds[CONV_CHAIN_COUNT],
+                       conv_measure measure, void *context);
 
 /** Name of the engine, for people: "engine 47, tensor cores". */
 const char *conv_engine(const struct conv_plan *plan);

@@ -22,7 +22,15 @@ const char *const conv_op_names[] = {"forward",
                                      "backward-filter",
                                      "backward-filter-applied",
                                      NULL};
-const char *const conv_pass_names[] = {"pass-sums", "pass-apply", "pass-norm", NULL};
+const char *const conv_chain_names[] = {"chain-forward",
+                                        "chain-forward-sums",
+                                        "chain-apply-forward",
+                                        "chain-apply-forward-sums",
+                                        "chain-applied",
+                                        "chain-backward",
+                                        "chain-backward-cut",
+                                        "chain-backward-norm",
+                                        NULL};
 
 static const char title[] = "foretrain-convolutions ", version_1[] = "1";
 
@@ -250,10 +258,10 @@ const struct conv_choice *conv_cache_find(const struct conv_cache *cache, enum c
     return find_named(cache, conv_op_names[op], shape);
 }
 
-double conv_cache_seconds(const struct conv_cache *cache, enum conv_pass pass,
+double conv_cache_seconds(const struct conv_cache *cache, enum conv_chain chain,
                           const struct conv_shape *shape)
 {
-    const struct conv_choice *known = find_named(cache, conv_pass_names[pass], shape);
+    const struct conv_choice *known = find_named(cache, conv_chain_names[chain], shape);
     return known ? known->seconds : -1;
 }
 
@@ -362,11 +370,11 @@ const struct conv_choice *conv_cache_add(struct conv_cache *cache, enum conv_op 
     return add_named(cache, conv_op_names[op], shape, choice, replace);
 }
 
-double conv_cache_add_seconds(struct conv_cache *cache, enum conv_pass pass,
+double conv_cache_add_seconds(struct conv_cache *cache, enum conv_chain chain,
                               const struct conv_shape *shape, double seconds)
 {
     const struct conv_choice choice = {.seconds = seconds};
-    return add_named(cache, conv_pass_names[pass], shape, &choice, false)->seconds;
+    return add_named(cache, conv_chain_names[chain], shape, &choice, false)->seconds;
 }
 
 bool conv_choice_same(const struct conv_choice *a, const struct conv_choice *b)

@@ -11,6 +11,7 @@
 #include "core/base/base.h"
 #include "core/schedule/memory.h"
 #include "exec/cuda/conv/conv_cache.h"
+#include "exec/cuda/conv/conv_clock.h"
 #include "exec/cuda/conv/conv_cudnn_engine.h"
 #include "exec/cuda/conv/conv_cudnn_graph.h"
 #include "exec/cuda/conv/conv_cudnn_trial.h"
@@ -18,8 +19,6 @@
 enum {
     RUNS = 5, /* of each candidate */
     FINALISTS = 4,
-    FINAL_RUNS = 15,
-    FINAL_ROUNDS = 3,
     /* Seconds: no candidate is begun later, if one that was timed is right.  The library lists its
      * best first, and a network has about a hundred plans. */
     PATIENCE = 1
@@ -144,15 +143,14 @@ static int32_t verify(struct conv_trial *trial, struct runner *runner, int32_t c
     return right;
 }
 
-/* Time finalists again, in turns, so that a disturbance affects all; the lowest median wins.  The
- * first of @runner is then the fastest of all. */
+/* Time finalists again, in turns.  The first of @runner is then the fastest of all. */
 static void final(struct conv_trial *trial, struct runner *runner, int32_t count, struct err *err)
 {
     for (int32_t i = 0; i < count; i++)
         runner[i].choice.seconds = INFINITY;
-    for (int32_t round = 0; round < FINAL_ROUNDS; round++)
+    for (int32_t round = 0; round < CONV_CLOCK_ROUNDS; round++)
         for (int32_t i = 0; i < count && !err->count; i++) {
-            double seconds = conv_trial_time(trial, runner[i].plan, FINAL_RUNS, err);
+            double seconds = conv_trial_time(trial, runner[i].plan, CONV_CLOCK_RUNS, err);
             if (seconds < runner[i].choice.seconds)
                 runner[i].choice.seconds = seconds;
         }
@@ -344,17 +342,32 @@ double conv_seconds(const struct conv_plan *plan)
     return plan->choice.seconds;
 }
 
-double conv_pass_seconds(struct conv_library *library, enum conv_pass pass,
-                         const struct conv_shape *shape, double (*measure)(void *context),
-                         void *context)
+/* seconds[] of @wanted in the cache.  @return whether it has them all. */
+static bool recall_chains(const struct conv_library *library, uint32_t wanted,
+                          const struct conv_shape *shape, double seconds[CONV_CHAIN_COUNT])
 {
-    double seconds = conv_cache_seconds(library->cache, pass, shape);
-    if (seconds < 0) {
-        seconds = measure(context);
-        if (seconds > 0)
-            seconds = conv_cache_add_seconds(library->cache, pass, shape, seconds);
-    }
-    return seconds;
+    bool all = true;
+    for (int32_t i = 0; i < CONV_CHAIN_COUNT; i++)
+        if (wanted >> i & 1) {
+            seconds[i] = conv_cache_seconds(library->cache, (enum conv_chain)i, shape);
+            all = all && seconds[i] >= 0;
+        }
+    return all;
+}
+
+int conv_chain_seconds(struct conv_library *library, uint32_t wanted,
+                       const struct conv_shape *shape, double seconds[CONV_CHAIN_COUNT],
+                       conv_measure measure, void *context)
+{
+    if (recall_chains(library, wanted, shape, seconds))
+        return 0;
+    if (measure(context, wanted, seconds))
+        return -1;
+    for (int32_t i = 0; i < CONV_CHAIN_COUNT; i++)
+        if (wanted >> i & 1)
+            seconds[i] =
+                conv_cache_add_seconds(library->cache, (enum conv_chain)i, shape, seconds[i]);
+    return 0;
 }
 
 const char *conv_engine(const struct conv_plan *plan)

@@ -5,24 +5,18 @@
 #include <string.h>
 
 #include "core/base/base.h"
+#include "exec/cuda/conv/conv_clock.h"
 #include "exec/cuda/kernels/kernels.h"
 #include "exec/step/half.h"
-
-enum {
-    MOST_RUNS = 31,
-    FLUSH = 256 * 1024 * 1024 /* bytes: more than any cache, and long enough for the host to get
-                                 ahead */
-};
 
 struct conv_trial {
     cudnnHandle_t handle;
     enum conv_op op;
     struct conv_shape shape;
-    void *array[CONV_ARRAY_COUNT], *workspace, *flush;
+    void *array[CONV_ARRAY_COUNT], *workspace;
     float *sums, *derived, *partial; /* partial: of our own kernels */
     int64_t room;                    /* of the workspace */
-    cudaStream_t stream;
-    cudaEvent_t event[MOST_RUNS + 2];
+    struct conv_clock clock;
     struct conv_sample sample[CONV_SAMPLES];
 };
 
@@ -54,29 +48,6 @@ static int64_t written_rows(const struct conv_trial *trial)
            written_channels(trial);
 }
 
-/* Repeat the pattern over @array: once from the host, then doubled on the device. */
-static cudaError_t fill(struct conv_trial *trial, enum conv_array array)
-{
-    const enum dtype type = conv_array_type(trial->shape.type, array);
-    float *pattern = conv_pattern(type, array);
-    uint16_t *narrow = base_alloc(CONV_PATTERN, sizeof *narrow);
-    if (type != DTYPE_FP32)
-        half_from_float(type, CONV_PATTERN, pattern, narrow);
-    char *to = trial->array[array];
-    int64_t size = bytes(trial, array), done = CONV_PATTERN * (int64_t)dtype_size(type);
-    done = done < size ? done : size;
-    cudaError_t error =
-        cudaMemcpy(to, type == DTYPE_FP32 ? (const void *)pattern : (const void *)narrow,
-                   (size_t)done, cudaMemcpyHostToDevice);
-    for (int64_t next; error == cudaSuccess && done < size; done += next) {
-        next = done < size - done ? done : size - done;
-        error = cudaMemcpy(to + done, to, (size_t)next, cudaMemcpyDeviceToDevice);
-    }
-    free(pattern);
-    free(narrow);
-    return error;
-}
-
 static size_t derived_bytes(const struct conv_trial *trial)
 {
     return CONV_DERIVED_COUNT * (size_t)trial->shape.in_channels * sizeof(float);
@@ -84,12 +55,8 @@ static size_t derived_bytes(const struct conv_trial *trial)
 
 static int prepare(struct conv_trial *trial, bool checked, struct err *err)
 {
-    if (fails(cudaStreamCreateWithFlags(&trial->stream, cudaStreamNonBlocking), "make a stream",
-              err))
+    if (fails(conv_clock_open(&trial->clock, checked), "make a stream and events", err))
         return -1;
-    for (int32_t i = 0; i < MOST_RUNS + 2; i++)
-        if (fails(cudaEventCreate(&trial->event[i]), "make an event", err))
-            return -1;
     for (int32_t i = 0; i < CONV_ARRAY_COUNT; i++)
         if (bytes(trial, (enum conv_array)i) > 0 &&
             fails(cudaMalloc(&trial->array[i], (size_t)bytes(trial, (enum conv_array)i)),
@@ -109,15 +76,13 @@ static int prepare(struct conv_trial *trial, bool checked, struct err *err)
         return -1;
     for (int32_t i = 0; checked && i < CONV_ARRAY_COUNT; i++)
         if ((enum conv_array)i != conv_written(trial->op) && trial->array[i] &&
-            fails(fill(trial, (enum conv_array)i), "fill operands", err))
+            fails(conv_fill(trial->array[i], bytes(trial, (enum conv_array)i),
+                            conv_array_type(trial->shape.type, (enum conv_array)i),
+                            (enum conv_array)i),
+                  "fill operands", err))
             return -1;
-    if (checked) {
+    if (checked)
         conv_samples(trial->op, &trial->shape, trial->sample);
-        if (cudaMalloc(&trial->flush, FLUSH)) { /* without it, times are a little less true */
-            trial->flush = NULL;
-            cudaGetLastError();
-        }
-    }
     /* Operands were filled on the default stream, for which this one does not wait. */
     return fails(cudaDeviceSynchronize(), "fill operands", err) ? -1 : 0;
 }
@@ -141,20 +106,13 @@ void conv_trial_close(struct conv_trial *trial)
 {
     if (!trial)
         return;
-    if (trial->stream)
-        cudaStreamSynchronize(trial->stream);
-    for (int32_t i = 0; i < MOST_RUNS + 2; i++)
-        if (trial->event[i])
-            cudaEventDestroy(trial->event[i]);
+    conv_clock_close(&trial->clock);
     for (int32_t i = 0; i < CONV_ARRAY_COUNT; i++)
         cudaFree(trial->array[i]);
     cudaFree(trial->sums);
     cudaFree(trial->derived);
     cudaFree(trial->partial);
     cudaFree(trial->workspace);
-    cudaFree(trial->flush);
-    if (trial->stream)
-        cudaStreamDestroy(trial->stream);
     cudaGetLastError(); /* clear it: out of memory was reported, and must not be charged to the next
                            call */
     free(trial);
@@ -182,7 +140,7 @@ static bool issue(struct conv_trial *trial, cudnnBackendDescriptor_t plan)
 {
     struct conv_call call =
         conv_call_of(trial->op, trial->array, trial->sums, trial->derived, trial->workspace);
-    return conv_execute(trial->handle, plan, trial->op, &trial->shape, trial->stream, &call,
+    return conv_execute(trial->handle, plan, trial->op, &trial->shape, trial->clock.stream, &call,
                         NULL) == CUDNN_STATUS_SUCCESS;
 }
 
@@ -190,51 +148,44 @@ enum conv_verdict conv_trial_run(struct conv_trial *trial, cudnnBackendDescripto
                                  struct err *err)
 {
     bool ran = issue(trial, plan);
-    if (fails(cudaStreamSynchronize(trial->stream), "run a plan", err))
+    if (fails(cudaStreamSynchronize(trial->clock.stream), "run a plan", err))
         return CONV_REFUSED;
     if (!ran)
         cudaGetLastError(); /* clear it: a refused launch must not be charged to the next call */
     return ran ? CONV_RIGHT : CONV_REFUSED;
 }
 
+struct run {
+    struct conv_trial *trial;
+    cudnnBackendDescriptor_t plan;
+};
+
+static bool issue_run(void *context)
+{
+    const struct run *run = context;
+    return issue(run->trial, run->plan);
+}
+
 double conv_trial_time(struct conv_trial *trial, cudnnBackendDescriptor_t plan, int32_t runs,
                        struct err *err)
 {
-    float taken[MOST_RUNS] = {0}; /* ms */
-    cudaError_t error = cudaSuccess;
-    bool ran = true;
-    runs = runs < MOST_RUNS ? runs : MOST_RUNS;
-    if (trial->flush)
-        error = cudaMemsetAsync(trial->flush, 0, FLUSH, trial->stream);
-    for (int32_t i = 0; i < runs + 1 && ran && error == cudaSuccess; i++) {
-        ran = issue(trial, plan);
-        error = cudaEventRecord(trial->event[i], trial->stream);
-    }
-    if (error == cudaSuccess)
-        error = cudaStreamSynchronize(trial->stream);
-    for (int32_t i = 0; i < runs && ran && error == cudaSuccess; i++)
-        error = cudaEventElapsedTime(&taken[i], trial->event[i], trial->event[i + 1]);
-    if (fails(error, "time a plan", err) || !ran) {
+    struct run run = {trial, plan};
+    cudaError_t error;
+    double seconds = conv_clock_time(&trial->clock, issue_run, &run, runs, &error);
+    if (fails(error, "time a plan", err) || !isfinite(seconds))
         cudaGetLastError();
-        return INFINITY;
-    }
-    for (int32_t i = 1; i < runs; i++) /* by insertion: few */
-        for (int32_t j = i; j > 0 && taken[j - 1] > taken[j]; j--) {
-            float larger = taken[j - 1];
-            taken[j - 1] = taken[j];
-            taken[j] = larger;
-        }
-    return (double)taken[runs / 2] * 1e-3;
+    return seconds;
 }
 
 /* Whether the library can issue @plan while its stream is captured. */
 static bool can_be_captured(struct conv_trial *trial, cudnnBackendDescriptor_t plan)
 {
     cudaGraph_t graph = NULL;
-    if (cudaStreamBeginCapture(trial->stream, cudaStreamCaptureModeThreadLocal) != cudaSuccess)
+    if (cudaStreamBeginCapture(trial->clock.stream, cudaStreamCaptureModeThreadLocal) !=
+        cudaSuccess)
         return false;
     bool ran = issue(trial, plan);
-    bool ended = cudaStreamEndCapture(trial->stream, &graph) == cudaSuccess;
+    bool ended = cudaStreamEndCapture(trial->clock.stream, &graph) == cudaSuccess;
     if (graph)
         cudaGraphDestroy(graph);
     if (!ran || !ended)
@@ -275,8 +226,8 @@ static cudaError_t read_numbers(const struct conv_trial *trial, const float *fro
     cudaError_t error = cudaGetLastError();
     if (error == cudaSuccess)
         error = cudaMemcpyAsync(to, from, (size_t)count * sizeof *to, cudaMemcpyDeviceToHost,
-                                trial->stream);
-    cudaError_t done = cudaStreamSynchronize(trial->stream);
+                                trial->clock.stream);
+    cudaError_t done = cudaStreamSynchronize(trial->clock.stream);
     return error == cudaSuccess ? done : error;
 }
 
@@ -314,12 +265,12 @@ static cudaError_t check_derived(struct conv_trial *trial, const struct result *
     const void *dx = trial->array[CONV_ARRAY_X], *x = trial->array[CONV_ARRAY_SEEN];
     float *of_both = base_alloc(2 * all + 4 * (int64_t)channels, sizeof *of_both);
     float *of_x = of_both + all, *statistics = of_x + all, *parameter = statistics + 2 * channels;
-    int32_t both = kernel_backward_sums(trial->stream, trial->shape.type, rows, channels, dx, NULL,
-                                        (struct kernel_cut){0}, x,
+    int32_t both = kernel_backward_sums(trial->clock.stream, trial->shape.type, rows, channels, dx,
+                                        NULL, (struct kernel_cut){0}, x,
                                         trial->array[CONV_ARRAY_STATISTICS], NULL, trial->partial);
     cudaError_t error[4] = {read_numbers(trial, trial->partial, 2 * both * channels, of_both)};
     int32_t alone =
-        kernel_sums(trial->stream, trial->shape.type, rows, channels, x, trial->partial);
+        kernel_sums(trial->clock.stream, trial->shape.type, rows, channels, x, trial->partial);
     error[1] = read_numbers(trial, trial->partial, 2 * alone * channels, of_x);
     error[2] =
         read_numbers(trial, trial->array[CONV_ARRAY_STATISTICS], 2 * (int64_t)channels, statistics);
@@ -356,8 +307,8 @@ static cudaError_t read_result(struct conv_trial *trial, struct result *result)
     result->own = trial->sums      ? 2 * trial->shape.out_channels
                   : trial->derived ? CONV_DERIVED_COUNT * trial->shape.in_channels
                                    : 0;
-    result->partials = kernel_sums(trial->stream, trial->shape.type, written_rows(trial), channels,
-                                   trial->array[conv_written(trial->op)], trial->partial);
+    result->partials = kernel_sums(trial->clock.stream, trial->shape.type, written_rows(trial),
+                                   channels, trial->array[conv_written(trial->op)], trial->partial);
     int64_t partial = 2 * (int64_t)result->partials * channels;
     result->number = base_alloc(result->own + partial, sizeof *result->number);
     if (error == cudaSuccess && own)
@@ -373,12 +324,12 @@ static enum conv_verdict run_clean(struct conv_trial *trial, cudnnBackendDescrip
 {
     enum conv_array written = conv_written(trial->op);
     size_t sums = 2 * (size_t)trial->shape.out_channels * sizeof(float);
-    cudaError_t error =
-        cudaMemsetAsync(trial->array[written], 0xff, (size_t)bytes(trial, written), trial->stream);
+    cudaError_t error = cudaMemsetAsync(trial->array[written], 0xff, (size_t)bytes(trial, written),
+                                        trial->clock.stream);
     if (trial->sums && error == cudaSuccess)
-        error = cudaMemsetAsync(trial->sums, 0xff, sums, trial->stream);
+        error = cudaMemsetAsync(trial->sums, 0xff, sums, trial->clock.stream);
     if (trial->derived && error == cudaSuccess)
-        error = cudaMemsetAsync(trial->derived, 0xff, derived_bytes(trial), trial->stream);
+        error = cudaMemsetAsync(trial->derived, 0xff, derived_bytes(trial), trial->clock.stream);
     if (fails(error, "clear a result", err))
         return CONV_REFUSED;
     enum conv_verdict verdict = conv_trial_run(trial, plan, err);

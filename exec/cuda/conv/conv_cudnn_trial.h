@@ -46,7 +46,6 @@ enum conv_verdict conv_trial_run(struct conv_trial *trial, cudnnBackendDescripto
 enum conv_verdict conv_trial_check(struct conv_trial *trial, cudnnBackendDescriptor_t plan,
                                    struct err *err);
 
-/** The median of @runs (at most 31) runs of @plan in a row [s], after one that is not timed; the
- * device's caches start without the operands.  Infinite: it failed, with an entry in @err. */
+/** conv_clock_time() of @plan.  Infinite: it was refused, or it failed, with an entry in @err. */
 double conv_trial_time(struct conv_trial *trial, cudnnBackendDescriptor_t plan, int32_t runs,
                        struct err *err);

@@ -1,0 +1,215 @@
+#include "exec/cuda/conv/conv_chain.h"
+
+#include <math.h>
+
+#include "core/base/base.h"
+#include "exec/cuda/conv/conv_clock.h"
+#include "exec/cuda/kernels/kernels.h"
+
+/* What stands where in the one allocation. */
+enum part {
+    RAW,    /* the input of batch norm */
+    VALUE,  /* the convolution's input; in backward its gradient */
+    OUT,    /* its output, or that one's gradient */
+    WEIGHT, /* and its gradient: */
+    DW,
+    HALVES,     /* (2, in) factors as fp16 */
+    STATISTICS, /* (2, in) of batch norm before; the next two likewise */
+    PARAMETER,
+    FACTORS,
+    OUT_STATISTICS, /* (2, out) of batch norm behind; the next two likewise */
+    OUT_PARAMETER,
+    OUT_FACTORS,
+    GRADIENT,  /* (2, in) of batch norm before */
+    BACKWARD,  /* (3, in) factors of its backward */
+    DERIVED,   /* (5, in) */
+    PARTIAL,   /* (KERNEL_PARTIALS, 2, in or out) */
+    MASK,      /* of VALUE */
+    WORKSPACE, /* of the plans */
+    PARTS
+};
+
+/* Chains at work. */
+struct bench {
+    const struct conv_chain_job *job;
+    enum conv_chain chain; /* the one at work */
+    struct conv_clock clock;
+    char *memory;
+    size_t at[PARTS + 1]; /* bytes from there */
+};
+
+static void lay_out(struct bench *bench)
+{
+    const struct conv_shape *s = &bench->job->shape;
+    const int64_t in = s->in_channels, out = s->out_channels, size = dtype_size(s->type);
+    const int64_t x = (int64_t)s->batch * s->in_height * s->in_width * in;
+    const int64_t weights = out * s->kernel * s->kernel * in, word = sizeof(float);
+    int64_t bytes[PARTS] = {
+        [RAW] = x * size,
+        [VALUE] = x * size,
+        [OUT] = (int64_t)s->batch * s->out_height * s->out_width * out * size,
+        [WEIGHT] = weights * size,
+        [DW] = weights * size,
+        [HALVES] = 2 * in * size,
+        [STATISTICS] = 2 * in * word,
+        [PARAMETER] = 2 * in * word,
+        [FACTORS] = 2 * in * word,
+        [OUT_STATISTICS] = 2 * out * word,
+        [OUT_PARAMETER] = 2 * out * word,
+        [OUT_FACTORS] = 2 * out * word,
+        [GRADIENT] = 2 * in * word,
+        [BACKWARD] = 3 * in * word,
+        [DERIVED] = 5 * in * word,
+        [PARTIAL] = 2 * (int64_t)KERNEL_PARTIALS * (in > out ? in : out) * word,
+        [MASK] = (x + 31) / 32 * (int64_t)sizeof(uint32_t),
+    };
+    for (int32_t op = 0; op < CONV_OP_COUNT; op++) {
+        const struct conv_plan *plan = bench->job->plan[op];
+        if (plan && (int64_t)conv_workspace(plan) > bytes[WORKSPACE])
+            bytes[WORKSPACE] = (int64_t)conv_workspace(plan);
+    }
+    for (int32_t i = 0; i < PARTS; i++)
+        bench->at[i + 1] = bench->at[i] + ((size_t)bytes[i] + 255) / 256 * 256;
+}
+
+static void *place(const struct bench *bench, enum part part)
+{
+    return bench->memory + bench->at[part];
+}
+
+/* Numbers like those of a trial; what is not read before it is written is 0. */
+static cudaError_t fill(const struct bench *bench)
+{
+    static const struct {
+        enum part part;
+        enum conv_array array;
+    } row[] = {{RAW, CONV_ARRAY_SEEN},
+               {VALUE, CONV_ARRAY_X},
+               {OUT, CONV_ARRAY_Y},
+               {WEIGHT, CONV_ARRAY_W},
+               {HALVES, CONV_ARRAY_FACTORS},
+               {STATISTICS, CONV_ARRAY_STATISTICS},
+               {PARAMETER, CONV_ARRAY_PARAMETER},
+               {FACTORS, CONV_ARRAY_PARAMETER},
+               {OUT_PARAMETER, CONV_ARRAY_PARAMETER}};
+    cudaError_t error = cudaMemset(bench->memory, 0, bench->at[PARTS]);
+    for (size_t i = 0; i < sizeof row / sizeof *row && error == cudaSuccess; i++) {
+        bool wide = row[i].part > HALVES;
+        int64_t size = (int64_t)(bench->at[row[i].part + 1] - bench->at[row[i].part]);
+        error = conv_fill(place(bench, row[i].part), size,
+                          wide ? DTYPE_FP32 : bench->job->shape.type, row[i].array);
+    }
+    if (error == cudaSuccess) /* every other one passes */
+        error = cudaMemset(place(bench, MASK), 0x55, bench->at[MASK + 1] - bench->at[MASK]);
+    return error == cudaSuccess ? cudaDeviceSynchronize() : error;
+}
+
+static void issue_convolution(const struct bench *bench, enum conv_op op)
+{
+    struct conv_call call = {
+        .x = place(bench, conv_applies(op) || conv_norms(op) ? RAW : VALUE),
+        .w = place(bench, WEIGHT),
+        .dy = place(bench, OUT),
+        .factors = place(bench, HALVES),
+        .statistics = place(bench, STATISTICS),
+        .parameter = place(bench, PARAMETER),
+        .y = place(bench, OUT),
+        .dx = place(bench, VALUE),
+        .dw = place(bench, DW),
+        .sums = place(bench, PARTIAL),
+        .derived = place(bench, DERIVED),
+        .workspace = place(bench, WORKSPACE),
+    };
+    conv_run(bench->job->plan[op], bench->clock.stream, &call);
+}
+
+static void issue_forward(const struct bench *bench)
+{
+    const struct conv_shape *s = &bench->job->shape;
+    const cudaStream_t stream = bench->clock.stream;
+    const enum conv_chain chain = bench->chain;
+    const int64_t rows = (int64_t)s->batch * s->out_height * s->out_width;
+    bool sums = chain != CONV_CHAIN_FORWARD && chain != CONV_CHAIN_APPLY_FORWARD;
+    bool applied = chain == CONV_CHAIN_APPLIED;
+    int32_t count = 1;
+    if (chain == CONV_CHAIN_APPLY_FORWARD || chain == CONV_CHAIN_APPLY_FORWARD_SUMS)
+        kernel_apply(stream, s->type, (int64_t)s->batch * s->in_height * s->in_width,
+                     s->in_channels, place(bench, RAW), place(bench, FACTORS), NULL, NULL, 1,
+                     place(bench, MASK), place(bench, VALUE));
+    issue_convolution(bench, applied ? CONV_FORWARD_APPLIED_SUMS
+                             : sums  ? CONV_FORWARD_SUMS
+                                     : CONV_FORWARD);
+    if (!sums)
+        count = kernel_sums(stream, s->type, rows, s->out_channels, place(bench, OUT),
+                            place(bench, PARTIAL));
+    kernel_statistics(stream, rows, s->out_channels, 1e-5, count, place(bench, PARTIAL),
+                      place(bench, OUT_PARAMETER), (struct kernel_running){0},
+                      place(bench, OUT_STATISTICS), place(bench, OUT_FACTORS), NULL);
+    if (chain >= CONV_CHAIN_APPLY_FORWARD)
+        issue_convolution(bench, applied ? CONV_BACKWARD_FILTER_APPLIED : CONV_BACKWARD_FILTER);
+}
+
+static void issue_backward(const struct bench *bench)
+{
+    const struct conv_shape *s = &bench->job->shape;
+    const cudaStream_t stream = bench->clock.stream;
+    const int64_t rows = (int64_t)s->batch * s->in_height * s->in_width;
+    const int32_t channels = s->in_channels;
+    void *dx = place(bench, VALUE);
+    const float *factors = place(bench, BACKWARD);
+    struct kernel_cut cut = {0};
+    if (bench->chain == CONV_CHAIN_BACKWARD_NORM) {
+        issue_convolution(bench, CONV_BACKWARD_DATA_NORM);
+        factors = (const float *)place(bench, DERIVED) + 2 * (int64_t)channels;
+    } else {
+        issue_convolution(bench, CONV_BACKWARD_DATA);
+        if (bench->chain == CONV_CHAIN_BACKWARD_CUT)
+            cut.factors = place(bench, FACTORS);
+        else
+            cut.mask = place(bench, MASK);
+        int32_t count =
+            kernel_backward_sums(stream, s->type, rows, channels, dx, NULL, cut, place(bench, RAW),
+                                 place(bench, STATISTICS), NULL, place(bench, PARTIAL));
+        kernel_backward_factors(stream, rows, channels, count, place(bench, PARTIAL),
+                                place(bench, PARAMETER), place(bench, STATISTICS),
+                                place(bench, GRADIENT), place(bench, BACKWARD));
+    }
+    kernel_backward_apply(stream, s->type, rows, channels, dx, cut, place(bench, RAW), factors, dx);
+}
+
+static bool issue(void *context)
+{
+    const struct bench *bench = context;
+    if (bench->chain >= CONV_CHAIN_BACKWARD)
+        issue_backward(bench);
+    else
+        issue_forward(bench);
+    return cudaGetLastError() == cudaSuccess;
+}
+
+int conv_chain_measure(void *job, uint32_t wanted, double seconds[CONV_CHAIN_COUNT])
+{
+    struct bench bench = {.job = job};
+    cudaError_t error = conv_clock_open(&bench.clock, true);
+    lay_out(&bench);
+    if (error == cudaSuccess)
+        error = cudaMalloc((void **)&bench.memory, bench.at[PARTS]);
+    if (error == cudaSuccess)
+        error = fill(&bench);
+    bool ran = error == cudaSuccess;
+    for (int32_t i = 0; i < CONV_CHAIN_COUNT; i++)
+        seconds[i] = INFINITY;
+    for (int32_t round = 0; round < CONV_CLOCK_ROUNDS; round++)
+        for (int32_t i = 0; i < CONV_CHAIN_COUNT && ran; i++) {
+            if (!(wanted >> i & 1))
+                continue;
+            bench.chain = (enum conv_chain)i;
+            double took = conv_clock_time(&bench.clock, issue, &bench, CONV_CLOCK_RUNS, &error);
+            ran = isfinite(took);
+            seconds[i] = took < seconds[i] ? took : seconds[i];
+        }
+    conv_clock_close(&bench.clock);
+    cudaFree(bench.memory);
+    cudaGetLastError(); /* clear it: the network may do with less memory */
+    return ran ? 0 : -1;
+}
