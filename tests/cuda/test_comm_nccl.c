@@ -3,14 +3,16 @@
  *
  * Usage: test_comm_nccl calls COLUMNS ROWS ELEMENTS [MORE]
  *        test_comm_nccl exact COLUMNS ROWS
+ *        test_comm_nccl blocking COLUMNS ROWS
  *        test_comm_nccl broken COLUMNS ROWS
  *        test_comm_nccl check
  *
  * calls: print what each rank calls for an all-reduce of all ranks, and for one on a torus, in one
  * bucket or two.
  * exact: sums come out exactly, of every type, of sizes that rows do not divide, also from a
- * graph. broken: rank 1's communicators fail in the background, and the job ends by itself. check:
- * which algorithms are taken, and what NCCL is told (one rank).
+ * graph. blocking: the same where NCCL captures nothing else. broken: rank 1's communicators fail
+ * in the background, and the job ends by itself. check: which algorithms are taken, and what NCCL
+ * is told (one rank).
  */
 
 #include <stdio.h>
@@ -331,12 +333,16 @@ int main(int argc, char **argv)
     struct rank rank = {0};
     world_start(&argc, &argv);
     const char *what = argc > 1 ? argv[1] : "";
+    if (!strcmp(what, "blocking"))
+        fake_nccl_refuse_captures();
     if (argc > 3)
         open_rank(&rank, atoi(argv[2]), atoi(argv[3]));
     if (!strcmp(what, "check"))
         check_algorithms();
     if (!strcmp(what, "exact"))
         check_exact(&rank);
+    if (!strcmp(what, "blocking"))
+        check_graph(&rank, 1001);
     if (!strcmp(what, "calls"))
         call_all(&rank, atoi(argv[4]), argc > 5 ? atoi(argv[5]) : 0);
     if (!strcmp(what, "broken"))

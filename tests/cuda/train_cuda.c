@@ -205,8 +205,9 @@ static void train_all(struct train_job *job, bool scheduled, const char *folder,
     free(checkpoint);
 }
 
-/* Each collective is of a multiple of @alignment numbers, from one to another of their kind, inside
- * of what was registered: in steps that are issued and in steps that are captured. */
+/* Each collective, but for what is tried with captures before any memory is registered, is of a
+ * multiple of @alignment numbers, from one to another of their kind, inside of what was registered:
+ * in steps that are issued and in steps that are captured. */
 static void check_collectives(int64_t alignment)
 {
     int32_t collectives = 0;
@@ -214,7 +215,9 @@ static void check_collectives(int64_t alignment)
     for (const char *line = fake_nccl_log(); line[0]; line = strchr(line, '\n') + 1) {
         char op[16], type[8];
         sscanf(line, "register %*s %lld @%lld", &bytes, &begin);
-        if (sscanf(line, "%15[a-z-] %*s %lld %7s @%lld>@%lld", op, &count, type, &from, &to) != 5)
+        bytes = strncmp(line, "deregister ", 11) ? bytes : 0;
+        if (sscanf(line, "%15[a-z-] %*s %lld %7s @%lld>@%lld", op, &count, type, &from, &to) != 5 ||
+            (count == 1 && bytes == 0))
             continue;
         long long size = strcmp(type, "fp32") ? 2 : 4, last = from > to ? from : to;
         collectives++;

@@ -6,6 +6,7 @@
 
 #include "core/base/base.h"
 #include "exec/cuda/nccl/comm_nccl_watch.h"
+#include "exec/cuda/runtime/check.h"
 #include "exec/cuda/runtime/gpu.h"
 #include "exec/cuda/runtime/stream_cuda.h"
 #include "exec/world/world.h"
@@ -98,12 +99,12 @@ static ncclComm_t keep(struct comm_state *state, ncclComm_t comm)
     return comm;
 }
 
-static ncclComm_t connect_job(struct exec_world self)
+static ncclComm_t connect_job(struct exec_world self, bool blocking)
 {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     ncclComm_t comm = NULL;
     ncclUniqueId id = {0};
-    config.blocking = 0;
+    config.blocking = blocking;
     nccl_enter();
     nccl_settle(self.rank == 0 ? ncclGetUniqueId(&id) : ncclSuccess, NULL, "ncclGetUniqueId");
     world_broadcast(&id, sizeof(id), 0);
@@ -111,6 +112,45 @@ static ncclComm_t connect_job(struct exec_world self)
     ncclResult_t result = ncclCommInitRankConfig(&comm, self.ranks, id, self.rank, &config);
     nccl_settle(result, comm, "ncclCommInitRankConfig");
     return comm;
+}
+
+/* Whether collectives of @comm can be captured.  The graph is never launched. */
+static bool captures(ncclComm_t comm)
+{
+    struct stream *stream = cuda_stream_new();
+    cudaStream_t handle = cuda_stream_handle(stream);
+    cudaGraph_t graph = NULL;
+    float *data;
+    CUDA_CHECK(cudaMalloc((void **)&data, sizeof(*data)));
+    CUDA_CHECK(cudaStreamBeginCapture(handle, cudaStreamCaptureModeThreadLocal));
+    nccl_enter();
+    bool ran = nccl_try(ncclAllReduce(data, data, 1, ncclFloat32, ncclSum, comm, handle), comm) ==
+               ncclSuccess;
+    bool ended = cudaStreamEndCapture(handle, &graph) == cudaSuccess;
+    if (graph)
+        CUDA_CHECK(cudaGraphDestroy(graph));
+    cudaGetLastError(); /* clear it: a refusal is an answer */
+    CUDA_CHECK(cudaFree(data));
+    cuda_stream_free(stream);
+    return ran && ended;
+}
+
+/* All ranks take communicators of the same kind: those that block where one cannot capture others.
+ */
+static ncclComm_t connect_world(struct exec_world self)
+{
+    ncclComm_t comm = connect_job(self, false);
+    int64_t refuses = self.ranks > 1 && !captures(comm);
+    world_max(&refuses, 1);
+    if (!refuses)
+        return comm;
+    if (self.rank == 0)
+        fputs("foretrain-exec: NCCL cannot be captured with communicators that do not block: they "
+              "block from now on\n",
+              stderr);
+    nccl_enter();
+    nccl_settle(ncclCommAbort(comm), NULL, "ncclCommAbort");
+    return connect_job(self, true);
 }
 
 /* The part of @parent's ranks with the same @color, or NULL without one. */
@@ -158,7 +198,7 @@ static struct comm_state *open_nccl(struct grid grid)
     struct exec_world self = world_self();
     struct comm_state *state = base_alloc(1, sizeof(*state));
     advise_on_rows(grid);
-    keep(state, connect_job(self));
+    keep(state, connect_world(self));
     for (const enum axis *axis = (const enum axis[]){AXIS_WORLD, AXIS_ROW, AXIS_COLUMN, AXIS_COUNT};
          *axis != AXIS_COUNT; axis++) {
         state->size[*axis] = grid_axis_size(grid, *axis);

@@ -24,6 +24,8 @@
  *
  * Communicators do not block: a thread watches them, and a failure of NCCL ends the job with exit
  * code 71 and a message that names rank, step and bucket.  All of it may be captured in a graph.
+ * That is tried when they are opened; if it is refused on any rank, ranks go on with communicators
+ * that block, and rank 0 reports it on stderr.
  *
  * Where a machine has more ranks than GPUs, several ranks share one, for tests: NCCL up to 2.29
  * refuses two ranks of one host on one GPU, so each gets its own NCCL_HOSTID, and they communicate

@@ -84,7 +84,7 @@ static ncclResult_t ask(ncclComm_t comm)
     return asked == ncclSuccess ? result : asked;
 }
 
-void nccl_settle(ncclResult_t result, ncclComm_t comm, const char *call)
+ncclResult_t nccl_try(ncclResult_t result, ncclComm_t comm)
 {
     struct patience patience = {0};
     double end = world_now() + NCCL_PATIENCE_S;
@@ -102,6 +102,12 @@ void nccl_settle(ncclResult_t result, ncclComm_t comm, const char *call)
     }
     if (waits)
         world_waiting(-1);
+    return result;
+}
+
+void nccl_settle(ncclResult_t result, ncclComm_t comm, const char *call)
+{
+    result = nccl_try(result, comm);
     if (result != ncclSuccess)
         fail(result, comm, call);
 }

@@ -1,7 +1,7 @@
 #pragma once
 
 /** @file
- * Non-blocking communicators of NCCL, the thread that watches them, and messages when one fails;
+ * Communicators of NCCL, the thread that watches them, and messages when one fails;
  * only for exec/cuda/nccl/comm_nccl*.c.
  *
  * A process has one set of communicators.  A call of NCCL may continue in the background:
@@ -29,6 +29,9 @@ void nccl_enter(void);
  * the background is done.  Ends the job if it failed, or if it takes more than NCCL_PATIENCE_S
  * while nothing is watched, since heartbeats do not run yet. */
 void nccl_settle(ncclResult_t result, ncclComm_t comm, const char *call);
+
+/** Like nccl_settle(), and @return what came of it instead of ending the job. */
+ncclResult_t nccl_try(ncclResult_t result, ncclComm_t comm);
 
 /** Watch @comm (@count, at most NCCL_WATCHED) from now on. */
 void nccl_watch_start(const ncclComm_t *comm, int32_t count);

@@ -21,6 +21,7 @@ static struct {
     const char *base;
     ncclResult_t broken;
     int alive;
+    bool no_captures;
     pthread_mutex_t lock; /* held inside a call */
 } fake = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -95,6 +96,18 @@ int64_t fake_nccl_offset(const void *place)
 void fake_nccl_break(ncclResult_t result)
 {
     fake.broken = result;
+}
+
+void fake_nccl_refuse_captures(void)
+{
+    fake.no_captures = true;
+}
+
+bool fake_nccl_refuses(const struct ncclComm *comm, cudaStream_t stream)
+{
+    enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    cudaStreamIsCapturing(stream, &status);
+    return fake.no_captures && !comm->blocking && status != cudaStreamCaptureStatusNone;
 }
 
 int fake_nccl_alive(void)
@@ -264,6 +277,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
 ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
     fprintf(stderr, "NCCL in software: abort %s\n", fake_nccl_members(comm));
+    fake.alive--;
     return ncclSuccess;
 }
 

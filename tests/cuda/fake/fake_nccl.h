@@ -25,5 +25,8 @@ void fake_nccl_base(const void *base);
 /** Communicators all fail with @result from now on, in the background. */
 void fake_nccl_break(ncclResult_t result);
 
-/** Communicators that were not destroyed. */
+/** From now on collectives of communicators that do not block are refused while captured. */
+void fake_nccl_refuse_captures(void);
+
+/** Communicators that were neither destroyed nor aborted. */
 int fake_nccl_alive(void);

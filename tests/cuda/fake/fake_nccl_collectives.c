@@ -89,7 +89,8 @@ static void release_table(const struct order *order)
 }
 
 /* The sum of @count numbers from number @offset on. */
-static void add_up(const struct order *order, const char *const *part, int64_t offset, float *result)
+static void add_up(const struct order *order, const char *const *part, int64_t offset,
+                   float *result)
 {
     enum dtype type = dtype_of(order->type);
     double *sum = base_alloc(order->count, sizeof(*sum));
@@ -110,7 +111,7 @@ static void write_result(const struct order *order, const char *const *part)
     float *result = base_alloc(order->count, sizeof(*result));
     if (order->op != ALL_GATHER) {
         add_up(order, part, order->op == REDUCE_SCATTER ? order->comm->place * order->count : 0,
-             result);
+               result);
         from_float(type, order->count, result, order->to);
     }
     for (int32_t i = 0; i < order->comm->size && order->op == ALL_GATHER; i++)
@@ -134,6 +135,10 @@ static ncclResult_t take(struct order order, cudaStream_t stream)
     ncclComm_t comm = order.comm;
     int64_t size = dtype_size(dtype_of(order.type));
     fake_nccl_enter(op_names[order.op], comm);
+    if (fake_nccl_refuses(comm, stream)) {
+        fake_nccl_leave(NULL);
+        return ncclInvalidUsage;
+    }
     fake_nccl_note("%s %s %lld %s @%lld>@%lld", op_names[order.op], fake_nccl_members(comm),
                    (long long)order.count, types[dtype_of(order.type)],
                    (long long)(fake_nccl_offset(order.from) / size),

@@ -38,6 +38,9 @@ void fake_nccl_note(const char *format, ...) __attribute__((format(printf, 1, 2)
 /** "{0,1}"; valid until the next call. */
 const char *fake_nccl_members(const struct ncclComm *comm);
 
+/** Whether a collective of @comm on @stream is refused. */
+bool fake_nccl_refuses(const struct ncclComm *comm, cudaStream_t stream);
+
 /** How far @place is behind that of fake_nccl_base() [bytes]. */
 int64_t fake_nccl_offset(const void *place);
 
