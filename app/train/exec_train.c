@@ -30,6 +30,15 @@ static void put_steps(struct json *json, const struct train_result *result)
     json_put(json, "step", steps);
 }
 
+/* Bytes of each step of the schedule, by its id. */
+static void put_moved(struct json *json, const struct train_result *result)
+{
+    struct json *moved = json_new_array();
+    for (int32_t i = 0; i < result->moved_count; i++)
+        json_append_integer(moved, result->moved[i]);
+    json_put(json, "step_bytes", moved);
+}
+
 static void print_json(struct text *out, const struct exec_job *job,
                        const struct train_result *result)
 {
@@ -69,6 +78,8 @@ static void print_json(struct text *out, const struct exec_job *job,
         json_put_real(json, "trace_error_s", result->trace_error_s);
         json_put_real(json, "trace_cost_s", result->trace_cost_s);
     }
+    if (result->moved)
+        put_moved(json, result);
     json_put_boolean(json, "finished", result->finished);
     json_put_text(json, "run", *result->progress.run ? result->progress.run : NULL);
     json_put_text(json, "checkpoint", *result->checkpoint ? result->checkpoint : NULL);

@@ -7,6 +7,7 @@
 
 #include "core/base/base.h"
 #include "exec/cuda/device_cuda_build.h"
+#include "exec/cuda/device_cuda_moved.h"
 #include "exec/cuda/device_cuda_pass.h"
 #include "exec/cuda/device_cuda_weights.h"
 #include "exec/cuda/runtime/check.h"
@@ -285,6 +286,7 @@ const struct device_ops device_cuda_ops = {
     .issue = issue,
     .gradients = gradients,
     .capture = &captures,
+    .moved = cuda_moved,
     .outcome = outcome,
     .score = score,
     .read = cuda_state_read,

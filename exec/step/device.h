@@ -176,6 +176,9 @@ struct device_ops {
      * and the job's padding; after the last micro-batch the sum over the local batch's
      * micro-batches of their mean's gradient.  Borrowed. */
     void *(*gradients)(struct device_state *state);
+    /** Bytes that the compute step @step moves between kernels and the device's memory, each array
+     * once per kernel that reads or writes it, as this device was opened.  NULL: not known. */
+    int64_t (*moved)(const struct device_state *state, const struct step *step);
     /** The result of a finished @iteration, one of the last `slots`. */
     struct outcome (*outcome)(const struct device_state *state, int32_t iteration);
 

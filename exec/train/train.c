@@ -327,6 +327,20 @@ static int pause_here(struct loop *loop, int64_t before, bool last, struct err *
 
 /* ---- the run ---- */
 
+static void count_moved(struct loop *loop)
+{
+    const struct device_ops *ops = loop->job->device_ops;
+    if (!ops->moved || loop->result->moved)
+        return;
+    const struct schedule *schedule = loop->job->schedule[loop->phase];
+    int64_t *moved = base_alloc(schedule->step_count, sizeof(*moved));
+    for (int32_t i = 0; i < schedule->step_count; i++)
+        if (schedule->step[i].kind == STEP_COMPUTE)
+            moved[i] = ops->moved(loop->device, &schedule->step[i]);
+    loop->result->moved = moved;
+    loop->result->moved_count = schedule->step_count;
+}
+
 static int run_phase(struct loop *loop, int32_t index, struct err *err)
 {
     const struct train_job *job = loop->job;
@@ -335,6 +349,7 @@ static int run_phase(struct loop *loop, int32_t index, struct err *err)
     int failed = 0;
     if (world_agree(loop_open_phase(loop, index, end, err), err))
         return -1;
+    count_moved(loop);
     while (!failed && !last && loop->progress.position < end) {
         int64_t before = loop->progress.position;
         loop_run(loop, steps_to_boundary(loop));
@@ -461,6 +476,7 @@ void train_result_release(struct train_result *result)
 {
     free(result->loss);
     free(result->step_s);
+    free(result->moved);
     trace_release(&result->trace);
     *result = (struct train_result){0};
 }

@@ -60,8 +60,11 @@ struct train_result {
     int64_t skipped_images; /**< unreadable images on all ranks, including those in batches read
                                  ahead by a device */
     int32_t ranks;
-    double *loss;         /**< (steps) of each step; owned */
-    double *step_s;       /**< (steps) rank 0's time of each step; owned */
+    double *loss;   /**< (steps) of each step; owned */
+    double *step_s; /**< (steps) rank 0's time of each step; owned */
+    int64_t *moved; /**< (steps of traced_phase's schedule) by device_ops.moved(), 0 for steps
+                         that do not compute; owned; NULL: not known */
+    int32_t moved_count;
     struct trace trace;   /**< of the traced steps, on rank 0, by the clock of rank 0 */
     int32_t traced_phase; /**< the phase of its schedule */
     double trace_error_s; /**< maximum difference of two ranks' clocks in it */

@@ -301,6 +301,51 @@ static void inference_between_steps_changes_nothing(void **state)
     model_free(model);
 }
 
+/* Bytes of a step of resnet50 on images of 224 x 224, @batch of them, with @way. */
+static int64_t moved(int32_t batch, struct way way)
+{
+    struct err err = {0};
+    struct model *model = network_build("resnet50", 224, 1000, &err);
+    struct device_run_job job = job_of(model, 1);
+    struct device_run run;
+    int64_t bytes = 0;
+    job.batch = batch;
+    take(way);
+    cuda_run_open(&run, job, &device_cuda_ops);
+    for (int32_t i = 0; i < model->layer_count; i++) {
+        const struct layer *layer = &model->layer[i];
+        bool filter = layer->op == LAYER_CONVOLUTION || layer->op == LAYER_LINEAR;
+        struct step step = {.kind = STEP_COMPUTE, .compute = {.layer = i}};
+        const enum compute_op ops[] = {COMPUTE_FORWARD, COMPUTE_BACKWARD_DATA,
+                                       COMPUTE_BACKWARD_FILTER};
+        for (int32_t k = 0; k < 3; k++) {
+            step.compute.op = ops[k];
+            if (k == 0 || (k == 1 && !layer->first) || (k == 2 && filter))
+                bytes += device_cuda_ops.moved(run.state, &step);
+        }
+    }
+    cuda_run_close(&run);
+    model_free(model);
+    return bytes;
+}
+
+/* Of one image more, in MB, as docs/gpu.md has them from the schedule's counts: where convolutions
+ * sum, where 32 of them also apply batch norm, and where these also go back through it. */
+static void bytes_are_counted(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct model *toy = network_build("toy", 32, 10, &err);
+    free(step(job_of(toy, 1), both).gradient); /* chains are timed on small arrays */
+    model_free(toy);
+    const struct {
+        struct way way;
+        int64_t megabytes;
+    } row[] = {{neither, 321}, {{.apply = true}, 306}, {both, 300}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+        assert_int_equal((moved(2, row[i].way) - moved(1, row[i].way)) / 1000000, row[i].megabytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -311,6 +356,7 @@ int main(void)
         cmocka_unit_test(what_is_applied_takes_no_memory),
         cmocka_unit_test(what_comes_cut_needs_no_masks),
         cmocka_unit_test(scores_are_the_same_bits),
+        cmocka_unit_test(bytes_are_counted),
         cmocka_unit_test(inference_between_steps_changes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

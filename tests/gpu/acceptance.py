@@ -269,12 +269,17 @@ class Acceptance:
         """Ours against PyTorch's best on one batch size."""
         def part():
             steps, kind = 3 if self.tiny else 40, self.kinds[0]
+            trainer = self.ours()
             ours, theirs, said = throughput.interleave(
-                self.ours(), self.server, batch, steps, [kind], self.clock,
+                trainer, self.server, batch, steps, [kind], self.clock,
                 1 if self.tiny else throughput.WINDOWS, **self.shape)
             self.measured[batch] = batch / ours[kind]["images_per_s"]
             limits = {merged: throughput.kernel_limit(self.schedule(batch, merged), **self.rates)
                       for merged in throughput.MERGED if self.rates}
+            if self.rates and trainer.moved:
+                limits["the plans chosen"] = throughput.kernel_limit(
+                    self.schedule(batch, "convolutions with batch norm"), **self.rates,
+                    moved=trainer.moved)
             outcome = throughput.judge(batch, ours, theirs, self.rates, limits)
             outcome.data["failed"] = said["failed"]
             return outcome

@@ -275,6 +275,7 @@ class Judging(unittest.TestCase):
     def test_the_limit_adds_up_every_kernels_bottleneck(self):
         lines = "0 a forward fp16, 100 FLOP, 10 B, 1 kernels\n1 b 0 FLOP, 30 B, 1 kernels\n"
         self.assertAlmostEqual(throughput.kernel_limit(lines, 10, 10), 10 + 3)
+        self.assertAlmostEqual(throughput.kernel_limit(lines, 10, 10, [200, 20]), 20 + 2)
 
     def test_layers_are_told_from_a_trace(self):
         def event(name, step, micros, lane=0):
@@ -435,6 +436,24 @@ class WholeProgram(unittest.TestCase):
             self.skipTest("mpirun (package openmpi-bin) is not installed")
         said = self.parts("four ranks", "--software")
         self.assertEqual(said["four ranks"]["verdict"], "pass", said)
+
+
+    def test_a_run_says_what_its_steps_move(self):
+        program = BUILD / "tests/gpu/foretrain-exec-software"
+        if not program.exists():
+            self.skipTest("the device in software is not built")
+        with tempfile.TemporaryDirectory() as folder:
+            runner = Runner(Clock(100), folder, {**os.environ, "XDG_CACHE_HOME": folder,
+                                                 "FORETRAIN_DATADIR": str(ROOT)})
+            job = ROOT / "experiments/04_gpu/resnet50.yaml"
+            shape = {"network": "resnet18", "image": 32}
+            ours = throughput.Ours(runner, program, job, "cuda", 1, 0)
+            ours.train(4, "fp16", 1, **shape)
+            lines = throughput.schedule(runner, BUILD / "foretrain", job, 4,
+                                        "convolutions with batch norm", **shape)
+        self.assertEqual(len(ours.moved), max(throughput.counts(lines)) + 1)
+        # Images with 3 channels padded to 8, a window of 7 x 7 and 64 channels of 16 x 16, 2 bytes each.
+        self.assertEqual(ours.moved[1], 2 * (4 * 32 * 32 * 8 + 64 * 7 * 7 * 8 + 4 * 16 * 16 * 64))
 
 
 class Software(WholeProgram):

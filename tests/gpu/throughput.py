@@ -86,13 +86,16 @@ class Ours:
 
     def __init__(self, runner, program, job, device, threads, warm):
         self.runner, self.warm = runner, warm
+        self.moved = None  # bytes of each step, as the last run says
         self.words = [program, "train", job, "--device", device, "--threads", threads, "--quiet",
                       "--json"]
 
     def train(self, batch, kind, steps, *more, **shape):
         """What a run of so many steps says."""
-        return self.runner.json([*self.words, "--steps", steps, *settings(batch, kind, **shape),
+        said = self.runner.json([*self.words, "--steps", steps, *settings(batch, kind, **shape),
                                  *more])
+        self.moved = said.get("step_bytes")
+        return said
 
     def window(self, batch, kind, steps, **shape):
         """Seconds of each of @steps, after those that warm up: plans are read, graphs noted."""
@@ -131,16 +134,23 @@ def interleave(ours, pytorch, batch, steps, kinds, clock, windows_each=WINDOWS, 
             {name: rates[name] for name in said["variants"]}, said)
 
 
-def kernel_limit(lines, flops, bytes_per_s):
-    """Seconds of a step if every one of its kernels ran at the rate of its bottleneck: what
-    `foretrain show schedule` counts, at rates the device reaches."""
-    return sum(max(int(match[1]) / flops, int(match[2]) / bytes_per_s)
-               for match in re.finditer(r"(\d+) FLOP, (\d+) B", lines))
+def counts(lines, moved=None):
+    """{id: (FLOP, bytes)} of the steps that `foretrain show schedule` counts; bytes are @moved (by
+    id) if given."""
+    return {int(match[1]): (int(match[2]), moved[int(match[1])] if moved else int(match[3]))
+            for match in re.finditer(r"^ *(\d+) .*?(\d+) FLOP, (\d+) B", lines, re.MULTILINE)}
+
+
+def kernel_limit(lines, flops, bytes_per_s, moved=None):
+    """Seconds of a step if every one of its kernels ran at the rate of its bottleneck: counts(), at
+    rates the device reaches."""
+    return sum(max(flop / flops, size / bytes_per_s)
+               for flop, size in counts(lines, moved).values())
 
 
 # What is merged, by the software that merges it; counts do not depend on the platform.  Our device
-# merges batch norm, ReLU and add into one kernel, and into convolutions what its clock chooses: it
-# lies between the two, and does not say where.
+# merges batch norm, ReLU and add into one kernel, and into convolutions what its clock chooses: what
+# it then moves its result says.
 MERGED = {"plain convolutions": ["--set", "cluster.platform=abci", "--set",
                                  "cluster.software=nnl-2018"],
           "convolutions with batch norm": []}
@@ -195,18 +205,16 @@ def compute_events(trace):
             and "step id" in event.get("args", {})]
 
 
-def layer_rows(trace, lines, flops, bytes_per_s):
+def layer_rows(trace, lines, flops, bytes_per_s, moved=None):
     """Per step of the schedule: name, seconds (median of the traced iterations), seconds at the
     kernels' limit."""
     seconds = {}
     for name, step, took in compute_events(trace):
         seconds.setdefault((step, name), []).append(took)
-    counts = {int(match[1]): (int(match[2]), int(match[3])) for match in
-              re.finditer(r"^ *(\d+) .*?(\d+) FLOP, (\d+) B", lines, re.MULTILINE)}
-    rows = []
+    counted, rows = counts(lines, moved), []
     for (step, name), took in sorted(seconds.items()):
-        flop, moved = counts.get(step, (0, 0))
-        limit = max(flop / flops, moved / bytes_per_s) if flops else None
+        flop, size = counted.get(step, (0, 0))
+        limit = max(flop / flops, size / bytes_per_s) if flops else None
         rows.append({"step": step, "name": name, "seconds": statistics.median(took),
                      "limit_s": limit})
     return rows
@@ -246,7 +254,8 @@ def layers(ours, batch, kind, path, lines, rates, **shape):
     trace is left in @path."""
     ours.train(batch, kind, 8, "--trace", path, "--traced-steps", 5, **shape)
     with open(path, encoding="utf-8") as file:
-        rows = layer_rows(json.load(file), lines, rates.get("flops"), rates.get("bytes_per_s"))
+        rows = layer_rows(json.load(file), lines, rates.get("flops"), rates.get("bytes_per_s"),
+                          ours.moved)
     if not rows:
         raise Failure("the trace has no compute steps")
     ours.runner.keep(["layers", kind, str(batch)], layer_table(rows) + "\n", "", 0)
