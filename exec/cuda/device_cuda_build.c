@@ -116,9 +116,9 @@ static void lay_out_place(struct device_state *state, struct arena *arena, int32
     place->channels = cuda_state_pad(layer->out.channels);
     place->rows = (int64_t)state->micro * layer->out.height * layer->out.width;
     int64_t elements = place->rows * place->channels;
-    if (state->graph.node[index].finishes == index && !place->applied)
+    if (state->graph.node[index].finishes == index && !place->applied && !place->pool)
         place->y = take(arena, elements, size);
-    if (layer->relu && !place->applied && !place->derives)
+    if (layer->relu && !place->applied && !place->derives && !place->pool)
         place->mask = take(arena, (elements + 31) / 32, sizeof(uint32_t));
     if (layer->op == LAYER_MAX_POOL)
         place->winner = take(arena, elements, 1);

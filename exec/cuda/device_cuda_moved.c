@@ -39,7 +39,8 @@ static int64_t normalise(const struct device_state *state, int32_t index)
     bool summed = plan[CONV_FORWARD_SUMS] || plan[CONV_FORWARD_APPLIED_SUMS];
     bool adds = node->finishes != index || node->residual >= 0;
     int64_t all = summed ? 0 : bytes;
-    if (node->finish == index && !state->place[node->finishes].applied)
+    const struct cuda_place *place = &state->place[node->finishes];
+    if (node->finish == index && !place->applied && !place->pool)
         all += (adds ? 3 : 2) * bytes + mask(state, node->finishes);
     return all;
 }
@@ -79,6 +80,11 @@ static int64_t norms_backward(const struct device_state *state, int32_t index)
     const struct cuda_place *place = &state->place[whose];
     if (node->finish != index)
         return 0;
+    if (place->pool) { /* both passes read the pool's gradient and winners, and x */
+        const struct cuda_place *pool = &state->place[place->pool];
+        return 2 * (value(state, place->pool) + pool->rows * pool->channels) +
+               3 * value(state, index);
+    }
     bool shared = place->given[1] || ((whose != index || node->residual >= 0) && place->mask);
     int64_t all = norm_backward(state, whose, shared, place->given[1] ? value(state, whose) : 0,
                                 mask(state, whose));
@@ -93,6 +99,16 @@ static int64_t settle(const struct device_state *state, int32_t index)
     return (place->given[1] ? 3 : 2) * value(state, index) + mask(state, index);
 }
 
+static int64_t pool_backward(const struct device_state *state, int32_t index)
+{
+    const struct cuda_place *place = &state->place[index];
+    int32_t from = state->graph.node[index].reads;
+    if (from >= 0 && state->place[from].pool)
+        return 0; /* batch norm does it */
+    return value(state, index) + value(state, from) +
+           (place->winner ? place->rows * place->channels : 0);
+}
+
 static int64_t backward_data(const struct device_state *state, int32_t index)
 {
     const struct layer *layer = &state->job.model->layer[index];
@@ -101,8 +117,7 @@ static int64_t backward_data(const struct device_state *state, int32_t index)
     if (layer->op == LAYER_BATCH_NORM)
         return norms_backward(state, index);
     if (layer->op == LAYER_MAX_POOL || layer->op == LAYER_AVERAGE_POOL)
-        return settle(state, index) + value(state, index) + read +
-               (place->winner ? place->rows * place->channels : 0);
+        return settle(state, index) + pool_backward(state, index);
     return settle(state, index) + convolution(state, index) +
            (place->plan[CONV_BACKWARD_DATA_NORM] ? read : 0);
 }

@@ -93,8 +93,8 @@ static void normalise(const struct device_state *state, cudaStream_t stream, int
                          last->factors);
     if (node->finish != index)
         return; /* the projection's last layer adds both */
-    if (place->applied && micro >= 0)
-        return; /* the convolution that reads it applies the factors */
+    if (place->pool || (place->applied && micro >= 0))
+        return; /* what reads it applies the factors */
     if (whose != index)
         residual = state->place[node->reads].y;
     else if (added >= 0)
@@ -104,11 +104,24 @@ static void normalise(const struct device_state *state, cudaStream_t stream, int
                  value(place, micro >= 0));
 }
 
+static void run_pool(const struct device_state *state, cudaStream_t stream, int32_t index,
+                     const void *x)
+{
+    const struct cuda_place *place = &state->place[index];
+    int32_t from = state->graph.node[index].reads;
+    const float *factors = NULL;
+    if (from >= 0 && state->place[from].pool) {
+        x = state->place[state->graph.node[from].reads].y;
+        factors = state->place[from].factors;
+    }
+    kernel_pool(stream, state->type, &state->job.model->layer[index], state->micro, place->channels,
+                x, factors, place->winner, place->y);
+}
+
 void cuda_pass_forward(struct device_state *state, cudaStream_t stream, int32_t index,
                        const void *images, int32_t micro)
 {
     const struct layer *layer = &state->job.model->layer[index];
-    const struct cuda_place *place = &state->place[index];
     switch (layer->op) {
     case LAYER_CONVOLUTION:
     case LAYER_LINEAR:
@@ -119,8 +132,7 @@ void cuda_pass_forward(struct device_state *state, cudaStream_t stream, int32_t 
         break;
     case LAYER_MAX_POOL:
     case LAYER_AVERAGE_POOL:
-        kernel_pool(stream, state->type, layer, state->micro, place->channels,
-                    source(state, index, images, micro >= 0), place->winner, place->y);
+        run_pool(state, stream, index, source(state, index, images, micro >= 0));
         break;
     case LAYER_OP_COUNT:
         assert(!"a kind of layer");
@@ -179,6 +191,23 @@ struct norm_gradient {
     void *dx;
 };
 
+/* Where a pool applies batch norm @index: its gradient is gathered from that of the pool. */
+static void run_pooled_norm(const struct device_state *state, cudaStream_t stream, int32_t index,
+                            void *dx, int32_t micro)
+{
+    const struct cuda_place *place = &state->place[index], *pool = &state->place[place->pool];
+    const void *x = state->place[state->graph.node[index].reads].y;
+    const struct scratch *scratch = &state->scratch;
+    const struct kernel_pooled pooled = {&state->job.model->layer[place->pool], state->micro,
+                                         pool->winner, pool->given[0], place->factors};
+    int32_t count = kernel_pooled_sums(stream, state->type, place->channels, &pooled, x,
+                                       place->statistics, scratch->partial);
+    kernel_backward_factors(stream, place->rows, place->channels, count, scratch->partial,
+                            place->vector, place->statistics, scratch->gradient, scratch->factors);
+    pack_norm(state, stream, index, scratch->gradient, micro);
+    kernel_pooled_apply(stream, state->type, place->channels, &pooled, x, scratch->factors, dx);
+}
+
 static void run_norm(const struct device_state *state, cudaStream_t stream,
                      const struct norm_gradient *g, int32_t micro)
 {
@@ -190,6 +219,10 @@ static void run_norm(const struct device_state *state, cudaStream_t stream,
         pack_norm(state, stream, g->index, place->derived, micro);
         kernel_backward_apply(stream, state->type, place->rows, place->channels, g->dy, done, x,
                               place->derived + 2 * (int64_t)place->channels, g->dx);
+        return;
+    }
+    if (place->pool) {
+        run_pooled_norm(state, stream, g->index, g->dx, micro);
         return;
     }
     int32_t count =
@@ -260,6 +293,9 @@ void cuda_pass_backward_data(struct device_state *state, cudaStream_t stream, in
     }
     settle(state, stream, index);
     if (layer->op == LAYER_MAX_POOL || layer->op == LAYER_AVERAGE_POOL) {
+        int32_t from = state->graph.node[index].reads;
+        if (from >= 0 && state->place[from].pool)
+            return; /* that batch norm gathers its gradient itself */
         kernel_pool_backward(stream, state->type, layer, state->micro, place->channels,
                              place->winner, place->given[0], place->dx);
         return;

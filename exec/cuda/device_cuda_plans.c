@@ -39,7 +39,7 @@ static bool feeds_norm(const struct device_state *state, int32_t index)
            !model->layer[index].relu;
 }
 
-/* Whether convolution @index is the only reader of the batch norm and ReLU of one value, channel by
+/* Whether layer @index is the only reader of the batch norm and ReLU of one value, channel by
  * channel. */
 static bool reads_norm(const struct device_state *state, int32_t index)
 {
@@ -163,10 +163,25 @@ static void choose(struct device_state *state, int32_t index)
             state->workspace = conv_workspace(plan[op]);
 }
 
+/* Whether maximum pool @index applies the batch norm and ReLU that it alone reads.  The gradient of
+ * the pool must outlive that of batch norm's input. */
+static void choose_pool(struct device_state *state, int32_t index)
+{
+    static const enum conv_chain way[] = {CONV_CHAIN_POOL, CONV_CHAIN_POOL_MERGED};
+    int32_t from = state->graph.node[index].reads;
+    if (!reads_norm(state, index) ||
+        state->plan.place[from].dx == state->plan.place[index].given[0])
+        return;
+    if (fastest(state, index, way, 2) == CONV_CHAIN_POOL_MERGED)
+        state->place[from].pool = index;
+}
+
 int cuda_plans_find(struct device_state *state, struct err *err)
 {
     for (int32_t i = 0; i < state->graph.layer_count; i++) {
         enum layer_op op = state->job.model->layer[i].op;
+        if (op == LAYER_MAX_POOL)
+            choose_pool(state, i);
         if (op != LAYER_CONVOLUTION && op != LAYER_LINEAR)
             continue;
         if (find_plans(state, i, err))

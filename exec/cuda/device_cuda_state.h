@@ -31,8 +31,9 @@ struct cuda_place {
                               masters */
     bool applied;        /**< of batch norm: in training its reader applies it and its ReLU */
     bool derives;        /**< of batch norm: its reader also computes its backward and its ReLU's */
-    int32_t tensor;      /**< its first in the model; -1: it has none */
-    void *working;       /**< weights as convolutions read them */
+    int32_t pool;   /**< of batch norm: the maximum pool that applies it and its ReLU; 0: none */
+    int32_t tensor; /**< its first in the model; -1: it has none */
+    void *working;  /**< weights as convolutions read them */
     const struct conv_plan *plan[CONV_OP_COUNT]; /**< of a convolution or linear layer */
 };
 

@@ -13,6 +13,7 @@
 #include "models/networks.h"
 #include "tests/cuda/conv_naive.h"
 #include "tests/cuda/cuda_run.h"
+#include "tests/cuda/fake/emulate_order.h"
 #include "tests/cuda/fake/fake_runtime.h"
 #include "tests/exec/random_network.h"
 
@@ -52,14 +53,15 @@ static int64_t applied(void)
 
 /* Which ways are faster. */
 struct way {
-    bool apply, back;
+    bool apply, back, pool;
 };
 
-static const struct way neither = {false, false}, both = {true, true};
+static const struct way neither = {false, false, false}, both = {true, true, false};
 
 static void take(struct way way)
 {
-    conv_naive = (struct conv_naive){.slow_to_apply = !way.apply, .slow_to_norm = !way.back};
+    conv_naive = (struct conv_naive){
+        .slow_to_apply = !way.apply, .slow_to_norm = !way.back, .merges_pools = way.pool};
 }
 
 /* The second step, so that also the weights' way of the first counts. */
@@ -301,6 +303,44 @@ static void inference_between_steps_changes_nothing(void **state)
     model_free(model);
 }
 
+/* A pool that applies the batch norm before it gives the same bits as kernels of their own, in
+ * training and in inference, and takes the memory of one value and its mask less. */
+static void pools_apply_to_the_same_bits(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct model *model = network_build("resnet18", 32, 10, &err);
+    struct device_run_job job = job_of(model, 1);
+    struct layout layout = layout_build(model);
+    struct weights weights[2];
+    float score[2][80];
+    size_t used[2];
+    int64_t launches[2];
+    job.micro_batches = 2;
+    for (int32_t pool = 0; pool < 2; pool++) {
+        struct device_run run;
+        take((struct way){.apply = true, .back = true, .pool = pool});
+        cuda_run_open(&run, job, &device_cuda_ops);
+        used[pool] = fake_in_use();
+        device_run_step(&run);
+        launches[pool] = -emulate_launches();
+        device_run_step(&run);
+        launches[pool] += emulate_launches();
+        device_run_score(&run, score[pool]);
+        weights[pool] = cuda_run_read(&run);
+        cuda_run_close(&run);
+    }
+    cuda_run_same_bits(&layout, &weights[0], &weights[1]);
+    assert_memory_equal(score[0], score[1], 40 * sizeof(float));
+    assert_int_equal(launches[0] - launches[1], 2 * 2); /* apply and pool backward, twice */
+    int64_t values = 4 * 64 * 16 * 16;                  /* of a micro-batch */
+    assert_int_equal(used[0] - used[1], values * 2 + values / 8);
+    cuda_run_free(&weights[0]);
+    cuda_run_free(&weights[1]);
+    layout_release(&layout);
+    model_free(model);
+}
+
 /* Bytes of a step of resnet50 on images of 224 x 224, @batch of them, with @way. */
 static int64_t moved(int32_t batch, struct way way)
 {
@@ -330,7 +370,10 @@ static int64_t moved(int32_t batch, struct way way)
 }
 
 /* Of one image more, in MB, as docs/gpu.md has them from the schedule's counts: where convolutions
- * sum, where 32 of them also apply batch norm, and where these also go back through it. */
+ * sum, where 32 of them also apply batch norm, and where these also go back through it; where also
+ * the stem is merged, forward writes and reads its 112 x 112 x 64 values and mask once less,
+ * backward writes them once and reads them twice less, and the mask; it reads the pool's gradient
+ * and winners once more: 7.7 MB less. */
 static void bytes_are_counted(void **state)
 {
     (void)state;
@@ -341,7 +384,7 @@ static void bytes_are_counted(void **state)
     const struct {
         struct way way;
         int64_t megabytes;
-    } row[] = {{neither, 321}, {{.apply = true}, 306}, {both, 300}};
+    } row[] = {{neither, 321}, {{.apply = true}, 306}, {both, 300}, {{true, true, true}, 292}};
     for (size_t i = 0; i < sizeof row / sizeof *row; i++)
         assert_int_equal((moved(2, row[i].way) - moved(1, row[i].way)) / 1000000, row[i].megabytes);
 }
@@ -356,6 +399,7 @@ int main(void)
         cmocka_unit_test(what_is_applied_takes_no_memory),
         cmocka_unit_test(what_comes_cut_needs_no_masks),
         cmocka_unit_test(scores_are_the_same_bits),
+        cmocka_unit_test(pools_apply_to_the_same_bits),
         cmocka_unit_test(bytes_are_counted),
         cmocka_unit_test(inference_between_steps_changes_nothing),
     };

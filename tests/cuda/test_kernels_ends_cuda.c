@@ -75,7 +75,7 @@ static void check_pool(const struct layer *l, enum dtype type)
         if (!(x.value[i] > 0))
             memset((char *)x.data + i * dtype_size(type), 0, (size_t)dtype_size(type));
     array_widen(&x);
-    kernel_pool(NULL, type, l, BATCH, l->in.channels, x.data, winner, y.data);
+    kernel_pool(NULL, type, l, BATCH, l->in.channels, x.data, NULL, winner, y.data);
     kernel_pool_backward(NULL, type, l, BATCH, l->in.channels, winner, dy.data, dx.data);
     array_widen(&y);
     array_widen(&dx);
@@ -102,6 +102,81 @@ static void check_pool(const struct layer *l, enum dtype type)
     array_free(&dx);
     free(winner);
     free(want);
+}
+
+/* @layer behind a batch norm and ReLU: in kernels of their own, and in merged ones. */
+static void check_pooled(const struct layer *layer, enum dtype type)
+{
+    const int32_t channels = layer->in.channels;
+    const int64_t in = BATCH * shape_elements(layer->in), out = BATCH * shape_elements(layer->out);
+    const int64_t rows = in / channels, sums = 2 * (int64_t)KERNEL_PARTIALS * channels;
+    struct array x = array_random(type, in, 1, 0, 1), dy = array_random(type, out, 2, 0, 1);
+    struct array statistics = array_random(DTYPE_FP32, 2 * channels, 3, 1, 0.2);
+    struct array factors = array_random(DTYPE_FP32, 3 * channels, 4, 0, 1);
+    struct array value = array_blank(type, in), dx[2], y[2], partial[2];
+    uint8_t *winner[2];
+    uint32_t *mask = base_alloc(in / 32 + 1, sizeof(*mask));
+    int32_t count[2];
+    for (int32_t i = 0; i < 2; i++) {
+        dx[i] = array_blank(type, in);
+        y[i] = array_blank(type, out);
+        partial[i] = array_blank(DTYPE_FP32, sums);
+        winner[i] = base_alloc(out, 1);
+    }
+    const float *statistic = statistics.data, *factor = factors.data;
+    kernel_apply(NULL, type, rows, channels, x.data, factor, NULL, NULL, 1, mask, value.data);
+    kernel_pool(NULL, type, layer, BATCH, channels, value.data, NULL, winner[0], y[0].data);
+    kernel_pool_backward(NULL, type, layer, BATCH, channels, winner[0], dy.data, dx[0].data);
+    count[0] = kernel_backward_sums(NULL, type, rows, channels, dx[0].data, NULL,
+                                    (struct kernel_cut){.mask = mask}, x.data, statistic, NULL,
+                                    partial[0].data);
+    kernel_backward_apply(NULL, type, rows, channels, dx[0].data, (struct kernel_cut){.mask = mask},
+                          x.data, factor, dx[0].data);
+    const struct kernel_pooled pooled = {layer, BATCH, winner[0], dy.data, factor};
+    kernel_pool(NULL, type, layer, BATCH, channels, x.data, factor, winner[1], y[1].data);
+    count[1] =
+        kernel_pooled_sums(NULL, type, channels, &pooled, x.data, statistic, partial[1].data);
+    kernel_pooled_apply(NULL, type, channels, &pooled, x.data, factor, dx[1].data);
+    assert_int_equal(count[0], count[1]);
+    for (int32_t i = 0; i < 2; i++) {
+        array_widen(&y[i]);
+        array_widen(&dx[i]);
+    }
+    int64_t others = 0; /* where a compiler rounds otherwise two elements may change places */
+    for (int64_t i = 0; i < out; i++) {
+        others += winner[0][i] != winner[1][i];
+        array_expect("y", i, type, y[1].value[i], (double)y[0].value[i], 1e-6);
+    }
+    assert_true(others <= out / 100);
+    for (int64_t i = 0; i < in; i++)
+        array_expect("dx", i, type, dx[1].value[i], (double)dx[0].value[i], 1e-5);
+    for (int64_t i = 0; i < 2 * (int64_t)count[0] * channels; i++)
+        array_expect("sum", i, DTYPE_FP32, ((const float *)partial[1].data)[i],
+                     (double)((const float *)partial[0].data)[i], 1e-4);
+    struct array *all[] = {&x,     &dy,   &statistics, &factors,    &value,     &dx[0],
+                           &dx[1], &y[0], &y[1],       &partial[0], &partial[1]};
+    for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+        array_free(all[i]);
+    free(mask);
+    free(winner[0]);
+    free(winner[1]);
+}
+
+static void pools_apply_what_they_read(void **state)
+{
+    (void)state;
+    static const struct layer layers[] = {
+        {.op = LAYER_MAX_POOL,
+         .in = {64, 12, 12},
+         .out = {64, 6, 6},
+         .kernel = 3,
+         .stride = 2,
+         .padding = 1},
+        {.op = LAYER_MAX_POOL, .in = {24, 7, 5}, .out = {24, 3, 2}, .kernel = 3, .stride = 2},
+        {.op = LAYER_MAX_POOL, .in = {8, 6, 6}, .out = {8, 3, 3}, .kernel = 2, .stride = 2}};
+    for (size_t i = 0; i < sizeof(layers) / sizeof(*layers); i++)
+        for (int32_t type = 0; type < DTYPE_COUNT; type++)
+            check_pooled(&layers[i], (enum dtype)type);
 }
 
 static void pools_forward_and_backward(void **state)
@@ -313,6 +388,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pools_forward_and_backward),
+        cmocka_unit_test(pools_apply_what_they_read),
         cmocka_unit_test(images_are_converted_and_padded),
         cmocka_unit_test(pictures_are_cropped_as_on_the_cpu),
         cmocka_unit_test(pixels_outside_the_limits_do_not_count),

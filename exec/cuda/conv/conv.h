@@ -116,6 +116,9 @@ enum conv_chain {
                                    backward, where a mask was written */
     CONV_CHAIN_BACKWARD_CUT,  /**< the same, where the mask is recomputed */
     CONV_CHAIN_BACKWARD_NORM, /**< gradient of data through batch norm; application */
+    CONV_CHAIN_POOL,          /**< no convolution: application of batch norm, maximum pool, and
+                                   back through both */
+    CONV_CHAIN_POOL_MERGED,   /**< the same, where the pool applies and its gradient is gathered */
     CONV_CHAIN_COUNT
 };
 

@@ -30,6 +30,8 @@ const char *const conv_chain_names[] = {"chain-forward",
                                         "chain-backward",
                                         "chain-backward-cut",
                                         "chain-backward-norm",
+                                        "chain-pool",
+                                        "chain-pool-merged",
                                         NULL};
 
 static const char title[] = "foretrain-convolutions ", version_1[] = "1";

@@ -25,6 +25,7 @@ enum part {
     DERIVED,   /* (5, in) */
     PARTIAL,   /* (KERNEL_PARTIALS, 2, in or out) */
     MASK,      /* of VALUE */
+    WINNER,    /* of a pool */
     WORKSPACE, /* of the plans */
     PARTS
 };
@@ -61,6 +62,7 @@ static void lay_out(struct bench *bench)
         [BACKWARD] = 3 * in * word,
         [DERIVED] = 5 * in * word,
         [PARTIAL] = 2 * (int64_t)KERNEL_PARTIALS * (in > out ? in : out) * word,
+        [WINNER] = (int64_t)s->batch * s->out_height * s->out_width * out,
         [MASK] = (x + 31) / 32 * (int64_t)sizeof(uint32_t),
     };
     for (int32_t op = 0; op < CONV_OP_COUNT; op++) {
@@ -177,10 +179,53 @@ static void issue_backward(const struct bench *bench)
     kernel_backward_apply(stream, s->type, rows, channels, dx, cut, place(bench, RAW), factors, dx);
 }
 
+/* Forward and back; a pool's shape has as many channels behind it as before. */
+static void issue_pool(const struct bench *bench)
+{
+    const struct conv_shape *s = &bench->job->shape;
+    const struct layer pool = {.op = LAYER_MAX_POOL,
+                               .in = {s->in_channels, s->in_height, s->in_width},
+                               .out = {s->out_channels, s->out_height, s->out_width},
+                               .kernel = s->kernel,
+                               .stride = s->stride,
+                               .padding = s->padding};
+    const cudaStream_t stream = bench->clock.stream;
+    const int64_t rows = (int64_t)s->batch * s->in_height * s->in_width;
+    const int32_t channels = s->in_channels;
+    const struct kernel_pooled pooled = {&pool, s->batch, place(bench, WINNER), place(bench, OUT),
+                                         place(bench, FACTORS)};
+    const struct kernel_cut cut = {.mask = place(bench, MASK)};
+    void *raw = place(bench, RAW), *value = place(bench, VALUE), *out = place(bench, OUT);
+    float *partial = place(bench, PARTIAL), *statistics = place(bench, STATISTICS);
+    bool merged = bench->chain == CONV_CHAIN_POOL_MERGED;
+    int32_t count;
+    if (!merged)
+        kernel_apply(stream, s->type, rows, channels, raw, place(bench, FACTORS), NULL, NULL, 1,
+                     place(bench, MASK), value);
+    kernel_pool(stream, s->type, &pool, s->batch, channels, merged ? raw : value,
+                merged ? pooled.factors : NULL, place(bench, WINNER), out);
+    if (merged) {
+        count = kernel_pooled_sums(stream, s->type, channels, &pooled, raw, statistics, partial);
+    } else {
+        kernel_pool_backward(stream, s->type, &pool, s->batch, channels, pooled.winner, out, value);
+        count = kernel_backward_sums(stream, s->type, rows, channels, value, NULL, cut, raw,
+                                     statistics, NULL, partial);
+    }
+    kernel_backward_factors(stream, rows, channels, count, partial, place(bench, PARAMETER),
+                            statistics, place(bench, GRADIENT), place(bench, BACKWARD));
+    if (merged)
+        kernel_pooled_apply(stream, s->type, channels, &pooled, raw, place(bench, BACKWARD), value);
+    else
+        kernel_backward_apply(stream, s->type, rows, channels, value, cut, raw,
+                              place(bench, BACKWARD), value);
+}
+
 static bool issue(void *context)
 {
     const struct bench *bench = context;
-    if (bench->chain >= CONV_CHAIN_BACKWARD)
+    if (bench->chain >= CONV_CHAIN_POOL)
+        issue_pool(bench);
+    else if (bench->chain >= CONV_CHAIN_BACKWARD)
         issue_backward(bench);
     else
         issue_forward(bench);

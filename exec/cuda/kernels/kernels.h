@@ -129,14 +129,36 @@ void kernel_bias_backward(cudaStream_t stream, enum dtype type, int64_t rows, in
 /** A pool as @layer says (core/schedule/model.h; average pools are adaptive), on @channels padded
  * channels;
  * @winner (batch, out height, out width, channels) is written by maximum pools: the place in the
- * window, row by row, of the first maximum. */
+ * window, row by row, of the first maximum.  With @factors (else NULL) a maximum pool reads not @x
+ * but its batch norm and ReLU, as kernel_apply() would have written them. */
 void kernel_pool(cudaStream_t stream, enum dtype type, const struct layer *layer, int32_t batch,
-                 int32_t channels, const void *x, uint8_t *winner, void *y);
+                 int32_t channels, const void *x, const float *factors, uint8_t *winner, void *y);
 
 /** dx of a pool.  Each element is gathered, not scattered: no atomics. */
 void kernel_pool_backward(cudaStream_t stream, enum dtype type, const struct layer *layer,
                           int32_t batch, int32_t channels, const uint8_t *winner, const void *dy,
                           void *dx);
+
+/** The gradient of a batch norm and ReLU that only a maximum pool reads. */
+struct kernel_pooled {
+    const struct layer *pool;
+    int32_t batch;
+    const uint8_t *winner; /**< of kernel_pool() with factors */
+    const void *dy;        /**< of the pool's output */
+    const float *factors;  /**< of the forward pass: where its ReLU passed */
+};
+
+/** kernel_pool_backward() and the first pass of batch norm's backward in one: @partial as
+ * kernel_backward_sums().  @return as there. */
+int32_t kernel_pooled_sums(cudaStream_t stream, enum dtype type, int32_t channels,
+                           const struct kernel_pooled *pooled, const void *x,
+                           const float *statistics, float *partial);
+
+/** The second pass: @dx, of the pool's input, as kernel_backward_apply() with @factors (3,
+ * @channels).  @dx may not be pooled->dy. */
+void kernel_pooled_apply(cudaStream_t stream, enum dtype type, int32_t channels,
+                         const struct kernel_pooled *pooled, const void *x, const float *factors,
+                         void *dx);
 
 /** Mean cross-entropy of softmax of the first @classes of @channels channels of @x (batch,
  * channels), smoothed; *@loss += it * @share.  @dx (batch, channels) = its gradient * *@scale,

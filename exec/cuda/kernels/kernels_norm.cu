@@ -15,33 +15,6 @@ static_assert(SUM_BLOCKS <= (int32_t)KERNEL_PARTIALS, "partial sums have their p
 
 /* ---- sums ---- */
 
-/* Add the sums of the rows of threads, and write the block's slice of the partial sums;
- * neighbouring threads have neighbouring channels. */
-static __device__ void write_partial(int32_t channels, const float *sum, const float *product,
-                                     float *partial)
-{
-    __shared__ float pile[THREADS * 2 * WIDTH];
-    int32_t wide = (int32_t)blockDim.x, high = (int32_t)blockDim.y;
-    int32_t x = (int32_t)threadIdx.x, y = (int32_t)threadIdx.y;
-    int32_t tall = 2 * WIDTH * wide; /* numbers of one row of threads */
-#pragma unroll
-    for (int32_t i = 0; i < WIDTH; i++) {
-        pile[y * tall + i * wide + x] = sum[i];
-        pile[y * tall + (WIDTH + i) * wide + x] = product[i];
-    }
-    __syncthreads();
-    for (int32_t i = y * wide + x; i < tall; i += THREADS) {
-        int32_t which = i / (WIDTH * wide), channel = i % (WIDTH * wide);
-        const float *from = pile + (which * WIDTH + channel % WIDTH) * wide + channel / WIDTH;
-        float total = 0;
-        for (int32_t row = 0; row < high; row++)
-            total += from[row * tall];
-        channel += (int32_t)blockIdx.x * wide * WIDTH;
-        if (channel < channels)
-            partial[((int64_t)blockIdx.y * 2 + which) * channels + channel] = total;
-    }
-}
-
 /* Rows are read from the last to the first: the last written may still be in the cache. */
 template <typename T>
 __global__ void __launch_bounds__(THREADS)

@@ -49,6 +49,7 @@ struct fiber {
 
 std::mutex lock; /* kernels' shared memory is static: one launch at a time */
 bool backwards;
+int64_t launches;
 std::vector<std::unique_ptr<fiber>> fibers;
 struct place scheduler;
 const void *scheduler_stack;
@@ -272,6 +273,7 @@ void check(dim3 grid, dim3 block)
 void emulate_run(dim3 grid, dim3 block, const std::function<void()> &body)
 {
     std::lock_guard<std::mutex> guard(lock);
+    launches++;
     check(grid, block);
     gridDim = grid;
     blockDim = block;
@@ -303,6 +305,12 @@ void emulate_exchange(unsigned mask, void *value, size_t size, int distance)
     pause(state::at_exchange);
     unsigned thread = (self->index.z * blockDim.y + self->index.y) * blockDim.x + self->index.x;
     memcpy(value, fibers[thread ^ (unsigned)distance]->given[turn], size);
+}
+
+int64_t emulate_launches(void)
+{
+    std::lock_guard<std::mutex> guard(lock);
+    return launches;
 }
 
 void emulate_backwards(bool turned)

@@ -5,6 +5,7 @@
  */
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -12,6 +13,9 @@ extern "C" {
 
 /** Run blocks and threads in descending order from now on, or (false) in ascending order. */
 void emulate_backwards(bool backwards);
+
+/** Kernels launched so far. */
+int64_t emulate_launches(void);
 
 #ifdef __cplusplus
 }
