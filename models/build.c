@@ -3,8 +3,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-struct shape build_layer(struct model *model, const char *block, const char *role,
-                         struct layer layer, const char *name, ...)
+int32_t build_layer(struct model *model, int32_t from, const char *block, const char *role,
+                    struct layer layer, const char *name, ...)
 {
     va_list list;
     va_start(list, name);
@@ -12,22 +12,21 @@ struct shape build_layer(struct model *model, const char *block, const char *rol
     va_end(list);
     snprintf(layer.block, sizeof(layer.block), "%s", block);
     snprintf(layer.role, sizeof(layer.role), "%s", role);
-    int32_t index = model_add(model, layer); /* may move the array */
-    return model->layer[index].out;
+    layer.input[0] = from;
+    layer.input_count = 1;
+    return model_add(model, layer);
 }
 
-void build_head(struct model *model, struct shape in)
+void build_head(struct model *model, int32_t from)
 {
-    struct shape pooled = build_layer(model, "head", "head",
-                                      (struct layer){.op = LAYER_AVERAGE_POOL,
-                                                     .in = in,
-                                                     .out = {.height = 1, .width = 1},
-                                                     .kernel = in.height,
-                                                     .stride = 1},
-                                      "avgpool");
-    build_layer(model, "head", "head",
+    int32_t pool = build_layer(model, from, "head", "head",
+                               (struct layer){.op = LAYER_AVERAGE_POOL,
+                                              .out = {.height = 1, .width = 1},
+                                              .kernel = model_shape(model, from).height,
+                                              .stride = 1},
+                               "avgpool");
+    build_layer(model, pool, "head", "head",
                 (struct layer){.op = LAYER_LINEAR,
-                               .in = pooled,
                                .out.channels = model->classes,
                                .kernel = 1,
                                .stride = 1,

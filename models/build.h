@@ -6,13 +6,14 @@
 
 #include "core/schedule/model.h"
 
-/** Append @layer to @model under a formatted name.  @return its output shape. */
-struct shape build_layer(struct model *model, const char *block, const char *role,
-                         struct layer layer, const char *name, ...)
-    __attribute__((format(printf, 5, 6)));
+/** Append @layer, which reads layer @from (-1: the images), to @model under a formatted name.
+ * @return its index. */
+int32_t build_layer(struct model *model, int32_t from, const char *block, const char *role,
+                    struct layer layer, const char *name, ...)
+    __attribute__((format(printf, 6, 7)));
 
-/** Append the global average pool and the linear classifier "fc" after shape @in. */
-void build_head(struct model *model, struct shape in);
+/** Append the global average pool and the linear classifier "fc" after layer @from. */
+void build_head(struct model *model, int32_t from);
 
 /** The layers of a residual network of @depth 18, 34, 50, 101 or 152, or in the form for CIFAR-10
  * of depth 8, 20, 32, 44, 56 or 110. */

@@ -48,51 +48,48 @@ static const struct variant *find_plan(int32_t depth)
 struct block {
     struct model *model;
     char name[32];
-    struct shape in, at; /* of the block, and of the last added layer */
+    int32_t from, at; /* the block's input, and the last added layer */
     int32_t stride;
 };
 
 /* Convolution number @number of the main branch, and its batch norm. */
-static void add_pair(struct block *b, int32_t number, struct layer convolution, bool residual)
+static void add_pair(struct block *b, int32_t number, struct layer convolution)
 {
     convolution.op = LAYER_CONVOLUTION;
-    convolution.in = b->at;
     convolution.padding = convolution.kernel / 2;
-    convolution.fork = number == 1;
     char role[8];
     snprintf(role, sizeof(role), "c%d", number);
-    b->at = build_layer(b->model, b->name, role, convolution, "%s.conv%d", b->name, number);
-    b->at = build_layer(
-        b->model, b->name, role,
-        (struct layer){
-            .op = LAYER_BATCH_NORM, .in = b->at, .stride = 1, .relu = true, .residual = residual},
-        "%s.bn%d", b->name, number);
+    b->at = build_layer(b->model, b->at, b->name, role, convolution, "%s.conv%d", b->name, number);
+    b->at = build_layer(b->model, b->at, b->name, role,
+                        (struct layer){.op = LAYER_BATCH_NORM, .stride = 1, .relu = true},
+                        "%s.bn%d", b->name, number);
 }
 
-/* The residual branch has a convolution of its own where the shape changes. */
-static void add_projection(struct block *b)
+/* The residual branch, which has a convolution of its own where the shape changes. */
+static void add_residual(struct block *b)
 {
-    if (memcmp(&b->in, &b->at, sizeof(b->in)) == 0)
-        return;
-    struct shape out = build_layer(b->model, b->name, "ds",
-                                   (struct layer){.op = LAYER_CONVOLUTION,
-                                                  .in = b->in,
-                                                  .out.channels = b->at.channels,
-                                                  .kernel = 1,
-                                                  .stride = b->stride,
-                                                  .projection = true},
-                                   "%s.downsample.0", b->name);
-    build_layer(b->model, b->name, "ds",
-                (struct layer){.op = LAYER_BATCH_NORM, .in = out, .stride = 1, .projection = true},
-                "%s.downsample.1", b->name);
+    struct shape in = model_shape(b->model, b->from), out = model_shape(b->model, b->at);
+    int32_t added = b->from;
+    if (memcmp(&in, &out, sizeof(in)) != 0) {
+        added = build_layer(b->model, b->from, b->name, "ds",
+                            (struct layer){.op = LAYER_CONVOLUTION,
+                                           .out.channels = out.channels,
+                                           .kernel = 1,
+                                           .stride = b->stride},
+                            "%s.downsample.0", b->name);
+        added = build_layer(b->model, added, b->name, "ds",
+                            (struct layer){.op = LAYER_BATCH_NORM, .stride = 1}, "%s.downsample.1",
+                            b->name);
+    }
+    model_add_residual(b->model, b->at, added);
 }
 
 static void add_basic(struct block *b, int32_t width)
 {
     struct layer first = {.out.channels = width, .kernel = 3, .stride = b->stride};
     struct layer second = {.out.channels = width, .kernel = 3, .stride = 1};
-    add_pair(b, 1, first, false);
-    add_pair(b, 2, second, true);
+    add_pair(b, 1, first);
+    add_pair(b, 2, second);
 }
 
 static void add_bottleneck(struct block *b, int32_t width, bool v1)
@@ -100,32 +97,27 @@ static void add_bottleneck(struct block *b, int32_t width, bool v1)
     struct layer reduce = {.out.channels = width, .kernel = 1, .stride = v1 ? b->stride : 1};
     struct layer middle = {.out.channels = width, .kernel = 3, .stride = v1 ? 1 : b->stride};
     struct layer expand = {.out.channels = 4 * width, .kernel = 1, .stride = 1};
-    add_pair(b, 1, reduce, false);
-    add_pair(b, 2, middle, false);
-    add_pair(b, 3, expand, true);
+    add_pair(b, 1, reduce);
+    add_pair(b, 2, middle);
+    add_pair(b, 3, expand);
 }
 
-static struct shape add_stem(struct model *model, bool small)
+static int32_t add_stem(struct model *model, bool small)
 {
-    struct shape at = {3, model->image, model->image};
-    at = build_layer(model, "stem", "stem",
-                     (struct layer){.op = LAYER_CONVOLUTION,
-                                    .in = at,
-                                    .out.channels = small ? 16 : 64,
-                                    .kernel = small ? 3 : 7,
-                                    .stride = small ? 1 : 2,
-                                    .padding = small ? 1 : 3,
-                                    .first = true},
-                     "conv1");
-    at = build_layer(model, "stem", "stem",
-                     (struct layer){.op = LAYER_BATCH_NORM, .in = at, .stride = 1, .relu = true},
-                     "bn1");
+    int32_t at = build_layer(model, -1, "stem", "stem",
+                             (struct layer){.op = LAYER_CONVOLUTION,
+                                            .out.channels = small ? 16 : 64,
+                                            .kernel = small ? 3 : 7,
+                                            .stride = small ? 1 : 2,
+                                            .padding = small ? 1 : 3},
+                             "conv1");
+    at = build_layer(model, at, "stem", "stem",
+                     (struct layer){.op = LAYER_BATCH_NORM, .stride = 1, .relu = true}, "bn1");
     if (small)
         return at;
-    return build_layer(
-        model, "stem", "stem",
-        (struct layer){.op = LAYER_MAX_POOL, .in = at, .kernel = 3, .stride = 2, .padding = 1},
-        "maxpool");
+    return build_layer(model, at, "stem", "stem",
+                       (struct layer){.op = LAYER_MAX_POOL, .kernel = 3, .stride = 2, .padding = 1},
+                       "maxpool");
 }
 
 int32_t resnet_smallest(int32_t depth)
@@ -136,18 +128,18 @@ int32_t resnet_smallest(int32_t depth)
 void resnet_build(struct model *model, int32_t depth, bool v1)
 {
     const struct variant *variant = find_plan(depth);
-    struct shape at = add_stem(model, variant->kind == CIFAR);
-    int32_t width = at.channels;
+    int32_t at = add_stem(model, variant->kind == CIFAR);
+    int32_t width = model_shape(model, at).channels;
     for (int32_t stage = 0; stage < STAGES; stage++) {
         for (int32_t i = 0; i < variant->blocks[stage]; i++) {
-            struct block b = {.model = model, .in = at, .at = at};
+            struct block b = {.model = model, .from = at, .at = at};
             b.stride = stage > 0 && i == 0 ? 2 : 1;
             snprintf(b.name, sizeof(b.name), "layer%d.%d", stage + 1, i);
             if (variant->kind == BOTTLENECK)
                 add_bottleneck(&b, width << stage, v1);
             else
                 add_basic(&b, width << stage);
-            add_projection(&b);
+            add_residual(&b);
             at = b.at;
         }
     }

@@ -5,20 +5,18 @@
 
 void toy_build(struct model *model)
 {
-    struct shape at = {3, model->image, model->image};
+    int32_t at = -1;
     for (int32_t i = 1; i <= 3; i++) {
-        at = build_layer(model, "body", "body",
+        at = build_layer(model, at, "body", "body",
                          (struct layer){.op = LAYER_CONVOLUTION,
-                                        .in = at,
                                         .out.channels = 8 << i,
                                         .kernel = 3,
                                         .stride = i == 1 ? 1 : 2,
-                                        .padding = 1,
-                                        .first = i == 1},
+                                        .padding = 1},
                          "conv%d", i);
-        at = build_layer(
-            model, "body", "body",
-            (struct layer){.op = LAYER_BATCH_NORM, .in = at, .stride = 1, .relu = true}, "bn%d", i);
+        at = build_layer(model, at, "body", "body",
+                         (struct layer){.op = LAYER_BATCH_NORM, .stride = 1, .relu = true}, "bn%d",
+                         i);
     }
     build_head(model, at);
 }

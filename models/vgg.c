@@ -9,50 +9,46 @@
 
 enum { POOL = 0 };
 
-static struct shape add_features(struct model *model)
+static int32_t add_features(struct model *model)
 {
     static const int32_t plan[] = {64,   64,  POOL, 128, 128,  POOL, 256, 256, 256,
                                    POOL, 512, 512,  512, POOL, 512,  512, 512, POOL};
-    struct shape at = {3, model->image, model->image};
+    int32_t at = -1;
     int32_t position = 0; /* in torchvision's list, where a ReLU follows each convolution */
     for (size_t i = 0; i < sizeof(plan) / sizeof(*plan); i++) {
-        struct layer layer = {.op = LAYER_MAX_POOL, .in = at, .kernel = 2, .stride = 2};
+        struct layer layer = {.op = LAYER_MAX_POOL, .kernel = 2, .stride = 2};
         if (plan[i] != POOL)
             layer = (struct layer){.op = LAYER_CONVOLUTION,
-                                   .in = at,
                                    .out.channels = plan[i],
                                    .kernel = 3,
                                    .stride = 1,
                                    .padding = 1,
                                    .bias = true,
-                                   .relu = true,
-                                   .first = i == 0};
-        at = build_layer(model, "features", "body", layer, "features.%d", position);
+                                   .relu = true};
+        at = build_layer(model, at, "features", "body", layer, "features.%d", position);
         position += plan[i] == POOL ? 1 : 2;
     }
     return at;
 }
 
-static struct shape add_linear(struct model *model, int32_t position, struct shape in, int32_t out,
-                               bool relu)
+static int32_t add_linear(struct model *model, int32_t position, int32_t from, int32_t out,
+                          bool relu)
 {
     struct layer layer = {.op = LAYER_LINEAR,
-                          .in = in,
                           .out.channels = out,
                           .kernel = 1,
                           .stride = 1,
                           .bias = true,
                           .relu = relu};
-    return build_layer(model, "classifier", "head", layer, "classifier.%d", position);
+    return build_layer(model, from, "classifier", "head", layer, "classifier.%d", position);
 }
 
 void vgg_build(struct model *model)
 {
-    struct shape at = add_features(model);
-    int32_t window = at.height > 7 ? at.height / 7 : 1;
-    at = build_layer(model, "classifier", "head",
+    int32_t at = add_features(model), side = model_shape(model, at).height;
+    int32_t window = side > 7 ? side / 7 : 1;
+    at = build_layer(model, at, "classifier", "head",
                      (struct layer){.op = LAYER_AVERAGE_POOL,
-                                    .in = at,
                                     .out = {.height = 7, .width = 7},
                                     .kernel = window,
                                     .stride = window},

@@ -25,9 +25,10 @@ static int64_t value_elements(const struct model *model)
 static bool may_apply(const struct model *model, int32_t index)
 {
     const struct layer *layer = &model->layer[index];
-    if (index == 0 || index + 1 >= model->layer_count)
+    if (layer->first || layer->reader < 0)
         return false;
-    const struct layer *before = layer - 1, *behind = layer + 1;
+    const struct layer *before = &model->layer[layer->input[0]];
+    const struct layer *behind = &model->layer[layer->reader];
     bool convolves = layer->op == LAYER_CONVOLUTION || layer->op == LAYER_LINEAR;
     return convolves && !layer->bias && !layer->relu && !layer->fork && !layer->projection &&
            behind->op == LAYER_BATCH_NORM && before->op == LAYER_BATCH_NORM && before->relu &&

@@ -24,6 +24,7 @@ struct model *model_new(const char *name, int32_t image, int32_t classes)
     snprintf(model->name, sizeof(model->name), "%s", name);
     model->image = image;
     model->classes = classes;
+    model->input = (struct shape){3, image, image};
     return model;
 }
 
@@ -99,15 +100,59 @@ static void add_tensor(struct model *model, int32_t index, const char *part, int
     model->layer[index].parameters += elements;
 }
 
+struct shape model_shape(const struct model *model, int32_t index)
+{
+    return index < 0 ? model->input : model->layer[index].out;
+}
+
+/* Layer @index reads the value of layer @from, which is what it adds or its input. */
+static void connect(struct model *model, int32_t index, int32_t from, bool adds)
+{
+    if (from < 0)
+        return;
+    struct layer *read = &model->layer[from];
+    if (read->last_reader >= 0 && index != read->last_reader) {
+        int32_t earlier = index < read->last_reader ? index : read->last_reader;
+        if (model->layer[earlier].input[0] == from)
+            model->layer[earlier].fork = true;
+    }
+    read->readers++;
+    if (read->reader < 0)
+        read->reader = index;
+    if (read->last_reader < index)
+        read->last_reader = index;
+    bool side = adds && read->op == LAYER_BATCH_NORM && !read->relu && read->readers == 1;
+    if (side || read->projection) {
+        read->projection = side;
+        if (read->input[0] >= 0)
+            model->layer[read->input[0]].projection = side;
+    }
+}
+
+void model_add_residual(struct model *model, int32_t index, int32_t added)
+{
+    struct layer *layer = &model->layer[index];
+    assert(layer->op == LAYER_BATCH_NORM && layer->input_count == 1 && added != index);
+    assert(shape_elements(model_shape(model, added)) == shape_elements(layer->out));
+    layer->input[layer->input_count++] = added;
+    layer->residual = true;
+    connect(model, index, added, true);
+}
+
 int32_t model_add(struct model *model, struct layer layer)
 {
+    assert(layer.input_count == 1 && layer.input[0] < model->layer_count);
+    layer.in = model_shape(model, layer.input[0]);
     layer.out = output_shape(&layer);
     layer.parameters = 0;
+    layer.first = layer.input[0] < 0;
+    layer.reader = layer.last_reader = -1;
     assert(shape_elements(layer.in) > 0 && shape_elements(layer.out) > 0);
     model->layer = base_grow(model->layer, model->layer_count + 1, &model->layer_capacity,
                              sizeof(*model->layer));
     int32_t index = model->layer_count++;
     model->layer[index] = layer;
+    connect(model, index, layer.input[0], false);
     add_tensor(model, index, "weight", weights(&layer));
     add_tensor(model, index, "bias", biases(&layer));
     return index;

@@ -51,21 +51,33 @@ struct shape {
     int32_t channels, height, width;
 };
 
-/** One layer. */
+enum { LAYER_INPUTS = 2 };
+
+/** One layer.  Its value is its output after the residual add and the ReLU that it carries. */
 struct layer {
     enum layer_op op;
-    char name[40];  /**< torchvision's name: "layer1.0.conv1" */
-    char block[16]; /**< such as "layer1.0", "stem", "body", "head" */
-    char role[8];   /**< "c1" "c2" "c3" "ds" "stem" "body" "head" */
+    char name[40];               /**< torchvision's name: "layer1.0.conv1" */
+    char block[16];              /**< such as "layer1.0", "stem", "body", "head" */
+    char role[8];                /**< "c1" "c2" "c3" "ds" "stem" "body" "head" */
+    int32_t input[LAYER_INPUTS]; /**< the layers whose values it reads; -1: the images.  What a
+                                      batch norm adds before its ReLU is its second and may come
+                                      later in the list, as a projection does */
+    int32_t input_count;
     struct shape in, out;
     int32_t kernel, stride, padding; /**< 1 / 1 / 0 for linear layers, 0 / 1 / 0 for batch norm */
     bool bias;                       /**< convolutions and linear layers */
     bool relu;                       /**< a ReLU follows, fused here */
-    bool residual;                   /**< a residual is added before the ReLU, fused here */
-    bool first;                      /**< needs no gradient with respect to its input */
-    bool fork;          /**< its input also feeds the residual branch: two gradients are added */
-    bool projection;    /**< is on the residual branch; follows the main branch in the list */
-    int64_t parameters; /**< weights and biases together */
+    int64_t parameters;              /**< weights and biases together */
+
+    /* What follows from the inputs of all layers; kept by model_add() and model_add_residual(). */
+    bool residual;   /**< a residual is added before the ReLU, fused here */
+    bool first;      /**< reads the images: needs no gradient with respect to its input */
+    bool fork;       /**< a later layer reads the same value: two gradients are added */
+    bool projection; /**< a batch norm whose value is only added by another, or the layer before it
+                      */
+    int32_t readers; /**< how many layers read its value */
+    int32_t reader;  /**< the first of them in the order they were added, or -1 */
+    int32_t last_reader; /**< the last in the list, or -1 */
 };
 
 /** One parameter tensor, in torchvision's order. */
@@ -80,6 +92,7 @@ struct model {
     char name[32];
     int32_t image; /**< height and width of the input [pixels] */
     int32_t classes;
+    struct shape input; /**< of an image */
     struct layer *layer;
     struct tensor *tensor;
     int32_t layer_count, tensor_count;
@@ -92,11 +105,18 @@ struct model *model_new(const char *name, int32_t image, int32_t classes);
 /** Release; accepts NULL. */
 void model_free(struct model *model);
 
-/** Append a layer, compute its output shape and parameter count, append its parameter tensors.
+/** Append a layer that names its inputs, which exist; compute its shapes and parameter count,
+ * append its parameter tensors.
  * The caller sets out.channels of convolutions and linear layers, and out.height and out.width of
  * average pools, which are adaptive: their windows follow from the two shapes.
  * @return its index.  Asserts shapes that fit (our mistake, not the user's). */
 int32_t model_add(struct model *model, struct layer layer);
+
+/** Let batch norm @index add the value of layer @added, of the same shape, before its ReLU. */
+void model_add_residual(struct model *model, int32_t index, int32_t added);
+
+/** The shape of the value of layer @index, or of the images (-1). */
+struct shape model_shape(const struct model *model, int32_t index);
 
 /** Sum of parameters. */
 int64_t model_parameters(const struct model *model);

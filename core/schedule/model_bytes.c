@@ -8,9 +8,10 @@
 
 #include <stddef.h>
 
-/* A layer among its neighbours in the list. */
+/* A layer, whose value it reads, what that adds, the first that reads its own, and the first behind
+ * that. */
 struct neighbours {
-    const struct layer *layer, *before, *after, *second; /* NULL beyond the ends */
+    const struct layer *layer, *before, *added, *after, *second; /* NULL: none */
     enum pass pass;
     enum fusion fusion;
     int32_t size; /* of an element [bytes] */
@@ -45,7 +46,7 @@ static int64_t reduction_bytes(const struct neighbours *p)
     if (p->fusion < FUSION_MAINLOOP || !is(p->before, LAYER_BATCH_NORM) || p->layer->projection)
         return 0;
     struct shape x = p->before->out;
-    if (p->before->projection)
+    if (p->added && p->added->projection)
         return 2 * bytes(p, x) + mask_bytes(x);
     return bytes(p, x) + (p->before->residual ? mask_bytes(x) : 0);
 }
@@ -176,15 +177,22 @@ static int64_t average_pool_bytes(const struct neighbours *p)
     return bytes(p, p->layer->in) + (p->pass == PASS_BACKWARD_DATA ? reduction_bytes(p) : 0);
 }
 
+static const struct layer *at(const struct model *model, int32_t index)
+{
+    return index < 0 ? NULL : &model->layer[index];
+}
+
 int64_t model_bytes(const struct model *model, int32_t index, enum pass pass, enum fusion fusion,
                     int32_t element_size)
 {
-    const struct layer *layer = &model->layer[index];
+    const struct layer *layer = &model->layer[index], *before = at(model, layer->input[0]),
+                       *after = at(model, layer->reader);
     struct neighbours among = {
         .layer = layer,
-        .before = index > 0 ? layer - 1 : NULL,
-        .after = index + 1 < model->layer_count ? layer + 1 : NULL,
-        .second = index + 2 < model->layer_count ? layer + 2 : NULL,
+        .before = before,
+        .added = before && before->residual ? at(model, before->input[1]) : NULL,
+        .after = after,
+        .second = after ? at(model, after->reader) : NULL,
         .pass = pass,
         .fusion = fusion,
         .size = element_size,

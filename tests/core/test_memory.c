@@ -24,14 +24,16 @@ static struct model *two_layers(void)
     struct model *model = model_new("two", 4, 2);
     model_add(model, (struct layer){.op = LAYER_CONVOLUTION,
                                     .name = "conv",
-                                    .in = {3, 4, 4},
+                                    .input = {-1},
+                                    .input_count = 1,
                                     .out.channels = 2,
                                     .kernel = 3,
                                     .stride = 1,
-                                    .padding = 1,
-                                    .first = true});
-    model_add(model,
-              (struct layer){.op = LAYER_BATCH_NORM, .name = "bn", .in = {2, 4, 4}, .stride = 1});
+                                    .padding = 1});
+    model_add(
+        model,
+        (struct layer){
+            .op = LAYER_BATCH_NORM, .name = "bn", .input = {0}, .input_count = 1, .stride = 1});
     return model;
 }
 

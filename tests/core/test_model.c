@@ -261,8 +261,13 @@ static void drops_the_part_of_a_window_at_the_edge(void **state)
 {
     (void)state;
     struct model *model = model_new("edge", 8, 10);
-    struct layer pool = {
-        .op = LAYER_MAX_POOL, .name = "pool", .in = {4, 8, 7}, .kernel = 3, .stride = 2};
+    model->input = (struct shape){4, 8, 7};
+    struct layer pool = {.op = LAYER_MAX_POOL,
+                         .name = "pool",
+                         .input = {-1},
+                         .input_count = 1,
+                         .kernel = 3,
+                         .stride = 2};
     int32_t index = model_add(model, pool);
     assert_int_equal(model->layer[index].out.channels, 4);
     assert_int_equal(model->layer[index].out.height, 3);
@@ -274,15 +279,15 @@ static void drops_the_part_of_a_window_at_the_edge(void **state)
 static void counts_a_layer_with_bias_by_hand(void **state)
 {
     (void)state;
-    struct model *model = model_new("hand", 8, 10);
+    struct model *model = model_new("hand", 2, 10);
     struct layer layer = {.op = LAYER_LINEAR,
                           .name = "fc",
-                          .in = {3, 2, 2},
+                          .input = {-1},
+                          .input_count = 1,
                           .out.channels = 5,
                           .kernel = 1,
                           .stride = 1,
-                          .bias = true,
-                          .first = true};
+                          .bias = true};
     int32_t index = model_add(model, layer);
     assert_int_equal(model->layer[index].parameters, 65);
     assert_int_equal(model->tensor_count, 2);
@@ -293,6 +298,45 @@ static void counts_a_layer_with_bias_by_hand(void **state)
     assert_int_equal(model_flops(model, PASS_FORWARD), 120);
     assert_int_equal(model_flops(model, PASS_BACKWARD_DATA), 0);
     assert_int_equal(model_flops(model, PASS_BACKWARD_FILTER), 120);
+    model_free(model);
+}
+
+static int32_t add(struct model *model, enum layer_op op, int32_t from, bool relu)
+{
+    return model_add(model, (struct layer){.op = op,
+                                           .input = {from},
+                                           .input_count = 1,
+                                           .out.channels = 3,
+                                           .kernel = 1,
+                                           .stride = 1,
+                                           .relu = relu});
+}
+
+/* A block whose projection comes first in the list, and one that adds its own input. */
+static void knows_branches_from_inputs_not_from_the_order(void **state)
+{
+    (void)state;
+    struct model *model = model_new("branches", 4, 10);
+    int32_t in = add(model, LAYER_CONVOLUTION, -1, true);
+    int32_t side = add(model, LAYER_CONVOLUTION, in, false);
+    int32_t added = add(model, LAYER_BATCH_NORM, side, false);
+    int32_t main = add(model, LAYER_CONVOLUTION, in, false);
+    int32_t adds = add(model, LAYER_BATCH_NORM, main, true);
+    model_add_residual(model, adds, added);
+    int32_t next = add(model, LAYER_CONVOLUTION, adds, false);
+    int32_t last = add(model, LAYER_BATCH_NORM, next, true);
+    model_add_residual(model, last, adds);
+    const struct layer *layer = model->layer;
+    assert_true(layer[in].first && !layer[side].first);
+    assert_true(layer[side].projection && layer[added].projection);
+    assert_false(layer[main].projection || layer[adds].projection || layer[last].projection);
+    assert_true(layer[side].fork && !layer[main].fork && layer[next].fork && !layer[in].fork);
+    assert_true(layer[adds].residual && layer[last].residual && !layer[added].residual);
+    assert_int_equal(layer[in].readers, 2);
+    assert_int_equal(layer[adds].readers, 2);
+    assert_int_equal(layer[adds].reader, next);
+    assert_int_equal(layer[last].readers, 0);
+    assert_int_equal(layer[last].reader, -1);
     model_free(model);
 }
 
@@ -320,6 +364,7 @@ int main(void)
         cmocka_unit_test(splits_all_parameters_into_tensors),
         cmocka_unit_test(drops_the_part_of_a_window_at_the_edge),
         cmocka_unit_test(counts_a_layer_with_bias_by_hand),
+        cmocka_unit_test(knows_branches_from_inputs_not_from_the_order),
         cmocka_unit_test(knows_number_formats_and_fusions_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

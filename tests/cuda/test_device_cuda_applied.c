@@ -163,12 +163,12 @@ static void both_train_alike(void **state)
     train_alike(both);
 }
 
-static struct shape add(struct model *model, struct layer layer)
+static void add(struct model *model, struct layer layer)
 {
-    layer.first = model->layer_count == 0;
+    layer.input[0] = model->layer_count - 1;
+    layer.input_count = 1;
     layer.stride = 1;
-    int32_t index = model_add(model, layer); /* may move the array */
-    return model->layer[index].out;
+    model_add(model, layer);
 }
 
 /* Three convolutions, of which the last has a bias where others have batch norm; so wide that
@@ -176,19 +176,16 @@ static struct shape add(struct model *model, struct layer layer)
 static struct model *plain_network(bool relu)
 {
     struct model *model = model_new("plain", 6, 4);
-    struct shape at = {3, 6, 6};
     for (int32_t i = 0; i < 3; i++) {
-        at = add(model, (struct layer){.op = LAYER_CONVOLUTION,
-                                       .in = at,
-                                       .out.channels = 136,
-                                       .kernel = 3,
-                                       .padding = 1,
-                                       .bias = i == 2});
+        add(model, (struct layer){.op = LAYER_CONVOLUTION,
+                                  .out.channels = 136,
+                                  .kernel = 3,
+                                  .padding = 1,
+                                  .bias = i == 2});
         if (i < 2)
-            at = add(model, (struct layer){.op = LAYER_BATCH_NORM, .in = at, .relu = relu});
+            add(model, (struct layer){.op = LAYER_BATCH_NORM, .relu = relu});
     }
-    add(model,
-        (struct layer){.op = LAYER_LINEAR, .in = at, .out.channels = 4, .kernel = 1, .bias = true});
+    add(model, (struct layer){.op = LAYER_LINEAR, .out.channels = 4, .kernel = 1, .bias = true});
     return model;
 }
 

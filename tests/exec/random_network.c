@@ -20,37 +20,22 @@ struct sapling {
     struct model *model;
     struct dice dice;
     int32_t unit; /* channels are multiples of it */
-    int32_t convolutions;
+    int32_t at;   /* the layer that the next one reads */
 };
 
-static struct shape last_out(const struct sapling *s)
-{
-    return s->model->layer[s->model->layer_count - 1].out;
-}
-
-static struct shape grow(struct sapling *s, struct layer layer)
+static void grow(struct sapling *s, struct layer layer)
 {
     snprintf(layer.name, sizeof(layer.name), "l%d", s->model->layer_count);
-    layer.first = s->model->layer_count == 0;
-    int32_t index = model_add(s->model, layer); /* may move the array */
-    return s->model->layer[index].out;
+    layer.input[0] = s->at;
+    layer.input_count = 1;
+    if (layer.op == LAYER_CONVOLUTION)
+        layer.padding = layer.kernel / 2;
+    s->at = model_add(s->model, layer);
 }
 
-static struct shape grow_convolution(struct sapling *s, struct layer like)
+static void grow_norm(struct sapling *s, bool relu)
 {
-    like.op = LAYER_CONVOLUTION;
-    like.padding = like.kernel / 2;
-    return grow(s, like);
-}
-
-static void grow_norm(struct sapling *s, bool relu, bool residual, bool projection)
-{
-    grow(s, (struct layer){.op = LAYER_BATCH_NORM,
-                           .in = last_out(s),
-                           .stride = 1,
-                           .relu = relu,
-                           .residual = residual,
-                           .projection = projection});
+    grow(s, (struct layer){.op = LAYER_BATCH_NORM, .stride = 1, .relu = relu});
 }
 
 static int32_t channels(struct sapling *s)
@@ -60,87 +45,83 @@ static int32_t channels(struct sapling *s)
 
 static void grow_block(struct sapling *s)
 {
-    struct shape in = last_out(s);
+    int32_t from = s->at;
+    struct shape in = model_shape(s->model, from);
     bool projection = roll(&s->dice, 0, 1);
     int32_t stride = projection && in.height > 2 ? roll(&s->dice, 1, 2) : 1;
     int32_t out = projection ? channels(s) : in.channels, inner = roll(&s->dice, 1, 2);
-    struct shape at = grow_convolution(s, (struct layer){.in = in,
-                                                         .out.channels = channels(s),
-                                                         .kernel = 1 + 2 * roll(&s->dice, 0, 1),
-                                                         .stride = stride,
-                                                         .fork = true});
-    grow_norm(s, true, false, false);
+    grow(s, (struct layer){.op = LAYER_CONVOLUTION,
+                           .out.channels = channels(s),
+                           .kernel = 1 + 2 * roll(&s->dice, 0, 1),
+                           .stride = stride});
+    grow_norm(s, true);
     for (int32_t i = 0; i < inner; i++) {
-        bool last = i == inner - 1;
-        at = grow_convolution(s, (struct layer){.in = at,
-                                                .out.channels = last ? out : channels(s),
-                                                .kernel = 1 + 2 * roll(&s->dice, 0, 1),
-                                                .stride = 1});
-        grow_norm(s, true, last, false);
+        grow(s, (struct layer){.op = LAYER_CONVOLUTION,
+                               .out.channels = i == inner - 1 ? out : channels(s),
+                               .kernel = 1 + 2 * roll(&s->dice, 0, 1),
+                               .stride = 1});
+        grow_norm(s, true);
     }
-    if (!projection)
-        return;
-    grow_convolution(
-        s, (struct layer){
-               .in = in, .out.channels = out, .kernel = 1, .stride = stride, .projection = true});
-    grow_norm(s, false, false, true);
+    int32_t adds = s->at, added = s->at = from;
+    if (projection) {
+        grow(s, (struct layer){
+                    .op = LAYER_CONVOLUTION, .out.channels = out, .kernel = 1, .stride = stride});
+        grow_norm(s, false);
+        added = s->at;
+    }
+    model_add_residual(s->model, adds, added);
+    s->at = adds;
 }
 
-static void grow_plain(struct sapling *s, struct shape in)
+static void grow_plain(struct sapling *s)
 {
     bool norm = roll(&s->dice, 0, 1);
-    grow_convolution(s, (struct layer){.in = in,
-                                       .out.channels = channels(s),
-                                       .kernel = 1 + 2 * roll(&s->dice, 0, 1),
-                                       .stride = 1,
-                                       .bias = !norm,
-                                       .relu = !norm});
+    grow(s, (struct layer){.op = LAYER_CONVOLUTION,
+                           .out.channels = channels(s),
+                           .kernel = 1 + 2 * roll(&s->dice, 0, 1),
+                           .stride = 1,
+                           .bias = !norm,
+                           .relu = !norm});
     if (norm)
-        grow_norm(s, roll(&s->dice, 0, 3) > 0, false, false);
+        grow_norm(s, roll(&s->dice, 0, 3) > 0);
 }
 
 static void grow_pool(struct sapling *s)
 {
     int32_t kernel = roll(&s->dice, 2, 3);
-    grow(s, (struct layer){.op = LAYER_MAX_POOL,
-                           .in = last_out(s),
-                           .kernel = kernel,
-                           .stride = 2,
-                           .padding = kernel / 3});
+    grow(s, (struct layer){
+                .op = LAYER_MAX_POOL, .kernel = kernel, .stride = 2, .padding = kernel / 3});
+}
+
+static void grow_linear(struct sapling *s, int32_t out, bool relu)
+{
+    grow(s, (struct layer){.op = LAYER_LINEAR,
+                           .out.channels = out,
+                           .kernel = 1,
+                           .stride = 1,
+                           .bias = true,
+                           .relu = relu});
 }
 
 static void grow_head(struct sapling *s)
 {
-    struct shape in = last_out(s);
     if (roll(&s->dice, 0, 2) > 0)
-        in = grow(s, (struct layer){.op = LAYER_AVERAGE_POOL,
-                                    .in = in,
-                                    .out = {.height = 1, .width = 1},
-                                    .kernel = in.height,
-                                    .stride = 1});
+        grow(s, (struct layer){.op = LAYER_AVERAGE_POOL,
+                               .out = {.height = 1, .width = 1},
+                               .kernel = model_shape(s->model, s->at).height,
+                               .stride = 1});
     if (roll(&s->dice, 0, 1))
-        in = grow(s, (struct layer){.op = LAYER_LINEAR,
-                                    .in = in,
-                                    .out.channels = 20,
-                                    .kernel = 1,
-                                    .stride = 1,
-                                    .bias = true,
-                                    .relu = true});
-    grow(s, (struct layer){.op = LAYER_LINEAR,
-                           .in = in,
-                           .out.channels = s->model->classes,
-                           .kernel = 1,
-                           .stride = 1,
-                           .bias = true});
+        grow_linear(s, 20, true);
+    grow_linear(s, s->model->classes, false);
 }
 
 struct model *random_network(uint64_t seed)
 {
-    struct sapling s = {.dice = {seed, 0}};
+    struct sapling s = {.dice = {seed, 0}, .at = -1};
     int32_t image = roll(&s.dice, 6, 13);
     s.model = model_new("random", image, roll(&s.dice, 2, 9));
     s.unit = seed % 3 == 0 ? roll(&s.dice, 1, 7) : 16;
-    grow_plain(&s, (struct shape){3, image, image});
+    grow_plain(&s);
     if (roll(&s.dice, 0, 1))
         grow_pool(&s);
     int32_t parts = roll(&s.dice, 1, 3);
@@ -148,7 +129,7 @@ struct model *random_network(uint64_t seed)
         if (roll(&s.dice, 0, 2) > 0)
             grow_block(&s);
         else
-            grow_plain(&s, last_out(&s));
+            grow_plain(&s);
     }
     grow_head(&s);
     return s.model;
