@@ -11,8 +11,10 @@ static int64_t pass_bytes(const struct iteration *it, int32_t index, enum pass p
     int32_t compute = dtype_size(it->scenario->model.compute);
     int32_t gradient = dtype_size(it->scenario->model.gradients);
     return it->batch * model_bytes(it->model, index, pass, it->fusion, compute) +
-           layer_weight_bytes(&it->model->layer[index],
-                              pass == PASS_BACKWARD_FILTER ? gradient : compute);
+           (pass != PASS_BACKWARD_FILTER && it->model->layer[index].op == LAYER_EMBEDDING
+                ? 0 /* reads the rows that it needs */
+                : layer_weight_bytes(&it->model->layer[index],
+                                     pass == PASS_BACKWARD_FILTER ? gradient : compute));
 }
 
 /* One step for the passes @from ... @to of a layer; waits for step @after unless that is -1. */
@@ -38,17 +40,12 @@ static int32_t add_layer(struct schedule *schedule, const struct iteration *it, 
     return schedule_add(schedule, step, &dep, after >= 0);
 }
 
-static bool has_arithmetic(const struct layer *layer)
-{
-    return layer->op == LAYER_CONVOLUTION || layer->op == LAYER_LINEAR;
-}
-
 /* Steps of one pass forward, loss and backward, without exchanges. */
 static int32_t pass_steps(const struct model *model)
 {
     int32_t steps = 1;
     for (int32_t i = 0; i < model->layer_count; i++)
-        steps += has_arithmetic(&model->layer[i]) && !model->layer[i].first ? 3 : 2;
+        steps += layer_has_arithmetic(&model->layer[i]) && !model->layer[i].first ? 3 : 2;
     return steps;
 }
 
@@ -95,7 +92,7 @@ static void add_loss(struct schedule *schedule, const struct iteration *it)
 static int32_t add_backward(struct schedule *schedule, const struct iteration *it, int32_t index)
 {
     const struct layer *layer = &it->model->layer[index];
-    if (!has_arithmetic(layer))
+    if (!layer_has_arithmetic(layer))
         return add_layer(schedule, it, index, COMPUTE_BACKWARD_DATA, PASS_BACKWARD_DATA,
                          PASS_BACKWARD_FILTER, -1);
     if (!layer->first)

@@ -29,10 +29,10 @@ static bool may_apply(const struct model *model, int32_t index)
         return false;
     const struct layer *before = &model->layer[layer->input[0]];
     const struct layer *behind = &model->layer[layer->reader];
-    bool convolves = layer->op == LAYER_CONVOLUTION || layer->op == LAYER_LINEAR;
-    return convolves && !layer->bias && !layer->relu && !layer->fork && !layer->projection &&
-           behind->op == LAYER_BATCH_NORM && before->op == LAYER_BATCH_NORM && before->relu &&
-           !before->residual && !before->projection;
+    return layer_has_arithmetic(layer) && layer->groups <= 1 && !layer->bias && !layer->relu &&
+           !layer->fork && !layer->projection && behind->op == LAYER_BATCH_NORM &&
+           before->op == LAYER_BATCH_NORM && before->relu && !before->residual &&
+           !before->projection && !before->apart;
 }
 
 /* Elements per image of the values that need not be written. */

@@ -6,8 +6,9 @@
 
 #include "core/base/base.h"
 
-const char *const layer_op_names[] = {"convolution", "batch-norm", "max-pool", "average-pool",
-                                      "linear",      "none",       NULL};
+const char *const layer_op_names[] = {
+    "convolution", "batch-norm", "max-pool", "average-pool", "linear",    "relu",  "gelu", "add",
+    "concat",      "matmul",     "softmax",  "layer-norm",   "embedding", "other", "none", NULL};
 static_assert(sizeof(layer_op_names) / sizeof(*layer_op_names) == LAYER_OP_COUNT + 2,
               "a word each, and one for none");
 
@@ -50,9 +51,19 @@ static int32_t window_count(const struct layer *layer, int32_t side)
     return room / layer->stride + 1;
 }
 
-static struct shape output_shape(const struct layer *layer)
+static struct shape joined(const struct model *model, const struct layer *layer)
+{
+    struct shape out = layer->in;
+    out.channels = 0;
+    for (int32_t i = 0; i < layer->input_count; i++)
+        out.channels += model_shape(model, layer->input[i]).channels;
+    return out;
+}
+
+static struct shape output_shape(const struct model *model, const struct layer *layer)
 {
     struct shape in = layer->in;
+    bool given = layer->out.channels && layer->out.height;
     switch (layer->op) {
     case LAYER_CONVOLUTION:
         return (struct shape){layer->out.channels, window_count(layer, in.height),
@@ -64,8 +75,13 @@ static struct shape output_shape(const struct layer *layer)
         return (struct shape){in.channels, layer->out.height, layer->out.width};
     case LAYER_LINEAR:
         return (struct shape){layer->out.channels, 1, 1};
+    case LAYER_CONCAT:
+        return given ? layer->out : joined(model, layer);
+    case LAYER_EMBEDDING:
+        return given ? layer->out
+                     : (struct shape){layer->out.channels, 1, (int32_t)shape_elements(in)};
     default:
-        return in;
+        return given && layer->op != LAYER_BATCH_NORM ? layer->out : in;
     }
 }
 
@@ -73,19 +89,24 @@ static int64_t weights(const struct layer *layer)
 {
     switch (layer->op) {
     case LAYER_CONVOLUTION:
-        return (int64_t)layer->in.channels * layer->out.channels * layer->kernel * layer->kernel;
+        return (int64_t)layer->in.channels / (layer->groups > 1 ? layer->groups : 1) *
+               layer->out.channels * layer->kernel * layer->kernel;
     case LAYER_LINEAR:
         return shape_elements(layer->in) * layer->out.channels;
     case LAYER_BATCH_NORM:
-        return layer->out.channels;
+    case LAYER_LAYER_NORM:
+        return layer->in.channels;
+    case LAYER_EMBEDDING:
+        return layer->rows * layer->out.channels;
     default:
-        return 0;
+        return layer->constants;
     }
 }
 
 static int64_t biases(const struct layer *layer)
 {
-    return layer->bias || layer->op == LAYER_BATCH_NORM ? layer->out.channels : 0;
+    bool norm = layer->op == LAYER_BATCH_NORM || layer->op == LAYER_LAYER_NORM;
+    return norm ? layer->in.channels : layer->bias ? layer->out.channels : 0;
 }
 
 static void add_tensor(struct model *model, int32_t index, const char *part, int64_t elements)
@@ -105,6 +126,14 @@ struct shape model_shape(const struct model *model, int32_t index)
     return index < 0 ? model->input : model->layer[index].out;
 }
 
+/* Whether @reader, which adds the value or has it as its input, can apply the batch norm that made
+ * it on the way. */
+static bool can_apply(const struct layer *reader, bool adds)
+{
+    return adds || (layer_has_arithmetic(reader) && reader->groups <= 1) ||
+           reader->op == LAYER_MAX_POOL || reader->op == LAYER_AVERAGE_POOL;
+}
+
 /* Layer @index reads the value of layer @from, which is what it adds or its input. */
 static void connect(struct model *model, int32_t index, int32_t from, bool adds)
 {
@@ -121,6 +150,8 @@ static void connect(struct model *model, int32_t index, int32_t from, bool adds)
         read->reader = index;
     if (read->last_reader < index)
         read->last_reader = index;
+    read->apart =
+        read->apart || (read->op == LAYER_BATCH_NORM && !can_apply(&model->layer[index], adds));
     bool side = adds && read->op == LAYER_BATCH_NORM && !read->relu && read->readers == 1;
     if (side || read->projection) {
         read->projection = side;
@@ -141,18 +172,22 @@ void model_add_residual(struct model *model, int32_t index, int32_t added)
 
 int32_t model_add(struct model *model, struct layer layer)
 {
-    assert(layer.input_count == 1 && layer.input[0] < model->layer_count);
-    layer.in = model_shape(model, layer.input[0]);
-    layer.out = output_shape(&layer);
+    assert(layer.input_count >= 1 && layer.input_count <= LAYER_INPUTS);
+    if (layer.in.channels == 0)
+        layer.in = model_shape(model, layer.input[0]);
+    layer.out = output_shape(model, &layer);
     layer.parameters = 0;
     layer.first = layer.input[0] < 0;
     layer.reader = layer.last_reader = -1;
+    layer.apart = layer.op == LAYER_BATCH_NORM &&
+                  (layer.first || !layer_has_arithmetic(&model->layer[layer.input[0]]));
     assert(shape_elements(layer.in) > 0 && shape_elements(layer.out) > 0);
     model->layer = base_grow(model->layer, model->layer_count + 1, &model->layer_capacity,
                              sizeof(*model->layer));
     int32_t index = model->layer_count++;
     model->layer[index] = layer;
-    connect(model, index, layer.input[0], false);
+    for (int32_t i = 0; i < layer.input_count; i++)
+        connect(model, index, layer.input[i], false);
     add_tensor(model, index, "weight", weights(&layer));
     add_tensor(model, index, "bias", biases(&layer));
     return index;
@@ -166,14 +201,24 @@ int64_t model_parameters(const struct model *model)
     return sum;
 }
 
+bool layer_has_arithmetic(const struct layer *layer)
+{
+    return layer->op == LAYER_CONVOLUTION || layer->op == LAYER_LINEAR;
+}
+
 int64_t layer_multiply_adds(const struct layer *layer)
 {
-    bool matrix = layer->op == LAYER_CONVOLUTION || layer->op == LAYER_LINEAR;
-    return matrix ? weights(layer) * layer->out.height * layer->out.width : 0;
+    if (layer->op == LAYER_MATMUL)
+        return shape_elements(layer->out) * layer->inner;
+    return layer_has_arithmetic(layer) ? weights(layer) * layer->out.height * layer->out.width : 0;
 }
 
 int64_t layer_flops(const struct layer *layer, enum pass pass)
 {
+    if (!layer_has_arithmetic(layer)) {
+        int64_t forward = layer->flops + 2 * layer_multiply_adds(layer);
+        return pass == PASS_FORWARD ? forward : pass == PASS_BACKWARD_DATA ? 2 * forward : 0;
+    }
     return pass == PASS_BACKWARD_DATA && layer->first ? 0 : 2 * layer_multiply_adds(layer);
 }
 
@@ -192,8 +237,13 @@ int64_t layer_weight_bytes(const struct layer *layer, int32_t element_size)
 
 void layer_describe(const struct layer *layer, char *text, size_t size)
 {
-    char window[48] = "";
-    if (layer->op != LAYER_BATCH_NORM && layer->op != LAYER_LINEAR)
+    char window[64] = "";
+    if (layer->op == LAYER_MATMUL)
+        snprintf(window, sizeof(window), " by %lld", (long long)layer->inner);
+    else if (layer->groups > 1)
+        snprintf(window, sizeof(window), " %dx%d/%d+%d by %d", layer->kernel, layer->kernel,
+                 layer->stride, layer->padding, layer->groups);
+    else if (layer->kernel > 0 && layer->op != LAYER_LINEAR)
         snprintf(window, sizeof(window), " %dx%d/%d+%d", layer->kernel, layer->kernel,
                  layer->stride, layer->padding);
     snprintf(text, size, "%s%s %dx%dx%d-%dx%dx%d%s%s%s%s%s%s", layer_op_names[layer->op], window,

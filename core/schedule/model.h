@@ -4,8 +4,10 @@
  * A network as a list of layers with exact counts: parameters, FLOPs and bytes from shapes.
  *
  * Layers are in forward order, one entry per kernel-sized operation; batch norm carries the ReLU
- * and the residual add that follow it.  Counts are per image unless said otherwise and are exact
- * integers.  One multiply-add is two FLOP.  Shapes are (channels, height, width).
+ * and the residual add that follow it.  Devices train the first five kinds; the others are for
+ * predictions.  Counts are per image unless said otherwise and are exact
+ * integers.  One multiply-add is two FLOP.  Shapes are (channels, height, width); of a sequence
+ * (features, 1, positions).
  */
 
 #include <stdbool.h>
@@ -20,12 +22,21 @@ enum layer_op {
     LAYER_BATCH_NORM,
     LAYER_MAX_POOL,
     LAYER_AVERAGE_POOL,
-    LAYER_LINEAR,
+    LAYER_LINEAR, /**< of all its input at once */
+    LAYER_RELU,   /**< where none of the above carries it */
+    LAYER_GELU,
+    LAYER_ADD, /**< of its inputs, or of one and a parameter */
+    LAYER_CONCAT,
+    LAYER_MATMUL, /**< of two inputs, in as many pairs as the shapes say */
+    LAYER_SOFTMAX,
+    LAYER_LAYER_NORM, /**< over the channels */
+    LAYER_EMBEDDING,  /**< a row of a table for each input value */
+    LAYER_OTHER,      /**< counted by what it moves */
     LAYER_OP_COUNT
 };
 
-/** "convolution", "batch-norm", "max-pool", "average-pool", "linear" in the order of enum layer_op,
- * then "none" for LAYER_OP_COUNT; NULL-terminated. */
+/** "convolution", "batch-norm", ... in the order of enum layer_op, then "none" for LAYER_OP_COUNT;
+ * NULL-terminated. */
 extern const char *const layer_op_names[];
 
 /** How much of batch norm, ReLU and add is merged into neighbouring kernels; decides memory
@@ -51,22 +62,29 @@ struct shape {
     int32_t channels, height, width;
 };
 
-enum { LAYER_INPUTS = 2 };
+enum { LAYER_INPUTS = 64, LAYER_NAME = 48 };
 
 /** One layer.  Its value is its output after the residual add and the ReLU that it carries. */
 struct layer {
     enum layer_op op;
-    char name[40];               /**< torchvision's name: "layer1.0.conv1" */
+    char name[LAYER_NAME];       /**< torchvision's name: "layer1.0.conv1" */
     char block[16];              /**< such as "layer1.0", "stem", "body", "head" */
     char role[8];                /**< "c1" "c2" "c3" "ds" "stem" "body" "head" */
     int32_t input[LAYER_INPUTS]; /**< the layers whose values it reads; -1: the images.  What a
                                       batch norm adds before its ReLU is its second and may come
                                       later in the list, as a projection does */
     int32_t input_count;
-    struct shape in, out;
+    struct shape in, out;            /**< in: the value of the first input, or another view of it */
     int32_t kernel, stride, padding; /**< 1 / 1 / 0 for linear layers, 0 / 1 / 0 for batch norm */
     bool bias;                       /**< convolutions and linear layers */
     bool relu;                       /**< a ReLU follows, fused here */
+    bool capped;                     /**< and stops at 6 */
+    int32_t groups;                  /**< of a convolution; 0: one */
+    int64_t inner;                   /**< of a matrix product: terms of each sum */
+    int64_t rows;                    /**< of an embedding's table */
+    int64_t constants;               /**< parameters of an add or of another kind */
+    int64_t flops;                   /**< of another kind, forward, per image */
+    int64_t elements;                /**< that another kind reads and writes; 0: inputs, output */
     int64_t parameters;              /**< weights and biases together */
 
     /* What follows from the inputs of all layers; kept by model_add() and model_add_residual(). */
@@ -75,6 +93,8 @@ struct layer {
     bool fork;       /**< a later layer reads the same value: two gradients are added */
     bool projection; /**< a batch norm whose value is only added by another, or the layer before it
                       */
+    bool apart;      /**< a batch norm that reads no convolution, or that a layer reads which
+                              cannot apply it: never merged into another kernel */
     int32_t readers; /**< how many layers read its value */
     int32_t reader;  /**< the first of them in the order they were added, or -1 */
     int32_t last_reader; /**< the last in the list, or -1 */
@@ -82,8 +102,8 @@ struct layer {
 
 /** One parameter tensor, in torchvision's order. */
 struct tensor {
-    char name[56]; /**< "layer1.0.conv1.weight" */
-    int32_t layer; /**< which layer it belongs to */
+    char name[LAYER_NAME + 16]; /**< "layer1.0.conv1.weight" */
+    int32_t layer;              /**< which layer it belongs to */
     int64_t elements;
 };
 
@@ -107,8 +127,10 @@ void model_free(struct model *model);
 
 /** Append a layer that names its inputs, which exist; compute its shapes and parameter count,
  * append its parameter tensors.
- * The caller sets out.channels of convolutions and linear layers, and out.height and out.width of
- * average pools, which are adaptive: their windows follow from the two shapes.
+ * The caller sets out.channels of convolutions, linear layers and embeddings, out.height and
+ * out.width of average pools, which are adaptive: their windows follow from the two shapes; and out
+ * of matrix products.  It may set `in` to another view of the first input, and out of kinds
+ * without a window.
  * @return its index.  Asserts shapes that fit (our mistake, not the user's). */
 int32_t model_add(struct model *model, struct layer layer);
 
@@ -124,7 +146,11 @@ int64_t model_parameters(const struct model *model);
 /** Multiply-adds of one layer, forward, per image. */
 int64_t layer_multiply_adds(const struct layer *layer);
 
-/** FLOP of one layer and pass, per image; 0 for layers without matrix arithmetic. */
+/** Whether devices time its two backward passes apart: convolutions and linear layers. */
+bool layer_has_arithmetic(const struct layer *layer);
+
+/** FLOP of one layer and pass, per image; 0 for layers without matrix arithmetic.  A matrix product
+ * has both of its gradients, and another kind twice its FLOP, in PASS_BACKWARD_DATA. */
 int64_t layer_flops(const struct layer *layer, enum pass pass);
 
 /** Sum of layer_flops(). */
@@ -134,8 +160,9 @@ int64_t model_flops(const struct model *model, enum pass pass);
  * [bytes].  Weights are not counted (once per batch, see layer_weight_bytes).
  *
  * Each kernel reads each of its inputs and writes each of its outputs once; caches are ignored.
- * The backward of batch norm and pools is all PASS_BACKWARD_DATA; that of a ReLU after a
- * convolution or linear layer is in PASS_BACKWARD_FILTER, which every such layer has.
+ * The backward of all kinds but convolutions and linear layers is all PASS_BACKWARD_DATA; that of a
+ * ReLU after those is in their PASS_BACKWARD_FILTER.  Kinds for predictions only are kernels of
+ * their own at every fusion.
  * core/schedule/model_bytes.c says to which layer the traffic of a kernel for two layers is
  * assigned. */
 int64_t model_bytes(const struct model *model, int32_t index, enum pass pass, enum fusion fusion,

@@ -12,10 +12,17 @@
  * that. */
 struct neighbours {
     const struct layer *layer, *before, *added, *after, *second; /* NULL: none */
+    const struct model *model;
     enum pass pass;
     enum fusion fusion;
     int32_t size; /* of an element [bytes] */
 };
+
+/* A batch norm that stands apart is merged with its ReLU and add at most. */
+static enum fusion norm_fusion(const struct layer *layer, enum fusion fusion)
+{
+    return layer->apart && fusion > FUSION_BN_RELU ? FUSION_BN_RELU : fusion;
+}
 
 static int64_t bytes(const struct neighbours *p, struct shape shape)
 {
@@ -43,7 +50,8 @@ static bool is(const struct layer *layer, enum layer_op op)
  * x; after a residual add it needs the mask, and a projection has sums, and an x, of its own. */
 static int64_t reduction_bytes(const struct neighbours *p)
 {
-    if (p->fusion < FUSION_MAINLOOP || !is(p->before, LAYER_BATCH_NORM) || p->layer->projection)
+    if (!is(p->before, LAYER_BATCH_NORM) || norm_fusion(p->before, p->fusion) < FUSION_MAINLOOP ||
+        p->layer->projection)
         return 0;
     struct shape x = p->before->out;
     if (p->added && p->added->projection)
@@ -56,7 +64,8 @@ static int64_t reduction_bytes(const struct neighbours *p)
 static int64_t gradient_bytes(const struct neighbours *p)
 {
     bool pooled = is(p->second, LAYER_MAX_POOL);
-    bool folded = p->fusion == FUSION_IDEAL && is(p->after, LAYER_BATCH_NORM) && !pooled;
+    bool folded = is(p->after, LAYER_BATCH_NORM) &&
+                  norm_fusion(p->after, p->fusion) == FUSION_IDEAL && !pooled;
     return (folded ? 2 : 1) * bytes(p, p->layer->out);
 }
 
@@ -94,7 +103,9 @@ static int64_t matrix_bytes(const struct neighbours *p)
     case PASS_BACKWARD_DATA: {
         if (layer->first)
             return 0;
-        int64_t added = layer->fork && p->fusion != FUSION_NONE ? in : 0; /* in place, read first */
+        int64_t added = layer->fork ? in : 0; /* in place, read first */
+        if (p->fusion == FUSION_NONE)         /* counted with a batch norm, if one follows */
+            added = is(p->after, LAYER_BATCH_NORM) ? 0 : 3 * added;
         return gradient_bytes(p) + in + added + reduction_bytes(p);
     }
     default:
@@ -105,7 +116,7 @@ static int64_t matrix_bytes(const struct neighbours *p)
 static int64_t batch_norm_forward_tensors(const struct neighbours *p)
 {
     const struct layer *layer = p->layer;
-    switch (p->fusion) {
+    switch (norm_fusion(layer, p->fusion)) {
     case FUSION_NONE: /* x for the statistics; x, y; residual add: 2 in, 1 out; ReLU: in and out */
         return 3 + (layer->residual ? 3 : 0) + (layer->relu ? 2 : 0);
     case FUSION_POINTWISE:
@@ -124,9 +135,10 @@ static int64_t batch_norm_backward_bytes(const struct neighbours *p)
 {
     const struct layer *layer = p->layer;
     int64_t out = bytes(p, layer->out), mask = mask_bytes(layer->out);
-    if (p->fusion >= FUSION_MAINLOOP && is(p->after, LAYER_MAX_POOL)) /* dz from the pool's dy */
+    enum fusion fusion = norm_fusion(layer, p->fusion);
+    if (fusion >= FUSION_MAINLOOP && is(p->after, LAYER_MAX_POOL)) /* dz from the pool's dy */
         return 2 * out + bytes(p, p->after->out) + index_bytes(p, p->after);
-    switch (p->fusion) {
+    switch (fusion) {
     case FUSION_NONE: { /* x, dy for the sums; x, dy, dx; ReLU: dy, y, dz; add where branches meet
                          */
         int64_t fork = p->before && p->before->fork ? 3 * bytes(p, p->before->in) : 0;
@@ -165,7 +177,8 @@ static int64_t max_pool_bytes(const struct neighbours *p)
     int64_t out = bytes(p, p->layer->out) + index_bytes(p, p->layer);
     /* Where it applies the batch norm, that includes the read of x.  In backward it reads x, for
      * the sums, instead of writing the gradient. */
-    bool applies = p->fusion >= FUSION_MAINLOOP && is(p->before, LAYER_BATCH_NORM);
+    bool applies =
+        is(p->before, LAYER_BATCH_NORM) && norm_fusion(p->before, p->fusion) >= FUSION_MAINLOOP;
     return out + (applies && p->pass == PASS_FORWARD ? 0 : bytes(p, p->layer->in));
 }
 
@@ -175,6 +188,55 @@ static int64_t average_pool_bytes(const struct neighbours *p)
     if (p->pass == PASS_BACKWARD_FILTER)
         return 0;
     return bytes(p, p->layer->in) + (p->pass == PASS_BACKWARD_DATA ? reduction_bytes(p) : 0);
+}
+
+/* Elements of all inputs. */
+static int64_t input_elements(const struct neighbours *p)
+{
+    int64_t sum = 0;
+    for (int32_t i = 0; i < p->layer->input_count; i++)
+        sum += shape_elements(model_shape(p->model, p->layer->input[i]));
+    return sum;
+}
+
+/* Gradients that are added to those of other readers: the last reader in the list writes the first.
+ */
+static int64_t accumulated_bytes(const struct neighbours *p)
+{
+    int64_t sum = 0;
+    int32_t index = (int32_t)(p->layer - p->model->layer);
+    for (int32_t i = 0; i < p->layer->input_count; i++) {
+        int32_t from = p->layer->input[i];
+        if (from >= 0 && p->model->layer[from].last_reader > index)
+            sum += bytes(p, p->model->layer[from].out);
+    }
+    return sum * (p->fusion == FUSION_NONE ? 3 : 1);
+}
+
+/* Kinds for predictions only: each reads its inputs once and writes its output. */
+static int64_t simple_bytes(const struct neighbours *p)
+{
+    const struct layer *layer = p->layer;
+    int64_t in = input_elements(p), out = shape_elements(layer->out);
+    bool forward = p->pass == PASS_FORWARD;
+    if (p->pass == PASS_BACKWARD_FILTER)
+        return 0;
+    switch (layer->op) {
+    case LAYER_RELU:
+    case LAYER_GELU:
+    case LAYER_SOFTMAX: /* x or y, dy, dx */
+        return (forward ? 2 : 3) * out * p->size;
+    case LAYER_LAYER_NORM: /* x, dy, dx; x, dy for the parameters */
+        return (forward ? 2 : 5) * out * p->size;
+    case LAYER_ADD: /* both inputs have the gradient of the output; of a parameter it is summed */
+        return (forward ? in + out : layer->constants ? out : 0) * p->size;
+    case LAYER_EMBEDDING:
+        return 2 * out * p->size;
+    case LAYER_MATMUL: /* of each input */
+        return (forward ? in + out : 2 * (in + out)) * p->size;
+    default:
+        return (layer->elements ? layer->elements : in + out) * p->size;
+    }
 }
 
 static const struct layer *at(const struct model *model, int32_t index)
@@ -189,6 +251,7 @@ int64_t model_bytes(const struct model *model, int32_t index, enum pass pass, en
                        *after = at(model, layer->reader);
     struct neighbours among = {
         .layer = layer,
+        .model = model,
         .before = before,
         .added = before && before->residual ? at(model, before->input[1]) : NULL,
         .after = after,
@@ -197,16 +260,19 @@ int64_t model_bytes(const struct model *model, int32_t index, enum pass pass, en
         .fusion = fusion,
         .size = element_size,
     };
+    int64_t more = pass == PASS_BACKWARD_DATA ? accumulated_bytes(&among) : 0;
     switch (layer->op) {
     case LAYER_CONVOLUTION:
     case LAYER_LINEAR:
         return matrix_bytes(&among);
     case LAYER_BATCH_NORM:
-        return batch_norm_bytes(&among);
+        return batch_norm_bytes(&among) + more;
     case LAYER_MAX_POOL:
-        return max_pool_bytes(&among);
+        return max_pool_bytes(&among) + more;
+    case LAYER_AVERAGE_POOL:
+        return average_pool_bytes(&among) + more;
     default:
-        return average_pool_bytes(&among);
+        return simple_bytes(&among) + more;
     }
 }
 
@@ -226,7 +292,7 @@ static int32_t matrix_kernels(const struct layer *layer, enum pass pass, enum fu
 static int32_t batch_norm_kernels(const struct layer *layer, enum pass pass, enum fusion fusion)
 {
     bool forward = pass == PASS_FORWARD;
-    switch (fusion) {
+    switch (norm_fusion(layer, fusion)) {
     case FUSION_NONE: /* reduce, apply, and each pointwise operation */
         return 2 + layer->relu + (forward && layer->residual);
     case FUSION_POINTWISE: /* reduce, apply */
@@ -244,9 +310,14 @@ static int32_t batch_norm_kernels(const struct layer *layer, enum pass pass, enu
 
 int32_t layer_kernels(const struct layer *layer, enum pass pass, enum fusion fusion)
 {
-    if (layer->op == LAYER_CONVOLUTION || layer->op == LAYER_LINEAR)
+    if (layer_has_arithmetic(layer))
         return matrix_kernels(layer, pass, fusion);
     if (pass == PASS_BACKWARD_FILTER)
         return 0;
-    return layer->op == LAYER_BATCH_NORM ? batch_norm_kernels(layer, pass, fusion) : 1;
+    if (layer->op == LAYER_BATCH_NORM)
+        return batch_norm_kernels(layer, pass, fusion);
+    return pass == PASS_BACKWARD_DATA &&
+                   (layer->op == LAYER_MATMUL || layer->op == LAYER_LAYER_NORM)
+               ? 2
+               : 1;
 }

@@ -188,7 +188,7 @@ static void run_forward(struct device_state *state, int32_t index, const float *
     case LAYER_AVERAGE_POOL:
         naive_pool(layer, state->cpu.micro, x, state->place[index].y);
         break;
-    case LAYER_OP_COUNT:
+    default:
         assert(!"a kind of layer");
     }
     finish(state, index);

@@ -134,7 +134,7 @@ void cuda_pass_forward(struct device_state *state, cudaStream_t stream, int32_t 
     case LAYER_AVERAGE_POOL:
         run_pool(state, stream, index, source(state, index, images, micro >= 0));
         break;
-    case LAYER_OP_COUNT:
+    default:
         assert(!"a kind of layer");
     }
 }

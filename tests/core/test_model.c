@@ -340,6 +340,83 @@ static void knows_branches_from_inputs_not_from_the_order(void **state)
     model_free(model);
 }
 
+/* One head of attention over 4 positions of 6 features, by hand; 1 byte for each value. */
+static void counts_kinds_for_predictions_by_hand(void **state)
+{
+    (void)state;
+    struct model *model = model_new("attention", 8, 10);
+    model->input = (struct shape){6, 1, 4};
+    struct layer matmul = {.op = LAYER_MATMUL,
+                           .name = "scores",
+                           .input = {-1, -1},
+                           .input_count = 2,
+                           .out = {1, 4, 4},
+                           .inner = 6};
+    struct layer concat = {.op = LAYER_CONCAT, .name = "cat", .input = {0, 0, 0}, .input_count = 3};
+    struct layer embedding = {.op = LAYER_EMBEDDING,
+                              .name = "words",
+                              .input = {-1},
+                              .input_count = 1,
+                              .out.channels = 5,
+                              .rows = 100};
+    struct layer grouped = {.op = LAYER_CONVOLUTION,
+                            .name = "grouped",
+                            .input = {-1},
+                            .input_count = 1,
+                            .out.channels = 6,
+                            .kernel = 1,
+                            .stride = 1,
+                            .groups = 6};
+    model_add(model, matmul);
+    model_add(model, concat);
+    model_add(model, embedding);
+    model_add(model, grouped);
+    const struct layer *layer = model->layer;
+    assert_int_equal(layer_flops(&layer[0], PASS_FORWARD), 2 * 4 * 4 * 6);
+    assert_int_equal(layer_flops(&layer[0], PASS_BACKWARD_DATA), 4 * 4 * 4 * 6);
+    assert_int_equal(layer_flops(&layer[0], PASS_BACKWARD_FILTER), 0);
+    assert_int_equal(model_bytes(model, 0, PASS_FORWARD, FUSION_IDEAL, 1), 24 + 24 + 16);
+    assert_int_equal(model_bytes(model, 0, PASS_BACKWARD_DATA, FUSION_IDEAL, 1), 2 * 64);
+    assert_int_equal(layer[1].out.channels, 3);
+    assert_int_equal(model_bytes(model, 1, PASS_FORWARD, FUSION_IDEAL, 1), 2 * 48);
+    assert_int_equal(layer[2].parameters, 500);
+    assert_int_equal(shape_elements(layer[2].out), 5 * 24);
+    assert_int_equal(layer[3].parameters, 6);
+    assert_int_equal(layer_flops(&layer[3], PASS_FORWARD), 2 * 6 * 4);
+    model_free(model);
+}
+
+/* Of three readers of a value, two add their gradients to that of the last. */
+static void adds_gradients_where_a_value_is_read_again(void **state)
+{
+    (void)state;
+    struct model *model = model_new("readers", 4, 10);
+    int32_t in = add(model, LAYER_CONVOLUTION, -1, true);
+    for (int32_t i = 0; i < 3; i++)
+        add(model, LAYER_RELU, in, false);
+    for (int32_t i = 1; i < 4; i++) {
+        assert_int_equal(model_bytes(model, i, PASS_BACKWARD_DATA, FUSION_POINTWISE, 1),
+                         (i < 3 ? 4 : 3) * 48);
+        assert_int_equal(model_bytes(model, i, PASS_BACKWARD_DATA, FUSION_NONE, 1),
+                         (i < 3 ? 6 : 3) * 48);
+    }
+    model_free(model);
+}
+
+/* A batch norm that a concat reads, too, writes its value. */
+static void merges_no_batch_norm_that_others_read(void **state)
+{
+    (void)state;
+    struct model *model = model_new("apart", 4, 10);
+    int32_t norm = add(model, LAYER_BATCH_NORM, add(model, LAYER_CONVOLUTION, -1, false), true);
+    add(model, LAYER_CONVOLUTION, norm, false);
+    assert_int_equal(model_bytes(model, norm, PASS_FORWARD, FUSION_IDEAL, 1), 0);
+    add(model, LAYER_CONCAT, norm, false);
+    assert_int_equal(model_bytes(model, norm, PASS_FORWARD, FUSION_IDEAL, 1), 3 * 48);
+    assert_int_equal(layer_kernels(&model->layer[norm], PASS_FORWARD, FUSION_IDEAL), 1);
+    model_free(model);
+}
+
 static void knows_number_formats_and_fusions_by_name(void **state)
 {
     (void)state;
@@ -365,6 +442,9 @@ int main(void)
         cmocka_unit_test(drops_the_part_of_a_window_at_the_edge),
         cmocka_unit_test(counts_a_layer_with_bias_by_hand),
         cmocka_unit_test(knows_branches_from_inputs_not_from_the_order),
+        cmocka_unit_test(counts_kinds_for_predictions_by_hand),
+        cmocka_unit_test(adds_gradients_where_a_value_is_read_again),
+        cmocka_unit_test(merges_no_batch_norm_that_others_read),
         cmocka_unit_test(knows_number_formats_and_fusions_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -144,7 +144,7 @@ static void run_forward(struct device_state *state, int32_t index, const float *
         kernel_average(layer, state->cpu.micro, state_shape(state, index).block,
                        state->place[state->cpu.graph.node[index].reads].y, place->y);
         break;
-    case LAYER_OP_COUNT:
+    default:
         assert(!"a kind of layer");
     }
 }
