@@ -57,6 +57,12 @@ static int32_t smallest_image(const char *name)
     return strcmp(name, "toy") == 0 ? 8 : 32; /* 32: halved five times */
 }
 
+struct model *network_open(const char *name, int32_t image, int32_t classes, struct err *err)
+{
+    return network_is_file(name) ? network_read(name, err)
+                                 : network_build(name, image, classes, err);
+}
+
 struct model *network_build(const char *name, int32_t image, int32_t classes, struct err *err)
 {
     const char *known = find_name(name);

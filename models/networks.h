@@ -9,9 +9,13 @@
  * 4.2), with projections where the shape changes (option B).
  * vgg16 (Simonyan and Zisserman 2014).
  * toy: three convolutions with batch norm and a linear layer, for tests and teaching.
+ *
+ * Any other network is a file that lists its layers (network_table); both become the same struct
+ * model.
  */
 
 #include "core/base/err.h"
+#include "core/config/field.h"
 #include "core/schedule/model.h"
 
 /** The names, NULL-terminated. */
@@ -21,3 +25,32 @@ extern const char *const network_names[];
  * @return the model, to be released with model_free(), or NULL: unknown name (with the nearest),
  * an image too small for the network's strides. */
 struct model *network_build(const char *name, int32_t image, int32_t classes, struct err *err);
+
+/** Layers, and height, width or channels, of a file at most. */
+enum { NETWORK_LAYERS = 20000, NETWORK_SIDE = 1 << 24 };
+
+/** FLOP of one image forward, at most: so counts of a million images fit 64 bits. */
+#define NETWORK_FLOPS 4e12
+/** Parameters at most. */
+#define NETWORK_PARAMETERS 1e12
+/** Values of one image, of all layers together, at most. */
+#define NETWORK_ELEMENTS 1e11
+
+/** The rows of a network file. */
+extern const struct field_table network_table;
+
+/** Whether @name is the path of a file: it has a folder or ends in .yaml. */
+bool network_is_file(const char *name);
+
+/** Read the network that file @path lists.
+ * @return the model, to be released with model_free(), or NULL with located messages: what
+ * yaml_read_file() and field_read() refuse, a name that is taken or that no layer above has, shapes
+ * that do not fit, keys that are missing or have no effect on the kind, more than the limits
+ * above.  Warns of layers whose values nothing reads. */
+struct model *network_read(const char *path, struct err *err);
+
+/** A file of @path, or a built-in network as network_build(). */
+struct model *network_open(const char *name, int32_t image, int32_t classes, struct err *err);
+
+/** Append @model as a file that network_read() reads as the same network. */
+void network_print(struct text *out, const struct model *model);

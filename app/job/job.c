@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/schedule/trainable.h"
 #include "models/networks.h"
 
 const struct draw draw_centre = {0};
@@ -37,6 +38,44 @@ static int check_overruled(const struct scenario *s, const char *const *set, int
     return 0;
 }
 
+/* A file says its input and its output; what the scenario says of them must agree. */
+static int adopt_sizes(struct job *job, struct err *err)
+{
+    struct scenario *s = &job->scenario;
+    const struct model *model = job->model;
+    struct err found = {0};
+    int failed = 0;
+    if (scenario_is_given(s, "model.image") && s->model.image != model->image) {
+        err_add(&found, "%s has inputs of %dx%dx%d", s->model.network, model->input.channels,
+                model->input.height, model->input.width);
+        failed = scenario_blame(s, "model.image", &found, err);
+    }
+    if (scenario_is_given(s, "model.classes") && s->model.classes != model->classes) {
+        err_add(&found, "%s has %d outputs", s->model.network, model->classes);
+        failed = scenario_blame(s, "model.classes", &found, err);
+    }
+    s->model.image = model->image;
+    s->model.classes = model->classes;
+    return failed;
+}
+
+static int read_network(struct job *job, struct err *err)
+{
+    const struct scenario *s = &job->scenario;
+    bool is_file = network_is_file(s->model.network);
+    struct err found = {0};
+    char *path = scenario_path_at(s, "model.network", s->model.network);
+    job->model = network_open(is_file ? path : s->model.network, (int32_t)s->model.image,
+                              (int32_t)s->model.classes, &found);
+    free(path);
+    if (found.warning)
+        err_warn(err, "%.*s", (int)strlen(found.warning) - 1, found.warning);
+    if (!job->model)
+        return scenario_blame(s, "model.network", &found, err);
+    err_release(&found);
+    return is_file ? adopt_sizes(job, err) : 0;
+}
+
 int job_read(struct job *job, const char *path, const char *const *set, int32_t set_count,
              const struct draw *draw, struct err *err)
 {
@@ -59,12 +98,9 @@ int job_read(struct job *job, const char *path, const char *const *set, int32_t 
     if (!job->platform)
         scenario_blame(s, "cluster.platform", &found, err);
     err_release(&found);
-    job->model =
-        network_build(s->model.network, (int32_t)s->model.image, (int32_t)s->model.classes, &found);
-    if (!job->model)
-        scenario_blame(s, "model.network", &found, err);
-    if (!check_overruled(s, set, set_count, err) && !apply_software(job, err) && job->platform &&
-        job->model)
+    int failed = read_network(job, err);
+    if (!failed && !check_overruled(s, set, set_count, err) && !apply_software(job, err) &&
+        job->platform && job->model)
         return 0;
     job_release(job);
     return -1;
@@ -373,6 +409,8 @@ struct schedule **job_training(const struct job *job, struct err *err)
                      job->scenario.path);
         return NULL;
     }
+    if (model_check_training(job->model, job->scenario.model.network, err))
+        return NULL;
     struct schedule **schedule = base_alloc(plan->phase_count, sizeof(*schedule));
     for (int32_t i = 0; i < plan->phase_count; i++) {
         struct iteration iteration =

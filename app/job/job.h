@@ -87,7 +87,7 @@ int job_check_mpi(const struct job *job, struct err *err);
 /** The schedules of a whole training run on real ranks, (phases) of them, which training_free()
  * releases.  The platform says nothing here but how kernels are merged.
  * @return NULL with a message where only predictions know what the resolved @job asks for: batch
- * norm over groups of devices (exit code 69). */
+ * norm over groups of devices, a layer that devices cannot train (exit code 69). */
 struct schedule **job_training(const struct job *job, struct err *err);
 
 /** Release the @schedule of all phases of @job; accepts NULL. */

@@ -12,7 +12,7 @@ static int check_network(const char *path, struct text *out, struct err *err)
     struct progress progress;
     if (err->count > 0 || checkpoint_read_progress(path, &progress, err))
         return -1;
-    struct model *model = network_build(progress.network, progress.image, progress.classes, err);
+    struct model *model = network_open(progress.network, progress.image, progress.classes, err);
     if (!model)
         return -1;
     struct layout layout = layout_build(model);

@@ -8,6 +8,7 @@
 #include "core/platform/software.h"
 #include "core/price/price.h"
 #include "core/scenario/scenario.h"
+#include "models/networks.h"
 
 static bool same_name(const struct row *a, const struct row *b, size_t skip)
 {
@@ -163,12 +164,12 @@ static int schema(const void *record, struct text *out, struct err *err)
 {
     const struct schema_request *request = record;
     static const char *const words[] = {
-        "scenario",   "platform",    "device",  "software", "price",      "result",
-        "validation", "dry-run",     "explain", "schedule", "collective", "import",
-        "compare",    "convergence", "sweep",   "plan",     NULL};
-    enum { TABLES = 5 };
+        "scenario", "platform",   "device",      "software", "price",    "network",
+        "result",   "validation", "dry-run",     "explain",  "schedule", "collective",
+        "import",   "compare",    "convergence", "sweep",    "plan",     NULL};
+    enum { TABLES = 6 };
     const struct field_table *const tables[] = {&scenario_table, &platform_table, &device_table,
-                                                &software_table, &price_table};
+                                                &software_table, &price_table,    &network_table};
     const char *given = request->head.argument.item[0];
     int32_t kind = 0;
     while (words[kind] && strcmp(words[kind], given) != 0)
@@ -182,7 +183,8 @@ static int schema(const void *record, struct text *out, struct err *err)
     else if (request->manual)
         print_table_manual(out, tables[kind], "");
     else
-        field_schema(out, tables[kind], tables[kind] != &software_table);
+        field_schema(out, tables[kind],
+                     tables[kind] != &software_table && tables[kind] != &network_table);
     return 0;
 }
 
@@ -195,7 +197,8 @@ static const struct option options[] = {
 
 const struct command command_schema = {
     .name = "schema",
-    .synopsis = "scenario | platform | device | software | price | result | validation | dry-run | "
+    .synopsis = "scenario | platform | device | software | price | network | result | validation | "
+                "dry-run | "
                 "explain | "
                 "schedule | collective | import | compare | convergence | sweep | plan  "
                 "[options]",

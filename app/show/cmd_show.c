@@ -10,6 +10,7 @@
 struct show_model_request {
     struct request head;
     int32_t image; /* [pixels] */
+    bool yaml;
 };
 
 struct show_job_request {
@@ -59,7 +60,13 @@ static int show_curves(const void *record, struct text *out, struct err *err)
 static int show_network(const void *record, struct text *out, struct err *err)
 {
     const struct show_model_request *request = record;
-    return show_model(request->head.argument.item[0], request->image, request->head.json, out, err);
+    if (request->yaml && request->head.json)
+        return err_add_code(err, 64, "--yaml and --json: choose one");
+    return show_model(request->head.argument.item[0], request->image,
+                      request->yaml        ? SHOW_MODEL_YAML
+                      : request->head.json ? SHOW_MODEL_JSON
+                                           : SHOW_MODEL_TABLE,
+                      out, err);
 }
 
 static int show_scenario(const void *record, struct text *out, struct err *err)
@@ -232,8 +239,11 @@ static int show_collective(const void *record, struct text *out, struct err *err
     return failed;
 }
 
-static const struct option model_options[] = {ROW_IMAGE(offsetof(struct show_model_request, image)),
-                                              ROW_JSON, ROW_LAST};
+static const struct option model_options[] = {
+    ROW_IMAGE(offsetof(struct show_model_request, image)),
+    OPTION_ROW("yaml", 0, OPTION_FLAG, offsetof(struct show_model_request, yaml),
+               .help = "As a network file, which model.network of a job may name"),
+    ROW_JSON, ROW_LAST};
 static const struct option schedule_options[] = {
     ROW_SET_SHORT(offsetof(struct show_job_request, set)),
     ROW_SET_PLATFORM(offsetof(struct show_job_request, set)),
@@ -275,16 +285,16 @@ static const struct option convergence_options[] = {
     ROW_LAST};
 
 static const struct show_convergence_request convergence_defaults = {.what.recipe = -1};
-static const struct show_model_request model_defaults = {.image = 224};
 static const struct show_collective_request collective_defaults = {.algorithm = ALGORITHM_RING,
                                                                    .ranks = 4};
 
 static const struct command show_model_command = {
     .name = "model",
-    .synopsis = "NAME [options]",
+    .synopsis = "NAME|FILE.yaml [options]",
     .help = "layers, parameters and FLOP of a network",
-    .examples = "foretrain show model resnet50 --image 224",
-    RECORD(model_options, struct show_model_request, &model_defaults),
+    .examples = "foretrain show model resnet50 --image 224\n"
+                "foretrain show model resnet50 --yaml > mine.yaml",
+    RECORD(model_options, struct show_model_request, NULL),
     .minimum = 1,
     .maximum = 1,
     .run = show_network,

@@ -10,6 +10,12 @@
 #include "core/base/base.h"
 #include "core/base/err.h"
 
-/** Append network @name at @image pixels as a table, or @as_json "foretrain/model/1".
- * @return 0, or -1 as network_build(). */
-int show_model(const char *name, int32_t image, bool as_json, struct text *out, struct err *err);
+/** What is printed. */
+enum show_model_form { SHOW_MODEL_TABLE, SHOW_MODEL_JSON, SHOW_MODEL_YAML };
+
+/** Append network @name at @image pixels (0: 224), or of a file, as a table, "foretrain/model/1" or
+ * a network file.
+ * @return 0, or -1 as network_open(), or: an image size for a file that has its own (exit code
+ * 64). */
+int show_model(const char *name, int32_t image, enum show_model_form form, struct text *out,
+               struct err *err);

@@ -53,7 +53,7 @@ static int32_t pass_steps(const struct model *model)
  * @passes passes later.  Returns the step. */
 static int32_t add_input(struct schedule *schedule, const struct iteration *it, int32_t passes)
 {
-    int64_t pixels = shape_elements(it->model->layer[0].in);
+    int64_t pixels = shape_elements(it->model->input);
     int32_t prefetch = (int32_t)it->scenario->input.prefetch;
     struct step input = {
         .kind = STEP_INPUT,

@@ -48,7 +48,7 @@ static int64_t applied_elements(const struct model *model)
 /* Of one image, before it is cropped.  The place of decoded pixels fits any file. */
 static int64_t picture_bytes(const struct model *model, const struct scenario *scenario)
 {
-    struct shape in = model->layer[0].in;
+    struct shape in = model->input;
     int64_t pixels = PICTURE_AHEAD * (int64_t)in.height * in.width;
     if (!source_has_pictures((enum dataset_source)scenario->training.data.source))
         return 0;
@@ -72,7 +72,7 @@ struct memory_plan memory_plan(const struct model *model, const struct scenario 
         .momentum = parameters * master,
         .activations = micro * value_elements(model) * compute,
         .applied = applies ? micro * applied_elements(model) * compute : 0,
-        .input = batch * (batches * shape_elements(model->layer[0].in) * compute +
+        .input = batch * (batches * shape_elements(model->input) * compute +
                           picture_bytes(model, scenario)),
     };
     assert(memory_check(&plan));

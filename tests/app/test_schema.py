@@ -30,7 +30,7 @@ class Schema(support.Case):
             self.skipTest(REASON)
 
     def test_every_schema_is_one(self):
-        for kind in ("scenario", "platform", "device", "software", "price", "result", "validation",
+        for kind in ("scenario", "platform", "device", "software", "price", "network", "result", "validation",
                      "dry-run", "explain", "schedule", "collective", "import", "compare", "convergence",
                      "sweep", "plan"):
             jsonschema.Draft202012Validator.check_schema(schema(kind))

@@ -1,0 +1,80 @@
+#include "core/schedule/trainable.h"
+
+#include <string.h>
+
+/* A residual block ends in a batch norm with ReLU.  What it adds is the block's input, or a batch
+ * norm that follows in the list and that nothing else reads. */
+static const char *residual_fault(const struct model *model, int32_t index)
+{
+    const struct layer *layer = &model->layer[index];
+    if (!layer->residual)
+        return NULL;
+    if (!layer->relu)
+        return "adds without a ReLU after it";
+    if (layer->input[1] < 0)
+        return "adds the images";
+    const struct layer *added = &model->layer[layer->input[1]];
+    if (layer->input[1] > index && !added->projection)
+        return "adds a later layer that is no batch norm for it alone";
+    if (layer->input[1] < index && added->readers != 2)
+        return "adds an earlier value that no other layer reads: a projection is listed behind it";
+    return NULL;
+}
+
+/* A value that two layers read begins a residual block: a convolution, and another one or the add
+ * at its end. */
+static const char *value_fault(const struct model *model, int32_t index)
+{
+    const struct layer *layer = &model->layer[index];
+    if (index == model->layer_count - 1)
+        return layer->op != LAYER_LINEAR || layer->relu ? "is no linear layer, but the last" : NULL;
+    if (layer->readers < 2)
+        return layer->readers ? NULL : "is read by none";
+    const struct layer *last = &model->layer[layer->last_reader];
+    if (layer->readers > 2 || model->layer[layer->reader].op != LAYER_CONVOLUTION ||
+        !(last->op == LAYER_CONVOLUTION || (last->residual && last->input[1] == index)))
+        return "is read by several layers that are no residual block";
+    return NULL;
+}
+
+static const char *layer_fault(const struct model *model, int32_t index)
+{
+    const struct layer *layer = &model->layer[index];
+    struct shape read = model_shape(model, layer->input[0]);
+    bool images = layer->input[0] < 0;
+    if (layer->op > LAYER_LINEAR)
+        return "is of a kind for predictions";
+    if (layer->groups > 1)
+        return "has groups";
+    if (layer->capped)
+        return "has a ReLU that stops at 6";
+    if (layer->op != LAYER_LINEAR && memcmp(&read, &layer->in, sizeof(read)) != 0)
+        return "sees its input in another shape";
+    if (images != (index == 0) || (images && !layer_has_arithmetic(layer)))
+        return "is not the one convolution or linear layer, at the begin, that reads the images";
+    if (layer->op == LAYER_BATCH_NORM && (model->layer[layer->input[0]].op != LAYER_CONVOLUTION ||
+                                          model->layer[layer->input[0]].relu))
+        return "normalises what is no convolution";
+    const char *fault = residual_fault(model, index);
+    return fault ? fault : value_fault(model, index);
+}
+
+int model_check_training(const struct model *model, const char *name, struct err *err)
+{
+    struct shape in = model->input;
+    if (in.channels != 3 || in.height != in.width)
+        return err_add_code(err, 69,
+                            "%s: has inputs of %dx%dx%d, which predictions know; images for "
+                            "training are square and of 3 channels",
+                            name, in.channels, in.height, in.width);
+    for (int32_t i = 0; i < model->layer_count; i++) {
+        const char *fault = layer_fault(model, i);
+        if (fault)
+            return err_add_code(err, 69,
+                                "%s: layer '%s' (%s) %s: predictions know it, devices cannot "
+                                "train it",
+                                name, model->layer[i].name, layer_op_names[model->layer[i].op],
+                                fault);
+    }
+    return 0;
+}

@@ -1,0 +1,16 @@
+#pragma once
+
+/** @file
+ * Which networks devices train: convolutional ones as torchvision's ResNets and VGG are built.
+ */
+
+#include "core/base/err.h"
+#include "core/schedule/model.h"
+
+/** Whether devices can train @model, called @name in messages.
+ * @return 0, or -1 with exit code 69 and the name of the first layer that they cannot run: another
+ * kind than the first five, groups, a ReLU that stops at 6, an input in another shape, a batch norm
+ * that reads no convolution, sums that are no residual blocks, a value that more than two layers
+ * read or none; images that are not square or not of three channels, an end that is no linear
+ * layer. */
+int model_check_training(const struct model *model, const char *name, struct err *err);

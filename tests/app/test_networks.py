@@ -1,0 +1,188 @@
+#!/usr/bin/python3
+"""Networks that are files: the same as ours, counted by hand, checked, trained or refused."""
+import os
+import subprocess
+import unittest
+
+import support
+from support import answer, run
+
+SMALL = """\
+version: 1
+name: small
+input: 3x8x8
+layers:
+  - {name: conv1, kind: convolution, channels: 4, kernel: 3, padding: 1}
+  - {name: bn1, kind: batch-norm, relu: true}
+  - {name: conv2, kind: convolution, channels: 4, kernel: 3, padding: 1}
+  - {name: bn2, kind: batch-norm, add: bn1, relu: true}
+  - {name: avgpool, kind: average-pool}
+  - {name: fc, kind: linear, channels: 5, bias: true}
+"""
+
+# A block of a transformer: 4 positions of 6 features in 2 heads of 3.
+BLOCK = """\
+version: 1
+name: block
+input: 1x1x4
+layers:
+  - {name: words, kind: embedding, channels: 6, rows: 100}
+  - {name: places, kind: add, parameters: 24}
+  - {name: norm, kind: layer-norm}
+  - {name: q, kind: convolution, inputs: [norm], channels: 6, kernel: 1, bias: true}
+  - {name: k, kind: convolution, inputs: [norm], channels: 6, kernel: 1, bias: true}
+  - {name: v, kind: convolution, inputs: [norm], channels: 6, kernel: 1, bias: true}
+  - {name: scores, kind: matmul, inputs: [q, k], inner: 3, out: 2x4x4}
+  - {name: softmax, kind: softmax}
+  - {name: mixed, kind: matmul, inputs: [softmax, v], inner: 4, out: 6x1x4}
+  - {name: sum, kind: add, inputs: [mixed, places]}
+  - {name: up, kind: convolution, channels: 24, kernel: 1}
+  - {name: gelu, kind: gelu}
+  - {name: rest, kind: other, flops: 1000, elements: 50, parameters: 7}
+"""
+
+TRAINED = """\
+version: 1
+model: {network: %s}
+cluster: {platform: t1-torus, nodes: 1}
+training:
+  dataset: {source: procedural, train_images: 12}
+  phases: [{epochs: 1, global_batch: 4}]
+"""
+
+
+class Networks(support.Case):
+    """`show model FILE`, `model.network: FILE`."""
+
+    def test_a_built_in_network_as_a_file_is_the_same_network(self):
+        for name in ("resnet50", "resnet18_v1", "resnet20", "vgg16", "toy"):
+            path = self.write("mine.yaml", run("show", "model", name, "--yaml").stdout)
+            self.assertEqual(answer("show", "model", path), answer("show", "model", name))
+            self.assertEqual(run("show", "model", path, "--yaml").stdout, path.read_text())
+            hashes = [answer("show", "schedule", self.job, "--set", f"model.network={network}",
+                             *words)["schedule_hash"]
+                      for network, words in ((name, ()), (path, ("--set", "model.image=null")))]
+            self.assertEqual(*hashes, name)
+
+    def test_the_path_of_a_file_is_relative_to_the_job(self):
+        self.write("small.yaml", SMALL)
+        job = self.write("with.yaml", support.JOB.replace("resnet50, image: 224", "small.yaml"))
+        steps = answer("show", "schedule", job)["steps"]
+        self.assertIn("bn2 forward", [step["name"] for step in steps])
+
+    def test_a_transformer_is_counted_by_hand(self):
+        model = answer("show", "model", self.write("block.yaml", BLOCK))
+        layers = {layer["name"]: layer for layer in model["layers"]}
+        flops = {name: layer["flops"]["forward"] for name, layer in layers.items()}
+        self.assertEqual(flops["q"], 2 * 6 * 6 * 4)
+        self.assertEqual(flops["scores"], 2 * 4 * 4 * 6)
+        self.assertEqual(flops["mixed"], 2 * 4 * 4 * 6)
+        self.assertEqual(flops["up"], 2 * 6 * 24 * 4)
+        self.assertEqual(flops["rest"], 1000)
+        self.assertEqual(layers["scores"]["flops"]["backward_data"], 2 * flops["scores"])
+        self.assertEqual(layers["scores"]["inputs"], ["q", "k"])
+        self.assertEqual(model["parameters"], 600 + 24 + 12 + 3 * 42 + 144 + 7)
+
+    def test_sizes_that_a_file_says_are_not_said_otherwise(self):
+        path = self.write("small.yaml", SMALL)
+        for words in (("model.image=16",), ("model.classes=6", "--set", "model.image=null")):
+            stderr = self.refused(65, "show", "schedule", self.job, "--set",
+                                  f"model.network={path}", "--set", *words)
+            self.assertRegex(stderr, "has inputs of 3x8x8|has 5 outputs")
+
+    def test_faults_are_told_where_they_are(self):
+        faults = [
+            ("conv2, kind: convolution", "conv1, kind: convolution", "7:12:.*two layers"),
+            ("kind: linear", "kind: lineal", "did you mean 'linear'"),
+            ("kind: average-pool", "kind: average-pool, inputs: [fc]",
+             "9:50:.*'fc' does not come before 'avgpool'"),
+            ("kind: average-pool", "kind: average-pool, inputs: [bn9]", "did you mean 'bn"),
+            ("add: bn1", "add: bn2", "adds itself"),
+            ("add: bn1", "add: fc", "'fc' is added to it|complete once"),
+            ("add: bn1", "add: input", "has 192 values, not 256"),
+            ("channels: 5, ", "", "linear needs the key 'channels'"),
+            ("kind: average-pool", "kind: average-pool, groups: 2", "no effect on average-pool"),
+            ("input: 3x8x8", "input: 3x8", "is no shape"),
+            ("input: 3x8x8", "input: 3x0x8", "is no shape"),
+            ("input: 3x8x8", "input: 99999999x9999999x999", "is no shape"),
+            ("kernel: 3, padding: 1}\n  - {name: bn1", "kernel: 30}\n  - {name: bn1",
+             "a window of 30 does not fit"),
+            ("padding: 1}\n  - {name: bn1", "padding: 3}\n  - {name: bn1", "less than the kernel"),
+            ("channels: 5", "channels: 16000000, in: 4x1x2", "has 4 values, not 8"),
+            ("name: fc", "name: 'f c'", "no name of a layer"),
+            ("name: small", "name: 'a b'", "no name"),
+            ("bias: true}", "bias: true}\n  - {name: m, kind: matmul, inputs: [fc], inner: 5, "
+             "out: 1x1x1}", "reads 2 values, not 1"),
+            ("bias: true}", "bias: true}\n  - {name: m, kind: matmul, inputs: [fc, fc], inner: 2, "
+             "out: 1x1x1}", "not made of sums of 2"),
+        ]
+        for old, new, message in faults:
+            self.assertIn(old, SMALL)
+            path = self.write("faulty.yaml", SMALL.replace(old, new, 1))
+            stderr = self.refused(65, "show", "model", path)
+            self.assertRegex(stderr, message)
+            self.assertRegex(stderr, r"faulty\.yaml:\d+:\d+: error: ")
+        self.refused(66, "show", "model", "./nowhere.yaml")
+        self.refused(64, "show", "model", self.write("s.yaml", SMALL), "--image=32")
+
+    def test_nothing_counts_beyond_64_bits(self):
+        for layers in ("{name: a, kind: linear, channels: 16777216}",
+                       "{name: a, kind: convolution, channels: 16777216, kernel: 4096, "
+                       "padding: 4095}",
+                       "{name: a, kind: other, out: 16777216x16777216x16777216}",
+                       "{name: a, kind: embedding, channels: 16777216, rows: 1000000000000}",
+                       "{name: a, kind: matmul, inputs: [input, input], inner: 3, "
+                       "out: 4000x4000x4000}\n"
+                       "  - {name: b, kind: linear, channels: 100000}"):
+            path = self.write("huge.yaml", "version: 1\nname: huge\ninput: 3x1000x1000\nlayers:\n"
+                              f"  - {layers}\n")
+            self.refused(65, "show", "model", path)
+
+    def test_a_layer_that_nothing_reads_is_told(self):
+        path = self.write("unread.yaml", SMALL.replace("avgpool, kind: average-pool",
+                                                       "avgpool, kind: average-pool, inputs: [bn1]"))
+        done = run("show", "model", path)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("warning: nothing reads layer 'bn2'", done.stderr)
+
+    def executor(self):
+        """foretrain-exec of this build."""
+        program = os.path.join(os.path.dirname(support.PROGRAM), "foretrain-exec")
+        if not os.path.exists(program):
+            self.skipTest("this build has no foretrain-exec")
+        return program
+
+    def test_a_residual_network_of_a_file_trains_as_the_built_in_one(self):
+        model = run("show", "model", "resnet8", "--image", "16", "--yaml").stdout
+        self.write("mine.yaml", model.replace("channels: 1000", "channels: 4"))
+        losses = []
+        for network in ("resnet8, image: 16, classes: 4", "mine.yaml"):
+            job = self.write("train.yaml", TRAINED % network)
+            done = subprocess.run([self.executor(), "train", job, "--device=cpu-naive", "--steps=3"],
+                                  capture_output=True, text=True, timeout=1000, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            losses.append([line for line in done.stdout.splitlines() if line.startswith("loss")])
+        self.assertRegex(losses[0][0], r"loss +\d\.\d+")
+        self.assertEqual(*losses)
+
+    def test_what_no_device_trains_is_refused_by_name(self):
+        self.executor()
+        path = self.write("train.yaml", TRAINED % "x.yaml")
+        refusals = [
+            (SMALL.replace("relu: true", "relu: 6", 1), "'bn1' .*stops at 6"),
+            (SMALL.replace("kernel: 3, padding: 1}\n  - {name: bn2",
+                           "kernel: 3, padding: 1, groups: 4}\n  - {name: bn2"),
+             "'conv2' .*groups"),
+            (SMALL.replace("  - {name: avgpool", "  - {name: act, kind: gelu}\n  - {name: avgpool"),
+             "'act' .gelu. is of a kind for predictions"),
+            (BLOCK, "inputs of 1x1x4"),
+        ]
+        for text, message in refusals:
+            self.write("x.yaml", text)
+            self.assertRegex(self.refused(69, "train", path, "--dry-run"), message)
+        self.write("x.yaml", SMALL)
+        self.assertEqual(run("train", path, "--dry-run").returncode, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
