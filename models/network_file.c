@@ -417,9 +417,9 @@ bool network_is_file(const char *name)
     return strchr(name, '/') || strstr(name, ".yaml");
 }
 
-struct model *network_read(const char *path, struct err *err)
+/* Takes over @document, which may be NULL. */
+static struct model *read_document(struct document *document, struct err *err)
 {
-    struct document *document = yaml_read_file(path, err);
     if (!document)
         return NULL;
     struct file file = {0};
@@ -429,4 +429,14 @@ struct model *network_read(const char *path, struct err *err)
     field_release(&network_table, &file);
     yaml_free(document);
     return model;
+}
+
+struct model *network_read(const char *path, struct err *err)
+{
+    return read_document(yaml_read_file(path, err), err);
+}
+
+struct model *network_read_text(const char *name, const char *text, struct err *err)
+{
+    return read_document(yaml_read_text(name, text, err), err);
 }

@@ -49,6 +49,9 @@ bool network_is_file(const char *name);
  * above.  Warns of layers whose values nothing reads. */
 struct model *network_read(const char *path, struct err *err);
 
+/** The same from the text of a file called @name. */
+struct model *network_read_text(const char *name, const char *text, struct err *err);
+
 /** A file of @path, or a built-in network as network_build(). */
 struct model *network_open(const char *name, int32_t image, int32_t classes, struct err *err);
 

@@ -29,6 +29,7 @@ OWNERS = {
     "gsl/": ("app/",),
     "hwloc.h": ("app/process/cores.c",),
     "expat.h": ("app/import/import_xml.c",),
+    "onnx/": ("app/onnx/",),
     "cmocka.h": ("tests/",),
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')

@@ -40,7 +40,7 @@ extern const struct command command_predict, command_show, command_check, comman
     command_schema, command_env, command_completion, command_published, command_calibrate,
     command_explain, command_lab, command_train, command_evaluate, command_inspect, command_data,
     command_validate, command_import, command_list, command_new, command_compare, command_show_step,
-    command_sweep, command_merge, command_plan;
+    command_sweep, command_merge, command_plan, command_import_onnx;
 
 /** The same, NULL-terminated, in the order of help. */
 extern const struct command *const commands[];

@@ -96,12 +96,12 @@ KIND(trace, "trace", "FILE.json", trace_options,
      "foretrain import trace rank0.pt.trace.json --job job.yaml --to mine.yaml\n"
      "foretrain predict job.yaml --set platform.device=./mine.yaml");
 
-static const struct command *const kinds[] = {
-    &kind_nccl_tests,    &kind_nccl_topo, &kind_slurm, &kind_osu,
-    &kind_ibnetdiscover, &kind_trace,     &kind_hwloc, NULL};
+static const struct command *const kinds[] = {&kind_nccl_tests, &kind_nccl_topo,      &kind_slurm,
+                                              &kind_osu,        &kind_ibnetdiscover,  &kind_trace,
+                                              &kind_hwloc,      &command_import_onnx, NULL};
 
 const struct command command_import = {
     .name = "import",
-    .help = "a platform from what other tools measured or found: benchmarks, topologies",
+    .help = "a platform from what other tools measured or found, or a network from ONNX",
     .sub = kinds,
 };

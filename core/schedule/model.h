@@ -62,7 +62,7 @@ struct shape {
     int32_t channels, height, width;
 };
 
-enum { LAYER_INPUTS = 64, LAYER_NAME = 48 };
+enum { LAYER_INPUTS = 64, LAYER_NAME = 72 };
 
 /** One layer.  Its value is its output after the residual add and the ReLU that it carries. */
 struct layer {

@@ -71,7 +71,7 @@ struct step {
     enum lane lane;
     enum step_role role;
     int32_t dep_begin, dep_end; /**< half-open range in schedule.dep; set by schedule_add() */
-    char name[64];
+    char name[88];
     union {
         struct {
             enum compute_op op;

@@ -76,7 +76,7 @@ enum stored_in {
 
 /** A tensor that a checkpoint of a network has. */
 struct stored_tensor {
-    char name[72]; /**< torchvision's */
+    char name[96]; /**< torchvision's */
     enum stored_in in;
     int64_t offset, elements; /**< in that array */
     int32_t rank;

@@ -1,0 +1,207 @@
+#!/usr/bin/python3
+"""Networks that PyTorch exports: what is imported is what PyTorch itself computes.
+
+FLOP are counted by torch, below its modules: every convolution and matrix product that runs.
+FORETRAIN_TEST_ONNX=all also takes the large networks of torchvision (a minute, 1.5 GB of files).
+"""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+import warnings
+
+import support
+from support import answer, run
+
+BESIDE = pathlib.Path(support.PROGRAM).parent
+if not (BESIDE / "foretrain-onnx").exists():
+    print("this build has no foretrain-onnx")
+    sys.exit(77)
+try:
+    import torch
+    import torchvision
+    from torch.utils._python_dispatch import TorchDispatchMode
+except ImportError as missing:
+    print(f"needs PyTorch and torchvision (python3-torch, python3-torchvision): {missing}")
+    sys.exit(77)
+
+ALL = os.environ.get("FORETRAIN_TEST_ONNX") == "all"
+aten = torch.ops.aten
+
+
+class Counter(TorchDispatchMode):
+    """Multiply-adds of what runs inside."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        if func == aten.convolution.default:
+            self.count += out.numel() * args[1][0].numel()
+        elif func in (aten.mm.default, aten.bmm.default):
+            self.count += out.numel() * args[0].shape[-1]
+        elif func in (aten.addmm.default, aten.baddbmm.default):
+            self.count += out.numel() * args[1].shape[-1]
+        return out
+
+
+class Words(torch.nn.Module):
+    """Embeddings and a block as BERT has them."""
+
+    def __init__(self, length=24, features=32):
+        super().__init__()
+        self.words = torch.nn.Embedding(100, features)
+        self.places = torch.nn.Parameter(torch.zeros(1, length, features))
+        self.block = torch.nn.TransformerEncoderLayer(features, 4, 64, dropout=0.1,
+                                                      activation="gelu", batch_first=True)
+        self.last = torch.nn.Linear(features, 3)
+
+    def forward(self, x):
+        """Scores of one sequence."""
+        return self.last(self.block(self.words(x) + self.places)[:, 0])
+
+
+def small_vit():
+    """A vision transformer of two blocks."""
+    return torchvision.models.VisionTransformer(32, 8, 2, 4, 64, 128, num_classes=10)
+
+
+def export(model, x, path, **words):
+    """Write @model as an ONNX file with its batch norm and dropout."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(model.train(), x, str(path), opset_version=13, do_constant_folding=False,
+                          training=torch.onnx.TrainingMode.PRESERVE, **words)
+
+
+class Onnx(support.Case):
+    """`import onnx`."""
+
+    def imported(self, path, *words):
+        """The network file of an ONNX file."""
+        to = self.directory / "net.yaml"
+        done = run("import", "onnx", path, "--to", to, *words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return to
+
+    def check(self, name, model, x, **words):
+        """Parameters are equal, FLOP within 1 % of what runs."""
+        path = self.directory / "net.onnx"
+        export(model, x, path, **words)
+        counter = Counter()
+        with torch.no_grad(), counter:
+            model(x)
+        network = answer("show", "model", self.imported(path))
+        self.assertEqual(network["parameters"], sum(p.numel() for p in model.parameters()), name)
+        self.assertAlmostEqual(network["flops"]["forward"] / (2 * counter.count), 1, delta=0.01,
+                               msg=name)
+        path.unlink()
+
+    def test_parameters_and_flop_are_those_of_pytorch(self):
+        models = torchvision.models
+        image, small = torch.zeros(1, 3, 224, 224), torch.zeros(1, 3, 32, 32)
+        self.check("vit", small_vit(), small)
+        self.check("words", Words(), torch.zeros(1, 24, dtype=torch.long))
+        self.check("mobilenet_v2", models.mobilenet_v2(), torch.zeros(1, 3, 64, 64))
+        self.check("resnext50", models.resnext50_32x4d(), torch.zeros(1, 3, 64, 64))
+        if ALL:
+            for name in ("vgg16", "densenet121", "vit_b_16"):
+                self.check(name, getattr(models, name)(), image)
+
+    def test_an_open_batch_is_one_image(self):
+        self.check("open", small_vit(), torch.zeros(1, 3, 32, 32), input_names=["x"],
+                   dynamic_axes={"x": {0: "batch"}})
+
+    def test_resnet50_is_the_built_in_one(self):
+        path = self.directory / "net.onnx"
+        export(torchvision.models.resnet50(), torch.zeros(1, 3, 224, 224), path)
+        network = self.imported(path)
+        job = self.write("onnx.yaml", support.JOB.replace("resnet50, image: 224", str(network)))
+        steps = [answer("predict", name, "-banalytic")["phases"][0]["step_time_s"]
+                 for name in (self.job, job)]
+        self.assertAlmostEqual(steps[1] / steps[0], 1, delta=0.005)
+
+    def test_an_imported_resnet_trains(self):
+        program = BESIDE / "foretrain-exec"
+        if not program.exists():
+            self.skipTest("this build has no foretrain-exec")
+        path = self.directory / "net.onnx"
+        export(torchvision.models.resnet18(num_classes=10), torch.zeros(1, 3, 64, 64), path)
+        job = ("version: 1\nmodel: {network: %s}\ncluster: {platform: t1-torus, nodes: 1}\n"
+               "training: {dataset: {source: procedural, train_images: 8}, "
+               "phases: [{epochs: 1, global_batch: 4}]}\n")
+        losses = []
+        for network in (self.imported(path), "resnet18, image: 64, classes: 10"):
+            done = subprocess.run([program, "train", self.write("t.yaml", job % network),
+                                   "--device=cpu-naive", "--steps=1"],
+                                  capture_output=True, text=True, timeout=600, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            losses.append([line for line in done.stdout.splitlines() if line.startswith("loss")])
+        self.assertEqual(*losses)
+
+    def test_what_no_device_trains_is_named(self):
+        path = self.directory / "net.onnx"
+        export(torchvision.models.mobilenet_v2(), torch.zeros(1, 3, 64, 64), path)
+        job = self.write("onnx.yaml",
+                         support.JOB.replace("resnet50, image: 224", str(self.imported(path))))
+        done = run("train", job, "-n1", "--dry-run", "--set", "allreduce.grid=null")
+        if (BESIDE / "foretrain-exec").exists():
+            self.assertEqual(done.returncode, 69, done.stderr)
+            self.assertRegex(done.stderr, "layer 'features.0.1' .*stops at 6")
+
+    def test_operations_that_are_not_known(self):
+        path = self.directory / "net.onnx"
+
+        class Sine(torch.nn.Module):
+            """Of a linear layer."""
+
+            def __init__(self):
+                super().__init__()
+                self.first = torch.nn.Linear(4, 5)
+
+            def forward(self, x):
+                """The sines."""
+                return torch.sin(self.first(x))
+
+        export(Sine(), torch.zeros(1, 4), path)
+        self.assertRegex(self.refused(65, "import", "onnx", path), "operation Sin .*is not known")
+        network = self.imported(path, "--unknown=bytes")
+        layers = answer("show", "model", network)["layers"]
+        self.assertEqual([layer["kind"] for layer in layers], ["linear", "other"])
+        self.refused(73, "import", "onnx", path, "--unknown=bytes", "--to", self.write("mine.yaml", "version: 1\n"))
+
+    def test_damaged_files_are_refused(self):
+        good = self.directory / "good.onnx"
+        export(small_vit(), torch.zeros(1, 3, 32, 32), good)
+        data = good.read_bytes()
+        bad = self.directory / "bad.onnx"
+        for text in (b"", b"nonsense", data[:1000], data[:len(data) // 2],
+                     data[:300] + bytes(40) + data[340:], b"\x08\x07" * 100):
+            bad.write_bytes(text)
+            done = run("import", "onnx", bad)
+            self.assertIn(done.returncode, (65, 66, 70), (text[:20], done.stderr))
+            self.assertEqual(done.stdout, "")
+            self.assertIn("error", done.stderr)
+        self.refused(66, "import", "onnx", self.directory / "nowhere.onnx")
+
+    def test_open_sizes_and_batches_are_refused(self):
+        path = self.directory / "net.onnx"
+        model = torchvision.models.resnet18()
+        export(model, torch.zeros(1, 3, 64, 64), path, input_names=["x"],
+               dynamic_axes={"x": {2: "height"}})
+        self.assertIn("open dimension 'height'", self.refused(65, "import", "onnx", path))
+        export(model, torch.zeros(2, 3, 64, 64), path)
+        self.assertIn("batch of 2", self.refused(65, "import", "onnx", path))
+
+    def test_a_build_without_it_says_so(self):
+        with tempfile.TemporaryDirectory() as empty:
+            self.assertIn("foretrain-onnx", self.refused(69, "import", "onnx", "x.onnx",
+                                                         FORETRAIN_LIBEXEC=empty))
+
+
+if __name__ == "__main__":
+    unittest.main()
