@@ -24,12 +24,12 @@ struct hint {
 };
 
 static const struct hint operations[] = {
-    {"conv", WORK_CONVOLUTION},   {"norm", WORK_POINTWISE},    {"pool", WORK_POOL},
-    {"loss", WORK_LOSS},          {"softmax", WORK_LOSS},      {"optimizer", WORK_OPTIMIZER},
-    {"_foreach", WORK_OPTIMIZER}, {"_fused_", WORK_OPTIMIZER}, {"addmm", WORK_LINEAR},
-    {"::mm", WORK_LINEAR},        {"bmm", WORK_LINEAR},        {"linear", WORK_LINEAR},
-    {"matmul", WORK_LINEAR},      {"relu", WORK_POINTWISE},    {"threshold", WORK_POINTWISE},
-    {"::add", WORK_POINTWISE},    {NULL, WORK_OTHER},
+    {"conv", WORK_CONVOLUTION},    {"norm", WORK_POINTWISE},     {"pool", WORK_POOL},
+    {"loss", WORK_LOSS},           {"log_softmax", WORK_LOSS},   {"softmax", WORK_POINTWISE},
+    {"optimizer", WORK_OPTIMIZER}, {"_foreach", WORK_OPTIMIZER}, {"_fused_", WORK_OPTIMIZER},
+    {"addmm", WORK_LINEAR},        {"::mm", WORK_LINEAR},        {"bmm", WORK_LINEAR},
+    {"linear", WORK_LINEAR},       {"matmul", WORK_LINEAR},      {"relu", WORK_POINTWISE},
+    {"threshold", WORK_POINTWISE}, {"::add", WORK_POINTWISE},    {NULL, WORK_OTHER},
 };
 
 static const struct hint kernels[] = {
@@ -44,7 +44,8 @@ static const struct hint kernels[] = {
     {"bn_bw", WORK_POINTWISE},
     {"pool", WORK_POOL},
     {"loss", WORK_LOSS},
-    {"softmax", WORK_LOSS},
+    {"log_softmax", WORK_LOSS},
+    {"softmax", WORK_POINTWISE},
     {"gemm", WORK_LINEAR},
     {"gemv", WORK_LINEAR},
     {"cutlass", WORK_LINEAR},
@@ -74,10 +75,21 @@ enum work work_of_event(const char *name, const char *op)
 
 enum work work_of_step(const struct step *step)
 {
-    static const enum work of_layer[] = {
-        [LAYER_CONVOLUTION] = WORK_CONVOLUTION, [LAYER_BATCH_NORM] = WORK_POINTWISE,
-        [LAYER_MAX_POOL] = WORK_POOL,           [LAYER_AVERAGE_POOL] = WORK_POOL,
+    static const enum work of_layer[LAYER_OP_COUNT] = {
+        [LAYER_CONVOLUTION] = WORK_CONVOLUTION,
+        [LAYER_BATCH_NORM] = WORK_POINTWISE,
+        [LAYER_MAX_POOL] = WORK_POOL,
+        [LAYER_AVERAGE_POOL] = WORK_POOL,
         [LAYER_LINEAR] = WORK_LINEAR,
+        [LAYER_RELU] = WORK_POINTWISE,
+        [LAYER_GELU] = WORK_POINTWISE,
+        [LAYER_ADD] = WORK_POINTWISE,
+        [LAYER_CONCAT] = WORK_OTHER,
+        [LAYER_MATMUL] = WORK_LINEAR,
+        [LAYER_SOFTMAX] = WORK_POINTWISE,
+        [LAYER_LAYER_NORM] = WORK_POINTWISE,
+        [LAYER_EMBEDDING] = WORK_OTHER,
+        [LAYER_OTHER] = WORK_OTHER,
     };
     if (step->kind != STEP_COMPUTE)
         return step->kind == STEP_COLLECTIVE ? WORK_COMMUNICATION : WORK_COPY;

@@ -22,4 +22,7 @@ struct answer {
 };
 
 /** All, in the order of the words of `schema`. */
-extern const struct answer answers[];
+extern const struct answer *const answers[];
+
+/** Those of commands that choose among jobs, in answers_choice.c. */
+extern const struct answer answer_curve, answer_compare, answer_sweep, answer_plan;

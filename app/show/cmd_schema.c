@@ -177,9 +177,9 @@ static int schema(const void *record, struct text *out, struct err *err)
     if (!words[kind])
         return option_unknown(err, "schema", given, words);
     if (kind >= TABLES && request->manual)
-        print_answer_manual(out, &answers[kind - TABLES]);
+        print_answer_manual(out, answers[kind - TABLES]);
     else if (kind >= TABLES)
-        print_answer_schema(out, &answers[kind - TABLES]);
+        print_answer_schema(out, answers[kind - TABLES]);
     else if (request->manual)
         print_table_manual(out, tables[kind], "");
     else
