@@ -216,6 +216,17 @@ static struct floor communication_floor(const struct fabric *fabric,
     return floor;
 }
 
+double *floor_loads(const struct fabric *fabric, const struct schedule *schedule)
+{
+    struct bounds *list = bounds_list(fabric, schedule), all = bounds_new(fabric);
+    for (int32_t id = 0; id < schedule->step_count; id++)
+        if (schedule->step[id].kind == STEP_COLLECTIVE)
+            bounds_add(&all, &list[id], fabric);
+    bounds_list_free(list, schedule);
+    free(all.latency);
+    return all.load;
+}
+
 /* How much faster than without noise the last iteration may have computed. */
 static double fastest_factor(const struct run *run)
 {

@@ -21,6 +21,10 @@ struct floor {
 struct floor floor_collective(const struct fabric *fabric, const struct schedule *schedule,
                               int32_t step);
 
+/** (link_count) The time each link needs for the bytes of all collectives of an iteration at its
+ * full bandwidth [s]; the caller frees it. */
+double *floor_loads(const struct fabric *fabric, const struct schedule *schedule);
+
 /** The latency of one STEP_COLLECTIVE [s]: of the rounds of the rank that has most of it, or of
  * what NCCL chooses. */
 double floor_latency(const struct run *run, const struct schedule *schedule, int32_t step);
