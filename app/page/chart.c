@@ -1,0 +1,232 @@
+#include "app/page/chart.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+enum {
+    ROWS = 24,  /* of bars */
+    LABEL = 20, /* pixels of the line above a bar */
+    BAR = 14,
+    THIN = 9, /* one of several bars */
+    GAP = 10,
+};
+
+void chart_figure(struct page *page)
+{
+    text_add(&page->body, "<figure>\n");
+}
+
+void chart_begin(struct page *page, struct chart_words words, const char *class, double height)
+{
+    struct text *out = &page->body;
+    int32_t number = ++page->pictures;
+    text_add(out,
+             "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Picture "
+             "%" PRId32 "\">\n<svg class=\"chart %s\" height=\"%.0f\" role=\"img\" "
+             "aria-labelledby=\"t%" PRId32 " d%" PRId32 "\">\n<title id=\"t%" PRId32 "\">",
+             number, class, height, number, number, number);
+    html_text(out, words.title);
+    text_add(out, "</title><desc id=\"d%" PRId32 "\">", number);
+    html_text(out, words.about);
+    text_add(out, "</desc>\n");
+}
+
+void chart_end(struct page *page)
+{
+    text_add(&page->body, "</svg></div>\n<p class=\"tip\" aria-hidden=\"true\"></p>\n</figure>\n");
+}
+
+void chart_legend(struct page *page, const struct chart_part *part, bool lines)
+{
+    struct text *out = &page->body;
+    text_add(out, "<ul class=\"legend\">\n");
+    for (; part->key; part++) {
+        if (lines)
+            text_add(out,
+                     "<li><svg aria-hidden=\"true\"><line class=\"s%d\" x2=\"100%%\" y1=\"50%%\" "
+                     "y2=\"50%%\"/></svg>",
+                     (int)part->colour);
+        else
+            text_add(out,
+                     "<li><svg aria-hidden=\"true\"><rect class=\"c%d\" width=\"100%%\" "
+                     "height=\"100%%\"/></svg>",
+                     (int)part->colour);
+        html_text(out, part->label);
+        text_add(out, "</li>\n");
+    }
+    text_add(out, "</ul>\n");
+}
+
+/* ---- bars ---- */
+
+/* "1088 GPUs", or a text. */
+static void add_label(struct text *out, const struct json *row, const char *key, const char *word)
+{
+    double number = html_number(row, key, -1);
+    if (isnan(number))
+        html_text(out, json_as_text(json_get(row, key)));
+    else
+        text_add(out, "%.10g%s%s%s", number, *word ? " " : "", word,
+                 *word ? base_plural((int64_t)number) : "");
+}
+
+static double part_of(const struct json *row, const struct chart_part *part)
+{
+    double value = html_number(row, part->key, -1);
+    return value > 0 ? value : 0;
+}
+
+static double most_of(const struct chart_bars *bars, int64_t count)
+{
+    double most = 0;
+    for (int64_t i = 0; i < count; i++) {
+        double sum = 0;
+        for (const struct chart_part *part = bars->part; part->key; part++) {
+            double value = part_of(json_item(bars->rows, i), part);
+            sum = bars->beside ? fmax(sum, value) : sum + value;
+        }
+        most = fmax(most, sum);
+    }
+    return most > 0 ? most : 1;
+}
+
+static void add_bar(struct text *out, const struct chart_bars *bars, const struct json *row,
+                    const struct chart_part *part, double x, double y, double most)
+{
+    double value = html_number(row, part->key, -1);
+    text_add(out,
+             "<rect class=\"c%d\" x=\"%.3f%%\" y=\"%.0f\" width=\"%.3f%%\" height=\"%d\" "
+             "data-key=\"%s\"",
+             (int)part->colour, 100 * x / most, y, 100 * part_of(row, part) / most,
+             bars->beside ? THIN : BAR, part->key);
+    html_value(out, value);
+    text_add(out, "><title>");
+    add_label(out, row, bars->label, bars->word);
+    text_add(out, ", ");
+    html_text(out, part->label);
+    text_add(out, ": ");
+    html_quantity(out, bars->unit, value);
+    text_add(out, "</title></rect>\n");
+}
+
+static double add_group(struct text *out, const struct chart_bars *bars, const struct json *row,
+                        double y, double most)
+{
+    double x = 0;
+    text_add(out, "<text y=\"%.0f\">", y + LABEL - 6);
+    add_label(out, row, bars->label, bars->word);
+    text_add(out, "</text>\n");
+    if (bars->total) {
+        text_add(out, "<text class=\"end\" x=\"100%%\" y=\"%.0f\">", y + LABEL - 6);
+        html_quantity(out, bars->unit, html_number(row, bars->total, -1));
+        text_add(out, "</text>\n");
+    }
+    y += LABEL;
+    for (const struct chart_part *part = bars->part; part->key; part++) {
+        if (bars->most > 0 && (bars->beside || part == bars->part))
+            text_add(out, "<rect class=\"track\" y=\"%.0f\" width=\"100%%\" height=\"%d\"/>", y,
+                     bars->beside ? THIN : BAR);
+        if (isnan(html_number(row, part->key, -1)))
+            continue;
+        add_bar(out, bars, row, part, x, y, most);
+        x += bars->beside ? 0 : part_of(row, part);
+        y += bars->beside ? THIN + 2 : 0;
+    }
+    return y + (bars->beside ? 0 : BAR) + GAP;
+}
+
+void chart_bars(struct page *page, const struct chart_bars *bars)
+{
+    int64_t count = json_count_items(bars->rows);
+    count = count > ROWS ? ROWS : count;
+    struct text rows = {0};
+    double most = bars->most > 0 ? bars->most : most_of(bars, count), y = 0;
+    for (int64_t i = 0; i < count; i++)
+        y = add_group(&rows, bars, json_item(bars->rows, i), y, most);
+    chart_figure(page);
+    if (bars->part[1].key)
+        chart_legend(page, bars->part, false);
+    chart_begin(page, bars->words, "bars", y);
+    text_append(&page->body, rows.data, rows.length);
+    chart_end(page);
+    text_release(&rows);
+}
+
+/* ---- ranges ---- */
+
+static void add_range(struct text *out, const struct chart_ranges *ranges, const struct json *row,
+                      const struct axis_scale *scale, double y)
+{
+    double low = html_number(row, ranges->low, -1), high = html_number(row, ranges->high, -1);
+    double value = html_number(row, ranges->value, -1);
+    text_add(out, "<text y=\"%.0f\">", y + LABEL - 6);
+    add_label(out, row, ranges->label, "");
+    text_add(out, "</text>\n");
+    y += LABEL + 7;
+    if (isfinite(low) && isfinite(high))
+        text_add(
+            out,
+            "<line class=\"s0 whisker\" x1=\"%.3f%%\" x2=\"%.3f%%\" y1=\"%.0f\" y2=\"%.0f\"/>\n",
+            100 * scale_at(scale, low), 100 * scale_at(scale, high), y, y);
+    if (isnan(value)) /* a point without an answer */
+        return;
+    text_add(out, "<circle class=\"c0\" cx=\"%.3f%%\" cy=\"%.0f\" r=\"5\" data-key=\"%s\"",
+             100 * scale_at(scale, value), y, ranges->value);
+    html_value(out, value);
+    text_add(out, "><title>");
+    add_label(out, row, ranges->label, "");
+    text_add(out, ": ");
+    html_quantity(out, ranges->unit, value);
+    if (isfinite(low)) {
+        text_add(out, ", 90 %% interval ");
+        html_quantity(out, ranges->unit, low);
+        text_add(out, " to ");
+        html_quantity(out, ranges->unit, high);
+    }
+    text_add(out, "</title></circle>\n");
+}
+
+static struct axis_scale ranges_scale(const struct chart_ranges *ranges, int64_t count)
+{
+    double least = ranges->mark, most = ranges->mark;
+    for (int64_t i = 0; i < count; i++) {
+        const struct json *row = json_item(ranges->rows, i);
+        const char *const key[] = {ranges->low, ranges->value, ranges->high};
+        for (int k = 0; k < 3; k++) {
+            double value = html_number(row, key[k], -1);
+            least = fmin(least, value); /* which leave NAN out */
+            most = fmax(most, value);
+        }
+    }
+    if (!ranges->log)
+        return scale_of(least, most, false, ranges->unit);
+    return scale_of(least / 1.05, most * 1.05, true, ranges->unit);
+}
+
+void chart_ranges(struct page *page, const struct chart_ranges *ranges)
+{
+    int64_t count = json_count_items(ranges->rows);
+    count = count > ROWS ? ROWS : count;
+    struct axis_scale scale = ranges_scale(ranges, count);
+    double tick[SCALE_TICKS], end = (double)count * (LABEL + BAR + GAP);
+    int32_t ticks = scale_ticks(&scale, tick);
+    struct text *out = &page->body;
+    chart_figure(page);
+    chart_begin(page, ranges->words, "ranges", end + 24);
+    for (int32_t i = 0; i < ticks; i++) {
+        double x = 100 * scale_at(&scale, tick[i]);
+        text_add(out,
+                 "<line class=\"rule\" x1=\"%.3f%%\" x2=\"%.3f%%\" y2=\"%.0f\"/><text class=\"soft "
+                 "mid\" x=\"%.3f%%\" y=\"%.0f\">",
+                 x, x, end, x, end + 16);
+        html_quantity(out, ranges->unit, tick[i]);
+        text_add(out, "</text>\n");
+    }
+    if (isfinite(ranges->mark)) {
+        double x = 100 * scale_at(&scale, ranges->mark);
+        text_add(out, "<line class=\"own\" x1=\"%.3f%%\" x2=\"%.3f%%\" y2=\"%.0f\"/>\n", x, x, end);
+    }
+    for (int64_t i = 0; i < count; i++)
+        add_range(out, ranges, json_item(ranges->rows, i), &scale, (double)i * (LABEL + BAR + GAP));
+    chart_end(page);
+}

@@ -1,0 +1,253 @@
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/page/chart.h"
+
+enum {
+    HEIGHT = 260, /* pixels of the plot */
+    POINTS = 600, /* drawn at most */
+    BOX = 1000,   /* of what is stretched to the plot */
+};
+
+struct point {
+    double x, value, low, high;
+    int32_t series;
+    bool marked;
+};
+
+/* The picture in the making. */
+struct plot {
+    const struct chart_curve *curve;
+    struct point *point; /* (count) by series, then x; owned */
+    int32_t count, series;
+    const char *name[CHART_COLOURS]; /* (series) borrowed */
+    struct axis_scale x, y;
+};
+
+static int compare(const void *a, const void *b)
+{
+    const struct point *p = a, *q = b;
+    if (p->series != q->series)
+        return p->series < q->series ? -1 : 1;
+    return (p->x > q->x) - (p->x < q->x);
+}
+
+/* Series beyond the colours are not drawn. */
+static int32_t series_of(struct plot *plot, const struct json *row)
+{
+    const char *name = plot->curve->series ? json_as_text(json_get(row, plot->curve->series)) : "";
+    for (int32_t i = 0; i < plot->series; i++)
+        if (name && !strcmp(name, plot->name[i]))
+            return i;
+    if (!name || plot->series == CHART_COLOURS)
+        return -1;
+    plot->name[plot->series] = name;
+    return plot->series++;
+}
+
+static void take_points(struct plot *plot)
+{
+    const struct chart_curve *curve = plot->curve;
+    int64_t rows = json_count_items(curve->rows);
+    plot->point = base_alloc(POINTS, sizeof(*plot->point));
+    for (int64_t i = 0; i < rows && plot->count < POINTS; i++) {
+        const struct json *row = json_item(curve->rows, i);
+        struct point p = {html_number(row, curve->x, -1),
+                          html_number(row, curve->value, -1),
+                          curve->low ? html_number(row, curve->low, -1) : NAN,
+                          curve->high ? html_number(row, curve->high, -1) : NAN,
+                          0,
+                          curve->marked && *html_word(row, curve->marked)};
+        bool drawn = isfinite(p.x) && isfinite(p.value) && (!curve->log || p.value > 0);
+        if (drawn && (p.series = series_of(plot, row)) >= 0)
+            plot->point[plot->count++] = p;
+    }
+    qsort(plot->point, (size_t)plot->count, sizeof(*plot->point), compare);
+}
+
+static void take_scales(struct plot *plot)
+{
+    const struct chart_curve *curve = plot->curve;
+    double left = INFINITY, right = -INFINITY, least = curve->centre, most = curve->centre;
+    for (int32_t i = 0; i < plot->count; i++) {
+        const struct point *p = &plot->point[i];
+        left = fmin(left, p->x);
+        right = fmax(right, p->x);
+        least = fmin(least, fmin(p->value, p->low));
+        most = fmax(most, fmax(p->value, p->high));
+    }
+    for (int64_t i = 0; i < json_count_items(curve->published); i++)
+        most = fmax(most, html_number(json_item(curve->published, i), "value", -1));
+    plot->x = scale_of(left, right, curve->x_log, curve->x_unit);
+    if (!curve->x_log && left < right)
+        plot->x = (struct axis_scale){left, right, false, curve->x_unit};
+    plot->y = curve->log ? scale_of(least / 1.1, most * 1.1, true, curve->unit)
+                         : scale_of(least, most, false, curve->unit);
+}
+
+static int colour_of(const struct plot *plot, int32_t series)
+{
+    return (int)(((int32_t)plot->curve->colour + series) % CHART_COLOURS);
+}
+
+static double x_of(const struct plot *plot, double x)
+{
+    return scale_at(&plot->x, x);
+}
+
+static double y_of(const struct plot *plot, double y)
+{
+    return 1 - scale_at(&plot->y, y);
+}
+
+static void add_axes(struct text *out, const struct plot *plot)
+{
+    double tick[SCALE_TICKS];
+    int32_t ticks = scale_ticks(&plot->y, tick);
+    for (int32_t i = 0; i < ticks; i++) {
+        double y = HEIGHT * y_of(plot, tick[i]);
+        text_add(out,
+                 "<line class=\"rule\" x2=\"100%%\" y1=\"%.1f\" y2=\"%.1f\"/><text class=\"soft "
+                 "end\" x=\"-6\" y=\"%.1f\">",
+                 y, y, y + 4);
+        html_quantity(out, plot->y.unit, tick[i]);
+        text_add(out, "</text>\n");
+    }
+    ticks = scale_ticks(&plot->x, tick);
+    for (int32_t i = 0; i < ticks; i++) {
+        text_add(out, "<text class=\"soft mid\" x=\"%.3f%%\" y=\"%d\">", 100 * x_of(plot, tick[i]),
+                 HEIGHT + 18);
+        if (plot->x.unit == UNIT_NONE)
+            text_add(out, "%.10g", tick[i]);
+        else
+            html_quantity(out, plot->x.unit, tick[i]);
+        text_add(out, "</text>\n");
+    }
+    text_add(out, "<text class=\"mid\" x=\"50%%\" y=\"%d\">", HEIGHT + 38);
+    html_text(out, plot->curve->x_label);
+    text_add(out, "</text>\n");
+}
+
+static void add_corner(struct text *out, const struct plot *plot, double x, double y)
+{
+    text_add(out, "%.1f,%.1f ", BOX * x_of(plot, x), BOX * y_of(plot, y));
+}
+
+/* The band of the only series: there along the upper ends and back along the lower ones. */
+static void add_band(struct text *out, const struct plot *plot)
+{
+    text_add(out, "<polygon class=\"band\" points=\"");
+    for (int32_t i = 0; i < plot->count; i++)
+        if (isfinite(plot->point[i].high))
+            add_corner(out, plot, plot->point[i].x, plot->point[i].high);
+    for (int32_t i = plot->count - 1; i >= 0; i--)
+        if (isfinite(plot->point[i].low))
+            add_corner(out, plot, plot->point[i].x, plot->point[i].low);
+    text_add(out, "\"/>\n");
+}
+
+static void add_lines(struct text *out, const struct plot *plot)
+{
+    text_add(out,
+             "<svg width=\"100%%\" height=\"%d\" viewBox=\"0 0 %d %d\" "
+             "preserveAspectRatio=\"none\">\n",
+             HEIGHT, BOX, BOX);
+    if (plot->series == 1 && plot->curve->low)
+        add_band(out, plot);
+    if (isfinite(plot->curve->centre))
+        text_add(out, "<line class=\"s0\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>\n", BOX,
+                 BOX * y_of(plot, plot->curve->centre), BOX * y_of(plot, plot->curve->centre));
+    for (int32_t i = 0; i < plot->count && !plot->curve->points; i++) {
+        bool first = i == 0 || plot->point[i].series != plot->point[i - 1].series;
+        bool last = i + 1 == plot->count || plot->point[i].series != plot->point[i + 1].series;
+        if (first)
+            text_add(out, "<polyline class=\"s%d%s\" points=\"",
+                     colour_of(plot, plot->point[i].series), plot->series == 1 ? " solid" : "");
+        add_corner(out, plot, plot->point[i].x, plot->point[i].value);
+        if (last)
+            text_add(out, "\"/>\n");
+    }
+    text_add(out, "</svg>\n");
+}
+
+static void add_point(struct text *out, const struct plot *plot, const struct point *p)
+{
+    const struct chart_curve *curve = plot->curve;
+    double x = 100 * x_of(plot, p->x);
+    if (plot->series > 1 && isfinite(p->low) && isfinite(p->high))
+        text_add(out,
+                 "<line class=\"s%d whisker\" x1=\"%.3f%%\" x2=\"%.3f%%\" y1=\"%.1f\" "
+                 "y2=\"%.1f\"/>\n",
+                 colour_of(plot, p->series), x, x, HEIGHT * y_of(plot, p->low),
+                 HEIGHT * y_of(plot, p->high));
+    text_add(out, "<circle class=\"c%d%s\" cx=\"%.3f%%\" cy=\"%.1f\" r=\"%s\" data-key=\"%s\"",
+             colour_of(plot, p->series), p->marked ? " own" : "", x, HEIGHT * y_of(plot, p->value),
+             p->marked ? "6" : "3.5", curve->value);
+    html_value(out, p->value);
+    text_add(out, "><title>");
+    html_text(out, plot->name[p->series]);
+    text_add(out, "%s", *plot->name[p->series] ? ", " : "");
+    html_text(out, curve->x_label);
+    text_add(out, " ");
+    html_quantity(out, curve->x_unit, p->x);
+    text_add(out, ": ");
+    html_text(out, curve->value_label);
+    text_add(out, " ");
+    html_quantity(out, curve->unit, p->value);
+    if (isfinite(p->low)) {
+        text_add(out, ", 90 %% interval ");
+        html_quantity(out, curve->unit, p->low);
+        text_add(out, " to ");
+        html_quantity(out, curve->unit, p->high);
+    }
+    text_add(out, "</title></circle>\n");
+}
+
+static void add_published(struct text *out, const struct plot *plot)
+{
+    for (int64_t i = 0; i < json_count_items(plot->curve->published); i++) {
+        const struct json *row = json_item(plot->curve->published, i);
+        double value = html_number(row, "value", -1);
+        text_add(
+            out,
+            "<svg class=\"mark\" overflow=\"visible\" x=\"%.3f%%\" y=\"%.1f\"><path class=\"c%d\" "
+            "d=\"M0-7 7 0 0 7-7 0z\"",
+            100 * x_of(plot, html_number(row, "x", -1)), HEIGHT * y_of(plot, value),
+            CHART_PUBLISHED);
+        html_value(out, value);
+        text_add(out, "><title>published: ");
+        html_quantity(out, plot->y.unit, value);
+        text_add(out, "</title></path></svg>\n");
+    }
+}
+
+static void add_legend(struct page *page, const struct plot *plot)
+{
+    struct chart_part part[CHART_COLOURS + 1] = {{0}};
+    for (int32_t i = 0; i < plot->series; i++)
+        part[i] =
+            (struct chart_part){"series", plot->name[i], (enum chart_colour)colour_of(plot, i)};
+    if (plot->series > 1)
+        chart_legend(page, part, !plot->curve->points);
+}
+
+void chart_curve(struct page *page, const struct chart_curve *curve)
+{
+    struct plot plot = {.curve = curve};
+    take_points(&plot);
+    if (plot.count > 0) {
+        take_scales(&plot);
+        chart_figure(page);
+        add_legend(page, &plot);
+        html_paragraph(page, "small", curve->value_label);
+        chart_begin(page, curve->words, "axes", HEIGHT + 46);
+        add_axes(&page->body, &plot);
+        add_lines(&page->body, &plot);
+        for (int32_t i = 0; i < plot.count; i++)
+            add_point(&page->body, &plot, &plot.point[i]);
+        add_published(&page->body, &plot);
+        chart_end(page);
+    }
+    free(plot.point);
+}

@@ -1,0 +1,176 @@
+#include <math.h>
+#include <string.h>
+
+#include "app/page/chart.h"
+
+enum {
+    LANE = 22, /* pixels from one to the next */
+    PIECE = 16,
+    HEAD = 22, /* the line that names a rank */
+    LANES = 64 /* drawn at most */
+};
+
+static const struct chart_part kinds[] = {{"forward", "forward and loss", CHART_COMPUTE},
+                                          {"backward", "backward", CHART_BACKWARD},
+                                          {"optimizer", "optimizer", CHART_OTHER},
+                                          {"world", "all-reduce", CHART_ROW},
+                                          {"row", "all-reduce in rows", CHART_ROW},
+                                          {"column", "all-reduce in columns", CHART_COLUMN},
+                                          {"input", "input", CHART_INPUT},
+                                          {NULL, NULL, 0}};
+
+static enum chart_colour colour_of(const char *what)
+{
+    for (const struct chart_part *kind = kinds; kind->key; kind++)
+        if (!strcmp(what, kind->key))
+            return kind->colour;
+    return CHART_OTHER;
+}
+
+/* Where each lane of each rank stands. */
+struct lanes {
+    double rank[LANES], y[LANES];
+    const char *name[LANES]; /* borrowed */
+    int32_t count;
+    double height, seconds;
+};
+
+static int32_t lane_of(const struct lanes *lanes, const struct json *row)
+{
+    for (int32_t i = 0; i < lanes->count; i++)
+        if (lanes->rank[i] == html_number(row, "rank", -1) &&
+            !strcmp(lanes->name[i], html_word(row, "lane")))
+            return i;
+    return -1;
+}
+
+static struct lanes lay(const struct json *rows)
+{
+    struct lanes lanes = {.seconds = 0};
+    for (int64_t i = 0; i < json_count_items(rows); i++) {
+        const struct json *row = json_item(rows, i);
+        lanes.seconds = fmax(lanes.seconds, html_number(row, "end_s", -1));
+        if (lane_of(&lanes, row) >= 0 || lanes.count == LANES)
+            continue;
+        int32_t k = lanes.count++;
+        lanes.rank[k] = html_number(row, "rank", -1);
+        lanes.name[k] = html_word(row, "lane");
+        if (k == 0 || lanes.rank[k] != lanes.rank[k - 1])
+            lanes.height += HEAD;
+        lanes.y[k] = lanes.height;
+        lanes.height += LANE;
+    }
+    return lanes;
+}
+
+static void add_names(struct text *out, const struct lanes *lanes)
+{
+    for (int32_t i = 0; i < lanes->count; i++) {
+        if (i == 0 || lanes->rank[i] != lanes->rank[i - 1])
+            text_add(out, "<text x=\"-72\" y=\"%.0f\">rank %.0f</text>\n", lanes->y[i] - 7,
+                     lanes->rank[i]);
+        text_add(
+            out,
+            "<rect class=\"track\" y=\"%.0f\" width=\"100%%\" height=\"%d\"/><text class=\"soft "
+            "end\" x=\"-6\" y=\"%.0f\">",
+            lanes->y[i], PIECE, lanes->y[i] + 13);
+        html_text(out, lanes->name[i]);
+        text_add(out, "</text>\n");
+    }
+}
+
+static void add_ticks(struct text *out, const struct lanes *lanes)
+{
+    double tick[SCALE_TICKS];
+    const struct axis_scale scale = {0, lanes->seconds, false, UNIT_SECONDS};
+    int32_t ticks = scale_ticks(&scale, tick);
+    for (int32_t i = 0; i < ticks; i++) {
+        double x = 100 * scale_at(&scale, tick[i]);
+        text_add(out,
+                 "<line class=\"rule\" x1=\"%.3f%%\" x2=\"%.3f%%\" y2=\"%.0f\"/><text class=\"soft "
+                 "mid\" x=\"%.3f%%\" y=\"%.0f\">",
+                 x, x, lanes->height, x, lanes->height + 15);
+        html_quantity(out, UNIT_SECONDS, tick[i]);
+        text_add(out, "</text>\n");
+    }
+}
+
+static void add_piece(struct text *out, const struct lanes *lanes, const struct json *row)
+{
+    int32_t lane = lane_of(lanes, row);
+    double begin = html_number(row, "begin_s", -1), end = html_number(row, "end_s", -1);
+    double bucket = html_number(row, "bucket", -1);
+    if (lane < 0)
+        return;
+    text_add(out, "<rect class=\"c%d\" x=\"%.3f%%\" y=\"%.0f\" width=\"%.3f%%\" height=\"%d\"",
+             (int)colour_of(html_word(row, "what")), 100 * begin / lanes->seconds, lanes->y[lane],
+             fmax(0.03, 100 * (end - begin) / lanes->seconds), PIECE);
+    if (bucket >= 0)
+        text_add(out, " data-bucket=\"%.0f\"", bucket);
+    text_add(out, " data-key=\"end_s\"");
+    html_value(out, end);
+    text_add(out, "><title>rank %.0f, ", lanes->rank[lane]);
+    html_text(out, html_word(row, "name"));
+    if (bucket >= 0)
+        text_add(out, ", bucket %.0f", bucket);
+    text_add(out, ": ");
+    html_quantity(out, UNIT_SECONDS, begin);
+    text_add(out, " to ");
+    html_quantity(out, UNIT_SECONDS, end);
+    text_add(out, "</title></rect>\n");
+}
+
+/* A line from the end of @row down to where its bucket goes on, in another lane. */
+static void add_link(struct text *out, const struct lanes *lanes, const struct json *rows,
+                     int64_t index)
+{
+    const struct json *row = json_item(rows, index), *next = NULL;
+    double bucket = html_number(row, "bucket", -1), end = html_number(row, "end_s", -1);
+    for (int64_t i = 0; i < json_count_items(rows) && bucket >= 0; i++) {
+        const struct json *other = json_item(rows, i);
+        double begin = html_number(other, "begin_s", -1);
+        if (html_number(other, "bucket", -1) != bucket ||
+            html_number(other, "rank", -1) != html_number(row, "rank", -1) ||
+            begin < end - 1e-9 * lanes->seconds || lane_of(lanes, other) == lane_of(lanes, row))
+            continue;
+        if (!next || begin < html_number(next, "begin_s", -1))
+            next = other;
+    }
+    int32_t from = lane_of(lanes, row), to = next ? lane_of(lanes, next) : -1;
+    if (from < 0 || to < 0)
+        return;
+    text_add(out, "<line class=\"link\" x1=\"%.3f%%\" y1=\"%.0f\" x2=\"%.3f%%\" y2=\"%.0f\"/>\n",
+             100 * end / lanes->seconds, lanes->y[from] + (from < to ? PIECE : 0),
+             100 * html_number(next, "begin_s", -1) / lanes->seconds,
+             lanes->y[to] + (from < to ? 0 : PIECE));
+}
+
+/* Of the kinds there are. */
+static void add_legend(struct page *page, const struct json *rows)
+{
+    struct chart_part part[sizeof(kinds) / sizeof(*kinds)] = {{0}};
+    int32_t count = 0;
+    for (const struct chart_part *kind = kinds; kind->key; kind++)
+        for (int64_t i = 0; i < json_count_items(rows); i++)
+            if (!strcmp(html_word(json_item(rows, i), "what"), kind->key)) {
+                part[count++] = *kind;
+                break;
+            }
+    chart_legend(page, part, false);
+}
+
+void chart_lanes(struct page *page, struct chart_words words, const struct json *rows)
+{
+    struct lanes lanes = lay(rows);
+    struct text *out = &page->body;
+    chart_figure(page);
+    add_legend(page, rows);
+    chart_begin(page, words, "axes lanes", lanes.height + 22);
+    add_ticks(out, &lanes);
+    add_names(out, &lanes);
+    for (int64_t i = 0; i < json_count_items(rows); i++)
+        add_piece(out, &lanes, json_item(rows, i));
+    for (int64_t i = 0; i < json_count_items(rows); i++)
+        add_link(out, &lanes, rows, i);
+    chart_end(page);
+}

@@ -1,0 +1,289 @@
+#include "app/page/html.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config.h"
+#include "core/base/checksum.h"
+#include "core/base/file.h"
+
+void html_text(struct text *out, const char *text)
+{
+    static const char special[] = "<>&\"'";
+    while (text && *text) {
+        size_t plain = strcspn(text, special);
+        text_append(out, text, (int64_t)plain);
+        text += plain;
+        if (*text)
+            text_add(out, "&#%d;", *text++);
+    }
+}
+
+void html_quantity(struct text *out, enum unit unit, double value)
+{
+    struct text plain = {0};
+    if (isnan(value))
+        text_add(&plain, "-");
+    else
+        unit_print(&plain, unit, value);
+    html_text(out, plain.data);
+    text_release(&plain);
+}
+
+double html_number(const struct json *object, const char *key, int64_t index)
+{
+    double value = NAN;
+    const struct json *member = json_get(object, key);
+    if (index >= 0)
+        member = index < json_count_items(member) ? json_item(member, index) : NULL;
+    json_as_real(member, &value);
+    return value;
+}
+
+const char *html_word(const struct json *object, const char *key)
+{
+    const char *text = json_as_text(json_get(object, key));
+    return text ? text : "";
+}
+
+void html_value(struct text *out, double value)
+{
+    if (isfinite(value))
+        text_add(out, " data-value=\"%.17g\"", value);
+}
+
+void html_answer(struct page *page, const char *title, const char *sentence)
+{
+    text_add(&page->body, "<h1>");
+    html_text(&page->body, title);
+    text_add(&page->body, "</h1>\n");
+    html_paragraph(page, "answer", sentence);
+}
+
+void html_section(struct page *page, const char *heading)
+{
+    if (page->sections++)
+        text_add(&page->body, "</section>\n");
+    text_add(&page->body, "<section aria-labelledby=\"h%" PRId32 "\">\n<h2 id=\"h%" PRId32 "\">",
+             page->sections, page->sections);
+    html_text(&page->body, heading);
+    text_add(&page->body, "</h2>\n");
+}
+
+void html_paragraph(struct page *page, const char *class, const char *text)
+{
+    text_add(&page->body, "<p");
+    if (class)
+        text_add(&page->body, " class=\"%s\"", class);
+    text_add(&page->body, ">");
+    html_text(&page->body, text);
+    text_add(&page->body, "</p>\n");
+}
+
+void html_list(struct page *page, const char *words, const struct json *list)
+{
+    int64_t count = json_count_items(list);
+    if (count <= 0)
+        return;
+    html_paragraph(page, NULL, words);
+    text_add(&page->body, "<ul>\n");
+    for (int64_t i = 0; i < count; i++) {
+        text_add(&page->body, "<li>");
+        html_text(&page->body, json_as_text(json_item(list, i)));
+        text_add(&page->body, "</li>\n");
+    }
+    text_add(&page->body, "</ul>\n");
+}
+
+/* ---- tables ---- */
+
+/* All @rows as a file in a link, which needs no script. */
+static void add_csv(struct text *out, const char *name, const struct json *rows)
+{
+    struct text csv = {0};
+    json_print_csv(&csv, rows);
+    if (csv.length > PAGE_DATA_LIMIT) {
+        text_add(out, "<p class=\"small\">All rows are too many for a page: <code>--csv</code> "
+                      "writes them to a file.</p>\n");
+        text_release(&csv);
+        return;
+    }
+    text_add(out, "<p><a download=\"%s.csv\" href=\"data:text/csv;charset=utf-8,", name);
+    for (int64_t i = 0; i < csv.length; i++) {
+        unsigned char c = (unsigned char)csv.data[i];
+        bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                     strchr("-._,", c);
+        text_add(out, plain ? "%c" : "%%%02X", c);
+    }
+    text_add(out, "\">Download CSV</a></p>\n");
+    text_release(&csv);
+}
+
+static void add_cell(struct text *out, const struct html_column *column, const struct json *row)
+{
+    double value = html_number(row, column->key, -1);
+    if (column->text) {
+        text_add(out, "<td class=\"text\">");
+        html_text(out, json_as_text(json_get(row, column->key)));
+    } else {
+        text_add(out, "<td");
+        html_value(out, value);
+        text_add(out, ">");
+        html_quantity(out, column->unit, value);
+    }
+    text_add(out, "</td>");
+}
+
+/* Whether any row has it. */
+static bool is_used(const struct html_column *column, const struct json *rows)
+{
+    for (int64_t i = 0; i < json_count_items(rows); i++) {
+        const struct json *row = json_item(rows, i);
+        if (column->text ? json_as_text(json_get(row, column->key)) != NULL
+                         : !isnan(html_number(row, column->key, -1)))
+            return true;
+    }
+    return false;
+}
+
+static void add_row(struct text *out, const struct html_column *column, const struct json *rows,
+                    int64_t index)
+{
+    const struct json *row = json_item(rows, index);
+    double bucket = html_number(row, "bucket", -1);
+    text_add(out, "<tr");
+    if (bucket >= 0)
+        text_add(out, " data-bucket=\"%.0f\"", bucket);
+    text_add(out, ">");
+    for (; column->key; column++)
+        if (is_used(column, rows))
+            add_cell(out, column, row);
+    text_add(out, "</tr>\n");
+}
+
+static void begin_table(struct text *out, const char *name, const char *words)
+{
+    text_add(out, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"");
+    html_text(out, words);
+    text_add(out, "\"><table id=\"%s\">\n<caption>", name);
+    html_text(out, words);
+    text_add(out, "</caption>\n<thead><tr>");
+}
+
+void html_table(struct page *page, const char *name, const char *words, const struct json *rows,
+                const struct html_column *column, bool folded)
+{
+    struct text *out = &page->body;
+    int64_t count = json_count_items(rows);
+    if (folded)
+        text_add(out, "<details><summary>Table and CSV: %s</summary>\n", words);
+    begin_table(out, name, words);
+    for (const struct html_column *c = column; c->key; c++)
+        if (is_used(c, rows))
+            text_add(out, "<th scope=\"col\"%s>%s</th>", c->text ? " class=\"text\"" : "",
+                     c->label);
+    text_add(out, "</tr></thead>\n<tbody>\n");
+    for (int64_t i = 0; i < count && i < PAGE_ROWS; i++)
+        add_row(out, column, rows, i);
+    text_add(out, "</tbody></table></div>\n");
+    if (count > PAGE_ROWS)
+        text_add(out, "<p class=\"small\">and %" PRId64 " more rows</p>\n", count - PAGE_ROWS);
+    add_csv(out, name, rows);
+    if (folded)
+        text_add(out, "</details>\n");
+}
+
+void html_figures(struct page *page, const struct html_figure *figure, int32_t count)
+{
+    struct text *out = &page->body;
+    begin_table(out, "figures", "The answer with its 90 % intervals");
+    text_add(out, "<th scope=\"col\">quantity</th><th scope=\"col\">value</th>"
+                  "<th scope=\"col\">from</th><th scope=\"col\">to</th></tr></thead>\n<tbody>\n");
+    for (const struct html_figure *f = figure; f < figure + count; f++) {
+        if (isnan(f->value))
+            continue;
+        text_add(out, "<tr><td>%s</td>", f->label);
+        for (int i = 0; i < 3; i++) {
+            double value = i == 0 ? f->value : i == 1 ? f->low : f->high;
+            text_add(out, "<td");
+            html_value(out, value);
+            text_add(out, ">");
+            html_quantity(out, f->unit, value);
+            text_add(out, "</td>");
+        }
+        text_add(out, "</tr>\n");
+    }
+    text_add(out, "</tbody></table></div>\n");
+}
+
+/* ---- the file ---- */
+
+/* The SHA-256 of @text in base64, as a Content-Security-Policy has it (CSP level 3, 2.3.1). */
+static void add_hash(struct text *out, const char *text)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    char hex[CHECKSUM_DIGITS + 1];
+    checksum_of(CHECKSUM_SHA256, text, strlen(text), hex);
+    text_add(out, "'sha256-");
+    for (int i = 0; i < 33; i += 3) {
+        char three[7] = "000000";
+        memcpy(three, hex + 2 * i, i < 30 ? 6 : 4);
+        unsigned long bits = strtoul(three, NULL, 16);
+        for (int k = 0; k < (i < 30 ? 4 : 3); k++)
+            text_add(out, "%c", digits[bits >> (18 - 6 * k) & 63]);
+    }
+    text_add(out, "='");
+}
+
+static void add_head(struct text *out, const char *title)
+{
+    text_add(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+                  "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+                  "base-uri 'none'; form-action 'none'; style-src ");
+    add_hash(out, page_css);
+    text_add(out, "; script-src ");
+    add_hash(out, page_js);
+    text_add(out, "\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+                  "<title>");
+    html_text(out, title);
+    text_add(out, "</title>\n<style>%s</style>\n</head>\n<body>\n<main>\n", page_css);
+}
+
+/* As a block that nothing runs; "<" could end it. */
+static void add_data(struct text *out, const struct json *data)
+{
+    struct text line = {0};
+    json_print_line(&line, data, 17);
+    if (line.length > PAGE_DATA_LIMIT) {
+        text_add(out,
+                 "<p>The numbers are too many for a page: <code>--json</code> prints them.</p>\n");
+    } else {
+        text_add(out, "<script type=\"application/json\" id=\"data\">");
+        for (int64_t i = 0; i < line.length; i++)
+            text_add(out, line.data[i] == '<' ? "\\u003c" : "%c", line.data[i]);
+        text_add(out, "</script>\n");
+    }
+    text_release(&line);
+}
+
+int html_write(struct page *page, const char *path, const char *title, const struct json *data,
+               struct err *err)
+{
+    struct text out = {0};
+    add_head(&out, title);
+    text_append(&out, page->body.data, page->body.length);
+    if (page->sections)
+        text_add(&out, "</section>\n");
+    text_add(&out, "</main>\n<footer><p>foretrain " FORETRAIN_VERSION
+                   ". This file holds all its numbers as JSON and asks for nothing from "
+                   "outside.</p></footer>\n");
+    add_data(&out, data);
+    text_add(&out, "<script>%s</script>\n</body>\n</html>\n", page_js);
+    int failed = file_write(path, &out, NULL, err);
+    text_release(&out);
+    text_release(&page->body);
+    return failed;
+}

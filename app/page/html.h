@@ -1,0 +1,86 @@
+#pragma once
+
+/** @file
+ * One answer as one HTML file, which opens from the disk and asks for nothing from outside.
+ *
+ * Everything on a page comes from the JSON that the command prints, which is embedded, too: each
+ * number that is shown carries itself with 17 digits in `data-value`.  A page is complete without
+ * JavaScript.  Its Content-Security-Policy allows the one style and the one script in it, by their
+ * hashes, and nothing else, so nothing has a `style` attribute.  Text from files is escaped.  Equal
+ * answers give equal bytes.
+ */
+
+#include "core/base/json.h"
+#include "core/base/unit.h"
+
+/** A page in the making.  Start from {0}; html_write() releases it. */
+struct page {
+    struct text body;
+    int32_t sections, pictures; /**< so far: numbers of their ids */
+};
+
+/** Our own style and script, by tools/text_to_c.py. */
+extern const char page_css[], page_js[];
+
+enum {
+    PAGE_ROWS = 60,              /**< of a table; the CSV file has all */
+    PAGE_DATA_LIMIT = 250 << 10, /**< of a CSV file or of the JSON [bytes]: longer ones are left
+                                    out, which the page says */
+};
+
+/** Append @text with the five characters that mean something in HTML escaped; NULL: nothing. */
+void html_text(struct text *out, const char *text);
+
+/** Append @value of @unit for people; "-" for NaN. */
+void html_quantity(struct text *out, enum unit unit, double value);
+
+/** A number of @object, NaN where it has none; of item @index of a list with that key, or, if
+ * @index is negative, the member itself. */
+double html_number(const struct json *object, const char *key, int64_t index);
+
+/** A text of @object, "" where it has none; borrowed. */
+const char *html_word(const struct json *object, const char *key);
+
+/** Append ` data-value="..."` with 17 digits. */
+void html_value(struct text *out, double value);
+
+/** The first words: the @title and the sentence that answers, both escaped. */
+void html_answer(struct page *page, const char *title, const char *sentence);
+
+/** Start a section. */
+void html_section(struct page *page, const char *heading);
+
+/** Append a paragraph, escaped; @class may be NULL. */
+void html_paragraph(struct page *page, const char *class, const char *text);
+
+/** Append @list, an array of texts, under a few words; nothing if it is empty or NULL. */
+void html_list(struct page *page, const char *words, const struct json *list);
+
+/** A column of a table. */
+struct html_column {
+    const char *key, *label;
+    enum unit unit; /**< of numbers */
+    bool text;
+};
+
+/** Append @rows, an array of objects, as a table with the columns of @column (whose last has key
+ * NULL; those that no row has are left out), a link to all of it as the CSV file @name, and the
+ * @words above; folded away if @folded. A row with a member "bucket" names it. */
+void html_table(struct page *page, const char *name, const char *words, const struct json *rows,
+                const struct html_column *column, bool folded);
+
+/** One row of html_figures(). */
+struct html_figure {
+    const char *label;
+    enum unit unit;
+    double value, low, high; /**< NaN: none */
+};
+
+/** Append a table of figures with their 90 % intervals; @figure (count), of which those whose value
+ * is NaN are left out. */
+void html_figures(struct page *page, const struct html_figure *figure, int32_t count);
+
+/** Write the page called @title with @data in it to @path, whole or not at all, and release it.
+ * @return 0, or -1: it cannot be written (exit codes 73, 74). */
+int html_write(struct page *page, const char *path, const char *title, const struct json *data,
+               struct err *err);
