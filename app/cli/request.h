@@ -171,6 +171,9 @@ extern const char *const nodes_keys[], *const platform_keys[], *const batch_keys
 #define ROW_SPANS(at)                                                                              \
     OPTION_ROW("spans", 0, OPTION_TEXT, at, "FILE", NULL,                                          \
                "Write when each step ran on each rank, as text")
+#define ROW_REPORT(at)                                                                             \
+    OPTION_ROW("report", 0, OPTION_TEXT, at, "FILE.html", NULL,                                    \
+               "Write the answer as a page with pictures, which opens without a network")
 #define ROW_PRICES(at)                                                                             \
     OPTION_ROW("prices", 0, OPTION_TEXT, at, "NAME", NULL,                                         \
                "A name in prices/ or a file: adds cost, energy and carbon")

@@ -1,10 +1,12 @@
+#include <math.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "app/cli/command.h"
 #include "app/cli/csv.h"
-#include "app/predict/prediction.h"
+#include "app/predict/predict_page.h"
+#include "core/base/unit.h"
 #include "core/price/price.h"
 #include "core/report/gantt.h"
 #include "core/report/timeline.h"
@@ -12,7 +14,7 @@
 struct predict_request {
     struct request head;
     struct predict_options predict;
-    const char *trace, *paje, *spans;
+    const char *trace, *paje, *spans, *report, *published;
     const char *prices;
     bool buckets;
     bool step;     /* nothing but the step, as `show step` */
@@ -59,14 +61,14 @@ static void add_warnings(struct result *result, const struct err *err)
 }
 
 static int print(struct text *out, const struct predict_request *request,
-                 struct prediction *prediction, struct err *err)
+                 struct prediction *prediction, double published, struct err *err)
 {
     const struct task *last = prediction_last(prediction);
     struct report_exchanges list = exchanges_of(last->point.schedule, last->quiet);
-    if (request->head.json) {
+    if (request->head.json || request->report)
         add_warnings(&prediction->result, err);
-        struct json *json = result_json(&prediction->result);
-        json_put(json, "exchanges", exchanges_json(&list));
+    if (request->head.json) {
+        struct json *json = predict_json(prediction, &list);
         json_print(out, json);
         json_free(json);
     } else if (request->step && !csv_is_answer(&request->head)) {
@@ -76,9 +78,27 @@ static int print(struct text *out, const struct predict_request *request,
         if (request->buckets)
             exchanges_print(out, &list);
     }
-    int failed = csv_write(&request->head, exchanges_json(&list), out, err);
+    const struct predict_page page = {prediction, request->head.argument.item[0], &request->predict,
+                                      &list, published};
+    int failed = csv_write(&request->head, exchanges_json(&list), out, err) ||
+                 (request->report && predict_page(request->report, &page, err));
     exchanges_release(&list);
     return failed;
+}
+
+static int read_published(const struct predict_request *request, double *published, struct err *err)
+{
+    struct err why = {0};
+    *published = NAN;
+    if (!request->published)
+        return 0;
+    if (!request->report)
+        return err_add_code(err, 64, "--published has no effect without --report");
+    bool good = !unit_parse(UNIT_FRACTION, request->published, published, &why) && *published > 0;
+    err_release(&why);
+    return good ? 0
+                : err_add_code(err, 64, "--published: expected a share such as 91.6%%, got '%s'",
+                               request->published);
 }
 
 static int predict(const void *record, struct text *out, struct err *err)
@@ -90,6 +110,9 @@ static int predict(const void *record, struct text *out, struct err *err)
         return err_add_code(err, 64, "--width: at least %d", GANTT_WIDTH_LEAST);
     struct prediction prediction = {0};
     struct price_file prices = {0};
+    double published;
+    if (read_published(request, &published, err))
+        return -1;
     int failed =
         (request->prices && price_read(&prices, request->prices, err)) ||
         prediction_make(&prediction, request->head.argument.item[0], &request->predict, err);
@@ -100,7 +123,7 @@ static int predict(const void *record, struct text *out, struct err *err)
         }
         const struct task *last = prediction_last(&prediction);
         const struct schedule *schedule = last->point.schedule;
-        failed = print(out, request, &prediction, err) ||
+        failed = print(out, request, &prediction, published, err) ||
                  timeline_write_kineto_at(request->trace, schedule, task_trace(last), err) ||
                  timeline_write_file(request->paje, timeline_write_paje, schedule, task_trace(last),
                                      err) ||
@@ -131,6 +154,10 @@ static const struct option options[] = {
     OPTION_ROW("paje", 0, OPTION_TEXT, AT(paje), "FILE", NULL,
                "Write the last phase's steps as a Paje trace"),
     ROW_SPANS(AT(spans)),
+    ROW_REPORT(AT(report)),
+    OPTION_ROW(
+        "published", 0, OPTION_TEXT, AT(published), "SHARE", NULL,
+        "A scaling efficiency that somebody measured, to draw beside the curve of --report: 91.6%"),
     OPTION_ROW("buckets", 0, OPTION_FLAG, AT(buckets),
                .help =
                    "Print each all-reduce of the last phase's step: ready, begin, end, exposed"),

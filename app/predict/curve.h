@@ -1,0 +1,15 @@
+#pragma once
+
+/** @file
+ * The same job on fewer nodes.
+ */
+
+#include "app/predict/prediction.h"
+#include "core/base/json.h"
+
+/** @prediction of the job at @path with @options, and the same on 1, 2, 4, ... nodes, where the
+ * program chooses the grid: nodes, devices, own ("this job", or null), step_s and its parts,
+ * images_per_s, scaling_efficiency, time_to_train_s, each with _low and _high where it has an
+ * interval.  A number of nodes that makes no job has a "reason" instead. */
+struct json *curve_rows(const struct prediction *prediction, const char *path,
+                        const struct predict_options *options);

@@ -1,0 +1,431 @@
+#include "app/predict/predict_page.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/page/chart.h"
+#include "app/predict/curve.h"
+#include "core/report/picture.h"
+
+/* What is shown, and its result. */
+struct answer {
+    struct page page;
+    const struct json *all, *result;
+};
+
+/* ---- the answer ---- */
+
+static void add_range(struct text *out, enum unit unit, const struct json *object, const char *key)
+{
+    if (json_count_items(json_get(object, key)) != 2)
+        return;
+    text_add(out, " (90 %%: ");
+    unit_print(out, unit, html_number(object, key, 0));
+    text_add(out, " to ");
+    unit_print(out, unit, html_number(object, key, 1));
+    text_add(out, ")");
+}
+
+/* A sentence without a table. */
+static char *answer_of(const struct json *result)
+{
+    struct text out = {0};
+    double target = html_number(result, "target", -1);
+    text_add(&out, "Training");
+    if (target > 0)
+        text_add(&out, " to %g %%", 100 * target);
+    text_add(&out, " takes ");
+    unit_print(&out, UNIT_SECONDS, html_number(result, "time_to_train_s", -1));
+    add_range(&out, UNIT_SECONDS, result, "time_to_train_interval_s");
+    text_add(&out, ". A step takes ");
+    unit_print(&out, UNIT_SECONDS, html_number(json_get(result, "step"), "time_s", -1));
+    add_range(&out, UNIT_SECONDS, result, "step_interval_s");
+    text_add(&out, "; each device does ");
+    unit_print(&out, UNIT_FRACTION, html_number(result, "scaling_efficiency", -1));
+    text_add(&out, " of the work of one in a job of %.0f. It is %s.",
+             html_number(json_get(result, "baseline"), "devices", -1),
+             html_word(result, "sentence"));
+    return out.data;
+}
+
+static char *title_of(const struct answer *answer)
+{
+    double devices = html_number(answer->result, "devices", -1);
+    return base_format("%s on %.0f device%s of %s", html_word(answer->all, "network"), devices,
+                       base_plural((int64_t)devices), html_word(answer->result, "platform"));
+}
+
+static struct html_figure figure_of(const struct json *result, const char *label, enum unit unit,
+                                    const char *key, const char *interval)
+{
+    return (struct html_figure){label, unit, html_number(result, key, -1),
+                                html_number(result, interval, 0), html_number(result, interval, 1)};
+}
+
+static void add_figures(struct answer *answer)
+{
+    const struct json *r = answer->result;
+    const struct html_figure figure[] = {
+        {"step", UNIT_SECONDS, html_number(json_get(r, "step"), "time_s", -1),
+         html_number(r, "step_interval_s", 0), html_number(r, "step_interval_s", 1)},
+        figure_of(r, "throughput", UNIT_IMAGES_PER_SECOND, "images_per_s", "throughput_interval"),
+        figure_of(r, "scaling efficiency, weak", UNIT_FRACTION, "weak_scaling_efficiency",
+                  "weak_scaling_interval"),
+        figure_of(r, "scaling efficiency, strong", UNIT_FRACTION, "strong_scaling_efficiency",
+                  "strong_scaling_interval"),
+        figure_of(r, "time to train", UNIT_SECONDS, "time_to_train_s", "time_to_train_interval_s"),
+        figure_of(r, "of it evaluation", UNIT_SECONDS, "evaluation_s", ""),
+        figure_of(r, "cost", UNIT_NONE, "cost", "cost_interval"),
+        figure_of(r, "energy, kWh", UNIT_NONE, "energy_kwh", "energy_kwh_interval"),
+        figure_of(r, "carbon, kg", UNIT_NONE, "carbon_kg", "carbon_kg_interval"),
+    };
+    html_figures(&answer->page, figure, sizeof(figure) / sizeof(*figure));
+}
+
+/* "KEY: RANGE" of each. */
+static struct json *unknown_texts(const struct json *result)
+{
+    const struct json *unknown = json_get(result, "unknown_inputs");
+    struct json *list = json_new_array();
+    for (int64_t i = 0; i < json_count_items(unknown); i++) {
+        const struct json *item = json_item(unknown, i);
+        char *text = base_format("%s: %s", html_word(item, "input"), html_word(item, "range"));
+        json_append_text(list, text);
+        free(text);
+    }
+    return list;
+}
+
+static void add_assumptions(struct answer *answer)
+{
+    const struct json *r = answer->result;
+    struct json *unknown = unknown_texts(r);
+    html_section(&answer->page, "What it rests on");
+    html_list(&answer->page, "Warnings:", json_get(r, "warnings"));
+    html_list(&answer->page, "Unknown, and drawn from a range:", unknown);
+    html_list(&answer->page,
+              "Assumed, for nobody measured or published it:", json_get(r, "assumptions"));
+    char *run =
+        base_format("Job %s; back end %s, grain %s; draws behind the intervals: %.0f; schedule %s.",
+                    html_word(answer->all, "job"), html_word(r, "backend"), html_word(r, "grain"),
+                    html_number(json_get(r, "draws"), "count", -1), html_word(r, "schedule_hash"));
+    html_paragraph(&answer->page, "small", run);
+    free(run);
+    json_free(unknown);
+}
+
+/* ---- pictures ---- */
+
+static void add_curve(struct answer *answer)
+{
+    static const struct html_column columns[] = {
+        {"devices", "devices", UNIT_NONE, false},
+        {"scaling_efficiency", "efficiency", UNIT_FRACTION, false},
+        {"scaling_efficiency_low", "from", UNIT_FRACTION, false},
+        {"scaling_efficiency_high", "to", UNIT_FRACTION, false},
+        {"images_per_s", "throughput", UNIT_IMAGES_PER_SECOND, false},
+        {"time_to_train_s", "time to train", UNIT_SECONDS, false},
+        {"reason", "no answer because", UNIT_NONE, true},
+        {0}};
+    const struct json *rows = json_get(answer->all, "curve");
+    const char *kind = html_word(answer->result, "scaling");
+    char *about = base_format("%s scaling efficiency on 1 node up to all of the job, with 90 %% "
+                              "intervals. The job itself: %.1f %%.",
+                              kind, 100 * html_number(answer->result, "scaling_efficiency", -1));
+    const struct json *published = json_get(answer->all, "published");
+    bool any = json_count_items(published) > 0;
+    html_section(&answer->page, "Does it scale?");
+    chart_curve(
+        &answer->page,
+        &(struct chart_curve){
+            .words = {"Scaling efficiency against the number of devices", about},
+            .rows = rows,
+            .x = "devices",
+            .x_label = "devices",
+            .value = "scaling_efficiency",
+            .low = "scaling_efficiency_low",
+            .high = "scaling_efficiency_high",
+            .value_label =
+                any ? "Scaling efficiency: centre (line), 90 % interval (band), this job (ring), "
+                      "published (diamond)"
+                    : "Scaling efficiency: centre (line), 90 % interval (band), this job (ring)",
+            .marked = "own",
+            .unit = UNIT_FRACTION,
+            .x_log = true,
+            .centre = NAN,
+            .published = published});
+    html_paragraph(
+        &answer->page, "small",
+        "Job and baseline move together in each draw. At other numbers of nodes foretrain "
+        "chooses the grid; everything else is as in the job.");
+    if (any) {
+        char *text = base_format("Published: %g %%.",
+                                 100 * html_number(json_item(published, 0), "value", -1));
+        html_paragraph(&answer->page, NULL, text);
+        free(text);
+    }
+    html_table(&answer->page, "curve", "efficiency by number of devices", rows, columns, true);
+    free(about);
+}
+
+static const struct chart_part step_parts[] = {
+    {"compute_s", "compute", CHART_COMPUTE},
+    {"slower_ranks_s", "waits for slower devices", CHART_SLOWER},
+    {"exposed_row_s", "waits for rows", CHART_ROW},
+    {"exposed_column_s", "waits for columns", CHART_COLUMN},
+    {"exposed_world_s", "waits for the all-reduce", CHART_ROW},
+    {"input_wait_s", "waits for images", CHART_INPUT},
+    {"other_s", "optimizer and other", CHART_OTHER},
+    {0}};
+
+/* The parts that are not null in @rows: rows and columns, or the all-reduce. */
+static void choose_parts(const struct json *rows, struct chart_part *chosen)
+{
+    for (const struct chart_part *part = step_parts; part->key; part++)
+        for (int64_t i = 0; i < json_count_items(rows); i++)
+            if (!isnan(html_number(json_item(rows, i), part->key, -1))) {
+                *chosen++ = *part;
+                break;
+            }
+}
+
+static void add_stack(struct answer *answer)
+{
+    const struct json *rows = json_get(answer->all, "curve");
+    struct chart_part part[8] = {{0}};
+    struct html_column column[10] = {{"devices", "devices", UNIT_NONE, false},
+                                     {"step_s", "step", UNIT_SECONDS, false}};
+    choose_parts(rows, part);
+    for (int i = 0; part[i].key; i++)
+        column[i + 2] = (struct html_column){part[i].key, part[i].label, UNIT_SECONDS, false};
+    html_section(&answer->page, "Where does the time of a step go?");
+    chart_bars(&answer->page, &(struct chart_bars){.words = {"Parts of a step by number of devices",
+                                                             html_word(answer->result, "sentence")},
+                                                   .rows = rows,
+                                                   .label = "devices",
+                                                   .word = "device",
+                                                   .part = part,
+                                                   .total = "step_s",
+                                                   .unit = UNIT_SECONDS});
+    html_table(&answer->page, "steps", "parts of a step by number of devices", rows, column, true);
+}
+
+static void add_lanes(struct answer *answer)
+{
+    static const struct html_column columns[] = {
+        {"bucket", "bucket", UNIT_NONE, false},
+        {"name", "all-reduce", UNIT_NONE, true},
+        {"bytes", "size", UNIT_BYTES, false},
+        {"ready_s", "ready", UNIT_SECONDS, false},
+        {"begin_s", "begins", UNIT_SECONDS, false},
+        {"end_s", "ends", UNIT_SECONDS, false},
+        {"exposed_s", "nothing hides", UNIT_SECONDS, false},
+        {0}};
+    static const struct html_column pieces[] = {{"rank", "rank", UNIT_NONE, false},
+                                                {"lane", "lane", UNIT_NONE, true},
+                                                {"name", "what", UNIT_NONE, true},
+                                                {"bucket", "bucket", UNIT_NONE, false},
+                                                {"begin_s", "begins", UNIT_SECONDS, false},
+                                                {"end_s", "ends", UNIT_SECONDS, false},
+                                                {0}};
+    html_section(&answer->page, "What happens in one step?");
+    html_paragraph(
+        &answer->page, NULL,
+        "The lanes of a few ranks in the last phase, without jitter. Lines lead from the "
+        "compute that a bucket of gradients waits for to its all-reduce. Point at a "
+        "piece or a row of the table to see all of its bucket.");
+    chart_lanes(&answer->page,
+                (struct chart_words){"One training step of a few ranks",
+                                     "Lanes of compute and communication over time; the table "
+                                     "below lists every all-reduce."},
+                json_get(answer->all, "lanes"));
+    html_table(&answer->page, "lanes", "what the lanes do", json_get(answer->all, "lanes"), pieces,
+               true);
+    if (json_count_items(json_get(answer->result, "exchanges")) <= 0)
+        return;
+    html_table(&answer->page, "exchanges", "all-reduces of the rank that ends last",
+               json_get(answer->result, "exchanges"), columns, true);
+}
+
+static void add_links(struct answer *answer)
+{
+    static const struct html_column columns[] = {
+        {"link", "kind of link", UNIT_NONE, true},
+        {"bandwidth", "bandwidth", UNIT_BYTES_PER_SECOND, false},
+        {"busy_s", "busy", UNIT_SECONDS, false},
+        {"share", "of the step", UNIT_FRACTION, false},
+        {0}};
+    static const struct chart_part part[] = {{"busy_s", "busy", CHART_ROW}, {0}};
+    const struct json *rows = json_get(answer->all, "links");
+    if (json_count_items(rows) <= 0)
+        return;
+    html_section(&answer->page, "Which links are busy?");
+    html_paragraph(&answer->page, NULL,
+                   "The time that the busiest link of each kind needs for the bytes of one step at "
+                   "its full bandwidth. The bar is as wide as the step.");
+    chart_bars(
+        &answer->page,
+        &(struct chart_bars){
+            .words = {"Links by load", "The busiest link of each kind; the table has the numbers."},
+            .rows = rows,
+            .label = "link",
+            .word = "",
+            .part = part,
+            .total = "busy_s",
+            .unit = UNIT_SECONDS,
+            .most = fmax(html_number(json_get(answer->result, "step"), "time_s", -1),
+                         html_number(json_item(rows, 0), "busy_s", -1))});
+    html_table(&answer->page, "links", "links by load", rows, columns, true);
+}
+
+static double largest_share(const struct json *row)
+{
+    double share = html_number(row, "time_to_train", -1);
+    share = fmax(share, html_number(row, "step", -1));
+    share = fmax(share, html_number(row, "weak_scaling", -1));
+    return fmax(share, html_number(row, "strong_scaling", -1));
+}
+
+/* The inputs with a share worth a bar, the largest first; rows are borrowed as copies. */
+static struct json *sorted_shares(const struct json *shares, const struct json *unknown)
+{
+    enum { SHOWN = 10 };
+    struct json *rows = json_new_array();
+    double before = INFINITY;
+    for (int32_t shown = 0; shown < SHOWN; shown++) {
+        const struct json *next = NULL;
+        for (int64_t i = 0; i < json_count_items(shares); i++) {
+            double share = largest_share(json_item(shares, i));
+            if (share >= 0.01 && share < before && (!next || share > largest_share(next)))
+                next = json_item(shares, i);
+        }
+        if (!next)
+            break;
+        before = largest_share(next);
+        const char *name = html_word(next, "input"), *range = NULL;
+        for (int64_t i = 0; i < json_count_items(unknown); i++)
+            if (!strcmp(html_word(json_item(unknown, i), "input"), name))
+                range = html_word(json_item(unknown, i), "range");
+        struct json *row = json_new_object();
+        char *label = range ? base_format("%s: %s", name, range) : base_copy(name);
+        json_put_text(row, "input", label);
+        free(label);
+        static const char *const key[] = {"step", "weak_scaling", "strong_scaling",
+                                          "time_to_train"};
+        for (int k = 0; k < 4; k++)
+            json_put_real(row, key[k], html_number(next, key[k], -1));
+        json_append(rows, row);
+    }
+    return rows;
+}
+
+static void add_shares(struct answer *answer)
+{
+    static const struct html_column columns[] = {
+        {"input", "uncertain input", UNIT_NONE, true},
+        {"step", "step", UNIT_FRACTION, false},
+        {"weak_scaling", "weak scaling", UNIT_FRACTION, false},
+        {"strong_scaling", "strong scaling", UNIT_FRACTION, false},
+        {"time_to_train", "time to train", UNIT_FRACTION, false},
+        {0}};
+    bool strong = strcmp(html_word(answer->result, "scaling"), "strong") == 0;
+    const struct chart_part part[] = {
+        {"step", "of the step", CHART_COMPUTE},
+        {strong ? "strong_scaling" : "weak_scaling", "of the scaling efficiency", CHART_ROW},
+        {"time_to_train", "of the time to train", CHART_INPUT},
+        {0}};
+    struct json *rows = sorted_shares(json_get(answer->result, "interval_shares"),
+                                      json_get(answer->result, "unknown_inputs"));
+    if (json_count_items(rows) > 0) {
+        html_section(&answer->page, "What makes the intervals wide?");
+        html_paragraph(&answer->page, NULL,
+                       "The part of the variance that is gone once an input is known (first-order "
+                       "Sobol index). To narrow an interval, measure the first ones.");
+        chart_bars(&answer->page,
+                   &(struct chart_bars){.words = {"Uncertain inputs by their part in the variance",
+                                                  "The largest first; the table has the numbers."},
+                                        .rows = rows,
+                                        .label = "input",
+                                        .word = "",
+                                        .part = part,
+                                        .unit = UNIT_FRACTION,
+                                        .most = 1,
+                                        .beside = true});
+        html_table(&answer->page, "shares", "parts of the variance", rows, columns, true);
+    }
+    json_free(rows);
+}
+
+static void add_phases(struct answer *answer)
+{
+    static const struct html_column columns[] = {
+        {"epochs", "epochs", UNIT_NONE, false},
+        {"batch_per_device", "batch per device", UNIT_NONE, false},
+        {"global_batch", "global batch", UNIT_NONE, false},
+        {"devices", "devices", UNIT_NONE, false},
+        {"steps", "steps", UNIT_NONE, false},
+        {"step_time_s", "step", UNIT_SECONDS, false},
+        {0}};
+    html_section(&answer->page, "Phases of the training");
+    html_table(&answer->page, "phases", "phases of the training",
+               json_get(answer->result, "phases"), columns, false);
+}
+
+struct json *predict_json(const struct prediction *prediction, const struct report_exchanges *list)
+{
+    struct json *json = result_json(&prediction->result);
+    json_put(json, "exchanges", exchanges_json(list));
+    return json;
+}
+
+static int write_page(const char *file, const struct json *all, struct err *err)
+{
+    struct answer answer = {.all = all, .result = json_get(all, "result")};
+    char *title = title_of(&answer), *sentence = answer_of(answer.result);
+    html_answer(&answer.page, title, sentence);
+    add_figures(&answer);
+    add_assumptions(&answer);
+    if (json_count_items(json_get(all, "curve")) > 1)
+        add_curve(&answer);
+    add_stack(&answer);
+    add_lanes(&answer);
+    add_links(&answer);
+    add_shares(&answer);
+    add_phases(&answer);
+    int failed = html_write(&answer.page, file, title, all, err);
+    free(title);
+    free(sentence);
+    return failed;
+}
+
+static struct json *published_rows(const struct predict_page *what)
+{
+    struct json *rows = json_new_array();
+    if (isnan(what->published))
+        return rows;
+    struct json *row = json_new_object();
+    json_put_integer(row, "x", what->prediction->result.devices);
+    json_put_real(row, "value", what->published);
+    json_append(rows, row);
+    return rows;
+}
+
+int predict_page(const char *file, const struct predict_page *what, struct err *err)
+{
+    const struct task *last = prediction_last(what->prediction);
+    const struct point *point = &last->point;
+    struct json *all = json_new_object();
+    json_put_text(all, "job", what->path);
+    json_put_text(all, "network", what->prediction->result.scenario->model.network);
+    json_put(all, "result", predict_json(what->prediction, what->exchanges));
+    json_put(all, "curve", curve_rows(what->prediction, what->path, what->options));
+    json_put(all, "published", published_rows(what));
+    json_put(all, "lanes", picture_lanes(point->schedule, last->quiet));
+    json_put(all, "links",
+             picture_links(point->fabric, point->schedule, trace_step_time(last->quiet)));
+    int failed = write_page(file, all, err);
+    json_free(all);
+    return failed;
+}

@@ -1,0 +1,165 @@
+"""Reads pages that --report wrote, and holds them to what every page promises."""
+import base64
+import hashlib
+import html.parser
+import json
+import math
+import re
+import urllib.parse
+
+LIMIT_BYTES, LIMIT_ELEMENTS = 1 << 20, 5000
+VOID = {"meta", "link", "br", "hr", "img", "input"}
+UNITS = {"%": 0.01, "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1, "min": 60, "h": 3600, "B": 1, "kB": 1e3, "MB": 1e6,
+         "GB": 1e9, "TB": 1e12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "B/s": 1, "kB/s": 1e3, "MB/s": 1e6,
+         "GB/s": 1e9, "TB/s": 1e12, "images/s": 1, "kWh": 1, "kg": 1}
+
+
+class Page(html.parser.HTMLParser):
+    """The elements of a page, as (tag, attributes), with the text of those that matter."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.elements, self.open, self.faults = [], [], []
+        self.text = {}  # of each element, by its index
+        self.feed(text)
+        self.close()
+        if self.open:
+            self.faults.append(f"not closed: {self.open}")
+
+    def handle_starttag(self, tag, attrs):
+        if len({name for name, _ in attrs}) < len(attrs):
+            self.faults.append(f"an attribute twice in {tag} {attrs}")
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append((tag, len(self.elements) - 1))
+
+    def handle_startendtag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open[-1][0] != tag:
+            self.faults.append(f"</{tag}> closes {self.open[-1:]}")
+        else:
+            self.open.pop()
+
+    def handle_data(self, data):
+        for _, index in self.open:
+            self.text[index] = self.text.get(index, "") + data
+
+    def all(self, tag, **wanted):
+        """(index, attributes) of each @tag with the @wanted attributes."""
+        return [(i, a) for i, (t, a) in enumerate(self.elements)
+                if t == tag and all(a.get(k.replace("_", "-")) == v for k, v in wanted.items())]
+
+    def words(self, tag, **wanted):
+        """The text of each."""
+        return [self.text.get(i, "") for i, _ in self.all(tag, **wanted)]
+
+    def marks(self, key):
+        """Attributes of what shows the numbers called @key in pictures."""
+        return [a for _, a in self.elements if a.get("data-key") == key]
+
+    def data(self):
+        """The JSON within."""
+        return json.loads(self.words("script", id="data")[0])
+
+    def csv(self, name):
+        """The text of a CSV file in a link."""
+        href = dict(self.all("a", download=f"{name}.csv"))
+        return urllib.parse.unquote(next(iter(href.values()))["href"].split(",", 1)[1])
+
+
+def numbers(value):
+    """Every number in JSON."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        return {n for item in value for n in numbers(item)}
+    return {float(value)} if isinstance(value, (int, float)) and not isinstance(value, bool) else set()
+
+
+def says(text, value):
+    """Whether "39.2 ms" is @value in SI; "29.1 h" may be a number of hours, too."""
+    match = re.fullmatch(r"(-?[\d.]+(?:e[-+]\d+)?)(?: (\S+))?", text)
+    return match and any(abs(float(match[1]) * unit / value - 1) < 6e-4 for unit in {1, UNITS.get(match[2], 1)})
+
+
+def hash_of(text):
+    """As a Content-Security-Policy has it."""
+    return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
+
+
+def check_safe(test, page):
+    """Nothing from outside, nothing inline that the policy does not name."""
+    styles, scripts = page.words("style"), page.words("script")
+    blocks = page.words("script", type="application/json")
+    test.assertEqual((len(styles), len(scripts) - len(blocks)), (1, 1))
+    policy = dict(page.all("meta", http_equiv="Content-Security-Policy"))
+    test.assertEqual([a["content"] for a in policy.values()], [
+        "default-src 'none'; base-uri 'none'; form-action 'none'; "
+        f"style-src {hash_of(styles[0])}; script-src {hash_of(scripts[-1])}"])
+    test.assertNotRegex(styles[0], r"url\(|@import|expression")
+    for tag, attributes in page.elements:
+        test.assertNotIn(tag, ("link", "img", "iframe", "object", "embed", "form", "base", "use", "image"))
+        for name, value in attributes.items():
+            test.assertFalse(name in ("style", "src", "srcset", "action") or name.startswith("on"), (tag, name))
+            test.assertNotIn("//", value or "", (tag, name))
+            if name == "href":
+                test.assertTrue(value.startswith("data:text/csv;"), value)
+
+
+def check_pictures(test, page):
+    """Each has a name, a description, and a table behind it."""
+    names = [a["id"] for _, a in page.elements if "id" in a]
+    test.assertEqual(len(names), len(set(names)))
+    pictures = page.all("svg", role="img")
+    test.assertEqual(len(pictures), len(page.all("figure")))
+    for index, picture in pictures:
+        for name in picture["aria-labelledby"].split():
+            _, found = next((i, a) for i, a in enumerate(page.elements) if a[1].get("id") == name)
+            test.assertIn(found[0], ("title", "desc"))
+        later = [t for t, _ in page.elements[index:]]
+        after = later.index("table") if "table" in later else None
+        test.assertIsNotNone(after)
+        test.assertNotIn("figure", later[:after], "a picture without a table before the next one")
+
+
+def check_numbers(test, page):
+    """Each number is one of the data, and is written as what it is; too much data is left out."""
+    if not page.all("script", id="data"):
+        test.assertIn("The numbers are too many for a page: --json prints them.", page.words("p"))
+        return
+    known = numbers(page.data()) | set(range(1, 1000))  # rows may be counted
+    for index, (tag, attributes) in enumerate(page.elements):
+        if "data-value" not in attributes:
+            continue
+        value = float(attributes["data-value"])
+        test.assertIn(value, known, (tag, attributes))
+        if tag == "td" and value:
+            test.assertTrue(says(page.text[index], value), (page.text[index], value))
+    for _, attributes in page.all("rect"):
+        for key in ("x", "width"):
+            test.assertTrue(-1e-3 <= float(attributes.get(key, "0").rstrip("%")) <= 100.2, attributes)
+
+
+def read(test, path):
+    """The page at @path, which keeps all promises."""
+    text = path.read_text(encoding="utf-8")
+    page = Page(text)
+    test.assertEqual(page.faults, [])
+    test.assertLessEqual(len(text.encode()), LIMIT_BYTES)
+    test.assertLessEqual(len(page.elements), LIMIT_ELEMENTS)
+    check_safe(test, page)
+    check_pictures(test, page)
+    check_numbers(test, page)
+    return page
+
+
+def percent(text):
+    """0.25 for "25%"."""
+    return float(text.rstrip("%")) / 100
+
+
+def log_place(value, first, last):
+    """Where @value is between both on a logarithmic axis."""
+    return math.log(value / first) / math.log(last / first)

@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""--report: pages whose numbers are those of --json, and which ask for nothing from outside."""
+import csv
+import io
+import pathlib
+import unittest
+
+import page as pages
+import support
+from support import answer, run
+
+
+class Report(support.Case):
+    """Of every command that has one."""
+
+    def report(self, *words, codes=(0,)):
+        """The page of a command, and the command that wrote it."""
+        path = self.directory / "page.html"
+        done = run(*words, "--report", path)
+        self.assertIn(done.returncode, codes, done.stderr)
+        return pages.read(self, path)
+
+    def rows_of(self, page, name):
+        """The CSV behind a picture."""
+        return list(csv.DictReader(io.StringIO(page.csv(name))))
+
+
+class Predict(Report):
+    """The most pictures."""
+
+    def test_the_page_holds_the_result_and_changes_nothing_that_is_printed(self):
+        page = self.report("predict", self.job, "-banalytic")
+        self.assertEqual(page.data()["result"], answer("predict", self.job, "-banalytic"))
+        plain = run("predict", self.job, "-banalytic")
+        again = run("predict", self.job, "-banalytic", "--report", self.directory / "b.html")
+        self.assertEqual((plain.stdout, plain.stderr), (again.stdout, again.stderr))
+        self.assertEqual((self.directory / "page.html").read_bytes(), (self.directory / "b.html").read_bytes())
+
+    def test_the_first_words_answer(self):
+        page = self.report("predict", self.job, "-banalytic")
+        body = [text for text in page.words("p") if text]
+        self.assertEqual(page.words("h1"), ["resnet50 on 16 devices of abci"])
+        self.assertTrue(body[0].startswith("Training takes "), body[0])
+        self.assertIn(page.data()["result"]["sentence"], body[0])
+        for assumption in page.data()["result"]["assumptions"]:
+            self.assertIn(assumption, page.words("li"))
+
+    def test_the_curve_is_that_of_jobs_with_fewer_nodes(self):
+        page = self.report("predict", self.job, "-banalytic")
+        rows, marks = page.data()["curve"], page.marks("scaling_efficiency")
+        self.assertEqual([row["devices"] for row in rows], [4, 8, 16])
+        for row, mark in zip(rows, marks, strict=True):
+            sets = ("--set", f"cluster.nodes={row['nodes']}", "--set", "allreduce.grid=null")
+            result = answer("predict", self.job, "-banalytic", *(sets if row["nodes"] < 4 else ()))
+            self.assertEqual(row["scaling_efficiency"], result["scaling_efficiency"])
+            self.assertEqual(row["step_s"], result["step"]["time_s"])
+            self.assertEqual(float(mark["data-value"]), row["scaling_efficiency"])
+            for end, likely in zip(("low", "high"), result["scaling_efficiency_interval"]):
+                self.assertAlmostEqual(row[f"scaling_efficiency_{end}"], likely, delta=1e-12)
+            self.assertAlmostEqual(pages.percent(mark["cx"]), pages.log_place(row["devices"], 4, 16), places=4)
+        self.assertLessEqual(max(row["scaling_efficiency_high"] or 0 for row in rows), 1)  # null without GSL
+        self.assertEqual([row["scaling_efficiency"] for row in rows],
+                         [float(row["scaling_efficiency"]) for row in self.rows_of(page, "curve")])
+
+    def test_a_published_efficiency_stands_in_the_curve(self):
+        page = self.report("predict", self.job, "-banalytic", "--published=91.62%")
+        place = next(a for _, a in page.all("svg", **{"class": "mark"}))
+        own, mark = page.marks("scaling_efficiency")[-1], next(a for t, a in page.elements if t == "path")
+        self.assertEqual((place["x"], float(mark["data-value"])), (own["cx"], 0.9162))
+        high = {float(a["data-value"]): float(a["cy"]) for a in page.marks("scaling_efficiency")}
+        self.assertAlmostEqual(float(place["y"]) - high[1], (1 - 0.9162) * 260, delta=0.1)  # 260 pixels are 100 %
+        for wrong in ("much", "-1%"):
+            self.assertIn("91.6%", self.refused(64, "predict", self.job, "--report=x", f"--published={wrong}"))
+        self.assertIn("--report", self.refused(64, "predict", self.job, "--published=90%"))
+
+    def test_bars_are_as_long_as_their_numbers(self):
+        page = self.report("predict", self.job, "-banalytic")
+        rows, result = page.data()["curve"], page.data()["result"]
+        widest = max(row["step_s"] for row in rows)
+        for key in ("compute_s", "exposed_row_s", "other_s"):
+            marks = page.marks(key)
+            self.assertEqual([float(mark["data-value"]) for mark in marks], [row[key] for row in rows])
+            for mark in marks:
+                self.assertAlmostEqual(pages.percent(mark["width"]), float(mark["data-value"]) / widest, places=4)
+        for row in rows:
+            parts = sum(row[key] or 0 for key in row if key.endswith("_s") and key.split("_")[0] in (
+                "compute", "slower", "exposed", "input", "other"))
+            self.assertAlmostEqual(parts / row["step_s"], 1, places=9)
+        for mark in page.marks("busy_s"):
+            self.assertAlmostEqual(pages.percent(mark["width"]),
+                                   float(mark["data-value"]) / result["step"]["time_s"], places=4)
+
+    def test_the_lanes_are_those_of_the_trace(self):
+        spans = self.directory / "spans"
+        page = self.report("predict", self.job, "-banalytic", "--noise=none", "--spans", spans)
+        lanes, exchanges = page.data()["lanes"], page.data()["result"]["exchanges"]
+        rank = lanes[0]["rank"]
+        own = [row for row in lanes if row["rank"] == rank and row["what"] in ("row", "column")]
+        self.assertEqual(sorted((row["name"], row["bucket"]) for row in own),
+                         sorted((row["name"], row["bucket"]) for row in exchanges))
+        lines = spans.read_text().splitlines()
+        busy = sum(float(end) - float(begin) for _, who, _, begin, end in
+                   (line.split() for line in lines[lines.index(next(x for x in lines if x.startswith("spans"))) + 1:])
+                   if int(who) == rank)
+        self.assertAlmostEqual(sum(row["end_s"] - row["begin_s"] for row in lanes if row["rank"] == rank) / busy, 1,
+                               places=6)
+        ready = {row["bucket"]: row["end_s"] for row in lanes if row["what"] == "backward" and row["rank"] == rank}
+        for bucket in range(max(row["bucket"] for row in exchanges) + 1):
+            first = min((row for row in exchanges if row["bucket"] == bucket), key=lambda row: row["begin_s"])
+            self.assertAlmostEqual(ready[bucket], first["ready_s"], places=9)
+
+    def test_a_link_is_busy_as_long_as_its_bytes_take(self):
+        # Two nodes of a GPU each and a ring: each card sends 2 (n - 1) / n of the gradients.
+        sets = ["cluster.nodes=2", "cluster.devices_per_node=1", "allreduce={algorithm: ring}"]
+        page = self.report("predict", self.job, "-banalytic", *(f"--set={word}" for word in sets))
+        link = {row["link"]: row for row in page.data()["links"]}["nic"]
+        gradients = 25557032 * 2  # ResNet-50's parameters (torchvision) in fp16
+        self.assertAlmostEqual(link["busy_s"] * link["bandwidth"] / gradients, 1, places=6)
+
+    def test_unknown_inputs_are_named_with_their_shares(self):
+        page = self.report("predict", self.job, "-banalytic", "--set", "allreduce.bucket={low: 1 MiB, high: 16 MiB}")
+        result = page.data()["result"]
+        if not result["draws"]["count"]:
+            self.skipTest("built without GSL")
+        self.assertIn("allreduce.bucket: 1 MiB to 16 MiB", page.words("li"))
+        keys = ("step", "weak_scaling", "time_to_train")
+        shares = sorted(([row[key] for key in keys] for row in result["interval_shares"]), key=max, reverse=True)
+        for k, key in enumerate(keys):
+            marks = [float(mark["data-value"]) for mark in page.marks(key)]
+            self.assertEqual(marks, [share[k] for share in shares if max(share) >= 0.01])
+
+    def test_a_large_job_stays_within_the_limits(self):
+        sets = ["cluster.nodes=1088", "allreduce.grid=null", "allreduce.bucket=256 KiB"]
+        self.report("predict", self.job, "-banalytic", *(f"--set={word}" for word in sets))
+
+    def test_names_cannot_become_markup(self):
+        name = "<script>alert('1')<!-- \" & .yaml"
+        job = self.write(name, support.JOB)
+        page = self.report("predict", job, "-banalytic")
+        self.assertEqual(page.data()["job"], str(job))
+        self.assertTrue(any(name in text for text in page.words("p")))
+
+    def test_a_page_that_cannot_be_written_is_said(self):
+        nowhere = pathlib.Path("nowhere", "page.html")
+        done = run("predict", self.job, "-banalytic", "--report", nowhere)
+        self.assertEqual(done.returncode, 73)
+        self.assertIn("nowhere", done.stderr)
+        self.refused(64, "predict", self.job, "--report")
+
+
+if __name__ == "__main__":
+    unittest.main()
