@@ -6,7 +6,7 @@ struct compare_request {
     struct request head;
     struct predict_options predict;
     struct option_list own[COMPARE_MOST]; /* assignments to one job */
-    const char *prices;
+    const char *prices, *report;
 };
 
 static int check_own(const struct compare_request *request, struct err *err)
@@ -36,7 +36,8 @@ static int compare(const void *record, struct text *out, struct err *err)
         } else if (!csv_is_answer(&request->head)) {
             comparison_print(out, &comparison);
         }
-        failed = csv_write(&request->head, comparison_rows(&comparison), out, err);
+        failed = csv_write(&request->head, comparison_rows(&comparison), out, err) ||
+                 (request->report && comparison_page(request->report, &comparison, err));
     }
     comparison_release(&comparison);
     return failed ? -1 : 0;
@@ -58,6 +59,7 @@ static const struct option options[] = {ROW_SET_SHORT(AT(predict.set)),
                                         ROW_GRAIN(AT(predict.grain)),
                                         ROW_NOISE(AT(predict.noise)),
                                         ROW_IGNORE_MEMORY(AT(predict.ignore_memory)),
+                                        ROW_REPORT(AT(report)),
                                         ROW_JSON,
                                         ROW_CSV("the figures of each job"),
                                         ROW_LAST};

@@ -114,5 +114,8 @@ struct json *comparison_json(const struct comparison *comparison);
 /** The figures as rows: job, quantity, unit, value, low, high. */
 struct json *comparison_rows(const struct comparison *comparison);
 
+/** Write it as a page to @file.  @return 0, or -1: it cannot be written (exit codes 73, 74). */
+int comparison_page(const char *file, const struct comparison *comparison, struct err *err);
+
 /** Release. */
 void comparison_release(struct comparison *comparison);

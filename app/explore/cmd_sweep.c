@@ -11,7 +11,7 @@ struct sweep_request {
     struct predict_options predict;
     struct option_list axis;
     int32_t workers; /* 0: the cores */
-    const char *journal, *shard, *prices;
+    const char *journal, *shard, *prices, *report;
 };
 
 static int read_shard(const char *text, struct shard *shard, struct err *err)
@@ -39,7 +39,10 @@ static int print(struct text *out, const struct sweep_request *request, const st
     } else if (!csv_is_answer(&request->head)) {
         sweep_print(out, sweep);
     }
-    return csv_write(&request->head, sweep_rows(sweep), out, err);
+    return csv_write(&request->head, sweep_rows(sweep), out, err) ||
+                   (request->report && sweep_page(request->report, sweep, err))
+               ? -1
+               : 0;
 }
 
 static int run(const void *record, struct text *out, struct err *err)
@@ -96,6 +99,7 @@ static const struct option options[] = {
         "shard", 0, OPTION_TEXT, AT(shard), "I/N", NULL,
         "Only each N-th point, from the I-th on, in closed form; `merge` joins the CSV files"),
     ROW_PRICES(AT(prices)),
+    ROW_REPORT(AT(report)),
     ROW_JSON,
     ROW_CSV("all points, a line each,"),
     ROW_LAST};

@@ -225,7 +225,7 @@ static void print_merit(struct text *out, const struct sweep *sweep, int64_t poi
     text_add(out, " and %.1f device-hours", row.value[FINDING_DEVICE_HOURS]);
 }
 
-static void print_control(struct text *out, const struct sweep *sweep)
+void sweep_print_control(struct text *out, const struct sweep *sweep)
 {
     struct control c = control_of(sweep);
     if (c.count + c.failed == 0) {
@@ -280,7 +280,7 @@ void sweep_print(struct text *out, const struct sweep *sweep)
         print_merit(out, sweep, list[count - 1]);
         text_add(out, ".\n");
     }
-    print_control(out, sweep);
+    sweep_print_control(out, sweep);
     print_failures(out, sweep);
     free(list);
 }

@@ -17,6 +17,13 @@ struct json *sweep_json(const struct sweep *sweep);
  * form. */
 void sweep_print(struct text *out, const struct sweep *sweep);
 
+/** Append what the simulator says of the closed form, in a sentence. */
+void sweep_print_control(struct text *out, const struct sweep *sweep);
+
+/** Write the answer as a page to @file: the time along the axis with most numbers, the front, all
+ * points.  @return 0, or -1: it cannot be written (exit codes 73, 74). */
+int sweep_page(const char *file, const struct sweep *sweep, struct err *err);
+
 /** Add the reason of the first point without an answer to @err if no point has one.
  * @return 0, or -1 with that point's exit code. */
 int sweep_verdict(const struct sweep *sweep, struct err *err);

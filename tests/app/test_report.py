@@ -148,5 +148,59 @@ class Predict(Report):
         self.refused(64, "predict", self.job, "--report")
 
 
+class Others(Report):
+    """Fewer pictures, the same promises."""
+
+    def test_a_comparison_shows_its_ratios(self):
+        words = ("compare", self.job, self.job, "--set-b", "cluster.nodes=2", "--set-b", "allreduce.grid=null",
+                 "-banalytic", "--prices", "example-v100")
+        page = self.report(*words)
+        result = answer(*words)
+        self.assertEqual(page.data(), result)
+        self.assertEqual(page.words("p")[0], result["sentence"])
+        pair = result["pairs"][0]
+        values = [float(mark["data-value"]) for mark in page.marks("value")]
+        self.assertEqual(values, [pair["ratio"], *(job["time_to_train_s"] for job in result["jobs"]),
+                                  *(factor["factor"] for factor in pair["factors"])])
+        row = self.rows_of(page, "pairs")[0]
+        self.assertEqual([float(row[end]) for end in ("low", "high") if row[end]], pair["ratio_interval"])
+
+    def test_a_sweep_shows_its_axis_and_its_front(self):
+        words = ("sweep", self.job, "--set", "allreduce.grid=null", "--scan", "cluster.nodes=1..8:x2", "--list",
+                 "allreduce.algorithm=ring,torus2d", "-banalytic")
+        page = self.report(*words)
+        result = answer(*words)
+        self.assertEqual(page.data(), result)
+        points, front = result["points"], result["front"]
+        fastest = min(points, key=lambda point: point["time_to_target_s"])
+        self.assertIn(f"cluster.nodes {fastest['set']['cluster.nodes']}", page.words("p")[0])
+        marks = page.marks("time_to_target_s")
+        self.assertEqual(len(marks), 2 * len(points))  # the axis, then the front
+        for mark in marks[:len(points)]:
+            places = [pages.log_place(point["set"]["cluster.nodes"], 1, 8) for point in points
+                      if point["time_to_target_s"] == float(mark["data-value"])]
+            self.assertLess(min(abs(pages.percent(mark["cx"]) - place) for place in places), 1e-4)
+        ringed = [float(mark["data-value"]) for mark in marks[len(points):] if "own" in mark["class"].split()]
+        self.assertEqual(sorted(ringed), sorted(points[number - 1]["time_to_target_s"] for number in front))
+        self.assertEqual([int(row["point"]) for row in self.rows_of(page, "front")], front)
+
+    def test_a_sweep_of_words_and_of_many_points_stays_a_page(self):
+        page = self.report("sweep", self.job, "--set=allreduce.grid=null", "--list", "allreduce.algorithm=ring,torus2d", "-banalytic")
+        self.assertEqual(len(page.marks("time_to_target_s")), 4)
+        scan = "training.phases[1].batch_per_device=1..{}"
+        words = ("sweep", self.job, "--scan", "baseline.nodes=1..4", "--list", "allreduce.algorithm=ring,torus2d",
+                 "-banalytic", "--set=allreduce.grid=null", "--scan")
+        page = self.report(*words, scan.format(32))
+        self.assertIn("and 196 more rows", page.words("p"))
+        self.assertEqual(len(self.rows_of(page, "points")), 256)
+        page = self.report(*words, scan.format(220))
+        self.assertIn("All rows are too many for a page: --csv writes them to a file.", page.words("p"))
+
+    def test_a_failed_point_is_named_with_its_reason(self):
+        page = self.report("sweep", self.job, "--list", "allreduce.grid.columns=4,5", "-banalytic")
+        reason = next(p["reason"] for p in page.data()["points"] if p["reason"])
+        self.assertIn(f"allreduce.grid.columns 5: {reason}", page.words("li"))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -1,0 +1,261 @@
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/explore/sweep_report.h"
+#include "app/page/chart.h"
+
+enum {
+    COLUMNS = 24, /* of the table */
+    NAMED = 10,   /* points without an answer that are named */
+};
+
+/* The axis that pictures go along: the one with most values that are numbers; -1: none. */
+static int32_t main_axis(const struct axes *axes)
+{
+    int32_t best = -1;
+    for (int32_t i = 0; i < axes->count; i++) {
+        const struct option_list *value = &axes->item[i].value;
+        bool numbers = value->count > 1;
+        for (int32_t k = 0; k < value->count; k++) {
+            char *end;
+            strtod(value->item[k], &end);
+            numbers = numbers && end > value->item[k] && !*end;
+        }
+        if (numbers && (best < 0 || axes->item[best].value.count < value->count))
+            best = i;
+    }
+    return best;
+}
+
+/* "KEY VALUE, KEY VALUE" of all axes but @without. */
+static char *name_of(const struct axes *axes, int64_t point, int32_t without)
+{
+    struct text name = {0};
+    for (int32_t i = 0; i < axes->count; i++)
+        if (i != without)
+            text_add(&name, "%s%s %s", name.length ? ", " : "", axes->item[i].key,
+                     axes_value(axes, point, i));
+    return name.data ? name.data : base_copy("");
+}
+
+/* What is scanned, as a number where it is one. */
+static void put_value(struct json *row, const char *key, const char *text)
+{
+    char *end;
+    double number = strtod(text, &end);
+    if (*text && !*end)
+        json_put_real(row, key, number);
+    else
+        json_put_text(row, key, text);
+}
+
+/* All points, or only the front: what is scanned, the finding, which line of a picture it is on,
+ * and whether it is on the front. */
+static struct json *point_rows(const struct sweep *sweep, int32_t axis, bool front)
+{
+    struct json *rows = json_new_array();
+    for (int64_t i = 0; i < sweep->axes.points; i++) {
+        if (!sweep_has(sweep, i) || (front && !sweep->front[i]))
+            continue;
+        struct json *row = json_new_object();
+        struct finding finding = sweep_row(sweep, i);
+        char *name = name_of(&sweep->axes, i, -1), *line = name_of(&sweep->axes, i, axis);
+        json_put_integer(row, "point", i + 1);
+        for (int32_t k = 0; k < sweep->axes.count; k++)
+            put_value(row, sweep->axes.item[k].key, axes_value(&sweep->axes, i, k));
+        finding_put(row, &finding);
+        json_put_text(row, "front", sweep->front[i] ? "yes" : NULL);
+        json_put_text(row, "line", line);
+        json_put_text(row, "name", name);
+        json_append(rows, row);
+        free(name);
+        free(line);
+    }
+    return rows;
+}
+
+/* ---- the answer ---- */
+
+static const struct json *fastest_of(const struct json *rows)
+{
+    const struct json *best = NULL;
+    for (int64_t i = 0; i < json_count_items(rows); i++) {
+        const struct json *row = json_item(rows, i);
+        double time = html_number(row, "time_to_target_s", -1);
+        if (isfinite(time) && (!best || time < html_number(best, "time_to_target_s", -1)))
+            best = row;
+    }
+    return best;
+}
+
+static char *answer_of(const struct json *rows)
+{
+    const struct json *best = fastest_of(rows);
+    struct text out = {0};
+    if (!best)
+        return base_copy("No point has an answer.");
+    text_add(&out, "Of %.0f points the fastest is %s: ", (double)json_count_items(rows),
+             html_word(best, "name"));
+    unit_print(&out, UNIT_SECONDS, html_number(best, "time_to_target_s", -1));
+    if (isfinite(html_number(best, "time_to_target_low_s", -1))) {
+        text_add(&out, " (90 %%: ");
+        unit_print(&out, UNIT_SECONDS, html_number(best, "time_to_target_low_s", -1));
+        text_add(&out, " to ");
+        unit_print(&out, UNIT_SECONDS, html_number(best, "time_to_target_high_s", -1));
+        text_add(&out, ")");
+    }
+    text_add(&out, " and %.4g device-hours.", html_number(best, "device_hours", -1));
+    return out.data;
+}
+
+/* Why points have no answer. */
+static void add_failures(struct page *page, const struct json *rows)
+{
+    struct json *list = json_new_array();
+    int64_t failed = 0;
+    for (int64_t i = 0; i < json_count_items(rows); i++) {
+        const struct json *row = json_item(rows, i);
+        if (!*html_word(row, "reason") || failed++ >= NAMED)
+            continue;
+        char *text = base_format("%s: %s", html_word(row, "name"), html_word(row, "reason"));
+        json_append_text(list, text);
+        free(text);
+    }
+    char *words = base_format("%lld point%s without an answer%s:", (long long)failed,
+                              base_plural(failed), failed > NAMED ? "; the first" : "");
+    html_list(page, words, list);
+    free(words);
+    json_free(list);
+}
+
+/* ---- pictures ---- */
+
+/* The largest over the smallest of @key in @rows. */
+static double spread_of(const struct json *rows, const char *key)
+{
+    double least = INFINITY, most = 0;
+    for (int64_t i = 0; i < json_count_items(rows); i++) {
+        least = fmin(least, html_number(json_item(rows, i), key, -1));
+        most = fmax(most, html_number(json_item(rows, i), key, -1));
+    }
+    return least > 0 ? most / least : INFINITY;
+}
+
+static void add_curves(struct page *page, const struct sweep *sweep, const struct json *rows,
+                       int32_t axis)
+{
+    const double wide = 8; /* from here on an axis is logarithmic */
+    if (axis < 0) {
+        chart_ranges(page, &(struct chart_ranges){{"Time of each point, with 90 % intervals",
+                                                   "The table below has the numbers."},
+                                                  rows,
+                                                  "name",
+                                                  "time_to_target_low_s",
+                                                  "time_to_target_s",
+                                                  "time_to_target_high_s",
+                                                  UNIT_SECONDS,
+                                                  NAN,
+                                                  false});
+        return;
+    }
+    const char *key = sweep->axes.item[axis].key;
+    double spread = spread_of(rows, key);
+    chart_curve(page, &(struct chart_curve){
+                          .words = {"Time along one axis, a line for each value of the others",
+                                    "The table below has the numbers."},
+                          .rows = rows,
+                          .x = key,
+                          .x_label = key,
+                          .value = "time_to_target_s",
+                          .low = "time_to_target_low_s",
+                          .high = "time_to_target_high_s",
+                          .value_label = "Time to train or to the target, with 90 % intervals",
+                          .series = "line",
+                          .unit = UNIT_SECONDS,
+                          .x_log = spread >= wide && isfinite(spread),
+                          .log = spread_of(rows, "time_to_target_s") >= wide,
+                          .centre = NAN});
+}
+
+static void add_front(struct page *page, const struct json *rows)
+{
+    const double wide = 8;
+    html_section(page, "What do time and device-hours cost each other?");
+    chart_curve(page,
+                &(struct chart_curve){
+                    .words = {"Time against device-hours",
+                              "A point per combination; the front is marked in the table."},
+                    .rows = rows,
+                    .x = "device_hours",
+                    .x_label = "device-hours",
+                    .value = "time_to_target_s",
+                    .value_label = "Time against device-hours; ringed: no other point is better in "
+                                   "both",
+                    .series = "line",
+                    .marked = "front",
+                    .unit = UNIT_SECONDS,
+                    .x_log = spread_of(rows, "device_hours") >= wide,
+                    .log = spread_of(rows, "time_to_target_s") >= wide,
+                    .points = true,
+                    .centre = NAN});
+}
+
+static bool is_text(const struct json *rows, const char *key)
+{
+    return json_as_text(json_get(json_item(rows, 0), key)) != NULL;
+}
+
+/* A table of points: the scanned keys, then what most ask for. */
+static void add_table(struct page *page, const struct sweep *sweep, const char *name,
+                      const char *words, const struct json *rows)
+{
+    static const struct html_column known[] = {
+        {"time_to_target_s", "time", UNIT_SECONDS, false},
+        {"time_to_target_low_s", "from", UNIT_SECONDS, false},
+        {"time_to_target_high_s", "to", UNIT_SECONDS, false},
+        {"device_hours", "device-hours", UNIT_NONE, false},
+        {"scaling_efficiency", "efficiency", UNIT_FRACTION, false},
+        {"front", "front", UNIT_NONE, true},
+        {"step_s", "step", UNIT_SECONDS, false},
+        {"images_per_s", "throughput", UNIT_IMAGES_PER_SECOND, false},
+        {"cost", "cost", UNIT_NONE, false},
+        {"energy_kwh", "energy, kWh", UNIT_NONE, false},
+        {"backend", "back end", UNIT_NONE, true},
+        {0}};
+    enum { KNOWN = sizeof(known) / sizeof(*known) };
+    struct html_column column[COLUMNS] = {{0}};
+    int32_t axes = sweep->axes.count < COLUMNS - KNOWN ? sweep->axes.count : COLUMNS - KNOWN;
+    for (int32_t i = 0; i < axes; i++)
+        column[i] = (struct html_column){sweep->axes.item[i].key, sweep->axes.item[i].key,
+                                         UNIT_NONE, is_text(rows, sweep->axes.item[i].key)};
+    memcpy(column + axes, known, sizeof(known));
+    html_table(page, name, words, rows, column, strcmp(name, "points") == 0);
+}
+
+int sweep_page(const char *file, const struct sweep *sweep, struct err *err)
+{
+    struct page page = {0};
+    int32_t axis = main_axis(&sweep->axes);
+    struct json *all = sweep_json(sweep), *rows = point_rows(sweep, axis, false);
+    struct json *front = point_rows(sweep, axis, true);
+    struct text control = {0};
+    char *answer = answer_of(rows), *title = base_format("Sweep of %s", sweep->plan.job);
+    html_answer(&page, title, answer);
+    sweep_print_control(&control, sweep);
+    html_paragraph(&page, NULL, control.data);
+    add_failures(&page, rows);
+    html_section(&page, "How does the time change?");
+    add_curves(&page, sweep, rows, axis);
+    add_table(&page, sweep, "points", "all points", rows);
+    add_front(&page, rows);
+    add_table(&page, sweep, "front", "points that no other one beats in both", front);
+    int failed = html_write(&page, file, title, all, err);
+    text_release(&control);
+    json_free(front);
+    json_free(rows);
+    json_free(all);
+    free(answer);
+    free(title);
+    return failed;
+}
