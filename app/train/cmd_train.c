@@ -6,6 +6,7 @@
 #include "app/job/job.h"
 #include "app/process/launch.h"
 #include "app/train/train_memory.h"
+#include "app/train/train_page.h"
 #include "config.h"
 #include "core/base/json.h"
 #include "exec/checkpoint/checkpoint.h"
@@ -147,6 +148,8 @@ static void tell_line(struct text *out, struct json *json, const struct launch *
     }
 }
 
+enum { STOPPED = 75 /* exit code of a run with a checkpoint */ };
+
 /* @json: results of a dry run, to be printed with the line; NULL: text. */
 static int start(const struct train_request *request, const char *command, int32_t ranks,
                  struct text *out, struct json *json, struct err *err)
@@ -167,6 +170,9 @@ static int start(const struct train_request *request, const char *command, int32
         free(line);
         code = launch_run(&launch, err);
         advise(request, code < 0 ? err->exit_code : code);
+        if (request->report && (code == 0 || code == STOPPED) &&
+            train_page(request->report, request->directory, request->head.argument.item[0], err))
+            code = -1;
     }
     if (code > 0)
         err->exit_code = code;
@@ -213,6 +219,7 @@ static const struct option train_options[] = {ROW_STARTED(TRAIN_AT(compute.start
                                               ROW_TRACED,
                                               ROW_QUIET,
                                               ROW_STRICT_DATA,
+                                              ROW_REPORT(TRAIN_AT(report)),
                                               ROW_DRY_RUN,
                                               ROW_LAST};
 

@@ -8,6 +8,10 @@ int train_request_check(const struct train_request *request, struct err *err)
 {
     if (request->overwrite && !request->directory)
         return err_add_code(err, 64, "--overwrite has no effect without --out");
+    if (request->report && !request->directory)
+        return err_add_code(err, 64, "--report shows the log of a run and needs --out");
+    if (request->report && request->dry_run)
+        return err_add_code(err, 64, "--report has no effect with --dry-run: nothing is run");
     if (request->overwrite && request->resume)
         return err_add_code(
             err, 64, "--overwrite replaces a run and --resume continues it: leave out one of them");

@@ -302,7 +302,7 @@ static void put_count(struct json *json, const char *key, int64_t value)
         json_put_text(json, key, NULL);
 }
 
-static void print_json(struct text *out, const struct trial *trial)
+static struct json *trial_json(const struct trial *trial)
 {
     const struct trace *predicted = trial->predicted;
     bool runs = trial->ranks && !trial->request.measured;
@@ -327,9 +327,8 @@ static void print_json(struct text *out, const struct trial *trial)
     put_note(json, "idle", trial->notes.idle);
     put_count(json, "drops", trial->notes.drops);
     put_count(json, "retransmits", trial->notes.retransmits);
-    json_print(out, json);
-    json_free(json);
     free(hash);
+    return json;
 }
 
 static int write_trace(const struct trial *trial, struct err *err)
@@ -350,10 +349,15 @@ static int report(struct trial *trial, struct text *out, struct err *err)
     const struct validate_row *step = trial->validation.row;
     if (write_trace(trial, err))
         return -1;
+    struct json *json = trial_json(trial);
     if (trial->request.head.json)
-        print_json(out, trial);
+        json_print(out, json);
     else
         print_people(out, trial);
+    int failed = trial->request.report && validation_page(trial->request.report, json, err);
+    json_free(json);
+    if (failed)
+        return -1;
     switch (trial->validation.verdict) {
     case VALIDATE_FAIL:
         return err_add_code(err, 1,
@@ -421,6 +425,7 @@ static const struct option options[] = {
     ROW_GRAIN(AT(predict.grain)),
     ROW_NOISE(AT(predict.noise)),
     ROW_IGNORE_MEMORY(AT(predict.ignore_memory)),
+    ROW_REPORT(AT(report)),
     ROW_JSON,
     OPTION_ROW("tolerance", 0, OPTION_TEXT, AT(tolerance), "SHARE", NULL,
                "What the step time may be off by, relative to the measured one (default: 10 %)"),

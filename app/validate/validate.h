@@ -92,5 +92,9 @@ void validation_print(struct text *out, const struct validation *validation);
 /** The rows, the interval and the verdict as members of @json. */
 void validation_put(struct json *json, const struct validation *validation);
 
+/** Write @all, what `validate --json` prints, as a page to @file.
+ * @return 0, or -1: it cannot be written (exit codes 73, 74). */
+int validation_page(const char *file, const struct json *all, struct err *err);
+
 /** Release; accepts a zeroed struct. */
 void validation_release(struct validation *validation);

@@ -17,7 +17,7 @@ struct validate_request {
     struct predict_options predict;
     struct compute_options compute;
     const char *lab; /**< a platform to build */
-    const char *trace, *predicted, *measured, *tolerance;
+    const char *trace, *predicted, *measured, *tolerance, *report;
     int32_t steps;   /**< to measure; 0: the usual */
     int32_t timeout; /**< of the watchdog [s]; 0: none */
 };

@@ -201,6 +201,44 @@ class Others(Report):
         reason = next(p["reason"] for p in page.data()["points"] if p["reason"])
         self.assertIn(f"allreduce.grid.columns 5: {reason}", page.words("li"))
 
+    def spans(self, *noises):
+        """Files of four predicted steps, one for each noise."""
+        files = [self.directory / noise for noise in noises]
+        for file, noise in zip(files, noises):
+            run("predict", self.job, "-banalytic", "--iterations=4", f"--noise={noise}",
+                "--set=noise.compute_cv=20%", "--spans", file)
+        return ("validate", self.job, "--predicted", files[0], "--measured", files[1])
+
+    def test_a_validation_shows_both_sides(self):
+        words = (*self.spans("expected", "drawn"), "--tolerance=50%")
+        page = self.report(*words)
+        result = answer(*words)
+        self.assertEqual(page.data(), result)
+        for key in ("predicted_s", "measured_s", "lower_quartile_s"):
+            marks = [float(mark["data-value"]) for mark in page.marks(key)]
+            steps = result["step_times_s"] if key == "measured_s" else []
+            self.assertEqual(marks, steps + [row[key] for row in result["rows"]][:24])
+        self.assertIn(f"Verdict with a tolerance of 50 %: {result['verdict']}.", page.words("p")[0])
+
+    def test_a_negative_verdict_has_a_page_and_its_exit_code(self):
+        page = self.report(*self.spans("none", "drawn"), "--tolerance=0.0001%", codes=(1, 75))
+        self.assertIn(page.data()["verdict"], ("fail", "disturbed"))
+
+    def test_a_training_run_shows_its_log(self):
+        job = support.ROOT / "experiments" / "03_learning" / "procedural.yaml"
+        out = self.directory / "out"
+        page = self.report("train", job, "-n", 1, "--device=cpu-naive", "--steps=3", "--set",
+                           "training.dataset.validation_images=8", "--set=training.phases[0].global_batch=8",
+                           "--quiet", "--out", out)
+        log = list(csv.DictReader((out / "steps.csv").read_text(encoding="utf-8").splitlines()))
+        self.assertEqual([float(mark["data-value"]) for mark in page.marks("loss")],
+                         [float(row["loss"]) for row in log])
+        for row, mean in zip(log, page.data()["steps"], strict=True):
+            parts = mean["busy_s"] + mean["input_wait_s"] + mean["exposed_comm_s"]
+            self.assertAlmostEqual(parts, float(row["seconds"]), places=9)
+        self.assertIn("needs --out", self.refused(64, "train", job, "--report", "x.html"))
+        self.assertIn("--dry-run", self.refused(64, "train", job, "--report=x", "--out", out, "--dry-run"))
+
 
 if __name__ == "__main__":
     unittest.main()

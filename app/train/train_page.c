@@ -1,0 +1,234 @@
+#include "app/train/train_page.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/page/chart.h"
+#include "core/base/file.h"
+
+enum {
+    POINTS = 200, /* of a curve */
+    SPANS = 8,    /* of the run, for the parts of a step */
+};
+
+/* What is summed up of steps. */
+enum number { LOSS, SECONDS, INPUT, EXPOSED, NUMBERS };
+
+static const char *const names[NUMBERS] = {"loss", "seconds", "input_wait_s", "exposed_comm_s"};
+
+struct means {
+    double sum[NUMBERS];
+    int64_t count[NUMBERS], steps;
+};
+
+static void add_step(struct means *means, const struct json *step)
+{
+    for (int i = 0; i < NUMBERS; i++) {
+        double value = html_number(step, names[i], -1);
+        if (!isfinite(value)) /* the loss of a skipped step */
+            continue;
+        means->sum[i] += value;
+        means->count[i]++;
+    }
+    means->steps++;
+}
+
+/* The mean of the steps up to @last. */
+static struct json *mean_row(const struct means *means, const struct json *last)
+{
+    double mean[NUMBERS];
+    struct json *row = json_new_object();
+    for (int i = 0; i < NUMBERS; i++)
+        mean[i] = means->count[i] ? means->sum[i] / (double)means->count[i] : NAN;
+    json_put_real(row, "step", html_number(last, "step", -1));
+    json_put_real(row, "epoch", html_number(last, "epoch", -1));
+    json_put_real(row, "loss", mean[LOSS]);
+    json_put_real(row, "step_s", mean[SECONDS]);
+    json_put_real(row, "busy_s", fmax(0, mean[SECONDS] - mean[INPUT] - mean[EXPOSED]));
+    json_put_real(row, "input_wait_s", mean[INPUT]);
+    json_put_real(row, "exposed_comm_s", mean[EXPOSED]);
+    json_put_real(row, "images_per_s", html_number(last, "global_batch", -1) / mean[SECONDS]);
+    return row;
+}
+
+/* @steps in at most @most rows of equally many steps. */
+static struct json *mean_rows(const struct json *steps, int64_t most)
+{
+    int64_t count = json_count_items(steps), each = (count + most - 1) / most;
+    struct json *rows = json_new_array();
+    struct means means = {{0}, {0}, 0};
+    for (int64_t i = 0; i < count; i++) {
+        add_step(&means, json_item(steps, i));
+        if (means.steps < each && i + 1 < count)
+            continue;
+        json_append(rows, mean_row(&means, json_item(steps, i)));
+        means = (struct means){{0}, {0}, 0};
+    }
+    return rows;
+}
+
+/* The log: one object a line, of which "event" says what it is. */
+static int read_log(const char *directory, struct json *steps, struct json *evaluations,
+                    struct err *err)
+{
+    char *path = base_format("%s/steps.jsonl", directory);
+    struct text content = {0};
+    int failed = file_read(path, &content, err);
+    for (char *line = content.data; line && *line && !failed;) {
+        size_t length = strcspn(line, "\n");
+        struct json *entry = json_read(path, line, (int64_t)length, err);
+        const char *event = entry ? html_word(entry, "event") : "";
+        failed = !entry;
+        if (!strcmp(event, "step"))
+            json_append(steps, entry);
+        else if (!strcmp(event, "evaluation"))
+            json_append(evaluations, entry);
+        else
+            json_free(entry);
+        line += length + (line[length] == '\n');
+    }
+    text_release(&content);
+    free(path);
+    return failed;
+}
+
+/* ---- the page ---- */
+
+static char *answer_of(const struct json *steps, const struct json *evaluations)
+{
+    const struct json *first = json_item(steps, 0);
+    const struct json *last = json_item(steps, json_count_items(steps) - 1);
+    struct text out = {0};
+    double seconds = 0;
+    for (int64_t i = 0; i < json_count_items(steps); i++)
+        seconds += html_number(json_item(steps, i), "seconds", -1);
+    text_add(&out, "%.0f steps took ", (double)json_count_items(steps));
+    unit_print(&out, UNIT_SECONDS, seconds);
+    text_add(&out, "; the loss went from %.4g to %.4g", html_number(first, "loss", -1),
+             html_number(last, "loss", -1));
+    if (json_count_items(evaluations) > 0) {
+        const struct json *row = json_item(evaluations, json_count_items(evaluations) - 1);
+        text_add(&out, ", and top-1 of the last evaluation is ");
+        unit_print(&out, UNIT_FRACTION, html_number(row, "top1", -1));
+    }
+    text_add(&out, ".");
+    return out.data;
+}
+
+static const struct html_column step_columns[] = {
+    {"step", "up to step", UNIT_NONE, false},
+    {"epoch", "epoch", UNIT_NONE, false},
+    {"step_s", "step", UNIT_SECONDS, false},
+    {"busy_s", "computes", UNIT_SECONDS, false},
+    {"exposed_comm_s", "waits for all-reduces", UNIT_SECONDS, false},
+    {"input_wait_s", "waits for images", UNIT_SECONDS, false},
+    {"images_per_s", "throughput", UNIT_IMAGES_PER_SECOND, false},
+    {0}};
+
+static void add_loss(struct page *page, const struct json *rows)
+{
+    static const struct html_column columns[] = {{"step", "up to step", UNIT_NONE, false},
+                                                 {"epoch", "epoch", UNIT_NONE, false},
+                                                 {"loss", "loss", UNIT_NONE, false},
+                                                 {0}};
+    html_section(page, "Does it learn?");
+    chart_curve(page, &(struct chart_curve){.words = {"Loss over the steps of the run",
+                                                      "The table below has the numbers."},
+                                            .rows = rows,
+                                            .x = "step",
+                                            .x_label = "step",
+                                            .value = "loss",
+                                            .value_label = "Training loss",
+                                            .unit = UNIT_NONE,
+                                            .centre = NAN});
+    html_table(page, "loss", "loss, means of steps", rows, columns, true);
+}
+
+static void add_accuracy(struct page *page, const struct json *evaluations)
+{
+    static const struct html_column columns[] = {
+        {"step", "step", UNIT_NONE, false},      {"epoch", "epoch", UNIT_NONE, false},
+        {"loss", "loss", UNIT_NONE, false},      {"top1", "top-1", UNIT_FRACTION, false},
+        {"top5", "top-5", UNIT_FRACTION, false}, {0}};
+    if (json_count_items(evaluations) <= 0)
+        return;
+    html_section(page, "How good is it?");
+    chart_curve(page, &(struct chart_curve){.words = {"Top-1 accuracy of each evaluation",
+                                                      "The table below has the numbers."},
+                                            .rows = evaluations,
+                                            .x = "step",
+                                            .x_label = "step",
+                                            .value = "top1",
+                                            .value_label = "Top-1 accuracy of evaluations",
+                                            .unit = UNIT_FRACTION,
+                                            .colour = CHART_INPUT,
+                                            .centre = NAN});
+    html_table(page, "evaluations", "evaluations", evaluations, columns, true);
+}
+
+static void add_time(struct page *page, const struct json *rows, const struct json *spans)
+{
+    static const struct chart_part part[] = {{"busy_s", "computes, and the rest", CHART_COMPUTE},
+                                             {"exposed_comm_s", "waits for all-reduces", CHART_ROW},
+                                             {"input_wait_s", "waits for images", CHART_INPUT},
+                                             {0}};
+    html_section(page, "Where does the time go?");
+    chart_curve(page, &(struct chart_curve){.words = {"Time of a step over the run",
+                                                      "The table below has the numbers."},
+                                            .rows = rows,
+                                            .x = "step",
+                                            .x_label = "step",
+                                            .value = "step_s",
+                                            .value_label = "Time of a step",
+                                            .unit = UNIT_SECONDS,
+                                            .points = true,
+                                            .centre = NAN});
+    html_table(page, "times", "time of steps, means", rows, step_columns, true);
+    html_paragraph(page, NULL, "Parts of a step in equal parts of the run, up to the step named:");
+    chart_bars(page, &(struct chart_bars){.words = {"Parts of a step over the run",
+                                                    "The table below has the numbers."},
+                                          .rows = spans,
+                                          .label = "step",
+                                          .word = "",
+                                          .part = part,
+                                          .total = "step_s",
+                                          .unit = UNIT_SECONDS});
+    html_table(page, "parts", "parts of a step over the run, means", spans, step_columns, true);
+}
+
+static int write_page(const char *file, const char *job, const struct json *steps,
+                      struct json *evaluations, struct err *err)
+{
+    struct page page = {0};
+    struct json *all = json_new_object(), *rows = mean_rows(steps, POINTS);
+    struct json *spans = mean_rows(steps, SPANS);
+    char *title = base_format("Training of %s", job), *answer = answer_of(steps, evaluations);
+    html_answer(&page, title, answer);
+    add_loss(&page, rows);
+    add_accuracy(&page, evaluations);
+    add_time(&page, rows, spans);
+    json_put_text(all, "job", job);
+    json_put(all, "steps", rows);
+    json_put(all, "spans", spans);
+    json_put(all, "evaluations", evaluations);
+    int failed = html_write(&page, file, title, all, err);
+    json_free(all);
+    free(title);
+    free(answer);
+    return failed;
+}
+
+int train_page(const char *file, const char *directory, const char *job, struct err *err)
+{
+    struct json *steps = json_new_array(), *evaluations = json_new_array();
+    int failed = read_log(directory, steps, evaluations, err);
+    if (!failed && json_count_items(steps) <= 0)
+        failed = err_add_code(err, 65, "%s/steps.jsonl: no step, so there is no page", directory);
+    if (failed)
+        json_free(evaluations);
+    else
+        failed = write_page(file, job, steps, evaluations, err);
+    json_free(steps);
+    return failed;
+}

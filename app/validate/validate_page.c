@@ -1,0 +1,118 @@
+#include <math.h>
+#include <stdlib.h>
+
+#include "app/page/chart.h"
+#include "app/validate/validate.h"
+
+static char *answer_of(const struct json *all)
+{
+    const struct json *step = json_item(json_get(all, "rows"), 0);
+    double error = html_number(step, "error", -1);
+    struct text out = {0};
+    text_add(&out, "A step was predicted to take ");
+    unit_print(&out, UNIT_SECONDS, html_number(step, "predicted_s", -1));
+    text_add(&out, " and took ");
+    unit_print(&out, UNIT_SECONDS, html_number(step, "measured_s", -1));
+    text_add(&out, " in the median of %.0f: the prediction is ",
+             html_number(all, "measured_steps", -1));
+    unit_print(&out, UNIT_FRACTION, fabs(error));
+    text_add(&out, " too %s. Verdict with a tolerance of %g %%: %s.", error > 0 ? "long" : "short",
+             100 * html_number(all, "tolerance", -1), html_word(all, "verdict"));
+    return out.data;
+}
+
+/* Each measured step, with the interval that was predicted for all. */
+static struct json *step_rows(const struct json *all)
+{
+    const struct json *times = json_get(all, "step_times_s");
+    struct json *rows = json_new_array();
+    for (int64_t i = 0; i < json_count_items(times); i++) {
+        struct json *row = json_new_object();
+        json_put_integer(row, "step", i + 1);
+        json_put_real(row, "measured_s", html_number(all, "step_times_s", i));
+        json_put_real(row, "low_s", html_number(all, "step_interval_s", 0));
+        json_put_real(row, "high_s", html_number(all, "step_interval_s", 1));
+        json_append(rows, row);
+    }
+    return rows;
+}
+
+static void add_steps(struct page *page, const struct json *all)
+{
+    static const struct html_column columns[] = {{"step", "step", UNIT_NONE, false},
+                                                 {"measured_s", "measured", UNIT_SECONDS, false},
+                                                 {"low_s", "predicted from", UNIT_SECONDS, false},
+                                                 {"high_s", "to", UNIT_SECONDS, false},
+                                                 {0}};
+    struct json *rows = step_rows(all);
+    const struct json *step = json_item(json_get(all, "rows"), 0);
+    html_section(page, "Every measured step");
+    chart_curve(page, &(struct chart_curve){
+                          .words = {"Measured steps and what was predicted",
+                                    "A point per step; the table below has the numbers."},
+                          .rows = rows,
+                          .x = "step",
+                          .x_label = "step",
+                          .value = "measured_s",
+                          .low = "low_s",
+                          .high = "high_s",
+                          .value_label = "Time of a step: measured (points), predicted (line), its "
+                                         "90 % interval (band)",
+                          .unit = UNIT_SECONDS,
+                          .colour = CHART_ROW,
+                          .points = true,
+                          .centre = html_number(step, "predicted_s", -1)});
+    html_table(page, "steps", "measured steps", rows, columns, true);
+    json_free(rows);
+}
+
+static void add_rows(struct page *page, const struct json *rows)
+{
+    static const struct chart_part part[] = {
+        {"predicted_s", "predicted", CHART_COMPUTE},
+        {"measured_s", "measured (median)", CHART_ROW},
+        {"lower_quartile_s", "measured (lower quartile)", CHART_OTHER},
+        {0}};
+    static const struct html_column columns[] = {
+        {"group", "of", UNIT_NONE, true},
+        {"name", "what", UNIT_NONE, true},
+        {"predicted_s", "predicted", UNIT_SECONDS, false},
+        {"measured_s", "measured", UNIT_SECONDS, false},
+        {"lower_quartile_s", "lower quartile", UNIT_SECONDS, false},
+        {"error", "error", UNIT_FRACTION, false},
+        {0}};
+    html_section(page, "Where do both differ?");
+    chart_bars(page, &(struct chart_bars){.words = {"Predicted and measured times of one step",
+                                                    "The table below has the numbers."},
+                                          .rows = rows,
+                                          .label = "name",
+                                          .word = "",
+                                          .part = part,
+                                          .unit = UNIT_SECONDS,
+                                          .beside = true});
+    html_table(page, "rows", "predicted and measured times of one step", rows, columns, true);
+}
+
+int validation_page(const char *file, const struct json *all, struct err *err)
+{
+    struct page page = {0};
+    char *answer = answer_of(all);
+    char *title =
+        base_format("Predicted and measured: %.0f rank%s of %s", html_number(all, "ranks", -1),
+                    base_plural((int64_t)html_number(all, "ranks", -1)),
+                    *html_word(all, "platform") ? html_word(all, "platform") : "a run");
+    char *from =
+        base_format("Predicted by back end %s, grain %s; schedule %s; errors are relative to "
+                    "the %s.",
+                    html_word(all, "backend"), html_word(all, "grain"),
+                    html_word(all, "schedule_hash"), html_word(all, "error_of"));
+    html_answer(&page, title, answer);
+    html_paragraph(&page, "small", from);
+    add_steps(&page, all);
+    add_rows(&page, json_get(all, "rows"));
+    int failed = html_write(&page, file, title, all, err);
+    free(answer);
+    free(title);
+    free(from);
+    return failed;
+}
