@@ -238,14 +238,14 @@ static void add_hash(struct text *out, const char *text)
     text_add(out, "='");
 }
 
-static void add_head(struct text *out, const char *title)
+static void add_head(struct text *out, const char *title, const char *script)
 {
     text_add(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
                   "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
                   "base-uri 'none'; form-action 'none'; style-src ");
     add_hash(out, page_css);
     text_add(out, "; script-src ");
-    add_hash(out, page_js);
+    add_hash(out, script);
     text_add(out, "\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
                   "<title>");
     html_text(out, title);
@@ -273,7 +273,8 @@ int html_write(struct page *page, const char *path, const char *title, const str
                struct err *err)
 {
     struct text out = {0};
-    add_head(&out, title);
+    const char *script = page->script ? page->script : page_js;
+    add_head(&out, title, script);
     text_append(&out, page->body.data, page->body.length);
     if (page->sections)
         text_add(&out, "</section>\n");
@@ -281,7 +282,7 @@ int html_write(struct page *page, const char *path, const char *title, const str
                    ". This file holds all its numbers as JSON and asks for nothing from "
                    "outside.</p></footer>\n");
     add_data(&out, data);
-    text_add(&out, "<script>%s</script>\n</body>\n</html>\n", page_js);
+    text_add(&out, "<script>%s</script>\n</body>\n</html>\n", script);
     int failed = file_write(path, &out, NULL, err);
     text_release(&out);
     text_release(&page->body);

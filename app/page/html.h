@@ -17,10 +17,11 @@
 struct page {
     struct text body;
     int32_t sections, pictures; /**< so far: numbers of their ids */
+    const char *script;         /**< of this page instead of page_js, or NULL; borrowed */
 };
 
 /** Our own style and script, by tools/text_to_c.py. */
-extern const char page_css[], page_js[];
+extern const char page_css[], page_js[], motion_js[];
 
 enum {
     PAGE_ROWS = 60,              /**< of a table; the CSV file has all */

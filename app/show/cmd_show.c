@@ -5,6 +5,7 @@
 #include "app/show/show_collective.h"
 #include "app/show/show_convergence.h"
 #include "app/show/show_model.h"
+#include "app/show/show_motion.h"
 #include "core/convergence/convergence.h"
 
 struct show_model_request {
@@ -29,7 +30,7 @@ struct show_collective_request {
     struct request head;
     int32_t algorithm; /* enum algorithm */
     int32_t ranks;
-    const char *grid, *platform, *bytes;
+    const char *grid, *platform, *bytes, *motion;
     bool text;
 };
 
@@ -161,8 +162,8 @@ static int show_device(const void *record, struct text *out, struct err *err)
 static int lay_out(const struct show_collective_request *request, struct collective *c,
                    struct point *point, int64_t *bytes, struct err *err)
 {
-    if (!request->text && (request->platform || request->bytes))
-        return err_add_code(err, 64, "--%s has no effect without --text",
+    if (!request->text && !request->motion && (request->platform || request->bytes))
+        return err_add_code(err, 64, "--%s has no effect without --text or --animate",
                             request->platform ? "platform" : "bytes");
     if (request->bytes && !request->platform)
         return err_add_code(err, 64, "--bytes has no effect without --platform");
@@ -198,7 +199,7 @@ static void show_rounds(const struct show_collective_request *request, const str
         text_add(out, "grid %d x %d\n", c->grid.columns, c->grid.rows);
     if (request->text)
         show_holdings(out, c, point->fabric, bytes);
-    else
+    else if (!request->motion)
         show_messages(out, c);
 }
 
@@ -235,6 +236,12 @@ static int show_collective(const void *record, struct text *out, struct err *err
     int failed = lay_out(request, &c, &point, &bytes, err);
     if (!failed)
         show_rounds(request, &c, &point, bytes, out);
+    if (!failed && request->motion)
+        failed =
+            show_motion(request->motion, &c, point.fabric ? point.devices_per_node : grid.columns,
+                        point.fabric, bytes, err);
+    if (!failed && request->motion)
+        text_add(out, "written: %s\n", request->motion);
     point_release(&point);
     return failed;
 }
@@ -266,8 +273,11 @@ static const struct option collective_options[] = {
     ROW_GRID(offsetof(struct show_collective_request, grid)),
     OPTION_ROW("text", 0, OPTION_FLAG, offsetof(struct show_collective_request, text),
                .help = "Draw what each rank holds of each chunk, after every round"),
+    OPTION_ROW("animate", 0, OPTION_TEXT, offsetof(struct show_collective_request, motion), "FILE",
+               NULL, "Write a page that plays the rounds, beside those of other algorithms"),
     OPTION_ROW("platform", 0, OPTION_TEXT, offsetof(struct show_collective_request, platform),
-               "NAME", NULL, "With --text: also what each round moves and how long it takes there"),
+               "NAME", NULL,
+               "With --text or --animate: also what each round moves and how long it takes there"),
     OPTION_ROW("bytes", 0, OPTION_TEXT, offsetof(struct show_collective_request, bytes), "SIZE",
                NULL, "Of the vector, with --platform (default: 100MB)"),
     ROW_LAST};

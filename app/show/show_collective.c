@@ -47,8 +47,7 @@ void show_messages(struct text *out, const struct collective *c)
     }
 }
 
-/* Which of the three names @round has. */
-static const char *phase_name(const struct collective *c, int32_t round)
+const char *show_phase_name(const struct collective *c, int32_t round)
 {
     bool adds = false, copies = false, leaves = false;
     for (int32_t rank = 0; rank < c->ranks; rank++) {
@@ -96,13 +95,11 @@ static double *loads(const struct collective *sized, const struct fabric *fabric
     return load;
 }
 
-/* Append what @round moves.  @return how long its slowest message takes [s]. */
-static double time_round(struct text *out, const struct collective *sized,
-                         const struct fabric *fabric, int32_t round)
+struct show_round show_time_round(const struct collective *sized, const struct fabric *fabric,
+                                  int32_t round)
 {
-    double *load = loads(sized, fabric, round), slowest = 0;
-    int64_t largest = 0;
-    int32_t busiest = 0;
+    struct show_round cost = {0};
+    double *load = loads(sized, fabric, round);
     for (int32_t rank = 0; rank < sized->ranks; rank++) {
         struct message send = collective_exchange(sized, rank, round).send;
         if (send.peer < 0)
@@ -113,21 +110,30 @@ static double time_round(struct text *out, const struct collective *sized,
         for (int32_t i = 0; i < route.count; i++) {
             int32_t link = route.link[i];
             crossing = fmax(crossing, load[link] / fabric->link[link].bandwidth);
-            busiest = load[link] > load[busiest] ? link : busiest;
+            cost.busiest = load[link] > load[cost.busiest] ? link : cost.busiest;
         }
-        slowest = fmax(slowest, route.latency + crossing);
-        largest = send.count > largest ? send.count : largest;
+        cost.seconds = fmax(cost.seconds, route.latency + crossing);
+        cost.largest = send.count > cost.largest ? send.count : cost.largest;
     }
-    char *name = fabric_link_name(fabric, busiest);
-    text_add(out, "; messages of ");
-    unit_print(out, UNIT_BYTES, (double)largest);
-    text_add(out, ", ");
-    unit_print(out, UNIT_BYTES, load[busiest]);
-    text_add(out, " on %s, ", name);
-    unit_print(out, UNIT_SECONDS, slowest);
-    free(name);
+    cost.load = load[cost.busiest];
     free(load);
-    return slowest;
+    return cost;
+}
+
+/* Append what @round moves.  @return how long it takes [s]. */
+static double tell_round(struct text *out, const struct collective *sized,
+                         const struct fabric *fabric, int32_t round)
+{
+    struct show_round cost = show_time_round(sized, fabric, round);
+    char *name = fabric_link_name(fabric, cost.busiest);
+    text_add(out, "; messages of ");
+    unit_print(out, UNIT_BYTES, (double)cost.largest);
+    text_add(out, ", ");
+    unit_print(out, UNIT_BYTES, cost.load);
+    text_add(out, " on %s, ", name);
+    unit_print(out, UNIT_SECONDS, cost.seconds);
+    free(name);
+    return cost.seconds;
 }
 
 static char letter(const struct collective *c, uint64_t summands)
@@ -171,9 +177,9 @@ void show_holdings(struct text *out, const struct collective *c, const struct fa
     int32_t rounds = collective_rounds(c);
     for (int32_t round = 0; round < rounds; round++) {
         do_round(c, round, held);
-        text_add(out, "after round %d, %s", round, phase_name(c, round));
+        text_add(out, "after round %d, %s", round, show_phase_name(c, round));
         if (fabric)
-            seconds += time_round(out, &sized, fabric, round);
+            seconds += tell_round(out, &sized, fabric, round);
         text_add(out, "\n");
         draw(out, c, held);
     }

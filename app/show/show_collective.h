@@ -12,6 +12,21 @@
 /** The most ranks that are shown: a set of ranks is 64 bits. */
 enum { SHOW_COLLECTIVE_RANKS = 64 };
 
+/** What one round costs when each link is shared evenly by what crosses it. */
+struct show_round {
+    double seconds;  /**< of its slowest message */
+    int64_t largest; /**< message [bytes] */
+    int32_t busiest; /**< the link that carries most */
+    double load;     /**< on it [bytes] */
+};
+
+/** The cost of @round of @sized, whose elements are bytes. */
+struct show_round show_time_round(const struct collective *sized, const struct fabric *fabric,
+                                  int32_t round);
+
+/** What @round of @c does: "all-reduce in columns".  Which of the algorithm's phases it is. */
+const char *show_phase_name(const struct collective *c, int32_t round);
+
 /** Append who sends which elements of @c to whom, in every round. */
 void show_messages(struct text *out, const struct collective *c);
 

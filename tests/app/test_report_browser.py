@@ -166,6 +166,18 @@ class Browser(support.Case):
             self.assertGreaterEqual(result["lit"], 4)  # backward and three parts of an all-reduce
             self.assertRegex(result["tip"], r"^rank \d+, .*bucket 0: ")
 
+    def test_rounds_of_an_all_reduce_are_played(self):
+        path = self.directory / "motion.html"
+        run("show", "collective", "--algorithm=torus2d", "--grid=4x2", "--animate", path)
+        for after, said in (("", "torus2d: round 1 of 8, reduce-scatter in rows"),
+                            ("#5", "torus2d: round 5 of 8, all-reduce in columns")):
+            probe = self.write("probe.html", f'<iframe src="{path.as_uri()}{after}"></iframe>')
+            dom, console, asked = self.browse(path, "--dump-dom", "--virtual-time-budget=5000") if not after else \
+                self.browse(probe, "--dump-dom", "--virtual-time-budget=5000")
+            self.assertEqual((console, asked), ([], []))
+            self.assertTrue(after or said in dom)
+            self.assertTrue(after or dom.count("<circle") == 16)  # a message of each rank, twice
+
     def test_it_is_complete_without_scripts_and_on_paper(self):
         for command, path in self.pages():
             figures = path.read_text(encoding="utf-8").count("<figure>")

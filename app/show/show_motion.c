@@ -1,0 +1,115 @@
+#include "app/show/show_motion.h"
+
+#include <stdlib.h>
+
+#include "app/page/html.h"
+#include "app/show/show_collective.h"
+
+enum { TEXT_LIMIT = 100 << 10 /* [bytes] of a drawing.  Our choice */ };
+
+/* The largest vector's JSON stays below a page's limit: 64 ranks by ring are 8064 messages. */
+static struct json *list_messages(const struct collective *c, int32_t round)
+{
+    struct json *list = json_new_array();
+    for (int32_t rank = 0; rank < c->ranks; rank++) {
+        struct message send = collective_exchange(c, rank, round).send;
+        if (send.peer < 0)
+            continue;
+        struct json *message = json_new_array();
+        const int64_t number[] = {rank, send.peer, send.offset, send.count, send.reduce};
+        for (size_t i = 0; i < sizeof(number) / sizeof(*number); i++)
+            json_append_integer(message, number[i]);
+        json_append(list, message);
+    }
+    return list;
+}
+
+static struct json *list_rounds(const struct collective *c, const struct fabric *fabric,
+                                int64_t bytes)
+{
+    struct json *list = json_new_array();
+    struct collective sized = *c;
+    sized.elements = bytes;
+    for (int32_t round = 0; round < collective_rounds(c); round++) {
+        struct json *item = json_new_object();
+        json_put_text(item, "phase", show_phase_name(c, round));
+        if (fabric) {
+            struct show_round cost = show_time_round(&sized, fabric, round);
+            json_put_real(item, "seconds", cost.seconds);
+            json_put_integer(item, "largest_bytes", cost.largest);
+            json_put_real(item, "busiest_bytes", cost.load);
+            char *name = fabric_link_name(fabric, cost.busiest);
+            json_put_text(item, "busiest_link", name);
+            free(name);
+        }
+        json_put(item, "messages", list_messages(c, round));
+        json_append(list, item);
+    }
+    return list;
+}
+
+/* Without a script the page shows the same as text. */
+static void add_text(struct page *page, const struct collective *c, const struct fabric *fabric,
+                     int64_t bytes)
+{
+    struct text drawing = {0};
+    show_holdings(&drawing, c, fabric, bytes);
+    const char *name = algorithm_names[c->algorithm];
+    if (drawing.length > TEXT_LIMIT) {
+        text_add(&page->body,
+                 "<p>%s: the text is long; <code>foretrain show collective --text</code> prints "
+                 "it.</p>\n",
+                 name);
+    } else {
+        text_add(&page->body, "<details><summary>%s in text</summary><pre class=\"scroll\">", name);
+        html_text(&page->body, drawing.data);
+        text_add(&page->body, "</pre></details>\n");
+    }
+    text_release(&drawing);
+}
+
+static void add_algorithm(struct page *page, struct json *list, struct collective c,
+                          const struct fabric *fabric, int64_t bytes)
+{
+    struct json *item = json_new_object();
+    json_put_text(item, "name", algorithm_names[c.algorithm]);
+    json_put(item, "rounds", list_rounds(&c, fabric, bytes));
+    json_append(list, item);
+    add_text(page, &c, fabric, bytes);
+}
+
+int show_motion(const char *path, const struct collective *c, int32_t group,
+                const struct fabric *fabric, int64_t bytes, struct err *err)
+{
+    static const enum algorithm beside[] = {ALGORITHM_RING, ALGORITHM_TREE,
+                                            ALGORITHM_HALVING_DOUBLING, ALGORITHM_HIERARCHICAL,
+                                            ALGORITHM_TORUS2D};
+    struct page page = {.script = motion_js};
+    struct json *data = json_new_object(), *list = json_new_array();
+    char *title = base_format("All-reduce of %d ranks, round by round", c->ranks);
+    html_answer(
+        &page, title,
+        "Each box is a rank, each cell in it a chunk of its vector: faint at first, stronger "
+        "with every rank whose values are added, green when it is the sum of all. Dots are "
+        "messages.");
+    text_add(&page.body, "<div id=\"motion\"></div>\n");
+    html_section(&page, "What each rank holds after every round");
+    json_put_text(data, "schema", "foretrain/motion/1");
+    json_put_integer(data, "columns", c->grid.columns);
+    json_put_integer(data, "rows", c->grid.rows);
+    add_algorithm(&page, list, *c, fabric, bytes);
+    for (size_t i = 0; i < sizeof(beside) / sizeof(*beside); i++) {
+        struct collective other = *c;
+        other.algorithm = beside[i];
+        other.group = beside[i] == ALGORITHM_HIERARCHICAL ? group : c->group;
+        if (beside[i] == ALGORITHM_HIERARCHICAL)
+            other.grid = (struct grid){.columns = group, .rows = c->ranks / group};
+        if (beside[i] != c->algorithm)
+            add_algorithm(&page, list, other, fabric, bytes);
+    }
+    json_put(data, "algorithms", list);
+    int failed = html_write(&page, path, title, data, err);
+    json_free(data);
+    free(title);
+    return failed;
+}

@@ -1,0 +1,63 @@
+#!/usr/bin/python3
+"""Pages of show collective --animate: what they hold, played in Python."""
+import re
+import unittest
+
+import page
+from support import Case, run
+
+
+def play(ranks, algorithm):
+    """What each rank holds of each chunk at the end, as sets of ranks."""
+    held = [[{rank}] * ranks for rank in range(ranks)]
+    for one in algorithm["rounds"]:
+        after = [list(row) for row in held]
+        for sender, receiver, offset, count, adds in one["messages"]:
+            for i in range(offset, offset + count):
+                after[receiver][i] = held[sender][i] | (after[receiver][i] if adds else set())
+        held = after
+    return held
+
+
+class Motion(Case):
+    """Whole pages."""
+
+    def written(self, *words):
+        """The page, and the last line that is printed."""
+        path = self.directory / "motion.html"
+        done = run("show", "collective", "--animate", path, *words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return page.read(self, path), done.stdout
+
+    def test_every_algorithm_ends_with_the_sum_of_all_on_all_ranks(self):
+        for words, ranks in ((("--algorithm=torus2d", "--grid=4x2"), 8), (("--ranks=6",), 6),
+                             (("--algorithm=double-tree", "--ranks=5"), 5), (("--ranks=1",), 1)):
+            data = self.written(*words)[0].data()
+            self.assertEqual(data["columns"] * data["rows"], ranks)
+            names = [algorithm["name"] for algorithm in data["algorithms"]]
+            self.assertEqual(len(set(names)), len(names))
+            self.assertLessEqual({"ring", "tree", "halving-doubling", "hierarchical", "torus2d"}, set(names))
+            for algorithm in data["algorithms"]:
+                for row in play(ranks, algorithm):
+                    self.assertEqual(row, [set(range(ranks))] * ranks, algorithm["name"])
+
+    def test_times_are_those_of_the_text(self):
+        words = "--algorithm=torus2d", "--platform=torus-4x4", "--grid=4x4", "--bytes=1MB"
+        shown, said = self.written(*words, "--text")
+        data = shown.data()
+        self.assertEqual(data["algorithms"][0]["name"], "torus2d")
+        times = [one["seconds"] for one in data["algorithms"][0]["rounds"]]
+        told, = re.findall(r"all rounds, each as long as its slowest message: (.*)", said)
+        self.assertTrue(page.says(told, sum(times)), (told, sum(times)))
+        phases = [one["phase"] for one in data["algorithms"][0]["rounds"]]
+        self.assertEqual(phases, [*["reduce-scatter in rows"] * 3, *["all-reduce in columns"] * 6,
+                                  *["all-gather in rows"] * 3])
+        self.assertIn(told, shown.words("pre")[0])
+
+    def test_the_largest_page_is_small_enough(self):
+        data = self.written("--grid=8x8", "--algorithm=halving-doubling-far")[0].data()
+        self.assertEqual(len(data["algorithms"]), 6)
+
+
+if __name__ == "__main__":
+    unittest.main()
