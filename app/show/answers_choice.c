@@ -3,7 +3,7 @@
 static const struct row curve_rows[] = {
     {"schema", "string", "foretrain/convergence/1"},
     {"epochs[].recipe", "string", "published runs"},
-    {"epochs[].target", "number", "top-1 accuracy at which they ended"},
+    {"epochs[].target", "number?", "top-1 accuracy at which they ended; null: of --points"},
     {"epochs[].batch", "integer", "images per step of all devices"},
     {"epochs[].epochs", "number", "that a run needs, mean"},
     {"epochs[].spread", "number", "standard deviation, of runs and of the curve"},

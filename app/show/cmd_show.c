@@ -50,9 +50,8 @@ static int show_curves(const void *record, struct text *out, struct err *err)
     const struct show_convergence_request *request = record;
     struct show_convergence what = request->what;
     what.json = request->head.json;
-    if (what.accuracies && (what.recipe >= 0 || what.batch))
-        return err_add_code(err, 64,
-                            "--accuracies: has neither recipes nor batches to choose from");
+    if (show_convergence_check(&what, err))
+        return -1;
     if (what.json || !csv_is_answer(&request->head))
         show_convergence(&what, out);
     return csv_write(&request->head, show_convergence_rows(&what), out, err);
@@ -287,6 +286,8 @@ static const struct option convergence_options[] = {
                NULL, convergence_recipes, "Only this one"),
     OPTION_ROW("batch", 0, OPTION_INTEGER, offsetof(struct show_convergence_request, what.batch),
                "N", NULL, "Only this global batch"),
+    OPTION_ROW("points", 0, OPTION_TEXT, offsetof(struct show_convergence_request, what.points),
+               "BATCH:EPOCHS,...", NULL, "Fit these, measured ones, instead"),
     OPTION_ROW("accuracies", 0, OPTION_FLAG,
                offsetof(struct show_convergence_request, what.accuracies),
                .help = "Only the accuracies that others reached"),

@@ -20,6 +20,90 @@ struct line {
     const char *source; /* of the point; NULL: not a point */
 };
 
+/* ---- measured points ---- */
+
+static const char measured[] = "measured";
+
+/* One run of "32:3.5,64:4"; moves @text behind it.  Returns whether it is one. */
+static bool read_run(const char **text, int64_t *batch, double *epochs)
+{
+    char *end;
+    *batch = strtoll(*text, &end, 10);
+    if (end == *text || *end != ':' || *batch < 1)
+        return false;
+    *text = end + 1;
+    *epochs = strtod(*text, &end);
+    if (end == *text || (*end && *end != ',') || !(*epochs > 0 && *epochs < 1e6))
+        return false;
+    *text = end + (*end == ',' && end[1]);
+    return true;
+}
+
+/* The runs of each batch as a point, smaller batches first. */
+static bool read_points(const char *text, struct convergence *curve)
+{
+    double sum[CONVERGENCE_POINTS] = {0}, squares[CONVERGENCE_POINTS] = {0}, epochs;
+    int32_t runs[CONVERGENCE_POINTS] = {0}, i;
+    int64_t batch;
+    while (*text) {
+        if (!read_run(&text, &batch, &epochs))
+            return false;
+        for (i = curve->count; i > 0 && curve->point[i - 1].batch > batch;)
+            i--;
+        if (i == 0 || curve->point[i - 1].batch < batch) {
+            if (curve->count == CONVERGENCE_POINTS)
+                return false;
+            for (int32_t k = curve->count++; k > i; k--) {
+                curve->point[k] = curve->point[k - 1];
+                sum[k] = sum[k - 1];
+                squares[k] = squares[k - 1];
+                runs[k] = runs[k - 1];
+            }
+            curve->point[i] = (struct convergence_point){.batch = batch};
+            sum[i] = squares[i] = runs[i] = 0;
+            i++;
+        }
+        sum[i - 1] += epochs;
+        squares[i - 1] += epochs * epochs;
+        runs[i - 1]++;
+    }
+    for (i = 0; i < curve->count; i++) {
+        double mean = curve->point[i].epochs = sum[i] / runs[i];
+        curve->point[i].spread =
+            runs[i] > 1 ? sqrt(fmax(0, squares[i] - runs[i] * mean * mean) / (runs[i] - 1)) : 0;
+    }
+    if (curve->count < 3)
+        return false;
+    curve->fit = convergence_fit_to(curve->point, curve->count);
+    return true;
+}
+
+int show_convergence_check(const struct show_convergence *what, struct err *err)
+{
+    struct convergence curve = {.count = 0};
+    bool chosen = what->recipe >= 0 || what->batch;
+    if (what->accuracies && (chosen || what->points))
+        return err_add_code(err, 64,
+                            "--accuracies: has neither recipes nor batches to choose from");
+    if (what->points && chosen)
+        return err_add_code(err, 64, "--points takes the place of recipes");
+    if (what->points && !read_points(what->points, &curve))
+        return err_add_code(err, 64, "--points '%s': must be BATCH:EPOCHS,... with 3 to %d batches",
+                            what->points, CONVERGENCE_POINTS);
+    return 0;
+}
+
+static struct convergence_fit fit_of(const struct show_convergence *what)
+{
+    struct convergence curve = {.count = 0};
+    if (!what->points)
+        return convergence_fit();
+    read_points(what->points, &curve);
+    return curve.fit;
+}
+
+/* ---- lines ---- */
+
 static const struct convergence_row *find_point(const char *recipe, int64_t batch)
 {
     const struct convergence_row *row = convergence_rows;
@@ -36,7 +120,7 @@ static struct line describe(const char *recipe, const struct convergence *curve,
                         .target = curve->target,
                         .batch = batch,
                         .need = convergence_epochs(curve, batch),
-                        .formula = strncmp(recipe, "rcp-", 4)
+                        .formula = strncmp(recipe, "rcp-", 4) && recipe != measured
                                        ? NAN
                                        : curve->fit.epochs * (1 + (double)batch / curve->fit.batch),
                         .source = point ? point->source : NULL};
@@ -70,7 +154,15 @@ static int64_t next_batch(const struct convergence *curve, int64_t batch)
 static void each_line(const struct show_convergence *what,
                       void (*add)(void *context, const struct line *line), void *context)
 {
-    for (int32_t r = 0; convergence_recipes[r] && !what->accuracies; r++) {
+    struct convergence points = {.count = 0};
+    if (what->points)
+        read_points(what->points, &points);
+    for (int32_t i = 0; i < points.count; i++) {
+        struct line line = describe(measured, &points, points.point[i].batch);
+        snprintf(line.from, sizeof(line.from), "measured");
+        add(context, &line);
+    }
+    for (int32_t r = 0; convergence_recipes[r] && !what->accuracies && !what->points; r++) {
         if (what->recipe >= 0 && what->recipe != r)
             continue;
         struct convergence curve = convergence_of(convergence_recipes[r]);
@@ -93,18 +185,27 @@ static char *known(double value, const char *missing)
 static void print_line(void *context, const struct line *line)
 {
     char *formula = isnan(line->formula) ? base_copy("-") : base_format("%.1f", line->formula);
-    text_add(context, "%-11s %6.4g %% %9lld %8.1f %8.1f %8.1f %9s  %s\n", line->recipe,
-             100 * line->target, (long long)line->batch, line->need.epochs, line->low, line->high,
-             formula, line->from);
+    char *target = line->target > 0 ? base_format("%.4g %%", 100 * line->target) : base_copy("-");
+    text_add(context, "%-11s %8s %9lld %8.1f %8.1f %8.1f %9s  %s\n", line->recipe, target,
+             (long long)line->batch, line->need.epochs, line->low, line->high, formula, line->from);
     free(formula);
+    free(target);
 }
 
 static void print_lines(const struct show_convergence *what, struct text *out)
 {
-    struct convergence_fit fit = convergence_fit();
+    struct convergence_fit fit = fit_of(what);
     text_add(out, "%-11s %8s %9s %8s %8s %8s %9s  %s\n", "recipe", "top-1", "batch", "epochs",
              "low", "high", "formula", "from");
     each_line(what, print_line, out);
+    if (what->points) {
+        text_add(
+            out,
+            "\nformula: %.3g (1 + batch / %.3g), fitted to the points; one that is left out is "
+            "missed by %.1f %% in the\nmedian, %.1f %% at most, %.1f %% root mean square.\n",
+            fit.epochs, fit.batch, 100 * fit.median, 100 * fit.largest, 100 * fit.rms);
+        return;
+    }
     text_add(
         out,
         "\nepochs: mean of runs of resnet50 on imagenet; 90 %% lie between low and high.  A run "
@@ -144,7 +245,7 @@ static void put_line(void *context, const struct line *line)
 {
     struct json *json = json_new_object();
     json_put_text(json, "recipe", line->recipe);
-    json_put_real(json, "target", line->target);
+    json_put_real(json, "target", line->target > 0 ? line->target : NAN);
     json_put_integer(json, "batch", line->batch);
     json_put_real(json, "epochs", line->need.epochs);
     json_put_real(json, "spread", line->need.spread);
@@ -175,7 +276,7 @@ static struct json *accuracies_json(void)
 
 static void print_json(const struct show_convergence *what, struct text *out)
 {
-    struct convergence_fit fit = convergence_fit();
+    struct convergence_fit fit = fit_of(what);
     struct json *json = json_new_object(), *lines = json_new_array();
     each_line(what, put_line, lines);
     json_put_text(json, "schema", "foretrain/convergence/1");
@@ -204,7 +305,7 @@ struct json *show_convergence_rows(const struct show_convergence *what)
 
 void show_convergence(const struct show_convergence *what, struct text *out)
 {
-    bool all = what->recipe < 0 && !what->batch;
+    bool all = what->recipe < 0 && !what->batch && !what->points;
     if (what->json) {
         print_json(what, out);
         return;

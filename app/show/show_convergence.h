@@ -17,9 +17,15 @@ struct show_convergence {
     int32_t batch;   /**< only this global batch; 0: all of the curves, and powers of two between */
     bool accuracies; /**< what others reached, and as text or CSV nothing else */
     bool json;       /**< "foretrain/convergence/1" */
+    const char *points; /**< measured ones instead of recipes, "32:3.5,64:4,...": batch and epochs;
+                             several of one batch are runs; NULL: none */
 };
 
-/** Append the tables; as text accuracies only where neither recipe nor batch is chosen. */
+/** Check @what.  @return 0, or -1 (exit code 64): points that are none, fewer than three batches,
+ * points beside a recipe or a batch, accuracies beside any of them. */
+int show_convergence_check(const struct show_convergence *what, struct err *err);
+
+/** Append the tables of a checked @what; as text accuracies only where nothing is chosen. */
 void show_convergence(const struct show_convergence *what, struct text *out);
 
 /** The curves or the accuracies as rows of one table. */

@@ -52,7 +52,7 @@ static double try_batch(const struct reference *all, int32_t skip, double batch,
 /* The variance has one minimum over the logarithm of Bc: golden section. */
 static struct convergence_fit fit_without(const struct reference *all, int32_t skip)
 {
-    double low = log(1e3), high = log(1e7), variance[2];
+    double low = log(1), high = log(1e9), variance[2];
     const double golden = (sqrt(5) - 1) / 2;
     while (high - low > 1e-9) {
         double a = high - golden * (high - low), b = low + golden * (high - low);
@@ -68,9 +68,9 @@ static struct convergence_fit fit_without(const struct reference *all, int32_t s
     return fit;
 }
 
-struct convergence_fit convergence_fit(void)
+static struct convergence_fit fit_all(const struct reference *points)
 {
-    struct reference all = reference_points();
+    const struct reference all = *points;
     struct convergence_fit fit = fit_without(&all, -1);
     double miss[CONVERGENCE_POINTS] = {0}, squares = 0;
     for (int32_t i = 0; i < all.count; i++) {
@@ -84,6 +84,26 @@ struct convergence_fit convergence_fit(void)
     fit.rms = sqrt(squares / all.count);
     fit.spread = all.spread;
     return fit;
+}
+
+struct convergence_fit convergence_fit(void)
+{
+    struct reference all = reference_points();
+    return fit_all(&all);
+}
+
+struct convergence_fit convergence_fit_to(const struct convergence_point *point, int32_t count)
+{
+    struct reference all = {.count = count};
+    double squares = 0;
+    assert(count >= 3 && count <= CONVERGENCE_POINTS);
+    for (int32_t i = 0; i < count; i++) {
+        all.batch[i] = (double)point[i].batch;
+        all.epochs[i] = point[i].epochs;
+        squares += point[i].spread * point[i].spread;
+    }
+    all.spread = sqrt(squares / count);
+    return fit_all(&all);
 }
 
 /* ---- a curve ---- */

@@ -37,6 +37,29 @@ def rows(path):
         return list(csv.DictReader(file))
 
 
+class Points(support.Case):
+    """Measured points in place of recipes."""
+
+    def test_points_of_the_formula_are_fitted_exactly(self):
+        points = ",".join(f"{batch}:{2 * (1 + batch / 100)}" for batch in (512, 16, 64, 200, 16))
+        told = answer("show", "convergence", "--points", points)
+        for name, value in (("epochs", 2), ("batch", 100)):
+            self.assertAlmostEqual(told["formula"][name], value, 5)
+        self.assertLess(told["formula"]["largest"], 1e-6)
+        self.assertEqual([row["batch"] for row in told["epochs"]], [16, 64, 200, 512])
+
+    def test_runs_of_one_batch_have_a_mean_and_a_spread(self):
+        first, *_ = answer("show", "convergence", "--points", "8:2,16:3,8:4,32:4,8:3")["epochs"]
+        self.assertAlmostEqual(first["epochs"], 3)
+        self.assertAlmostEqual(first["spread"], statistics.stdev([2, 4, 3]))
+
+    def test_what_are_no_points_is_refused(self):
+        for points in ("8:2,16:3", "8:2,8:3,16:4", "8:2,16:3,32:0", "8:2,16:3,x", "", "8:2;16:3;32:4", "-8:2,16:3,32:4"):
+            said = self.refused(64, "show", "convergence", f"--points={points}")
+            self.assertIn("BATCH:EPOCHS", said)
+        self.refused(64, "show", "convergence", "--points=8:2,16:3,32:4", "--batch=16")
+
+
 class Target(support.Case):
     """A job that ends at an accuracy."""
 
