@@ -94,7 +94,7 @@ static int start(struct child *child, const char *program, struct err *err)
     fflush(NULL); /* the child must not print what the parent has buffered */
     child->pid = child->answer < 0 || child->talk < 0 ? -1 : fork();
     if (child->pid < 0)
-        return err_add_code(err, 69, "cannot start %s: %s", program, strerror(errno));
+        return err_add_code(err, 71, "cannot start %s: %s", program, strerror(errno));
     if (!child->pid)
         become(child, program, parent);
     return 0;
