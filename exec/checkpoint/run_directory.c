@@ -177,6 +177,7 @@ static int sign(const struct run_directory *directory, struct err *err)
     memcpy(record, text.data, (size_t)text.length);
     record[RECORD_SIZE - 1] = '\n';
     text_release(&text);
+    errno = ENOSPC; /* a part was written */
     if (pwrite(directory->lock, record, RECORD_SIZE, 0) == RECORD_SIZE &&
         fsync(directory->lock) == 0)
         return file_sync_directory(directory->path, err);
