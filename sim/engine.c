@@ -51,7 +51,8 @@ static int load_platform(const struct text *xml, struct err *err)
     for (ssize_t now = 0; file >= 0 && done < xml->length && now >= 0; done += now)
         now = write(file, xml->data + done, (size_t)(xml->length - done));
     if (done < xml->length)
-        return err_add_code(err, 70, "simulator: cannot store the platform: %s", strerror(errno));
+        return err_add_code(err, file < 0 ? 71 : 74, "simulator: cannot store the platform: %s",
+                            strerror(errno));
     char path[32];
     snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
     simgrid_load_platform(path);

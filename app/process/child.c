@@ -258,8 +258,8 @@ static int finish(struct child *child, struct err *err)
     int failed = -1;
     if (!code)
         failed = read_answer(child, err);
-    else if (code == 71)
-        err_add_code(err, 71, "%.*s", (int)strcspn(talk, "\n"), talk);
+    else if (code == 71 || code == 74)
+        err_add_code(err, code, "%.*s", (int)strcspn(talk, "\n"), talk);
     else if (code >= 64 && code < 70 && *talk)
         err_add_code(err, code, "%.*s", (int)strlen(talk) - 1, talk); /* ends in newline */
     else if (code == EXIT_CANNOT_START)

@@ -43,7 +43,7 @@ char *child_program(const char *name);
 /** Run all @child (@count), two at a time, and read their traces.  A simulation that takes long is
  * announced on stderr, with an estimate; a terminal there also shows, from the second second on,
  * how far the slowest is.  @return 0, or -1 with the first fault: not startable (69), no process or
- * descriptor (71), the child's own message and exit code (64 to 69), one line with exit code 70 if
- * the child was killed, aborted or wrote anything other than a trace, or interrupted by SIGINT
- * (130; then no child runs any more). */
+ * descriptor (71), the child's own message and exit code (64 to 69, 71, 74), one line with exit
+ * code 70 if the child was killed, aborted or wrote anything other than a trace, or interrupted by
+ * SIGINT (130; then no child runs any more). */
 int child_run(struct child *child, int32_t count, struct err *err);

@@ -143,7 +143,7 @@ class Descriptors(support.Case):
         if has_simulator():
             done = run("predict", self.job, "-b", "sim", env=env,
                        before=limiting(resource.RLIMIT_FSIZE, 500))
-            self.assertEqual((done.returncode, done.stdout), (70, ""))
+            self.assertEqual((done.returncode, done.stdout), (74, ""))
             self.assertIn("cannot store the platform: File too large", done.stderr)
         with open(self.directory / "out", "wb") as out:
             done = run("completion", "bash", stdout=out, env=env,
