@@ -6,18 +6,18 @@ import os
 import re
 import unittest
 
+import faults
 from support import Case, has_simulator, run
 
-LIBRARY = os.environ["FAIL_MALLOC_LIBRARY"]
 ALL = os.environ.get("FORETRAIN_TEST_MALLOCS") == "all"
-SAMPLE = 60  # points of each command otherwise, evenly between the first and the last
+SAMPLE = 1000 if faults.ALL else 60  # points of each command otherwise, evenly
 LAST = 12000  # of foretrain-sim all are too many: later ones are SimGrid's, in each message
 
 
 def failing(number, program, words):
     """Run foretrain while request @number of @program fails."""
-    return run(*words, LD_PRELOAD=LIBRARY, FAIL_MALLOC=str(number), FAIL_PROGRAM=program,
-               FORETRAIN_DEBUG="1")
+    return run(*words, LD_PRELOAD=faults.LIBRARY, FAIL_CLASS="malloc", FAIL_CALL=str(number),
+               FAIL_PROGRAM=program, FORETRAIN_DEBUG="1")
 
 
 class Memory(Case):
@@ -26,15 +26,16 @@ class Memory(Case):
         self.assertEqual(right.returncode, 0, right.stderr)
         counted = failing(0, program, words)
         self.assertEqual(counted.stdout, right.stdout)
-        total = max(map(int, re.findall(r"requests: ([0-9]+)", counted.stderr)))
+        total = max(map(int, re.findall(r"calls: ([0-9]+)", counted.stderr)))
         last = min(total, LAST)
         points = sorted({1 + i * (last - 1) // (SAMPLE - 1) for i in range(SAMPLE)})
         if ALL:
             points = range(1, last + 1)
-        refused = 0
+        refused = bad = 0
         with concurrent.futures.ThreadPoolExecutor(2) as workers:
             for n, done in zip(points, workers.map(lambda n: failing(n, program, words), points)):
                 with self.subTest(program=program, words=words, request=n):
+                    bad += done.returncode not in (0, 71)
                     self.assertIn(done.returncode, (0, 71), done.stderr)
                     if done.returncode == 0:
                         self.assertEqual(done.stdout, right.stdout)
@@ -42,7 +43,7 @@ class Memory(Case):
                         self.assertEqual(done.stdout, "")
                         self.assertIn("out of memory: cannot allocate", done.stderr)
                     refused += done.returncode == 71
-        print(f"{program} {words[0]}: {len(points)} of {total} requests failed, {refused} with 71")
+        faults.record("memory", f"{program} {words[0]}", len(points), bad)
         self.assertGreater(refused, len(points) * 0.9)
 
     def test_check(self):
