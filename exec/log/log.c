@@ -231,6 +231,17 @@ void log_evaluation(struct log *log, const struct log_evaluation *evaluation)
     flush(log);
 }
 
+/* Releases @line. */
+static void take_line(struct log *log, struct json *line)
+{
+    json_put_text(line, "run", log->run);
+    json_print_line(&log->text, line, 9);
+    text_append(&log->text, "\n", 1);
+    log_file_take(&log->jsonl, &log->text);
+    json_free(line);
+    flush(log);
+}
+
 void log_checkpoint(struct log *log, int64_t step, const char *path)
 {
     log_line_say(&log->line, "checkpoint %s", path);
@@ -240,12 +251,26 @@ void log_checkpoint(struct log *log, int64_t step, const char *path)
     json_put_text(line, "event", "checkpoint");
     json_put_integer(line, "step", step);
     json_put_text(line, "path", path);
-    json_put_text(line, "run", log->run);
-    json_print_line(&log->text, line, 9);
-    text_append(&log->text, "\n", 1);
-    log_file_take(&log->jsonl, &log->text);
-    json_free(line);
-    flush(log);
+    take_line(log, line);
+}
+
+void log_straggler(struct log *log, int64_t step, int32_t rank, const char *who, double wait_s,
+                   double seconds)
+{
+    bool on = log->line.on;
+    log->line.on = true; /* no matter of progress */
+    log_line_say(&log->line, "%s holds up the others: they waited %.1f s of %.1f s for it", who,
+                 wait_s, seconds);
+    log->line.on = on;
+    if (!log->files)
+        return;
+    struct json *line = json_new_object();
+    json_put_text(line, "event", "straggler");
+    json_put_integer(line, "step", step);
+    json_put_integer(line, "rank", rank);
+    json_put_real(line, "wait_s", wait_s);
+    json_put_real(line, "seconds", seconds);
+    take_line(log, line);
 }
 
 int log_close(struct log *log, const char *status, struct err *err)

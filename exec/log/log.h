@@ -5,8 +5,8 @@
  *
  *     steps.csv             one line a step
  *     evaluations.csv       one line an evaluation
- *     steps.jsonl           both and checkpoints as JSON, one object a line, "event" says which
- *     mllog.txt             MLPerf's ":::MLLOG" lines (exec/log/mllog.h)
+ *     steps.jsonl           both, checkpoints and slow ranks as JSON, one object a line, "event"
+ * says which mllog.txt             MLPerf's ":::MLLOG" lines (exec/log/mllog.h)
  *
  * Each names its run: in a column, in a key, as foretrain_run.
  *
@@ -73,6 +73,10 @@ void log_evaluation(struct log *log, const struct log_evaluation *evaluation);
 
 /** Report a checkpoint in @path. */
 void log_checkpoint(struct log *log, int64_t step, const char *path);
+
+/** Report that the others waited for @rank, which is @who, for @wait_s of the last @seconds. */
+void log_straggler(struct log *log, int64_t step, int32_t rank, const char *who, double wait_s,
+                   double seconds);
 
 /** Write the buffers and close; @status is MLPerf's word: "success" or "aborted".  @return 0, or -1
  * (exit code 74) with the file that could not be written. */

@@ -187,6 +187,7 @@ static void close_loop(struct loop *loop)
     free(loop->weights.statistics);
     free(loop->weights.rank_statistics);
     free(loop->own_statistics);
+    straggler_release(&loop->straggler);
     layout_release(&loop->layout);
 }
 

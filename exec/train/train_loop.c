@@ -357,21 +357,35 @@ static void tell(struct loop *loop, const struct loop_step *step, double loss)
     log_step(loop->log, &line);
 }
 
+static void tell_straggling(struct loop *loop, const struct straggling *slow)
+{
+    struct text who = {0};
+    world_describe(&who, slow->rank);
+    log_straggler(loop->log, loop->progress.step, slow->rank, who.data, slow->wait_s,
+                  slow->seconds);
+    text_release(&who);
+}
+
 /* Losses of finished steps are averaged over the ranks and reported, and ranks agree whether to
  * stop.  The slowest rank decides the time until the next report: about a quarter of a second. */
 static void synchronise(struct loop *loop)
 {
-    double loss[LOOP_SYNC_STEPS], longest = 1e-9;
+    double loss[LOOP_SYNC_STEPS], longest = 1e-9, wait = 0, seconds = 0;
     int32_t count = loop->over - loop->told;
     for (int32_t i = 0; i < count; i++) {
         const struct loop_step *step = step_of(loop, loop->told + i);
         loss[i] = step->outcome.loss / loop->world.ranks;
         longest = fmax(longest, step->seconds);
+        wait += step->times.exposed_comm_s;
+        seconds += step->seconds;
     }
     if (loop->world.ranks > 1)
         world_sum(loss, count);
     for (int32_t i = 0; i < count; i++, loop->told++)
         tell(loop, step_of(loop, loop->told), loss[i]);
+    struct straggling straggling = straggler_add(&loop->straggler, wait, seconds);
+    if (loop->log && straggling.rank >= 0)
+        tell_straggling(loop, &straggling);
     int64_t agreed[] = {asked_to_stop, (int64_t)(1e9 * longest)};
     if (loop->world.ranks > 1)
         world_max(agreed, 2);

@@ -10,6 +10,7 @@
 #include "exec/step/loss_scale.h"
 #include "exec/step/packing.h"
 #include "exec/step/walk.h"
+#include "exec/train/straggler.h"
 #include "exec/train/train.h"
 #include "exec/world/agree.h"
 #include "exec/world/world.h"
@@ -42,6 +43,7 @@ struct loop {
     struct log *log;                    /**< rank 0 only */
     struct progress progress;
     struct loss_scale scale;
+    struct straggler straggler;
 
     int32_t phase;          /**< being trained */
     struct phase counts;    /**< of it */

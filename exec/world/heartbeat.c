@@ -42,7 +42,8 @@ static struct beat own_beat(bool last)
                          .bucket = own.bucket,
                          .waiting = own.waiting,
                          .last = last,
-                         .age_s = own.age_s};
+                         .age_s = own.age_s,
+                         .late_s = heart.watch.late_s};
 }
 
 static void listen(struct link *link)
@@ -87,7 +88,7 @@ static void lock_or_give_up(void)
     if (world_try_lock(heart.watch.timeout_s))
         return;
     struct text out = {0};
-    watch_describe(&out, &heart.watch, heart.watch.rank);
+    watch_name(&out, &heart.watch, heart.watch.rank);
     text_add(&out, " has been inside one call of MPI for %.0f s\n", heart.watch.timeout_s);
     give_up(&out);
 }
@@ -130,6 +131,8 @@ static void *watch(void *unused)
         struct beat own = own_beat(false);
         if (watch_check(&heart.watch, &own, world_now(), &out))
             give_up(&out);
+        fputs(out.data ? out.data : "", stderr);
+        text_release(&out);
         if (stop)
             nanosleep(&short_nap, NULL);
         else
@@ -184,6 +187,13 @@ void world_heartbeat_start(double timeout_s, const char *advice)
         world_abort(71);
     }
     heart.running = true;
+}
+
+void world_describe(struct text *out, int32_t rank)
+{
+    text_add(out, "rank %d of %d", rank, world_self().ranks);
+    if (heart.running)
+        watch_describe(out, &heart.who[rank]);
 }
 
 void world_heartbeat_advise(const char *advice)

@@ -33,11 +33,15 @@ void watch_hear(struct watched *peer, const struct beat *beat, double now)
         peer->heard = *beat;
 }
 
-void watch_describe(struct text *out, const struct watch *watch, int32_t rank)
+void watch_describe(struct text *out, const struct identity *who)
 {
-    const struct identity *who = &watch->who[rank];
-    text_add(out, "foretrain-exec: rank %d of %d (host %s, pid %lld)", rank, watch->ranks,
-             who->host, (long long)who->process);
+    text_add(out, " (host %s, pid %lld)", who->host, (long long)who->process);
+}
+
+void watch_name(struct text *out, const struct watch *watch, int32_t rank)
+{
+    text_add(out, "foretrain-exec: rank %d of %d", rank, watch->ranks);
+    watch_describe(out, &watch->who[rank]);
 }
 
 static void describe_place(struct text *out, const struct beat *beat)
@@ -50,10 +54,34 @@ static void describe_place(struct text *out, const struct beat *beat)
 /* A watcher that was delayed between two checks grants the others the same delay. */
 static void forgive(struct watch *watch, double now)
 {
-    double held_up = now - watch->checked - 2 * watch->period_s;
+    const double counts = 0.9; /* [s]: our choice; a stop of 2 s is seen as 1 to 2 */
+    double late = now - watch->checked - watch->period_s, held_up = late - watch->period_s;
     for (int32_t i = 0; i < watch->count && held_up > 0; i++)
         watch->peer[i].when += held_up;
+    watch->late_s = late > counts ? late : 0;
+    if (watch->late_s > 0)
+        watch->excused = now + 3 * watch->period_s;
     watch->checked = now;
+}
+
+static void tell_late(const struct watch *watch, int32_t rank, double late_s, struct text *out)
+{
+    if (!(late_s > 0))
+        return;
+    watch_name(out, watch, rank);
+    text_add(out, " did not run for %.1f s\n", late_s);
+}
+
+/* Where all ranks were stopped together, only rank 0 is named. */
+static void find_late(struct watch *watch, double now, struct text *out)
+{
+    tell_late(watch, 0, watch->late_s, out);
+    for (int32_t i = 0; i < watch->count; i++) {
+        struct watched *peer = &watch->peer[i];
+        if (now > watch->excused)
+            tell_late(watch, peer->rank, peer->heard.late_s, out);
+        peer->heard.late_s = 0;
+    }
 }
 
 /* Ranks above 0 all miss rank 0 at the same time: the first of them reports it, and has two seconds
@@ -71,7 +99,7 @@ static bool find_silent(const struct watch *watch, double now, struct text *out)
         const struct watched *peer = &watch->peer[i];
         if (peer->gone || now - peer->when <= patience_with(watch, peer->rank))
             continue;
-        watch_describe(out, watch, peer->rank);
+        watch_name(out, watch, peer->rank);
         text_add(out, " has not answered since ");
         describe_place(out, &peer->heard);
         text_add(out, ", %.0f s ago\n", now - peer->when);
@@ -96,7 +124,7 @@ static void describe_stalled(const struct watch *watch, const struct beat *beat,
     for (int32_t rank = 0; rank < watch->ranks; rank++) {
         if (!is_to_blame(&beat[rank], least, all_wait))
             continue;
-        watch_describe(out, watch, rank);
+        watch_name(out, watch, rank);
         text_add(out, " is alive but has not gone on since ");
         describe_place(out, &beat[rank]);
         text_add(out, ", %.0f s ago%s\n", beat[rank].age_s,
@@ -142,6 +170,7 @@ bool watch_check(struct watch *watch, const struct beat *own, double now, struct
         return true;
     if (watch->rank != 0)
         return false;
+    find_late(watch, now, out);
     struct beat *beat = base_alloc(watch->ranks, sizeof(*beat));
     bool found = collect(watch, own, now, beat) && find_stalled(watch, beat, out);
     free(beat);

@@ -21,6 +21,7 @@ struct beat {
     int32_t waiting; /**< 1: a thread waits for other ranks */
     int32_t last;    /**< 1: the sender stops watching */
     double age_s;    /**< of its progress */
+    double late_s;   /**< its watcher did not run, before its last check; 0: it did */
 };
 
 /** Where a rank runs. */
@@ -45,6 +46,8 @@ struct watch {
     struct watched *peer;       /**< (count) owned */
     const struct identity *who; /**< (ranks) borrowed */
     double checked;             /**< when watch_check() ran last */
+    double late_s;              /**< so much later than planned; 0: less than counts */
+    double excused;             /**< until then, nobody is late: the watcher was */
 };
 
 /** Start watching at @now, as if every rank had just been heard.  @who (ranks) is borrowed. */
@@ -59,8 +62,12 @@ void watch_hear(struct watched *peer, const struct beat *beat, double now);
 
 /** Append to @out a line for each rank that does not answer, or, on rank 0, for each that blocks
  * the job while no rank progresses (see world_heartbeat_start()); @own is the watcher's beat.
- * @return whether there was one: then the job must end. */
+ * @return whether there was one: then the job must end.  Otherwise @out may have lines on ranks
+ * that did not run for a while. */
 bool watch_check(struct watch *watch, const struct beat *own, double now, struct text *out);
 
 /** Append "foretrain-exec: rank 2 of 4 (host a, pid 17)". */
-void watch_describe(struct text *out, const struct watch *watch, int32_t rank);
+void watch_name(struct text *out, const struct watch *watch, int32_t rank);
+
+/** Append " (host a, pid 17)". */
+void watch_describe(struct text *out, const struct identity *who);

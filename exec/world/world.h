@@ -15,6 +15,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/base/base.h"
+
 /** Who this process is. */
 struct exec_world {
     int32_t rank, ranks;             /**< in the job */
@@ -92,6 +94,9 @@ struct liveness world_last_progress(void);
  *   - no rank has progressed for @timeout_s (no collective, no world_progress()), and at least one
  * rank waits: those that do not wait are named, else those that are furthest behind.
  *
+ * A rank that did not run for a second, as when it is stopped or the machine is overloaded, is
+ * named as well once it runs again, and the job goes on; unless rank 0 did not run either.
+ *
  * So @timeout_s must be longer than any time in which no rank reports progress.  @advice ends the
  * message ("the last checkpoint is intact"); it is borrowed, may be NULL and may be changed with
  * world_heartbeat_advise().  A @timeout_s of 0 or less starts nothing. */
@@ -99,6 +104,9 @@ void world_heartbeat_start(double timeout_s, const char *advice);
 
 /** Change the end of the message; borrowed until the next change. */
 void world_heartbeat_advise(const char *advice);
+
+/** Append "rank 2 of 4 (host a, pid 17)"; machine and process only while ranks watch each other. */
+void world_describe(struct text *out, int32_t rank);
 
 /** Stop watching, on all ranks together; does nothing if nothing was started. */
 void world_heartbeat_stop(void);

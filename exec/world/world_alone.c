@@ -65,6 +65,11 @@ void world_heartbeat_advise(const char *advice)
     (void)advice;
 }
 
+void world_describe(struct text *out, int32_t rank)
+{
+    text_add(out, "rank %d of 1", rank);
+}
+
 void world_heartbeat_stop(void)
 {
 }

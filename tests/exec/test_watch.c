@@ -170,9 +170,49 @@ static void forgives_others_what_it_was_held_up_itself(void **state)
         struct text out = {0};
         assert_true(run(&watch, (struct beat){0}, -1, 10, &out) < 0);
         assert_false(watch_check(&watch, &own, 1010, &out));
-        hear_all(&watch, (struct beat){0}, -1, 1010.5);
+        hear_all(&watch, (struct beat){.late_s = 999}, -1, 1010.5);
         assert_false(watch_check(&watch, &own, 1011, &out));
-        assert_null(out.data);
+        if (rank == 0) /* and says so, but not of those to whom the same happened */
+            assert_string_equal(out.data, "foretrain-exec: rank 0 of 4 (host a, pid 10) did not "
+                                          "run for 999.0 s\n");
+        else
+            assert_null(out.data);
+        text_release(&out);
+        watch_release(&watch);
+    }
+}
+
+/* It says so itself, once it runs again. */
+static void rank_0_names_a_rank_that_did_not_run(void **state)
+{
+    (void)state;
+    struct watch watch = watch_of(0);
+    struct beat own = {.bucket = -1};
+    struct text out = {0};
+    assert_true(run(&watch, (struct beat){0}, -1, 10, &out) < 0);
+    watch_hear(&watch.peer[1], &(struct beat){.late_s = 1.5}, 10.5);
+    for (double now = 11; now < 20; now++)
+        assert_false(watch_check(&watch, &own, now, &out));
+    assert_string_equal(out.data,
+                        "foretrain-exec: rank 2 of 4 (host c, pid 12) did not run for 1.5 s\n");
+    text_release(&out);
+    watch_release(&watch);
+}
+
+static void a_rank_knows_how_long_it_did_not_run(void **state)
+{
+    (void)state;
+    for (int32_t rank = 0; rank < 2; rank++) {
+        struct watch watch = watch_of(rank);
+        struct beat own = {.bucket = -1};
+        struct text out = {0};
+        assert_false(watch_check(&watch, &own, 1.5, &out)); /* a busy machine */
+        assert_true(watch.late_s == 0);
+        assert_false(watch_check(&watch, &own, 4.5, &out));
+        assert_true(watch.late_s == 2);
+        assert_false(watch_check(&watch, &own, 5.5, &out));
+        assert_true(watch.late_s == 0);
+        text_release(&out);
         watch_release(&watch);
     }
 }
@@ -216,6 +256,8 @@ int main(void)
         cmocka_unit_test(is_patient_with_ranks_that_all_compute),
         cmocka_unit_test(is_patient_with_a_rank_that_goes_on_while_others_wait),
         cmocka_unit_test(forgives_others_what_it_was_held_up_itself),
+        cmocka_unit_test(rank_0_names_a_rank_that_did_not_run),
+        cmocka_unit_test(a_rank_knows_how_long_it_did_not_run),
         cmocka_unit_test(does_not_forgive_for_ever),
         cmocka_unit_test(leaves_ranks_alone_that_have_stopped_watching),
     };

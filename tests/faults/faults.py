@@ -128,7 +128,11 @@ class Place:
 
     def train(self, *words, **more):
         """A run of two ranks in `out/run`."""
-        return self.run([*TRAIN, self.training, "--out", self.out / "run", *words], **more)
+        return self.run(self.words(*words), **more)
+
+    def words(self, *more):
+        """Of the command for it."""
+        return [*TRAIN, self.training, "--out", self.out / "run", *more]
 
     def go_on(self):
         """Go on with it, or begin again where it has no checkpoint yet."""
