@@ -5,7 +5,7 @@ import json
 import pathlib
 import subprocess
 
-PARTS = ["full", "bare", "sanitized", "threads", "fuzz", "studies", "coverage"]
+PARTS = ["full", "bare", "sanitized", "threads", "fuzz", "faults", "studies", "coverage"]
 LIMIT = 50  # commits after which a part says little about today: our choice
 
 

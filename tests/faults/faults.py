@@ -44,10 +44,10 @@ HAS_MPI = EXECUTOR.exists() and shutil.which("mpirun") is not None
 RUNS = ROOT / "experiments" / "02_published_runs"
 
 
-def record(test, what, cases, failures, seed=None):
+def record(test, what, cases, failures, seed=None, **more):
     """Print a line of the record."""
     print("record: " + json.dumps({"test": test, "what": what, "cases": cases, "seed": seed,
-                                   "failures": failures}), flush=True)
+                                   "failures": failures, **more}), flush=True)
 
 
 def choose(total, some):

@@ -19,7 +19,7 @@ try:
 except ImportError:
     yaml = None
 
-CASES = int(os.environ.get("FORETRAIN_TEST_CASES", "6000" if faults.ALL else "240"))
+CASES = int(os.environ.get("FORETRAIN_TEST_CASES", "4000" if faults.ALL else "240"))
 LIMIT = 60  # seconds of processor time that only something that hangs takes
 PLATFORMS = ("abci", "dgx-h100", "generic-fat-tree", "t1-torus", "tpu-v3-pod", "two-core")
 FIXED = ("version", "name", "extends", "description", "network", "platform", "device", "kind",

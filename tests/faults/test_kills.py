@@ -1,0 +1,141 @@
+#!/usr/bin/python3
+"""Killed at any moment, by a random time or at a random system call: nobody is left, nothing is lost,
+and the next run ends as one that nothing disturbed."""
+import os
+import random
+import re
+import signal
+import subprocess
+import time
+import unittest
+
+import faults
+
+ROUNDS = int(os.environ.get("FORETRAIN_TEST_KILLS", "100" if faults.ALL else "3"))
+
+
+def name_of(pid):
+    """What a process is: "rank 0", "mpirun", "foretrain"; None where it has gone."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            for word in file.read().split(b"\0"):
+                if word.startswith(b"OMPI_COMM_WORLD_RANK="):
+                    return "rank " + word.split(b"=")[1].decode()
+        with open(f"/proc/{pid}/comm", encoding="utf-8") as file:
+            return file.read().strip()
+    except OSError:
+        return None
+
+
+def normal(files):
+    """Files without what may differ: two workers write a journal in any order, and a sweep that goes on
+    says again which it is."""
+    found = dict(files)
+    for name in [name for name in files if name.endswith(".journal")]:
+        head, *lines = found[name].decode().splitlines()
+        found[name] = [head] + sorted(line for line in lines if line != head)
+    return found
+
+
+class Kills(faults.Case):
+    """In each round one process dies."""
+
+    def setUp(self):
+        super().setUp()
+        self.random = random.Random(faults.SEED)
+
+    def right(self, words):
+        """Answer, files and time of a run that nothing disturbs."""
+        self.place.clear()
+        begin = time.monotonic()
+        code, answer, talk = self.place.run(words)
+        self.assertEqual(code, 0, talk)
+        return answer, faults.files_below(self.place.out), time.monotonic() - begin
+
+    def kill_at_a_time(self, words, seconds, names):
+        """One of its processes, by name, after a part of the time."""
+        self.place.clear()
+        process = self.place.start(words)
+        name, moment = self.random.choice(names), self.random.uniform(0, seconds)
+        try:
+            process.wait(moment)
+        except subprocess.TimeoutExpired:
+            for pid in faults.processes_of(self.place.root):
+                if name_of(pid) == name:
+                    os.kill(pid, signal.SIGKILL)
+                    break
+        talk = process.communicate(timeout=faults.HANGS)[1]
+        return f"{name} after {moment:.3f} s: exit code {process.returncode}: {talk[-200:]!r}"
+
+    def kill_at_a_call(self, words, program, last):
+        """At one of the calls that change files."""
+        self.place.clear()
+        number = self.random.randint(1, last)
+        code, _, talk = self.place.run(words, LD_PRELOAD=faults.LIBRARY, FAIL_CLASS="disk",
+                                       FAIL_PROGRAM=program, FAIL_ERROR="KILL", FAIL_RANK="0",
+                                       FAIL_CALL=str(number), FAIL_BELOW=str(self.place.out))
+        return f"{program} at call {number}: exit code {code}: {talk[-200:]!r}"
+
+    def nobody_is_left(self, what):
+        """Processes; files may be there until the next run."""
+        left = [name for name in self.place.leftovers() if name.startswith("process")]
+        self.expect(not left, what, "leaves", left)
+
+    def each_round(self, words, last, names=("foretrain",)):
+        """Kill, and run again to the same end."""
+        answer, files, seconds = self.right(words)
+        for i in range(ROUNDS):
+            if i % 2 and faults.LIBRARY:
+                what = self.kill_at_a_call(words, "foretrain", last)
+            else:
+                what = self.kill_at_a_time(words, seconds, names)
+            self.nobody_is_left(what)
+            for name, content in faults.files_below(self.place.out).items():
+                whole = name.endswith((".journal", ".new", ".part")) or content == files[name]
+                self.expect(whole, what, name, "is not whole")
+            self.expect(self.place.run(words)[:2] == (0, answer), what, "another answer")
+            found = faults.files_below(self.place.out)
+            self.expect(normal(found) == normal(files), what, "other files", sorted(found))
+            left = self.place.leftovers()
+            self.expect(not left, what, "leaves", left)
+        self.finish(" ".join(os.path.basename(str(word)) for word in words), ROUNDS, faults.SEED)
+
+    def test_sweep(self):
+        self.each_round(["sweep", self.place.training, "--backend", "analytic", "--jobs", "2", "--scan",
+                         "cluster.nodes=2..16", "--csv", "all.csv"], 24)
+
+    def test_published(self):
+        self.each_round(["published", self.place.table, "--backend", "analytic", "--csv", "p.csv",
+                         "--keep", "rows"], 12)
+
+    def test_pack(self):
+        self.each_round(["data", "pack", self.place.root / "images", "--to", "a.ftp", "--image=8"], 8)
+
+    def test_calibrate(self):
+        self.each_round(["calibrate", "device", "--from", faults.RUNS / "single_node.csv", "--to",
+                         "profiles", "--json"], 12)
+
+    @unittest.skipUnless(faults.HAS_MPI, "built without MPI, or mpirun is missing")
+    def test_train(self):
+        words = self.place.words()
+        seconds = self.right(words)[2]
+        whole = self.place.checkpoint()
+        for i in range(ROUNDS):
+            if i % 2 and faults.LIBRARY:
+                what = self.kill_at_a_call(words, "foretrain-exec", 150)
+            else:
+                what = self.kill_at_a_time(words, seconds, ("rank 0", "rank 1", "mpirun", "foretrain"))
+            self.nobody_is_left(what)
+            if self.place.checkpoint() != whole:
+                code, _, talk = self.place.go_on()
+                self.expect(code == 0, what, "does not go on:", talk)
+            self.expect(self.place.checkpoint() == whole, what, "trains something else")
+            left = self.place.leftovers()
+            if what.startswith("mpirun "):  # what Open MPI leaves then, for orte-clean
+                left = [path for path in left if not re.search(r"/ompi\.|/vader_segment\.", path)]
+            self.expect(not left, what, "leaves", left)
+        self.finish("train on two ranks", ROUNDS, faults.SEED)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
