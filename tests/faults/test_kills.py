@@ -10,8 +10,11 @@ import time
 import unittest
 
 import faults
+import support
 
-ROUNDS = int(os.environ.get("FORETRAIN_TEST_KILLS", "100" if faults.ALL else "3"))
+ROUNDS = int(os.environ.get("FORETRAIN_TEST_KILLS", "100" if faults.ALL else "2"))
+
+OPEN_MPI = r"/ompi\.|/vader_segment\."  # what it leaves when mpirun is killed, for orte-clean
 
 
 def name_of(pid):
@@ -21,8 +24,8 @@ def name_of(pid):
             for word in file.read().split(b"\0"):
                 if word.startswith(b"OMPI_COMM_WORLD_RANK="):
                     return "rank " + word.split(b"=")[1].decode()
-        with open(f"/proc/{pid}/comm", encoding="utf-8") as file:
-            return file.read().strip()
+        with open(f"/proc/{pid}/cmdline", encoding="utf-8") as file:
+            return os.path.basename(file.read().split("\0")[0])
     except OSError:
         return None
 
@@ -98,7 +101,12 @@ class Kills(faults.Case):
             self.expect(normal(found) == normal(files), what, "other files", sorted(found))
             left = self.place.leftovers()
             self.expect(not left, what, "leaves", left)
-        self.finish(" ".join(os.path.basename(str(word)) for word in words), ROUNDS, faults.SEED)
+        self.finish(self.title(words), ROUNDS, faults.SEED)
+
+    @staticmethod
+    def title(words):
+        """A command without folders."""
+        return " ".join(os.path.basename(str(word)) for word in words)
 
     def test_sweep(self):
         self.each_round(["sweep", self.place.training, "--backend", "analytic", "--jobs", "2", "--scan",
@@ -131,10 +139,49 @@ class Kills(faults.Case):
                 self.expect(code == 0, what, "does not go on:", talk)
             self.expect(self.place.checkpoint() == whole, what, "trains something else")
             left = self.place.leftovers()
-            if what.startswith("mpirun "):  # what Open MPI leaves then, for orte-clean
-                left = [path for path in left if not re.search(r"/ompi\.|/vader_segment\.", path)]
+            if what.startswith("mpirun "):
+                left = [path for path in left if not re.search(OPEN_MPI, path)]
             self.expect(not left, what, "leaves", left)
         self.finish("train on two ranks", ROUNDS, faults.SEED)
+
+    def each_ends(self, words, names, written=None):
+        """Kill what answers differently each time: nobody is left, and the next one answers."""
+        seconds = self.right(words)[2]
+        rounds = max(2, ROUNDS // 4)
+        for _ in range(rounds):
+            what = self.kill_at_a_time(words, seconds, names)
+            self.nobody_is_left(what)
+            if written and (self.place.out / written).exists():
+                code, _, talk = self.place.run(["show", "device", "./" + written])
+                self.expect(code == 0, what, written, "is not whole:", talk)
+            code, _, talk = self.place.run(words)
+            self.expect(code == 0, what, "does not begin again:", talk)
+            left = [path for path in self.place.leftovers()
+                    if not what.startswith("mpirun ") or not re.search(OPEN_MPI, path)]
+            self.expect(not left, what, "leaves", left)
+        self.finish(self.title(words), rounds, faults.SEED)
+
+    @unittest.skipUnless(support.has_simulator(), "built without SimGrid")
+    def test_simulator(self):
+        self.each_ends(["predict", self.place.job, "--backend", "sim", "--grain", "full"],
+                       ("foretrain", "foretrain-sim"))
+
+    @unittest.skipUnless(faults.EXECUTOR.exists(), "there is no foretrain-exec")
+    def test_measuring(self):
+        self.each_ends(["calibrate", "device", "--device", "cpu-naive", "--networks", "resnet8",
+                        "--batch", "1,2", "--threads", "1", "--budget", "2", "-o", "here.yaml"],
+                       ("foretrain", "foretrain-exec"), "here.yaml")
+
+    @unittest.skipUnless(faults.HAS_MPI, "built without MPI, or mpirun is missing")
+    def test_measuring_on_two_ranks(self):
+        self.each_ends(["collective", "--backend", "exec", "--grid", "2x1", "--bytes", "1MB", "--repeats", "3"],
+                       ("foretrain", "rank 0", "rank 1", "mpirun"))
+
+    def test_lab(self):
+        words = ["lab", faults.ROOT / "platforms" / "lab" / "flat-4.yaml", "--", "sleep", "0.3"]
+        if self.place.run(words)[0] != 0:
+            self.skipTest("no lab can be built here")
+        self.each_ends(words, ("foretrain", "sleep"))
 
 
 if __name__ == "__main__":
