@@ -20,11 +20,8 @@ class Calls(faults.Case):
 
     def count(self, words, program, name, more):
         """How many calls of a class a command makes, what it answers, and its files."""
-        self.place.clear()
-        code, answer, talk = self.place.run(words, LD_PRELOAD=faults.LIBRARY, FAIL_CLASS=name,
-                                            FAIL_PROGRAM=program, FAIL_CALL="0",
-                                            FORETRAIN_DEBUG="1", **more)
-        self.assertEqual(code, 0, talk)
+        answer, talk = self.answers(words, LD_PRELOAD=faults.LIBRARY, FAIL_CLASS=name,
+                                    FAIL_PROGRAM=program, FAIL_CALL="0", FORETRAIN_DEBUG="1", **more)
         self.assertEqual(self.place.leftovers(), [])
         counted = [int(number) for number in re.findall(r"calls: ([0-9]+)", talk)]
         return max(counted, default=0), answer, faults.files_below(self.place.out)

@@ -49,10 +49,8 @@ class Kills(faults.Case):
 
     def right(self, words):
         """Answer, files and time of a run that nothing disturbs."""
-        self.place.clear()
         begin = time.monotonic()
-        code, answer, talk = self.place.run(words)
-        self.assertEqual(code, 0, talk)
+        answer = self.answers(words)[0]
         return answer, faults.files_below(self.place.out), time.monotonic() - begin
 
     def kill_at_a_time(self, words, seconds, names):
@@ -179,8 +177,6 @@ class Kills(faults.Case):
 
     def test_lab(self):
         words = ["lab", faults.ROOT / "platforms" / "lab" / "flat-4.yaml", "--", "sleep", "0.3"]
-        if self.place.run(words)[0] != 0:
-            self.skipTest("no lab can be built here")
         self.each_ends(words, ("foretrain", "sleep"))
 
 
