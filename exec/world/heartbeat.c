@@ -126,7 +126,8 @@ static bool sleep_until_stop(double seconds)
 static void *watch(void *unused)
 {
     const struct timespec short_nap = {.tv_nsec = 200000};
-    for (bool stop = false; !beat_once(stop);) {
+    for (bool stop = false, closed = false; !closed;) {
+        closed = beat_once(stop);
         struct text out = {0};
         struct beat own = own_beat(false);
         if (watch_check(&heart.watch, &own, world_now(), &out))

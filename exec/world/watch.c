@@ -31,6 +31,7 @@ void watch_hear(struct watched *peer, const struct beat *beat, double now)
     peer->gone = beat->last;
     if (!peer->gone)
         peer->heard = *beat;
+    peer->heard.late_s = beat->late_s;
 }
 
 void watch_describe(struct text *out, const struct identity *who)
