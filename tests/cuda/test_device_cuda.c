@@ -176,18 +176,20 @@ static void known_networks_train_as_on_the_naive_device(void **state)
     }
 }
 
-/* Images of 3 x 6 x 10 pixels, of which a linear layer sees all, behind a batch norm. */
+/* Images seen as 4 x 9 pixels, of which a linear layer sees all, behind a batch norm. */
 static void a_linear_layer_takes_any_image(void **state)
 {
     (void)state;
     struct model *model = model_new("oblong", 6, 4);
-    struct shape at = {3, 6, 10};
+    struct shape at = {3, 4, 9}; /* of images of 6 x 6 */
     struct layer layers[] = {
-        {.op = LAYER_CONVOLUTION, .out.channels = 12, .kernel = 3, .padding = 1, .first = true},
+        {.op = LAYER_CONVOLUTION, .out.channels = 12, .kernel = 3, .padding = 1},
         {.op = LAYER_BATCH_NORM, .relu = true},
         {.op = LAYER_LINEAR, .out.channels = 4, .kernel = 1, .bias = true}};
     for (size_t i = 0; i < sizeof(layers) / sizeof(*layers); i++) {
         layers[i].in = at;
+        layers[i].input[0] = (int32_t)i - 1;
+        layers[i].input_count = 1;
         layers[i].stride = 1;
         int32_t index = model_add(model, layers[i]);
         at = model->layer[index].out;
