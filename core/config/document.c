@@ -42,6 +42,21 @@ struct node *node_get(const struct node *node, const char *key)
     return NULL;
 }
 
+struct json *node_json(const struct node *node)
+{
+    if (node->kind == NODE_SCALAR)
+        return json_new_text(node->text);
+    bool mapping = node->kind == NODE_MAPPING;
+    struct json *json = mapping ? json_new_object() : json_new_array();
+    for (int32_t i = 0; i < node->child_count; i++) {
+        if (mapping)
+            json_put(json, node->child[i]->key, node_json(node->child[i]));
+        else
+            json_append(json, node_json(node->child[i]));
+    }
+    return json;
+}
+
 /* ---- texts ---- */
 
 /* The length of the UTF-8 character at @text, or 0 when there is none, or one YAML forbids. */

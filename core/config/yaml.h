@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "core/base/err.h"
+#include "core/base/json.h"
 
 /** Shape of a node. */
 enum node_kind { NODE_SCALAR, NODE_SEQUENCE, NODE_MAPPING };
@@ -81,6 +82,9 @@ int yaml_set_below(struct document *document, const char *prefix, const char *as
 
 /** The child of mapping @node with that key, or NULL. */
 struct node *node_get(const struct node *node, const char *key);
+
+/** All of @node as JSON, with scalars as texts; the caller frees it. */
+struct json *node_json(const struct node *node);
 
 /** Add a message "file:line:column: error: ..." (exit code 65) with the source line and a caret.
  * Control characters in the message become blanks.  @return -1. */

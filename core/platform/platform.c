@@ -251,15 +251,24 @@ struct changes {
     struct unknowns *unknowns; /* NULL: none is allowed */
 };
 
-/* Those of the keys of @document, which begin with @prefix there; then its unknown inputs. */
-static int change(struct document *document, const char *prefix, const struct changes *changes,
+/* Those of the keys of @document, which begin with @prefix there. */
+static int assign(struct document *document, const char *prefix, const struct changes *changes,
                   struct err *err)
 {
     int failed = 0;
     for (int32_t i = 0; i < changes->count; i++)
         if (!strncmp(changes->set[i], prefix, strlen(prefix)))
             failed |= yaml_set_below(document, prefix, changes->set[i], err);
-    return failed ? -1 : unknowns_settle(changes->unknowns, document, prefix, err);
+    return failed;
+}
+
+/* The same, then its unknown inputs. */
+static int change(struct document *document, const char *prefix, const struct changes *changes,
+                  struct err *err)
+{
+    return assign(document, prefix, changes, err)
+               ? -1
+               : unknowns_settle(changes->unknowns, document, prefix, err);
 }
 
 static int read_device(struct platform *platform, const struct node *root,
@@ -330,6 +339,35 @@ struct platform *platform_read_changed(const char *name, const char *const *set,
 struct platform *platform_read_text(const char *name, const char *text, struct err *err)
 {
     return read_document(yaml_read_text(name, text, err), &(struct changes){0}, err);
+}
+
+/* Takes @document over, and applies those of @changes whose keys begin with @prefix. */
+static int put_file(struct json *files, const char *name, struct document *document,
+                    const char *prefix, const struct changes *changes, struct err *err)
+{
+    int failed = !document || assign(document, prefix, changes, err);
+    if (!failed)
+        json_put(files, name, node_json(yaml_root(document)));
+    yaml_free(document);
+    return failed ? -1 : 0;
+}
+
+int platform_files(struct json *files, const char *name, const char *const *set, int32_t count,
+                   struct err *err)
+{
+    const struct changes changes = {set, count, NULL};
+    char *path = platform_find(name, err);
+    struct document *document = path ? yaml_read_library(path, platform_find, err) : NULL;
+    free(path);
+    const struct node *device = document ? node_get(yaml_root(document), "device") : NULL;
+    int failed = 0;
+    if (device && device->kind == NODE_SCALAR) {
+        path = platform_find_device(device->text, &device->origin, err);
+        failed = put_file(files, "device", path ? yaml_read_library(path, find_device, err) : NULL,
+                          "device.", &changes, err);
+        free(path);
+    }
+    return put_file(files, "platform", document, "platform.", &changes, err) || failed ? -1 : 0;
 }
 
 void platform_free(struct platform *platform)
