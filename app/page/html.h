@@ -23,6 +23,10 @@ struct page {
 /** Our own style and script, by tools/text_to_c.py. */
 extern const char page_css[], page_js[], motion_js[];
 
+/** The closed form for browsers: WebAssembly (app/wasm), gzip, base64; "" where this program was
+ * built without. */
+extern const char page_core[];
+
 enum {
     PAGE_ROWS = 60,              /**< of a table; the CSV file has all */
     PAGE_DATA_LIMIT = 250 << 10, /**< of a CSV file or of the JSON [bytes]: longer ones are left

@@ -15,7 +15,7 @@ struct part {
     char *reason; /* owned; NULL: there */
 };
 
-enum { PART_COUNT = 10 };
+enum { PART_COUNT = 11 };
 
 static struct part find_program(const char *name, const char *library, const char *need)
 {
@@ -93,6 +93,9 @@ static int show_environment(const void *record, struct text *out, struct err *er
         find_library("xxhash", BUILD_XXHASH,
                      "packs cannot be read: libxxhash-dev was not found, or switched off, at build "
                      "time"),
+        find_library("sliders", BUILD_WASM,
+                     "pages have none: clang 14 for wasm32 (lld-14, wasi-libc, "
+                     "libclang-rt-14-dev-wasm32) was not found, or switched off, at build time"),
     };
     if (request->json)
         print_json(out, part);

@@ -1,0 +1,106 @@
+/** @file
+ * The closed form for pages: what app/page/whatif.js calls.  Built for WebAssembly alone.
+ *
+ * Texts that are handed over lie in memory of core_text(), which the callee takes over.
+ */
+
+#include "app/wasm/host.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/predict/likely.h"
+#include "app/predict/uncertainty.h"
+#include "core/base/unit.h"
+
+/* ---- what a prediction in closed form names and never needs ---- */
+
+void child_add(struct child *child, const char *format, ...)
+{
+    (void)child;
+    (void)format;
+}
+
+void child_release(struct child *child)
+{
+    free(child->what);
+    trace_release(&child->trace);
+}
+
+double uncertainty_quantity(const struct quantity *quantity)
+{
+    (void)quantity;
+    return 0;
+}
+
+int likely_roughly(struct prediction *prediction, const char *path,
+                   const struct predict_options *options, int32_t draws, struct err *err)
+{
+    (void)prediction;
+    (void)path;
+    (void)options;
+    (void)draws;
+    (void)err;
+    return 0;
+}
+
+/* ---- what the page calls ---- */
+
+#define EXPORT(name) __attribute__((export_name(name))) /* clang's, for wasm32 */
+
+EXPORT("text") char *core_text(int32_t size)
+{
+    return base_alloc(size, 1);
+}
+
+EXPORT("file") void core_file(char *name, char *text)
+{
+    host_add_file(name, text);
+}
+
+static void say(struct text *out, const char *key, enum unit unit, double value)
+{
+    text_add(out, "%s\t%.17g\t", key, value);
+    unit_print(out, unit, value);
+    text_add(out, "\n");
+}
+
+static void say_all(struct text *out, const struct result *result)
+{
+    const struct scaling *scaling = result->strong.batch ? &result->strong : &result->weak;
+    say(out, "devices", UNIT_NONE, result->devices);
+    say(out, "step_s", UNIT_SECONDS, result->step.time);
+    say(out, "compute_s", UNIT_SECONDS, result->step.compute);
+    say(out, "exposed_communication_s", UNIT_SECONDS, result->step.exposed_communication);
+    say(out, "images_per_s", UNIT_IMAGES_PER_SECOND, result->images_per_s);
+    say(out, "scaling_efficiency", UNIT_FRACTION, scaling->efficiency);
+    say(out, "time_to_train_s", UNIT_SECONDS, result->time_to_train_s);
+}
+
+/* @sets: lines "key=JSON".  @return lines "key TAB number TAB text", or "! message"; borrowed until
+ * the next call. */
+EXPORT("predict")
+const char *core_predict(char *sets, int32_t order, int32_t noise, int32_t ignore_memory,
+                         int32_t iterations)
+{
+    static struct text out;
+    struct predict_options options = {.backend = BACKEND_ANALYTIC,
+                                      .order = order,
+                                      .noise = noise,
+                                      .ignore_memory = ignore_memory,
+                                      .iterations = iterations};
+    for (char *line = strtok(sets, "\n"); line; line = strtok(NULL, "\n"))
+        option_list_add(&options.set, line);
+    struct prediction prediction = {0};
+    struct err err = {0};
+    text_release(&out);
+    if (prediction_screen(&prediction, "job", &options, BACKEND_ANALYTIC, 0, &err))
+        text_add(&out, "! %s", err.text ? err.text : "no answer");
+    else
+        say_all(&out, &prediction.result);
+    prediction_release(&prediction);
+    option_list_release(&options.set);
+    err_release(&err);
+    free(sets);
+    return out.data;
+}
