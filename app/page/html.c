@@ -238,7 +238,7 @@ static void add_hash(struct text *out, const char *text)
     text_add(out, "='");
 }
 
-static void add_head(struct text *out, const char *title, const char *script)
+static void add_head(struct text *out, const char *title, const char *script, bool whatif)
 {
     text_add(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
                   "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
@@ -246,6 +246,11 @@ static void add_head(struct text *out, const char *title, const char *script)
     add_hash(out, page_css);
     text_add(out, "; script-src ");
     add_hash(out, script);
+    if (whatif) {
+        text_add(out, " ");
+        add_hash(out, whatif_js);
+        text_add(out, " 'wasm-unsafe-eval'");
+    }
     text_add(out, "\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
                   "<title>");
     html_text(out, title);
@@ -253,7 +258,7 @@ static void add_head(struct text *out, const char *title, const char *script)
 }
 
 /* As a block that nothing runs; "<" could end it. */
-static void add_data(struct text *out, const struct json *data)
+static void add_data(struct text *out, const char *id, const struct json *data)
 {
     struct text line = {0};
     json_print_line(&line, data, 17);
@@ -261,7 +266,7 @@ static void add_data(struct text *out, const struct json *data)
         text_add(out,
                  "<p>The numbers are too many for a page: <code>--json</code> prints them.</p>\n");
     } else {
-        text_add(out, "<script type=\"application/json\" id=\"data\">");
+        text_add(out, "<script type=\"application/json\" id=\"%s\">", id);
         for (int64_t i = 0; i < line.length; i++)
             text_add(out, line.data[i] == '<' ? "\\u003c" : "%c", line.data[i]);
         text_add(out, "</script>\n");
@@ -274,15 +279,22 @@ int html_write(struct page *page, const char *path, const char *title, const str
 {
     struct text out = {0};
     const char *script = page->script ? page->script : page_js;
-    add_head(&out, title, script);
+    add_head(&out, title, script, page->whatif);
     text_append(&out, page->body.data, page->body.length);
     if (page->sections)
         text_add(&out, "</section>\n");
     text_add(&out, "</main>\n<footer><p>foretrain " FORETRAIN_VERSION
                    ". This file holds all its numbers as JSON and asks for nothing from "
                    "outside.</p></footer>\n");
-    add_data(&out, data);
-    text_add(&out, "<script>%s</script>\n</body>\n</html>\n", script);
+    add_data(&out, "data", data);
+    text_add(&out, "<script>%s</script>\n", script);
+    if (page->whatif) {
+        add_data(&out, "whatif-data", page->whatif);
+        text_add(&out,
+                 "<script type=\"application/wasm\" id=\"core\">%s</script>\n<script>%s</script>\n",
+                 page_core, whatif_js);
+    }
+    text_add(&out, "</body>\n</html>\n");
     int failed = file_write(path, &out, NULL, err);
     text_release(&out);
     text_release(&page->body);

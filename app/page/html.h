@@ -5,8 +5,9 @@
  *
  * Everything on a page comes from the JSON that the command prints, which is embedded, too: each
  * number that is shown carries itself with 17 digits in `data-value`.  A page is complete without
- * JavaScript.  Its Content-Security-Policy allows the one style and the one script in it, by their
- * hashes, and nothing else, so nothing has a `style` attribute.  Text from files is escaped.  Equal
+ * JavaScript.  Its Content-Security-Policy allows the one style and the scripts in it, by their
+ * hashes, WebAssembly where the page carries some, and nothing else, so nothing has a `style`
+ * attribute.  Text from files is escaped.  Equal
  * answers give equal bytes.
  */
 
@@ -18,10 +19,12 @@ struct page {
     struct text body;
     int32_t sections, pictures; /**< so far: numbers of their ids */
     const char *script;         /**< of this page instead of page_js, or NULL; borrowed */
+    const struct json *whatif;  /**< what whatif_js reads, which the page then carries with
+                                     page_core; NULL: nothing; borrowed */
 };
 
 /** Our own style and script, by tools/text_to_c.py. */
-extern const char page_css[], page_js[], motion_js[];
+extern const char page_css[], page_js[], motion_js[], whatif_js[];
 
 /** The closed form for browsers: WebAssembly (app/wasm), gzip, base64; "" where this program was
  * built without. */

@@ -7,6 +7,7 @@
 
 #include "app/page/chart.h"
 #include "app/predict/curve.h"
+#include "app/predict/whatif.h"
 #include "core/report/picture.h"
 
 /* What is shown, and its result. */
@@ -380,7 +381,8 @@ struct json *predict_json(const struct prediction *prediction, const struct repo
     return json;
 }
 
-static int write_page(const char *file, const struct json *all, struct err *err)
+static int write_page(const char *file, const struct json *all, const struct json *whatif,
+                      struct err *err)
 {
     struct answer answer = {.all = all, .result = json_get(all, "result")};
     char *title = title_of(&answer), *sentence = answer_of(answer.result);
@@ -394,6 +396,7 @@ static int write_page(const char *file, const struct json *all, struct err *err)
     add_links(&answer);
     add_shares(&answer);
     add_phases(&answer);
+    whatif_section(&answer.page, whatif);
     int failed = html_write(&answer.page, file, title, all, err);
     free(title);
     free(sentence);
@@ -425,7 +428,9 @@ int predict_page(const char *file, const struct predict_page *what, struct err *
     json_put(all, "lanes", picture_lanes(point->schedule, last->quiet));
     json_put(all, "links",
              picture_links(point->fabric, point->schedule, trace_step_time(last->quiet)));
-    int failed = write_page(file, all, err);
+    struct json *whatif = whatif_json(what->prediction, what->path, what->options);
+    int failed = write_page(file, all, whatif, err);
+    json_free(whatif);
     json_free(all);
     return failed;
 }

@@ -59,9 +59,9 @@ class Page(html.parser.HTMLParser):
         """Attributes of what shows the numbers called @key in pictures."""
         return [a for _, a in self.elements if a.get("data-key") == key]
 
-    def data(self):
+    def data(self, name="data"):
         """The JSON within."""
-        return json.loads(self.words("script", id="data")[0])
+        return json.loads(self.words("script", id=name)[0])
 
     def csv(self, name):
         """The text of a CSV file in a link."""
@@ -93,11 +93,13 @@ def check_safe(test, page):
     """Nothing from outside, nothing inline that the policy does not name."""
     styles, scripts = page.words("style"), page.words("script")
     blocks = page.words("script", type="application/json")
-    test.assertEqual((len(styles), len(scripts) - len(blocks)), (1, 1))
+    core = page.words("script", type="application/wasm", id="core")
+    ours = [page.text[i] for i, a in page.all("script") if not a]  # the last of two loads the core
+    test.assertEqual((len(styles), len(ours), len(scripts) - len(blocks) - len(core)), (1, 1 + len(core), len(ours)))
     policy = dict(page.all("meta", http_equiv="Content-Security-Policy"))
     test.assertEqual([a["content"] for a in policy.values()], [
         "default-src 'none'; base-uri 'none'; form-action 'none'; "
-        f"style-src {hash_of(styles[0])}; script-src {hash_of(scripts[-1])}"])
+        f"style-src {hash_of(styles[0])}; script-src {' '.join(map(hash_of, ours))}" + " 'wasm-unsafe-eval'" * len(core)])
     test.assertNotRegex(styles[0], r"url\(|@import|expression")
     for tag, attributes in page.elements:
         test.assertNotIn(tag, ("link", "img", "iframe", "object", "embed", "form", "base", "use", "image"))
@@ -130,6 +132,8 @@ def check_numbers(test, page):
         test.assertIn("The numbers are too many for a page: --json prints them.", page.words("p"))
         return
     known = numbers(page.data()) | set(range(1, 1000))  # rows may be counted
+    if page.all("script", id="whatif-data"):
+        known |= numbers(page.data("whatif-data"))
     for index, (tag, attributes) in enumerate(page.elements):
         if "data-value" not in attributes:
             continue

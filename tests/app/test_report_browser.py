@@ -12,8 +12,9 @@ import sys
 import threading
 import unittest
 
+import page as pages
 import support
-from support import run
+from support import answer, run
 
 BROWSER = next((found for found in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if found), None)
 LIMIT_S = 300  # only a browser that hangs takes so long
@@ -69,6 +70,28 @@ for (const width of widths) {
   frame.src = "PAGE";
   document.body.append(frame);
 }
+</script></body>"""
+
+# Moves sliders and prints what the page says before, after, and where the core refuses.
+SLIDE = """<!DOCTYPE html><meta charset="utf-8"><body><pre id="found"></pre><iframe src="PAGE"></iframe><script>
+const frame = document.querySelector("iframe"), wait = () => new Promise(resolve => setTimeout(resolve, 50));
+frame.onload = async () => {
+  const page = frame.contentDocument, view = frame.contentWindow, told = [];
+  const said = () => page.getElementById("whatif-said").textContent;
+  const cells = () => Object.fromEntries([...page.querySelectorAll("[data-now]")].map(cell => [cell.dataset.now, cell.dataset.number]));
+  const ready = async () => { for (let i = 0; i < 300 && !page.querySelector("[data-number]") && !said(); i++) await wait(); };
+  const move = async (name, value) => {
+    const input = page.querySelector(`[name="${name}"]`);
+    input.value = value;
+    input.dispatchEvent(new view.Event("input", { bubbles: true }));
+    await wait(); await wait(); await wait();
+    told.push({ name, said: said(), words: input.previousSibling.textContent, ...cells() });
+  };
+  await ready();
+  told.push({ said: said(), ...cells() });
+  for (const [name, value] of MOVES) await move(name, value);
+  document.getElementById("found").textContent = JSON.stringify(told);
+};
 </script></body>"""
 
 
@@ -166,6 +189,29 @@ class Browser(support.Case):
             self.assertGreaterEqual(result["lit"], 4)  # backward and three parts of an all-reduce
             self.assertRegex(result["tip"], r"^rank \d+, .*bucket 0: ")
 
+    @unittest.skipUnless(answer("env")["sliders"]["found"], "built without WebAssembly")
+    def test_sliders_move_the_prediction(self):
+        path = self.directory / "sliders.html"
+        run("predict", self.job, "-banalytic", "--report", path)
+        whatif = pages.Page(path.read_text(encoding="utf-8")).data("whatif-data")
+        places = {control["key"]: control for control in whatif["controls"]}
+        nic, algorithm, grid = "platform.network.nic.bandwidth", "allreduce.algorithm", "allreduce.grid"
+        moves = [(nic, 0), (nic, places[nic]["start"]), ("cluster.nodes", 0), (grid, 0), ("cluster.nodes", 2), (algorithm, 0)]
+        probe = self.write("slide.html", SLIDE.replace("PAGE", path.as_uri()).replace("MOVES", json.dumps(moves)))
+        dom, console, asked = self.browse(probe, "--dump-dom", "--virtual-time-budget=60000")
+        self.assertEqual((console, asked), ([], []))
+        found = json.loads(html.unescape(re.search(r'<pre id="found">(.*?)</pre>', dom, re.S)[1]))
+        numbers = [{key: float(one[key]) for key in whatif["closed_form"] if one[key]} for one in found]
+        self.assertEqual(numbers[0], whatif["closed_form"])
+        self.assertEqual(numbers[2], numbers[0])
+        for one, sets in ((1, [f"--set={nic}=1.5625 GB/s"]), (3, ["--set=cluster.nodes=1", "--set=allreduce.grid=null"])):
+            step = answer("predict", self.job, "-banalytic", *sets)["step"]["time_s"]
+            self.assertAlmostEqual(numbers[one]["step_s"] / step, 1, delta=1e-9)
+        self.assertEqual(found[1]["words"], "1.562 GB/s")
+        self.assertEqual(numbers[4], {})
+        self.assertIn("grid", found[4]["said"])  # a grid of 16 for the devices of one node
+        self.assertEqual([bool(one["said"]) for one in found], [False, False, False, False, True, False, True])
+
     def test_rounds_of_an_all_reduce_are_played(self):
         path = self.directory / "motion.html"
         run("show", "collective", "--algorithm=torus2d", "--grid=4x2", "--animate", path)
@@ -196,7 +242,7 @@ class Browser(support.Case):
         self.assertTrue(all("Content Security Policy" in line for line in console), console)
         self.assertEqual(asked, [])
         self.assertNotIn("<title>1</title>", dom)
-        changed = self.write("changed.html", good.replace('"use strict";', '"use strict"; '))
+        changed = self.write("changed.html", good.replace('"use strict";', '"use strict"; ', 1))
         self.assertEqual(len(self.browse(changed, "--dump-dom")[1]), 1)
         open_page = self.write("open.html", re.sub("<meta http-equiv.*?>", "", good).replace("</main>", outside + "</main>"))
         self.assertEqual(self.browse(open_page, "--dump-dom")[2], ["http://spy.invalid/spy"])
