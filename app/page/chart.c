@@ -154,6 +154,28 @@ void chart_bars(struct page *page, const struct chart_bars *bars)
 
 /* ---- ranges ---- */
 
+/* Vertical lines at round values, from 0 to @end, and the values below. */
+static void add_rules(struct text *out, const struct axis_scale *scale, double end)
+{
+    double tick[SCALE_TICKS];
+    int32_t ticks = scale_ticks(scale, tick);
+    for (int32_t i = 0; i < ticks; i++) {
+        double x = 100 * scale_at(scale, tick[i]);
+        text_add(out,
+                 "<line class=\"rule\" x1=\"%.3f%%\" x2=\"%.3f%%\" y2=\"%.0f\"/><text class=\"soft "
+                 "mid\" x=\"%.3f%%\" y=\"%.0f\">",
+                 x, x, end, x, end + 16);
+        html_quantity(out, scale->unit, tick[i]);
+        text_add(out, "</text>\n");
+    }
+}
+
+static void add_mark(struct text *out, double x, double end)
+{
+    text_add(out, "<line class=\"own\" x1=\"%.3f%%\" x2=\"%.3f%%\" y2=\"%.0f\"/>\n", 100 * x,
+             100 * x, end);
+}
+
 static void add_range(struct text *out, const struct chart_ranges *ranges, const struct json *row,
                       const struct axis_scale *scale, double y)
 {
@@ -208,25 +230,75 @@ void chart_ranges(struct page *page, const struct chart_ranges *ranges)
     int64_t count = json_count_items(ranges->rows);
     count = count > ROWS ? ROWS : count;
     struct axis_scale scale = ranges_scale(ranges, count);
-    double tick[SCALE_TICKS], end = (double)count * (LABEL + BAR + GAP);
-    int32_t ticks = scale_ticks(&scale, tick);
+    double end = (double)count * (LABEL + BAR + GAP);
     struct text *out = &page->body;
     chart_figure(page);
     chart_begin(page, ranges->words, "ranges", end + 24);
-    for (int32_t i = 0; i < ticks; i++) {
-        double x = 100 * scale_at(&scale, tick[i]);
-        text_add(out,
-                 "<line class=\"rule\" x1=\"%.3f%%\" x2=\"%.3f%%\" y2=\"%.0f\"/><text class=\"soft "
-                 "mid\" x=\"%.3f%%\" y=\"%.0f\">",
-                 x, x, end, x, end + 16);
-        html_quantity(out, ranges->unit, tick[i]);
-        text_add(out, "</text>\n");
-    }
-    if (isfinite(ranges->mark)) {
-        double x = 100 * scale_at(&scale, ranges->mark);
-        text_add(out, "<line class=\"own\" x1=\"%.3f%%\" x2=\"%.3f%%\" y2=\"%.0f\"/>\n", x, x, end);
-    }
+    add_rules(out, &scale, end);
+    if (isfinite(ranges->mark))
+        add_mark(out, scale_at(&scale, ranges->mark), end);
     for (int64_t i = 0; i < count; i++)
         add_range(out, ranges, json_item(ranges->rows, i), &scale, (double)i * (LABEL + BAR + GAP));
+    chart_end(page);
+}
+
+/* ---- tornado ---- */
+
+static void add_end(struct text *out, const struct chart_tornado *tornado, const struct json *row,
+                    const struct chart_part *end, const struct axis_scale *scale, double y)
+{
+    double value = html_number(row, end->key, -1);
+    if (!isfinite(value))
+        return;
+    double from = scale_at(scale, fmin(value, tornado->middle));
+    double to = scale_at(scale, fmax(value, tornado->middle));
+    text_add(out,
+             "<rect class=\"c%d\" x=\"%.3f%%\" y=\"%.0f\" width=\"%.3f%%\" height=\"%d\" "
+             "data-key=\"%s\"",
+             (int)end->colour, 100 * from, y, 100 * (to - from), THIN, end->key);
+    html_value(out, value);
+    text_add(out, "><title>");
+    add_label(out, row, tornado->label, "");
+    text_add(out, ", ");
+    html_text(out, end->label);
+    text_add(out, ": ");
+    html_quantity(out, tornado->unit, value);
+    text_add(out, "</title></rect>\n");
+}
+
+static struct axis_scale tornado_scale(const struct chart_tornado *tornado, int64_t count)
+{
+    double least = tornado->middle, most = tornado->middle;
+    for (int64_t i = 0; i < count; i++)
+        for (int e = 0; e < 2; e++) {
+            double value = html_number(json_item(tornado->rows, i), tornado->end[e].key, -1);
+            least = fmin(least, value); /* which leave NAN out */
+            most = fmax(most, value);
+        }
+    double margin = most > least ? 0.05 * (most - least) : fabs(most) / 2;
+    return (struct axis_scale){least - margin, most + margin, false, tornado->unit};
+}
+
+void chart_tornado(struct page *page, const struct chart_tornado *tornado)
+{
+    int64_t count = json_count_items(tornado->rows);
+    count = count > ROWS ? ROWS : count;
+    struct axis_scale scale = tornado_scale(tornado, count);
+    double height = LABEL + 2 * THIN + GAP, end = (double)count * height;
+    struct text *out = &page->body;
+    chart_figure(page);
+    chart_legend(page, tornado->end, false);
+    chart_begin(page, tornado->words, "ranges", end + 24);
+    add_rules(out, &scale, end);
+    add_mark(out, scale_at(&scale, tornado->middle), end);
+    for (int64_t i = 0; i < count; i++) {
+        const struct json *row = json_item(tornado->rows, i);
+        double y = (double)i * height + LABEL;
+        for (int e = 0; e < 2; e++)
+            add_end(out, tornado, row, &tornado->end[e], &scale, y + e * THIN);
+        text_add(out, "<text y=\"%.0f\">", y - 6);
+        add_label(out, row, tornado->label, "");
+        text_add(out, "</text>\n");
+    }
     chart_end(page);
 }

@@ -64,8 +64,21 @@ struct chart_ranges {
 /** Append the picture. */
 void chart_ranges(struct page *page, const struct chart_ranges *ranges);
 
+/** What each row makes of one number at either end of what is uncertain, as bars from @middle. */
+struct chart_tornado {
+    struct chart_words words;
+    const struct json *rows;
+    const char *label;
+    struct chart_part end[3]; /**< low and high; the last has key NULL */
+    enum unit unit;
+    double middle;
+};
+
+/** Append the picture and its legend. */
+void chart_tornado(struct page *page, const struct chart_tornado *tornado);
+
 /** Values over x: a line per series with its points; the interval of a single series is a band, of
- * several a bar through each point. */
+ * several, or of points of which @series is told, a bar through each point. */
 struct chart_curve {
     struct chart_words words;
     const struct json *rows;
@@ -78,7 +91,8 @@ struct chart_curve {
     bool x_log, log;
     enum chart_colour colour; /**< of the first series */
     bool points;              /**< no line */
-    double centre;            /**< a horizontal line in the colour of CHART_COMPUTE; NAN: none */
+    double centre;            /**< a horizontal line; NAN: none */
+    enum chart_colour centre_colour;
     const struct json *published; /**< rows with x and value, drawn apart; NULL: none; borrowed */
 };
 

@@ -86,6 +86,12 @@ static void take_scales(struct plot *plot)
                          : scale_of(least, most, false, curve->unit);
 }
 
+/* Whether an interval is a bar, not a part of a band. */
+static bool has_bars(const struct plot *plot)
+{
+    return plot->series > 1 || (plot->curve->points && plot->curve->series);
+}
+
 static int colour_of(const struct plot *plot, int32_t series)
 {
     return (int)(((int32_t)plot->curve->colour + series) % CHART_COLOURS);
@@ -153,11 +159,12 @@ static void add_lines(struct text *out, const struct plot *plot)
              "<svg width=\"100%%\" height=\"%d\" viewBox=\"0 0 %d %d\" "
              "preserveAspectRatio=\"none\">\n",
              HEIGHT, BOX, BOX);
-    if (plot->series == 1 && plot->curve->low)
+    if (plot->curve->low && !has_bars(plot))
         add_band(out, plot);
     if (isfinite(plot->curve->centre))
-        text_add(out, "<line class=\"s0\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>\n", BOX,
-                 BOX * y_of(plot, plot->curve->centre), BOX * y_of(plot, plot->curve->centre));
+        text_add(out, "<line class=\"s%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>\n",
+                 (int)plot->curve->centre_colour, BOX, BOX * y_of(plot, plot->curve->centre),
+                 BOX * y_of(plot, plot->curve->centre));
     for (int32_t i = 0; i < plot->count && !plot->curve->points; i++) {
         bool first = i == 0 || plot->point[i].series != plot->point[i - 1].series;
         bool last = i + 1 == plot->count || plot->point[i].series != plot->point[i + 1].series;
@@ -175,7 +182,7 @@ static void add_point(struct text *out, const struct plot *plot, const struct po
 {
     const struct chart_curve *curve = plot->curve;
     double x = 100 * x_of(plot, p->x);
-    if (plot->series > 1 && isfinite(p->low) && isfinite(p->high))
+    if (has_bars(plot) && isfinite(p->low) && isfinite(p->high))
         text_add(out,
                  "<line class=\"s%d whisker\" x1=\"%.3f%%\" x2=\"%.3f%%\" y1=\"%.1f\" "
                  "y2=\"%.1f\"/>\n",

@@ -10,7 +10,7 @@
 struct plan_request {
     struct request head;
     struct predict_options predict;
-    const char *target, *within, *budget;
+    const char *target, *within, *budget, *report;
     const char *given[DECISION_COUNT];
     struct option_list prices;
     int32_t workers; /* 0: the cores */
@@ -33,17 +33,21 @@ static int read_limit(const char *option, const char *text, enum unit unit, doub
     return failed;
 }
 
-static int print(struct text *out, const struct request *request, const struct search *search,
+static int print(struct text *out, const struct plan_request *request, const struct search *search,
                  struct err *err)
 {
-    if (request->json) {
+    if (request->head.json) {
         struct json *json = plan_json(search);
         json_print(out, json);
         json_free(json);
-    } else if (!csv_is_answer(request)) {
+    } else if (!csv_is_answer(&request->head)) {
         plan_print(out, search);
     }
-    return csv_write(request, plan_rows(search), out, err) || plan_verdict(search, err) ? -1 : 0;
+    return csv_write(&request->head, plan_rows(search), out, err) ||
+                   (request->report && plan_page(request->report, search, err)) ||
+                   plan_verdict(search, err)
+               ? -1
+               : 0;
 }
 
 static int run(const void *record, struct text *out, struct err *err)
@@ -65,7 +69,7 @@ static int run(const void *record, struct text *out, struct err *err)
         search.given[i] = request->given[i];
     int failed = read_limit("--within", request->within, UNIT_SECONDS, &search.within, err) ||
                  read_limit("--budget", request->budget, UNIT_NONE, &search.budget, err) ||
-                 search_make(&search, err) || print(out, &request->head, &search, err);
+                 search_make(&search, err) || print(out, request, &search, err);
     search_release(&search);
     return failed ? -1 : 0;
 }
@@ -104,6 +108,7 @@ static const struct option options[] = {
     ROW_ORDER(AT(predict.order)),
     OPTION_ROW("jobs", 0, OPTION_INTEGER, AT(workers), "N", NULL,
                "Plans at a time (default: the cores of the machine)"),
+    ROW_REPORT(AT(report)),
     ROW_JSON,
     ROW_CSV("best, next best and front"),
     ROW_LAST};

@@ -85,6 +85,9 @@ static void put_candidate(struct json *json, const struct search *search, int64_
 {
     const struct candidate *c = &search->list[candidate];
     struct json *batches = json_new_array();
+    char *name = label(search, candidate);
+    json_put_text(json, "name", name);
+    free(name);
     json_put_text(json, "platform", c->platform);
     json_put_integer(json, "nodes", c->nodes);
     json_put_integer(json, "devices", c->devices);

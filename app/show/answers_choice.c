@@ -126,6 +126,7 @@ static const struct row plan_rows[] = {
     {"aim", "string", "what the best plan has least of: cost, device-hours or time"},
     {"price_unit", "string", "the currency of the prices, or device-hours"},
     {"met", "boolean", "the best plan keeps the limits; if not it is the nearest"},
+    {"best.name", "string", "platform, nodes, algorithm, bucket and batches in words"},
     {"best.platform", "string", "name or path"},
     {"best.nodes", "integer", "of it"},
     {"best.devices", "integer", "of all nodes"},

@@ -2,6 +2,7 @@
 """--report: pages whose numbers are those of --json, and which ask for nothing from outside."""
 import csv
 import io
+import json
 import pathlib
 import unittest
 
@@ -146,6 +147,63 @@ class Predict(Report):
         self.assertEqual(done.returncode, 73)
         self.assertIn("nowhere", done.stderr)
         self.refused(64, "predict", self.job, "--report")
+
+
+HAS_PLAN = "not in this build" not in run("plan", "--help").stdout
+
+
+@unittest.skipUnless(HAS_PLAN, "a plan needs intervals, and they GSL")
+class Plan(Report):
+    """The best, the front and what moves it."""
+
+    WORDS = ("-banalytic", "--platforms=abci,dgx-a100",
+             "--nodes=2,4,8", "--batch=32", "--algorithms=torus2d,ring", "--buckets=4MiB")
+
+    def plan(self, *limits, codes=(0,)):
+        """The page, and the JSON of the same question."""
+        page = self.report("plan", self.job, *self.WORDS, *limits, codes=codes)
+        result = json.loads(run("plan", self.job, *self.WORDS, *limits, "--json").stdout)
+        self.assertEqual(page.data(), result)
+        return page, result
+
+    def test_the_front_stands_where_its_numbers_are(self):
+        page, result = self.plan("--within=20 h")
+        best, shown = result["best"], {}
+        for plan in (best, result["next"], *result["front"]):
+            shown.setdefault(plan["name"], plan)
+        self.assertIn(f"is {best['name']}. It takes ", page.words("p")[0])
+        rows = self.rows_of(page, "front")
+        self.assertEqual([row["name"] for row in rows], list(shown))
+        for row, plan in zip(rows, shown.values(), strict=True):
+            self.assertEqual([float(row[f"time_s_{end}"]) for end in ("low", "high")], plan["time_s_interval"])
+        places = [plan["device_hours"] for plan in shown.values()]
+        marks = page.marks("time_s")
+        self.assertEqual(sorted(float(mark["data-value"]) for mark in marks), sorted(p["time_s"] for p in shown.values()))
+        for mark in marks:
+            plan = next(p for p in shown.values() if p["time_s"] == float(mark["data-value"]))
+            place = (plan["device_hours"] - min(places)) / (max(places) - min(places))
+            self.assertAlmostEqual(pages.percent(mark["cx"]), place, places=4)
+            self.assertEqual("own" in mark["class"].split(), plan in (best, result["next"]))
+        whiskers = [a for _, a in page.elements if "whisker" in a.get("class", "")]
+        self.assertEqual(len(whiskers), len(shown))
+
+    def test_bars_start_where_the_best_is(self):
+        page, result = self.plan("--budget=200")
+        self.assertEqual(result["aim"], "time")
+        low, high = ([row[end]["time_s"] for row in result["sensitivity"]] for end in ("low", "high"))
+        middle, margin = result["best"]["time_s"], 0.05 * (max(low + high) - min(low + high))
+        least = min(low + high) - margin
+        width = max(low + high) + margin - least
+        for key, values in (("low_time_s", low), ("high_time_s", high)):
+            marks = page.marks(key)
+            self.assertEqual([float(mark["data-value"]) for mark in marks], values)
+            for mark, value in zip(marks, values):
+                self.assertAlmostEqual(pages.percent(mark["x"]), (min(value, middle) - least) / width, places=4)
+                self.assertAlmostEqual(pages.percent(mark["width"]), abs(value - middle) / width, places=4)
+
+    def test_a_plan_that_misses_its_limit_has_a_page_and_its_exit_code(self):
+        page, result = self.plan("--within=1 s", codes=(1,))
+        self.assertIn(f"No plan trains within 1 s; the nearest is {result['best']['name']}", page.words("p")[0])
 
 
 class Others(Report):

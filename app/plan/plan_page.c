@@ -1,0 +1,283 @@
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/page/chart.h"
+#include "app/plan/plan_report.h"
+
+static const double WIDE = 8; /* from here on an axis is logarithmic */
+
+/* The key of what a plan costs. */
+static const char *price_key(const struct json *all)
+{
+    const char *hours = aim_names[AIM_DEVICE_HOURS];
+    return strcmp(html_word(all, "price_unit"), hours) == 0 ? "device_hours" : "cost";
+}
+
+/* Whether the upper ends of the intervals of @candidate keep the limits. */
+static bool keeps(const struct json *all, const struct json *candidate)
+{
+    char *interval = base_format("%s_interval", price_key(all));
+    bool late = html_number(candidate, "time_s_interval", 1) > html_number(all, "within_s", -1);
+    bool dear = html_number(candidate, interval, 1) > html_number(all, "budget", -1);
+    free(interval);
+    return !late && !dear;
+}
+
+/* ---- the answer ---- */
+
+static void add_limits(struct text *out, const struct json *all)
+{
+    double within = html_number(all, "within_s", -1), budget = html_number(all, "budget", -1);
+    if (isfinite(within)) {
+        text_add(out, " within ");
+        unit_print(out, UNIT_SECONDS, within);
+    }
+    if (isfinite(budget))
+        text_add(out, " for at most %.4g %s", budget, html_word(all, "price_unit"));
+}
+
+static char *answer_of(const struct json *all)
+{
+    const struct json *best = json_get(all, "best");
+    const char *target = html_word(all, "target"), *key = price_key(all);
+    char *interval = base_format("%s_interval", key);
+    bool kept = keeps(all, best);
+    struct text out = {0};
+    text_add(&out, kept ? "The plan with the least %s" : "No plan trains", html_word(all, "aim"));
+    text_add(&out, "%s%s", *target ? " to " : "", target);
+    add_limits(&out, all);
+    text_add(&out, kept ? " is %s. It takes " : "; the nearest is %s. It takes ",
+             html_word(best, "name"));
+    unit_print(&out, UNIT_SECONDS, html_number(best, "time_s", -1));
+    text_add(&out, " (90 %%: ");
+    unit_print(&out, UNIT_SECONDS, html_number(best, "time_s_interval", 0));
+    text_add(&out, " to ");
+    unit_print(&out, UNIT_SECONDS, html_number(best, "time_s_interval", 1));
+    text_add(&out, ") and %.4g %s (%.4g to %.4g).", html_number(best, key, -1),
+             html_word(all, "price_unit"), html_number(best, interval, 0),
+             html_number(best, interval, 1));
+    free(interval);
+    return out.data;
+}
+
+/* ---- rows of tables ---- */
+
+/* KEY, and both ends of its interval as KEY_low and KEY_high. */
+static void put_range(struct json *row, const struct json *candidate, const char *key)
+{
+    static const char *const ends[] = {"low", "high"};
+    char *interval = base_format("%s_interval", key);
+    json_put_real(row, key, html_number(candidate, key, -1));
+    for (int e = 0; e < 2; e++) {
+        char *name = base_format("%s_%s", key, ends[e]);
+        json_put_real(row, name, html_number(candidate, interval, e));
+        free(name);
+    }
+    free(interval);
+}
+
+static void append_plan(struct json *rows, const struct json *all, const struct json *candidate,
+                        const char *role)
+{
+    static const char *const ranges[] = {"time_s", "device_hours", "cost", "energy_kwh"};
+    static const char *const texts[] = {"name", "platform", "backend"};
+    struct json *row = json_new_object();
+    json_put_text(row, "plan", role);
+    for (int i = 0; i < 3; i++)
+        json_put_text(row, texts[i], html_word(candidate, texts[i]));
+    json_put_real(row, "devices", html_number(candidate, "devices", -1));
+    json_put_real(row, "epochs", html_number(candidate, "epochs", -1));
+    for (int i = 0; i < 4; i++)
+        put_range(row, candidate, ranges[i]);
+    json_put_text(row, "keeps", keeps(all, candidate) ? "yes" : "no");
+    json_append(rows, row);
+}
+
+static bool is_same(const struct json *a, const struct json *b)
+{
+    return b && strcmp(html_word(a, "name"), html_word(b, "name")) == 0;
+}
+
+/* Best, next best and the rest of the front; or only the first two. */
+static struct json *plans_of(const struct json *all, bool front)
+{
+    const struct json *best = json_get(all, "best"), *next = json_get(all, "next");
+    const struct json *list = json_get(all, "front");
+    struct json *rows = json_new_array();
+    append_plan(rows, all, best, "best");
+    if (next)
+        append_plan(rows, all, next, "next best");
+    for (int64_t i = 0; i < json_count_items(list) && front; i++) {
+        const struct json *item = json_item(list, i);
+        if (!is_same(item, best) && !is_same(item, next))
+            append_plan(rows, all, item, NULL);
+    }
+    return rows;
+}
+
+/* END_time_s, END_price, and END_best if it is not @best. */
+static void put_swing(struct json *row, const char *end, const struct json *swing, const char *best)
+{
+    const char *other = html_word(swing, "best");
+    char *time = base_format("%s_time_s", end), *price = base_format("%s_price", end);
+    char *plan = base_format("%s_best", end);
+    json_put_real(row, time, html_number(swing, "time_s", -1));
+    json_put_real(row, price, html_number(swing, "price", -1));
+    json_put_text(row, plan, strcmp(other, best) ? other : NULL);
+    free(time);
+    free(price);
+    free(plan);
+}
+
+static struct json *swings_of(const struct json *all)
+{
+    const struct json *list = json_get(all, "sensitivity");
+    const char *best = html_word(json_get(all, "best"), "name");
+    struct json *rows = json_new_array();
+    for (int64_t i = 0; i < json_count_items(list); i++) {
+        const struct json *item = json_item(list, i);
+        struct json *row = json_new_object();
+        json_put_text(row, "input", html_word(item, "input"));
+        json_put_text(row, "range", html_word(item, "range"));
+        put_swing(row, "low", json_get(item, "low"), best);
+        put_swing(row, "high", json_get(item, "high"), best);
+        json_append(rows, row);
+    }
+    return rows;
+}
+
+/* ---- pictures ---- */
+
+static void add_table(struct page *page, const struct json *all, const char *name,
+                      const char *words, const struct json *rows, bool folded)
+{
+    const char *unit = html_word(all, "price_unit");
+    bool priced = strcmp(price_key(all), "cost") == 0;
+    const struct html_column columns[] = {
+        {"plan", "", UNIT_NONE, true},
+        {"time_s", "time", UNIT_SECONDS, false},
+        {"time_s_low", "from", UNIT_SECONDS, false},
+        {"time_s_high", "to", UNIT_SECONDS, false},
+        {priced ? "cost" : "device_hours", unit, UNIT_NONE, false},
+        {priced ? "cost_low" : "device_hours_low", "from", UNIT_NONE, false},
+        {priced ? "cost_high" : "device_hours_high", "to", UNIT_NONE, false},
+        {"keeps", "in limits", UNIT_NONE, true},
+        {"name", "plan", UNIT_NONE, true},
+        {"energy_kwh", "energy, kWh", UNIT_NONE, false},
+        {"devices", "devices", UNIT_NONE, false},
+        {"epochs", "epochs", UNIT_NONE, false},
+        {"backend", "back end", UNIT_NONE, true},
+        {0}};
+    html_table(page, name, words, rows, columns, folded);
+}
+
+/* The largest of @key in @rows, and @other, over the smallest. */
+static double spread_of(const struct json *rows, const char *key, double other)
+{
+    double least = other, most = other;
+    for (int64_t i = 0; i < json_count_items(rows); i++) {
+        least = fmin(least, html_number(json_item(rows, i), key, -1)); /* which leave NAN out */
+        most = fmax(most, html_number(json_item(rows, i), key, -1));
+    }
+    return most / least;
+}
+
+static void add_front(struct page *page, const struct json *all)
+{
+    struct json *rows = plans_of(all, true);
+    double within = html_number(all, "within_s", -1);
+    html_section(page, "What does less time cost?");
+    chart_curve(page,
+                &(struct chart_curve){
+                    .words = {"The front: no other plan is better in all of time, cost and energy",
+                              "Each point is a plan; the table below has the numbers."},
+                    .rows = rows,
+                    .x = price_key(all),
+                    .x_label = html_word(all, "price_unit"),
+                    .value = "time_s",
+                    .low = "time_s_low",
+                    .high = "time_s_high",
+                    .value_label = isfinite(within)
+                                       ? "Time with its 90 % interval; rings: best and next best; "
+                                         "line: the deadline"
+                                       : "Time with its 90 % interval; rings: best and next best",
+                    .series = "platform",
+                    .marked = "plan",
+                    .unit = UNIT_SECONDS,
+                    .x_log = spread_of(rows, price_key(all), NAN) >= WIDE,
+                    .log = spread_of(rows, "time_s", within) >= WIDE,
+                    .points = true,
+                    .centre = within,
+                    .centre_colour = CHART_OTHER});
+    add_table(page, all, "front", "best, next best and front", rows, true);
+    json_free(rows);
+}
+
+static void add_swings(struct page *page, const struct json *all)
+{
+    bool time = strcmp(html_word(all, "aim"), aim_names[AIM_TIME]) == 0;
+    const char *unit = html_word(all, "price_unit");
+    char *low = base_format("%s at the low end", time ? "time" : unit);
+    char *high = base_format("%s at the high end", time ? "time" : unit);
+    struct json *rows = swings_of(all);
+    const struct html_column columns[] = {{"input", "uncertain input", UNIT_NONE, true},
+                                          {"range", "ends", UNIT_NONE, true},
+                                          {"low_time_s", "low: time", UNIT_SECONDS, false},
+                                          {"low_price", unit, UNIT_NONE, false},
+                                          {"high_time_s", "high: time", UNIT_SECONDS, false},
+                                          {"high_price", unit, UNIT_NONE, false},
+                                          {"low_best", "low: the best is", UNIT_NONE, true},
+                                          {"high_best", "high: the best is", UNIT_NONE, true},
+                                          {0}};
+    if (json_count_items(rows) > 0) {
+        html_section(page, "What would change it?");
+        html_paragraph(page, NULL,
+                       "The best plan with one uncertain input at either end, all else in the "
+                       "middle (line).");
+        chart_tornado(page, &(struct chart_tornado){
+                                .words = {"What each uncertain input moves",
+                                          "The one that moves most first."},
+                                .rows = rows,
+                                .label = "input",
+                                .end = {{time ? "low_time_s" : "low_price", low, CHART_COMPUTE},
+                                        {time ? "high_time_s" : "high_price", high, CHART_ROW},
+                                        {0}},
+                                .unit = time ? UNIT_SECONDS : UNIT_NONE,
+                                .middle = html_number(json_get(all, "best"),
+                                                      time ? "time_s" : price_key(all), -1)});
+        html_table(page, "sensitivity", "what each uncertain input moves", rows, columns, true);
+    }
+    json_free(rows);
+    free(low);
+    free(high);
+}
+
+int plan_page(const char *file, const struct search *search, struct err *err)
+{
+    struct page page = {0};
+    struct json *all = plan_json(search), *two = plans_of(all, false);
+    char *answer = answer_of(all), *title = base_format("Plan of %s", search->question.path);
+    html_answer(&page, title, answer);
+    html_paragraph(&page, NULL,
+                   "A plan keeps a limit if 95 of 100 runs do: if the upper end of its 90 % "
+                   "interval does.");
+    add_table(&page, all, "best", "best and next best", two, false);
+    char *tried =
+        base_format("Tried: %.0f plans, of which %.0f make no job, and %.0f were simulated.",
+                    html_number(all, "candidates", -1), html_number(all, "refused", -1),
+                    html_number(all, "simulated", -1));
+    html_paragraph(&page, "small", tried);
+    add_front(&page, all);
+    add_swings(&page, all);
+    html_section(&page, "How can I ask for more of it?");
+    html_list(&page, "With foretrain predict, the job and these words, each after --set:",
+              json_get(json_get(all, "best"), "set"));
+    int failed = html_write(&page, file, title, all, err);
+    json_free(two);
+    json_free(all);
+    free(answer);
+    free(title);
+    free(tried);
+    return failed;
+}
