@@ -19,14 +19,20 @@ static void put_range(struct json *row, const char *key, double value, struct in
     }
 }
 
+static const struct scaling *scaling_of(const struct result *result)
+{
+    return result->strong.batch ? &result->strong : &result->weak;
+}
+
 static struct json *row_of(const struct result *result, bool torus, bool own)
 {
     const struct breakdown *step = &result->step;
-    const struct scaling *scaling = result->strong.batch ? &result->strong : &result->weak;
+    const struct scaling *scaling = scaling_of(result);
     struct json *row = json_new_object();
     json_put_integer(row, "nodes", result->nodes);
     json_put_integer(row, "devices", result->devices);
     json_put_text(row, "own", own ? "this job" : NULL);
+    json_put_text(row, "backend", own ? result->backend : backend_words[BACKEND_ANALYTIC]);
     put_range(row, "step_s", step->time, result->step_likely);
     json_put_real(row, "compute_s", step->compute);
     json_put_real(row, "slower_ranks_s", step->slower);
@@ -41,43 +47,125 @@ static struct json *row_of(const struct result *result, bool torus, bool own)
     return row;
 }
 
-static struct json *row_at(int32_t nodes, const char *path, const struct predict_options *options,
-                           enum backend_choice backend, bool torus)
+/* ---- what the simulator makes of the job, over what the closed form makes of it ---- */
+
+struct trim {
+    double exposed; /* communication that nothing hides */
+    double train, efficiency;
+};
+
+/* By how much that makes a step of @result longer. */
+static double longer(const struct trim *trim, const struct result *result)
 {
-    struct prediction prediction = {0};
+    return 1 + (trim->exposed - 1) * result->step.exposed_communication / result->step.time;
+}
+
+static struct trim trim_of(const struct result *result, const struct result *closed)
+{
+    double exposed = result->step.exposed_communication / closed->step.exposed_communication;
+    struct trim trim = {isfinite(exposed) ? exposed : 1, 1, 1};
+    double factor = longer(&trim, closed);
+    trim.train = result->time_to_train_s / closed->time_to_train_s / factor;
+    trim.efficiency = scaling_of(result)->efficiency / scaling_of(closed)->efficiency * factor;
+    return trim;
+}
+
+static void multiply(double factor, double *value, struct interval *likely)
+{
+    *value *= factor;
+    likely->low *= factor;
+    likely->high *= factor;
+}
+
+/* None becomes better than the baseline that was not. */
+static void limit(double *value, double before)
+{
+    *value = *value > fmax(1, before) ? fmax(1, before) : *value;
+}
+
+static void multiply_efficiency(double factor, struct scaling *scaling)
+{
+    struct scaling before = *scaling;
+    multiply(factor, &scaling->efficiency, &scaling->likely);
+    limit(&scaling->efficiency, before.efficiency);
+    limit(&scaling->likely.low, before.likely.low);
+    limit(&scaling->likely.high, before.likely.high);
+}
+
+static void apply(const struct trim *trim, struct result *result)
+{
+    struct breakdown *step = &result->step;
+    double factor = longer(trim, result);
+    multiply(factor, &step->time, &result->step_likely);
+    step->exposed_row *= trim->exposed;
+    step->exposed_column *= trim->exposed;
+    step->exposed_communication *= trim->exposed;
+    multiply(1 / factor, &result->images_per_s, &result->images_likely);
+    multiply(factor * trim->train, &result->time_to_train_s, &result->train_likely);
+    multiply_efficiency(trim->efficiency / factor, &result->weak);
+    multiply_efficiency(trim->efficiency / factor, &result->strong);
+}
+
+/* ---- points ---- */
+
+/* The job in closed form, on @nodes; 0: as it is. */
+static int predict_at(struct prediction *prediction, int32_t nodes, const char *path,
+                      const struct predict_options *options, struct err *err)
+{
     struct predict_options own = *options;
-    struct err why = {0};
-    struct json *row;
-    char *set = base_format("cluster.nodes=%d", nodes);
     own.set = (struct option_list){0};
     option_list_add_all(&own.set, &options->set);
-    option_list_add(&own.set, set);
-    option_list_add(&own.set, "allreduce.grid=null");
-    if (prediction_screen(&prediction, path, &own, backend, DRAWS, &why)) {
+    char *set = base_format("cluster.nodes=%d", nodes);
+    if (nodes > 0) {
+        option_list_add(&own.set, set);
+        option_list_add(&own.set, "allreduce.grid=null");
+    }
+    int failed = prediction_screen(prediction, path, &own, BACKEND_ANALYTIC, DRAWS, err);
+    option_list_release(&own.set);
+    free(set);
+    return failed;
+}
+
+static struct json *row_at(int32_t nodes, const char *path, const struct predict_options *options,
+                           const struct trim *trim, bool torus)
+{
+    struct prediction prediction = {0};
+    struct err why = {0};
+    struct json *row;
+    if (predict_at(&prediction, nodes, path, options, &why)) {
         char *reason = base_format("%.*s", (int)strcspn(why.text, "\n"), why.text);
         row = json_new_object();
         json_put_integer(row, "nodes", nodes);
         json_put_text(row, "reason", reason);
         free(reason);
     } else {
+        apply(trim, &prediction.result);
         row = row_of(&prediction.result, torus, false);
     }
     prediction_release(&prediction);
-    option_list_release(&own.set);
     err_release(&why);
-    free(set);
     return row;
 }
 
 struct json *curve_rows(const struct prediction *prediction, const char *path,
-                        const struct predict_options *options)
+                        const struct predict_options *options, double *exposed)
 {
     const struct result *result = &prediction->result;
-    bool simulated = strcmp(result->backend, "sim") == 0, torus = result->grid.columns > 0;
+    struct trim trim = {1, 1, 1};
+    struct prediction closed = {0};
+    struct err why = {0};
+    *exposed = NAN;
+    if (result->nodes > 1 && strcmp(result->backend, backend_words[BACKEND_SIM]) == 0 &&
+        !predict_at(&closed, 0, path, options, &why)) {
+        trim = trim_of(result, &closed.result);
+        *exposed = trim.exposed;
+    }
+    prediction_release(&closed);
+    err_release(&why);
     struct json *rows = json_new_array();
+    bool torus = result->grid.columns > 0;
     for (int32_t nodes = 1; nodes < result->nodes; nodes *= 2)
-        json_append(
-            rows, row_at(nodes, path, options, simulated ? BACKEND_SIM : BACKEND_ANALYTIC, torus));
+        json_append(rows, row_at(nodes, path, options, &trim, torus));
     json_append(rows, row_of(result, torus, true));
     return rows;
 }

@@ -119,6 +119,25 @@ static void add_assumptions(struct answer *answer)
 
 /* ---- pictures ---- */
 
+/* Where the points come from. */
+static void add_curve_words(struct answer *answer)
+{
+    double factor = html_number(answer->all, "curve_exposed_factor", -1);
+    struct text out = {0};
+    text_add(&out,
+             "Job and baseline move together in each draw. At other numbers of nodes foretrain "
+             "chooses the grid; everything else is as in the job.");
+    if (isfinite(factor))
+        text_add(
+            &out,
+            " This job is simulated; the other points are in closed form, scaled so that in it "
+            "this job would have the same numbers: communication that nothing hides takes "
+            "%.4g times as long.",
+            factor);
+    html_paragraph(&answer->page, "small", out.data);
+    text_release(&out);
+}
+
 static void add_curve(struct answer *answer)
 {
     static const struct html_column columns[] = {
@@ -128,6 +147,7 @@ static void add_curve(struct answer *answer)
         {"scaling_efficiency_high", "to", UNIT_FRACTION, false},
         {"images_per_s", "throughput", UNIT_IMAGES_PER_SECOND, false},
         {"time_to_train_s", "time to train", UNIT_SECONDS, false},
+        {"backend", "back end", UNIT_NONE, true},
         {"reason", "no answer because", UNIT_NONE, true},
         {0}};
     const struct json *rows = json_get(answer->all, "curve");
@@ -157,10 +177,7 @@ static void add_curve(struct answer *answer)
             .x_log = true,
             .centre = NAN,
             .published = published});
-    html_paragraph(
-        &answer->page, "small",
-        "Job and baseline move together in each draw. At other numbers of nodes foretrain "
-        "chooses the grid; everything else is as in the job.");
+    add_curve_words(answer);
     if (any) {
         char *text = base_format("Published: %g %%.",
                                  100 * html_number(json_item(published, 0), "value", -1));
@@ -423,7 +440,9 @@ int predict_page(const char *file, const struct predict_page *what, struct err *
     json_put_text(all, "job", what->path);
     json_put_text(all, "network", what->prediction->result.scenario->model.network);
     json_put(all, "result", predict_json(what->prediction, what->exchanges));
-    json_put(all, "curve", curve_rows(what->prediction, what->path, what->options));
+    double exposed;
+    json_put(all, "curve", curve_rows(what->prediction, what->path, what->options, &exposed));
+    json_put_real(all, "curve_exposed_factor", exposed);
     json_put(all, "published", published_rows(what));
     json_put(all, "lanes", picture_lanes(point->schedule, last->quiet));
     json_put(all, "links",

@@ -63,6 +63,31 @@ class Predict(Report):
         self.assertEqual([row["scaling_efficiency"] for row in rows],
                          [float(row["scaling_efficiency"]) for row in self.rows_of(page, "curve")])
 
+    @unittest.skipUnless(support.has_simulator(), "not simulated without foretrain-sim")
+    def test_the_curve_of_a_simulated_job_is_the_closed_form_scaled_to_it(self):
+        sets = ("--set=cluster.nodes=16", "--set=allreduce.grid=null", "--set=allreduce.bucket=1 MiB")
+        page = self.report("predict", self.job, "-bsim", *sets)
+        sim, closed = answer("predict", self.job, "-bsim", *sets), answer("predict", self.job, "-banalytic", *sets)
+        waits = [result["step"]["exposed_communication_s"] for result in (sim, closed)]
+        self.assertNotAlmostEqual(waits[0] / waits[1], 1, places=3)  # else the test is of nothing
+        self.assertAlmostEqual(page.data()["curve_exposed_factor"], waits[0] / waits[1], places=9)
+        self.assertTrue(any("the other points are in closed form" in text for text in page.words("p")))
+        rows = page.data()["curve"]
+        self.assertEqual([row["backend"] for row in rows], ["analytic"] * 4 + ["sim"])
+        self.assertEqual((rows[-1]["step_s"], rows[-1]["scaling_efficiency"], rows[-1]["time_to_train_s"]),
+                         (sim["step"]["time_s"], sim["scaling_efficiency"], sim["time_to_train_s"]))
+        for row in rows[:-1]:
+            other = answer("predict", self.job, "-banalytic", *sets[1:], f"--set=cluster.nodes={row['nodes']}")
+            step, before = other["step"]["time_s"], closed["step"]["time_s"]
+            longer = 1 + other["step"]["exposed_communication_s"] * (waits[0] / waits[1] - 1) / step
+            whole = 1 + (waits[0] - waits[1]) / before
+            self.assertAlmostEqual(row["step_s"] / (step * longer), 1, places=9)
+            for key, power in (("scaling_efficiency", -1), ("time_to_train_s", 1)):
+                own = sim[key] / (closed[key] * whole**power)
+                self.assertAlmostEqual(row[key] / (other[key] * longer**power * own), 1, delta=2e-3, msg=(key, row["nodes"]))
+                if row["nodes"] > 1:  # one node is the baseline, and at most 100 %
+                    self.assertAlmostEqual(row[key] / (other[key] * longer**power * own), 1, places=9)
+
     def test_a_published_efficiency_stands_in_the_curve(self):
         page = self.report("predict", self.job, "-banalytic", "--published=91.62%")
         place = next(a for _, a in page.all("svg", **{"class": "mark"}))
