@@ -36,7 +36,7 @@ static void add_figures(struct page *page, const struct json *jobs)
 {
     struct text *out = &page->body;
     text_add(out, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Figures of "
-                  "each job\"><table id=\"figures\">\n<caption>Figures with their 90 %% intervals"
+                  "each job\"><table id=\"figures\">\n<caption>Figures of each job"
                   "</caption>\n<thead><tr><th scope=\"col\">quantity</th>");
     for (int64_t i = 0; i < json_count_items(jobs); i++)
         text_add(out, "<th scope=\"col\">%s</th>", html_word(json_item(jobs, i), "name"));
@@ -87,16 +87,16 @@ static void add_times(struct page *page, const struct json *jobs)
         json_append(rows, range_row(html_word(json_item(jobs, i), "name"), json_item(jobs, i),
                                     "time_to_train_s"));
     html_section(page, "How long does each take?");
-    chart_ranges(page, &(struct chart_ranges){{"Time to train of each job, with 90 % intervals",
-                                               "The table below has the numbers."},
-                                              rows,
-                                              "label",
-                                              "low",
-                                              "value",
-                                              "high",
-                                              UNIT_SECONDS,
-                                              NAN,
-                                              false});
+    chart_ranges(page, &(struct chart_ranges){
+                           {"Time to train of each job", "The table below has the numbers."},
+                           rows,
+                           "label",
+                           "low",
+                           "value",
+                           "high",
+                           UNIT_SECONDS,
+                           NAN,
+                           false});
     add_figures(page, jobs);
     json_free(rows);
 }
@@ -138,16 +138,16 @@ static void add_pairs(struct page *page, const struct json *pairs)
         page, NULL,
         "The time of one job over that of another. What is uncertain in both in the same "
         "way cancels. An interval that does not cross 1 settles which is faster.");
-    chart_ranges(page, &(struct chart_ranges){{"Ratios of times, with 90 % intervals",
-                                               "The table below has the numbers."},
-                                              rows,
-                                              "label",
-                                              "low",
-                                              "value",
-                                              "high",
-                                              UNIT_NONE,
-                                              1,
-                                              true});
+    chart_ranges(page,
+                 &(struct chart_ranges){{"Ratios of times", "The table below has the numbers."},
+                                        rows,
+                                        "label",
+                                        "low",
+                                        "value",
+                                        "high",
+                                        UNIT_NONE,
+                                        1,
+                                        true});
     html_table(page, "pairs", "ratios of times", rows, columns, false);
     json_free(rows);
 }

@@ -147,16 +147,16 @@ static void add_curves(struct page *page, const struct sweep *sweep, const struc
 {
     const double wide = 8; /* from here on an axis is logarithmic */
     if (axis < 0) {
-        chart_ranges(page, &(struct chart_ranges){{"Time of each point, with 90 % intervals",
-                                                   "The table below has the numbers."},
-                                                  rows,
-                                                  "name",
-                                                  "time_to_target_low_s",
-                                                  "time_to_target_s",
-                                                  "time_to_target_high_s",
-                                                  UNIT_SECONDS,
-                                                  NAN,
-                                                  false});
+        chart_ranges(
+            page, &(struct chart_ranges){{"Time of each point", "The table below has the numbers."},
+                                         rows,
+                                         "name",
+                                         "time_to_target_low_s",
+                                         "time_to_target_s",
+                                         "time_to_target_high_s",
+                                         UNIT_SECONDS,
+                                         NAN,
+                                         false});
         return;
     }
     const char *key = sweep->axes.item[axis].key;
@@ -170,7 +170,7 @@ static void add_curves(struct page *page, const struct sweep *sweep, const struc
                           .value = "time_to_target_s",
                           .low = "time_to_target_low_s",
                           .high = "time_to_target_high_s",
-                          .value_label = "Time to train or to the target, with 90 % intervals",
+                          .value_label = "Time to train or to the target",
                           .series = "line",
                           .unit = UNIT_SECONDS,
                           .x_log = spread >= wide && isfinite(spread),
@@ -182,23 +182,22 @@ static void add_front(struct page *page, const struct json *rows)
 {
     const double wide = 8;
     html_section(page, "What do time and device-hours cost each other?");
-    chart_curve(page,
-                &(struct chart_curve){
-                    .words = {"Time against device-hours",
-                              "A point per combination; the front is marked in the table."},
-                    .rows = rows,
-                    .x = "device_hours",
-                    .x_label = "device-hours",
-                    .value = "time_to_target_s",
-                    .value_label = "Time against device-hours; ringed: no other point is better in "
-                                   "both",
-                    .series = "line",
-                    .marked = "front",
-                    .unit = UNIT_SECONDS,
-                    .x_log = spread_of(rows, "device_hours") >= wide,
-                    .log = spread_of(rows, "time_to_target_s") >= wide,
-                    .points = true,
-                    .centre = NAN});
+    chart_curve(page, &(struct chart_curve){
+                          .words = {"Time against device-hours",
+                                    "A point per combination; the front is marked in the table."},
+                          .rows = rows,
+                          .x = "device_hours",
+                          .x_label = "device-hours",
+                          .value = "time_to_target_s",
+                          .value_label = "Time against device-hours",
+                          .marked_label = "no other point is better in both",
+                          .series = "line",
+                          .marked = "front",
+                          .unit = UNIT_SECONDS,
+                          .x_log = spread_of(rows, "device_hours") >= wide,
+                          .log = spread_of(rows, "time_to_target_s") >= wide,
+                          .points = true,
+                          .centre = NAN});
 }
 
 static bool is_text(const struct json *rows, const char *key)

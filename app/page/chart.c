@@ -232,7 +232,12 @@ void chart_ranges(struct page *page, const struct chart_ranges *ranges)
     struct axis_scale scale = ranges_scale(ranges, count);
     double end = (double)count * (LABEL + BAR + GAP);
     struct text *out = &page->body;
+    bool likely = false;
+    for (int64_t i = 0; i < count && !likely; i++)
+        likely = isfinite(html_number(json_item(ranges->rows, i), ranges->low, -1));
     chart_figure(page);
+    if (likely)
+        html_paragraph(page, "small", "Bar: 90 % interval");
     chart_begin(page, ranges->words, "ranges", end + 24);
     add_rules(out, &scale, end);
     if (isfinite(ranges->mark))

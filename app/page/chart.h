@@ -84,9 +84,10 @@ struct chart_curve {
     const struct json *rows;
     const char *x, *x_label;
     const char *value, *low, *high; /**< low and high NULL: no intervals */
-    const char *value_label;
+    const char *value_label;        /**< stands above, with what else is drawn */
     const char *series; /**< key of the text that tells lines apart; NULL: there is one */
     const char *marked; /**< key of a text that points have that stand out; NULL: none does */
+    const char *marked_label, *centre_label; /**< what rings and the horizontal line are */
     enum unit x_unit, unit;
     bool x_log, log;
     enum chart_colour colour; /**< of the first series */

@@ -239,6 +239,29 @@ static void add_legend(struct page *page, const struct plot *plot)
         chart_legend(page, part, !plot->curve->points);
 }
 
+/* What is drawn, and nothing else. */
+static void add_caption(struct page *page, const struct plot *plot)
+{
+    const struct chart_curve *curve = plot->curve;
+    bool likely = false, marked = false;
+    for (int32_t i = 0; i < plot->count; i++) {
+        likely = likely || isfinite(plot->point[i].low);
+        marked = marked || plot->point[i].marked;
+    }
+    struct text out = {0};
+    text_add(&out, "%s", curve->value_label);
+    if (likely)
+        text_add(&out, "; %s: 90 %% interval", has_bars(plot) ? "bar" : "band");
+    if (marked)
+        text_add(&out, "; ring: %s", curve->marked_label);
+    if (isfinite(curve->centre))
+        text_add(&out, "; line: %s", curve->centre_label);
+    if (json_count_items(curve->published) > 0)
+        text_add(&out, "; diamond: published");
+    html_paragraph(page, "small", out.data);
+    text_release(&out);
+}
+
 void chart_curve(struct page *page, const struct chart_curve *curve)
 {
     struct plot plot = {.curve = curve};
@@ -247,7 +270,7 @@ void chart_curve(struct page *page, const struct chart_curve *curve)
         take_scales(&plot);
         chart_figure(page);
         add_legend(page, &plot);
-        html_paragraph(page, "small", curve->value_label);
+        add_caption(page, &plot);
         chart_begin(page, curve->words, "axes", HEIGHT + 46);
         add_axes(&page->body, &plot);
         add_lines(&page->body, &plot);

@@ -199,7 +199,10 @@ void html_table(struct page *page, const char *name, const char *words, const st
 void html_figures(struct page *page, const struct html_figure *figure, int32_t count)
 {
     struct text *out = &page->body;
-    begin_table(out, "figures", "The answer with its 90 % intervals");
+    bool likely = false;
+    for (int32_t i = 0; i < count; i++)
+        likely = likely || isfinite(figure[i].low);
+    begin_table(out, "figures", likely ? "The answer with its 90 % intervals" : "The answer");
     text_add(out, "<th scope=\"col\">quantity</th><th scope=\"col\">value</th>"
                   "<th scope=\"col\">from</th><th scope=\"col\">to</th></tr></thead>\n<tbody>\n");
     for (const struct html_figure *f = figure; f < figure + count; f++) {

@@ -198,10 +198,9 @@ static void add_front(struct page *page, const struct json *all)
                     .value = "time_s",
                     .low = "time_s_low",
                     .high = "time_s_high",
-                    .value_label = isfinite(within)
-                                       ? "Time with its 90 % interval; rings: best and next best; "
-                                         "line: the deadline"
-                                       : "Time with its 90 % interval; rings: best and next best",
+                    .value_label = "Time",
+                    .marked_label = "best and next best",
+                    .centre_label = "the deadline",
                     .series = "platform",
                     .marked = "plan",
                     .unit = UNIT_SECONDS,

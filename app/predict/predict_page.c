@@ -124,9 +124,10 @@ static void add_curve_words(struct answer *answer)
 {
     double factor = html_number(answer->all, "curve_exposed_factor", -1);
     struct text out = {0};
-    text_add(&out,
-             "Job and baseline move together in each draw. At other numbers of nodes foretrain "
-             "chooses the grid; everything else is as in the job.");
+    if (html_number(json_get(answer->result, "draws"), "count", -1) > 0)
+        text_add(&out, "Job and baseline move together in each draw. ");
+    text_add(&out, "At other numbers of nodes foretrain chooses the grid; everything else is as in "
+                   "the job.");
     if (isfinite(factor))
         text_add(
             &out,
@@ -152,31 +153,28 @@ static void add_curve(struct answer *answer)
         {0}};
     const struct json *rows = json_get(answer->all, "curve");
     const char *kind = html_word(answer->result, "scaling");
-    char *about = base_format("%s scaling efficiency on 1 node up to all of the job, with 90 %% "
-                              "intervals. The job itself: %.1f %%.",
+    char *about = base_format("%s scaling efficiency on 1 node up to all of the job. The job "
+                              "itself: %.1f %%.",
                               kind, 100 * html_number(answer->result, "scaling_efficiency", -1));
     const struct json *published = json_get(answer->all, "published");
     bool any = json_count_items(published) > 0;
     html_section(&answer->page, "Does it scale?");
     chart_curve(
         &answer->page,
-        &(struct chart_curve){
-            .words = {"Scaling efficiency against the number of devices", about},
-            .rows = rows,
-            .x = "devices",
-            .x_label = "devices",
-            .value = "scaling_efficiency",
-            .low = "scaling_efficiency_low",
-            .high = "scaling_efficiency_high",
-            .value_label =
-                any ? "Scaling efficiency: centre (line), 90 % interval (band), this job (ring), "
-                      "published (diamond)"
-                    : "Scaling efficiency: centre (line), 90 % interval (band), this job (ring)",
-            .marked = "own",
-            .unit = UNIT_FRACTION,
-            .x_log = true,
-            .centre = NAN,
-            .published = published});
+        &(struct chart_curve){.words = {"Scaling efficiency against the number of devices", about},
+                              .rows = rows,
+                              .x = "devices",
+                              .x_label = "devices",
+                              .value = "scaling_efficiency",
+                              .low = "scaling_efficiency_low",
+                              .high = "scaling_efficiency_high",
+                              .value_label = "Scaling efficiency",
+                              .marked_label = "this job",
+                              .marked = "own",
+                              .unit = UNIT_FRACTION,
+                              .x_log = true,
+                              .centre = NAN,
+                              .published = published});
     add_curve_words(answer);
     if (any) {
         char *text = base_format("Published: %g %%.",

@@ -47,21 +47,21 @@ static void add_steps(struct page *page, const struct json *all)
     struct json *rows = step_rows(all);
     const struct json *step = json_item(json_get(all, "rows"), 0);
     html_section(page, "Every measured step");
-    chart_curve(page, &(struct chart_curve){
-                          .words = {"Measured steps and what was predicted",
-                                    "A point per step; the table below has the numbers."},
-                          .rows = rows,
-                          .x = "step",
-                          .x_label = "step",
-                          .value = "measured_s",
-                          .low = "low_s",
-                          .high = "high_s",
-                          .value_label = "Time of a step: measured (points), predicted (line), its "
-                                         "90 % interval (band)",
-                          .unit = UNIT_SECONDS,
-                          .colour = CHART_ROW,
-                          .points = true,
-                          .centre = html_number(step, "predicted_s", -1)});
+    chart_curve(
+        page, &(struct chart_curve){.words = {"Measured steps and what was predicted",
+                                              "A point per step; the table below has the numbers."},
+                                    .rows = rows,
+                                    .x = "step",
+                                    .x_label = "step",
+                                    .value = "measured_s",
+                                    .low = "low_s",
+                                    .high = "high_s",
+                                    .value_label = "Measured time of a step",
+                                    .centre_label = "predicted",
+                                    .unit = UNIT_SECONDS,
+                                    .colour = CHART_ROW,
+                                    .points = true,
+                                    .centre = html_number(step, "predicted_s", -1)});
     html_table(page, "steps", "measured steps", rows, columns, true);
     json_free(rows);
 }

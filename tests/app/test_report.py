@@ -88,6 +88,16 @@ class Predict(Report):
                 if row["nodes"] > 1:  # one node is the baseline, and at most 100 %
                     self.assertAlmostEqual(row[key] / (other[key] * longer**power * own), 1, places=9)
 
+    def test_captions_name_what_is_drawn(self):
+        page = self.report("predict", self.job, "-banalytic")
+        bands = [a for _, a in page.all("polygon") if a["points"].strip()]
+        self.assertEqual(sum("; band: 90 %" in text for text in page.words("p")), len(bands))
+        self.assertIn("Scaling efficiency; band: 90 % interval; ring: this job" if bands else
+                      "Scaling efficiency; ring: this job", page.words("p"))
+        if not page.data()["result"]["draws"]["count"]:  # built without GSL
+            said = [text for tag in ("p", "caption", "title", "desc", "th") for text in page.words(tag)]
+            self.assertFalse([text for text in said if "90 %" in text or "draw" in text.split()])
+
     def test_a_published_efficiency_stands_in_the_curve(self):
         page = self.report("predict", self.job, "-banalytic", "--published=91.62%")
         place = next(a for _, a in page.all("svg", **{"class": "mark"}))
