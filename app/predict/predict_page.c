@@ -409,6 +409,7 @@ static int write_page(const char *file, const struct json *all, const struct jso
     add_stack(&answer);
     add_lanes(&answer);
     add_links(&answer);
+    failing_add(&answer.page, all);
     add_shares(&answer);
     add_phases(&answer);
     whatif_section(&answer.page, whatif);
@@ -442,6 +443,7 @@ int predict_page(const char *file, const struct predict_page *what, struct err *
     json_put(all, "curve", curve_rows(what->prediction, what->path, what->options, &exposed));
     json_put_real(all, "curve_exposed_factor", exposed);
     json_put(all, "published", published_rows(what));
+    json_put(all, "checkpoints", failing_rows(&what->prediction->result.toll));
     json_put(all, "lanes", picture_lanes(point->schedule, last->quiet));
     json_put(all, "links",
              picture_links(point->fabric, point->schedule, trace_step_time(last->quiet)));

@@ -4,6 +4,7 @@
  * A prediction as a page (app/page/html.h).
  */
 
+#include "app/page/html.h"
 #include "app/predict/prediction.h"
 #include "core/report/exchanges.h"
 
@@ -22,3 +23,13 @@ int predict_page(const char *file, const struct predict_page *what, struct err *
 
 /** What `predict --json` prints.  The caller releases it. */
 struct json *predict_json(const struct prediction *prediction, const struct report_exchanges *list);
+
+/* ---- app/predict/failing_page.c ---- */
+
+/** The expected time to train by the work between checkpoints, around the best and in this job
+ * (own): interval_s, checkpoints, time_to_train_s; none if nothing fails.  The caller releases it.
+ */
+struct json *failing_rows(const struct toll *toll);
+
+/** Append what failures and checkpoints add, if the job of @all, the page's JSON, has any. */
+void failing_add(struct page *page, const struct json *all);

@@ -72,6 +72,8 @@ static const struct row result_rows[] = {
     {"failures.interval_from", "string?", "job: it is given; daly: it is the best"},
     {"failures.daly_s", "number?", "the best interval, by Daly's formula"},
     {"failures.young_s", "number?", "the same by Young's"},
+    {"failures.saving_s", "number?", "all checkpoints together"},
+    {"failures.failing_s", "number?", "restarts and work that is done again"},
     {"failures.without_s", "number?", "time_to_train_s without failures and checkpoints"},
     {"failures.without_interval_s[]", "number", "its 90 % interval"},
     {"cost", "number?", "of that time, by the prices; null: not priced, as all that follow"},

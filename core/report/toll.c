@@ -13,6 +13,7 @@ void toll_put(struct json *json, const struct toll *toll)
 {
     const struct failures *f = &toll->failures;
     bool any = toll->any, fails = any && isfinite(f->mtbf), saves = fails && f->cost > 0;
+    double saving = failures_checkpoints(f, toll->work) * f->cost;
     struct json *object = json_new_object(), *likely = json_new_array();
     if (any && !isnan(toll->work_likely.low)) {
         json_append_real(likely, toll->work_likely.low);
@@ -28,6 +29,8 @@ void toll_put(struct json *json, const struct toll *toll)
     json_put_text(object, "interval_from", !any ? NULL : toll->chosen ? "daly" : "job");
     json_put_real(object, "daly_s", only_if(saves, failures_daly(f->mtbf, f->cost)));
     json_put_real(object, "young_s", only_if(saves, failures_young(f->mtbf, f->cost)));
+    json_put_real(object, "saving_s", only_if(any, saving));
+    json_put_real(object, "failing_s", only_if(fails, toll->total - toll->work - saving));
     json_put_real(object, "without_s", only_if(any, toll->work));
     json_put(object, "without_interval_s", likely);
     json_put(json, "failures", object);

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 import pathlib
 import unittest
 
@@ -164,6 +165,39 @@ class Predict(Report):
         for k, key in enumerate(keys):
             marks = [float(mark["data-value"]) for mark in page.marks(key)]
             self.assertEqual(marks, [share[k] for share in shares if max(share) >= 0.01])
+
+    FAILING = ("--set=platform.node.mtbf=20h", "--set=training.checkpoint.cost=20 s", "--set=training.checkpoint.restart=5min")
+
+    def test_failures_have_their_parts_and_the_best_interval(self):
+        page = self.report("predict", self.job, "-banalytic", *self.FAILING)
+        result, rows = page.data()["result"], page.data()["checkpoints"]
+        failures, whole = result["failures"], result["time_to_train_s"]
+        parts = [float(mark["data-value"]) for key in ("without_s", "saving_s", "failing_s") for mark in page.marks(key)]
+        self.assertEqual(len(parts), 3)
+        self.assertAlmostEqual(sum(parts) / whole, 1, places=9)
+        self.assertAlmostEqual(parts[1], 20 * failures["checkpoints"])
+        mtbf = 5 * 3600  # of 4 nodes
+
+        def passed(seconds):
+            return mtbf * math.exp(300 / mtbf) * math.expm1((seconds + 20) / mtbf)
+        for row in rows:
+            count, rest = divmod(parts[0], row["interval_s"])
+            expected = count * passed(row["interval_s"]) + passed(rest)
+            self.assertAlmostEqual(row["time_to_train_s"] / expected, 1, places=6)
+        own = [row for row in rows if row["own"]]
+        self.assertEqual([(row["interval_s"], row["time_to_train_s"]) for row in own], [(failures["interval_s"], whole)])
+        self.assertAlmostEqual(failures["interval_s"], failures["daly_s"])
+        self.assertGreater(min(row["time_to_train_s"] for row in rows), whole * 0.998)
+        self.assertGreater(len(rows), 8)
+        ringed = [mark for mark in page.marks("time_to_train_s") if "own" in mark["class"].split()]
+        self.assertEqual([float(mark["data-value"]) for mark in ringed], [whole])
+
+    def test_without_failures_nothing_is_said_of_them(self):
+        heading = "What do failures and checkpoints add?"
+        self.assertNotIn(heading, self.report("predict", self.job, "-banalytic").words("h2"))
+        page = self.report("predict", self.job, "-banalytic", self.FAILING[1])
+        self.assertIn(heading, page.words("h2"))
+        self.assertEqual((len(page.marks("saving_s")), page.marks("failing_s"), page.data()["checkpoints"]), (1, [], []))
 
     def test_a_large_job_stays_within_the_limits(self):
         sets = ["cluster.nodes=1088", "allreduce.grid=null", "allreduce.bucket=256 KiB"]

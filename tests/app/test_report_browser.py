@@ -156,7 +156,8 @@ class Browser(support.Case):
         run("predict", self.job, "-banalytic", "--iterations=4", "--spans", spans)
         unknown = ("--set=allreduce.bucket={low: 1 MiB, high: 16 MiB}", "--set=allreduce.grid=null")
         for command, words in (
-                ("predict", (self.job, "-banalytic", *unknown, "--nodes=64")),
+                ("predict", (self.job, "-banalytic", *unknown, "--nodes=64", "--set=platform.node.mtbf=20h",
+                             "--set=training.checkpoint.cost=20 s")),
                 ("compare", (self.job, self.job, "-banalytic", "--prices=example-v100", "--set-b=training.startup=30 min")),
                 ("sweep", (self.job, "-banalytic", "--scan=cluster.nodes=1..64:x2", "--set=allreduce.grid=null",
                            "--list=allreduce.algorithm=torus2d,ring,tree")),

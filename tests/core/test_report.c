@@ -392,6 +392,8 @@ static const char *const json_lines[] = {
     "\"interval_from\": null,",
     "\"daly_s\": null,",
     "\"young_s\": null,",
+    "\"saving_s\": null,",
+    "\"failing_s\": null,",
     "\"without_s\": null,",
     "\"without_interval_s\": []",
     "},",
