@@ -219,7 +219,7 @@ static void add_published(struct text *out, const struct plot *plot)
         text_add(
             out,
             "<svg class=\"mark\" overflow=\"visible\" x=\"%.3f%%\" y=\"%.1f\"><path class=\"c%d\" "
-            "d=\"M0-7 7 0 0 7-7 0z\"",
+            "d=\"M0-10 10 0 0 10-10 0z\"",
             100 * x_of(plot, html_number(row, "x", -1)), HEIGHT * y_of(plot, value),
             CHART_PUBLISHED);
         html_value(out, value);
@@ -274,9 +274,9 @@ void chart_curve(struct page *page, const struct chart_curve *curve)
         chart_begin(page, curve->words, "axes", HEIGHT + 46);
         add_axes(&page->body, &plot);
         add_lines(&page->body, &plot);
+        add_published(&page->body, &plot); /* larger than a ring above it */
         for (int32_t i = 0; i < plot.count; i++)
             add_point(&page->body, &plot, &plot.point[i]);
-        add_published(&page->body, &plot);
         chart_end(page);
     }
     free(plot.point);

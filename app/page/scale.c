@@ -49,7 +49,7 @@ static bool holds(const struct axis_scale *scale, double value)
 }
 
 /* The longest of these that are round in seconds, minutes or hours. */
-static const double round_times[] = {60, 120, 300, 600, 1800, 3600, 7200, 18000, 36000};
+static const double round_times[] = {30, 60, 120, 300, 600, 1800, 3600, 7200, 18000, 36000};
 
 enum { ROUND_TIMES = sizeof(round_times) / sizeof(*round_times) };
 
@@ -67,7 +67,8 @@ static int32_t log_ticks(const struct axis_scale *scale, double *tick)
             if (holds(scale, value) && count < SCALE_TICKS)
                 tick[count++] = value;
         }
-    for (int i = 0; i < ROUND_TIMES && times; i++)
+    bool narrow = scale->to / scale->from < 20; /* 20 and 30 s stand apart */
+    for (int i = narrow ? 0 : 1; i < ROUND_TIMES && times; i++)
         if (holds(scale, round_times[i]) && count < SCALE_TICKS)
             tick[count++] = round_times[i];
     for (double hours = 86400; times && hours <= scale->to && count < SCALE_TICKS; hours *= 5)

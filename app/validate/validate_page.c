@@ -66,6 +66,26 @@ static void add_steps(struct page *page, const struct json *all)
     json_free(rows);
 }
 
+/* Those of @rows that a bar can show; the first is the step. */
+static struct json *long_rows(const struct json *rows)
+{
+    static const char *const keys[] = {"predicted_s", "measured_s", "lower_quartile_s"};
+    struct json *found = json_new_array();
+    double step = html_number(json_item(rows, 0), "measured_s", -1);
+    for (int64_t i = 0; i < json_count_items(rows); i++) {
+        const struct json *row = json_item(rows, i);
+        double most = fmax(html_number(row, "predicted_s", -1), html_number(row, "measured_s", -1));
+        if (most < 0.01 * step)
+            continue;
+        struct json *copy = json_new_object();
+        json_put_text(copy, "name", html_word(row, "name"));
+        for (int k = 0; k < 3; k++)
+            json_put_real(copy, keys[k], html_number(row, keys[k], -1));
+        json_append(found, copy);
+    }
+    return found;
+}
+
 static void add_rows(struct page *page, const struct json *rows)
 {
     static const struct chart_part part[] = {
@@ -81,16 +101,19 @@ static void add_rows(struct page *page, const struct json *rows)
         {"lower_quartile_s", "lower quartile", UNIT_SECONDS, false},
         {"error", "error", UNIT_FRACTION, false},
         {0}};
+    struct json *shown = long_rows(rows);
     html_section(page, "Where do both differ?");
+    html_paragraph(page, "small", "What takes less than 1 % of the step is in the table alone.");
     chart_bars(page, &(struct chart_bars){.words = {"Predicted and measured times of one step",
                                                     "The table below has the numbers."},
-                                          .rows = rows,
+                                          .rows = shown,
                                           .label = "name",
                                           .word = "",
                                           .part = part,
                                           .unit = UNIT_SECONDS,
                                           .beside = true});
     html_table(page, "rows", "predicted and measured times of one step", rows, columns, true);
+    json_free(shown);
 }
 
 int validation_page(const char *file, const struct json *all, struct err *err)
