@@ -131,9 +131,8 @@ static void add_curve_words(struct answer *answer)
     if (isfinite(factor))
         text_add(
             &out,
-            " This job is simulated; the other points are in closed form, scaled so that in it "
-            "this job would have the same numbers: communication that nothing hides takes "
-            "%.4g times as long.",
+            " This job is simulated; the other points are in closed form, scaled to meet the "
+            "simulation at this job: communication that nothing hides takes %.4g times as long.",
             factor);
     html_paragraph(&answer->page, "small", out.data);
     text_release(&out);
