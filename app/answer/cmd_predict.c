@@ -3,9 +3,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "app/answer/predict_page.h"
 #include "app/cli/command.h"
 #include "app/cli/csv.h"
-#include "app/predict/predict_page.h"
 #include "core/base/unit.h"
 #include "core/price/price.h"
 #include "core/report/gantt.h"

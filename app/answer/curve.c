@@ -1,4 +1,4 @@
-#include "app/predict/curve.h"
+#include "app/answer/curve.h"
 
 #include <math.h>
 #include <stdlib.h>

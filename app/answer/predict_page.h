@@ -24,7 +24,7 @@ int predict_page(const char *file, const struct predict_page *what, struct err *
 /** What `predict --json` prints.  The caller releases it. */
 struct json *predict_json(const struct prediction *prediction, const struct report_exchanges *list);
 
-/* ---- app/predict/failing_page.c ---- */
+/* ---- app/answer/failing_page.c ---- */
 
 /** The expected time to train by the work between checkpoints, around the best and in this job
  * (own): interval_s, checkpoints, time_to_train_s; none if nothing fails.  The caller releases it.

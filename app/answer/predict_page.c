@@ -1,13 +1,13 @@
-#include "app/predict/predict_page.h"
+#include "app/answer/predict_page.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/answer/curve.h"
+#include "app/answer/whatif.h"
 #include "app/page/chart.h"
-#include "app/predict/curve.h"
-#include "app/predict/whatif.h"
 #include "core/report/picture.h"
 
 /* What is shown, and its result. */

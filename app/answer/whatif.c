@@ -1,4 +1,4 @@
-#include "app/predict/whatif.h"
+#include "app/answer/whatif.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "app/answer/predict_page.h"
 #include "app/page/chart.h"
-#include "app/predict/predict_page.h"
 #include "core/report/toll.h"
 
 struct json *failing_rows(const struct toll *toll)
