@@ -74,6 +74,11 @@ static void find_figures(struct column *column, const struct price_file *prices)
 
 /* ---- pairs ---- */
 
+bool compare_differs(double ratio)
+{
+    return fabs(ratio - 1) > 5e-4;
+}
+
 /* The ratio of the times of each draw that both have, by the random numbers behind them. */
 static void compare_draws(struct pair *pair, const struct doubts *a, const struct doubts *b)
 {
@@ -165,7 +170,7 @@ static int compare_pair(struct pair *pair, struct column *a, struct column *b, s
                                     : pair->factor[i] < pair->factor[most];
         most = more ? i : most;
     }
-    if (pair->ratio == 1)
+    if (!compare_differs(pair->ratio))
         return 0;
     if (most == DIFFERENCE_EFFICIENCY)
         return pair->ratio > 1 ? find_loss(a, b, &pair->cause, err)
@@ -283,14 +288,15 @@ static void conclude(struct comparison *c)
     bool turned = pair->b == fastest;
     const char *fast = compare_names[fastest], *slow = compare_names[turned ? pair->a : pair->b];
     struct text text = {0};
-    if (pair->ratio == 1)
-        text_add(&text, "%s and %s take the same time", fast, slow);
+    bool differs = compare_differs(pair->ratio);
+    if (!differs)
+        text_add(&text, "%s and %s take equally long", fast, slow);
     else
         text_add(&text, "%s is faster than %s, which takes %.4g times as long", fast, slow,
                  turned ? 1 / pair->ratio : pair->ratio);
     if (!isnan(pair->faster) && pair->likely.low < pair->likely.high) {
-        text_add(&text, " (90 %% interval %.4g to %.4g); %s is faster with a probability of ",
-                 turned ? 1 / pair->likely.high : pair->likely.low,
+        text_add(&text, " (90 %% interval%s %.4g to %.4g); %s is faster with a probability of ",
+                 differs ? "" : " of the ratio", turned ? 1 / pair->likely.high : pair->likely.low,
                  turned ? 1 / pair->likely.low : pair->likely.high, fast);
         compare_print_probability(&text, turned ? 1 - pair->faster : pair->faster);
     }

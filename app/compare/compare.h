@@ -78,7 +78,7 @@ struct pair {
     double faster;          /**< probability that a is faster, ties counting half; NAN: not known */
     int32_t draws;          /**< that both have */
     double factor[DIFFERENCE_COUNT]; /**< their product is the ratio */
-    char *cause; /**< what makes most of the difference; NULL: there is none; owned */
+    char *cause; /**< what makes most of the difference; NULL: they take equally long; owned */
 };
 
 /** All.  Start from {0} with the prices; release with comparison_release(). */
@@ -101,6 +101,9 @@ void comparison_add(struct comparison *comparison, const char *path,
  * @return 0, or -1 with the message of a prediction, or more unknown inputs than one job may have
  * (exit code 65). */
 int comparison_make(struct comparison *comparison, struct err *err);
+
+/** Whether @ratio is another one than 1 in the digits that are printed. */
+bool compare_differs(double ratio);
 
 /** Append "98 %", or what it is over or under: some hundred draws tell no more. */
 void compare_print_probability(struct text *out, double probability);

@@ -100,7 +100,11 @@ static void print_table(struct text *out, const struct comparison *c)
 static void print_pair(struct text *out, const struct pair *pair)
 {
     const char *a = compare_names[pair->a], *b = compare_names[pair->b];
-    text_add(out, "\n%s over %s: %.4g times the time", b, a, pair->ratio);
+    text_add(out, "\n%s over %s: ", b, a);
+    if (compare_differs(pair->ratio))
+        text_add(out, "%.4g times the time", pair->ratio);
+    else
+        text_add(out, "the same time");
     if (!isnan(pair->faster)) {
         text_add(out, ", 90 %% interval %.4g to %.4g; %s is faster with a probability of ",
                  pair->likely.low, pair->likely.high, a);
@@ -108,7 +112,7 @@ static void print_pair(struct text *out, const struct pair *pair)
     }
     text_add(out, "\n");
     for (int i = 0; i < DIFFERENCE_COUNT; i++)
-        if (fabs(pair->factor[i] - 1) > 5e-4)
+        if (compare_differs(pair->factor[i]))
             text_add(out, "  x %-8.4g by the %s\n", pair->factor[i], difference_names[i]);
     if (pair->cause)
         text_add(out, "  most of the difference: %s\n", pair->cause);
