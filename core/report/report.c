@@ -391,11 +391,12 @@ static void print_target(struct text *out, const struct result *result)
     const struct to_target *to = &result->to_target;
     double whole = result->time_to_train_s;
     char *label = base_format("time to %g %%", 100 * result->scenario->training.target);
-    print_row(out, "epochs", UNIT_NONE, result->plan.epochs, "expected");
+    print_row(out, "epochs", UNIT_NONE, result->plan.epochs, "mean");
     print_interval(out, UNIT_NONE, to->epochs);
-    print_row(out, label, UNIT_SECONDS, whole, "expected");
+    print_row(out, label, UNIT_SECONDS, whole, "mean epochs, nothing slower than usual");
     if (!isnan(to->median))
-        print_row(out, "  median", UNIT_SECONDS, to->median, "");
+        print_row(out, "  median", UNIT_SECONDS, to->median,
+                  "of draws; in some, something is slower");
     print_interval(out, UNIT_SECONDS, result->train_likely);
     if (!isnan(to->epochs_share))
         print_row(out, "  by the epochs", UNIT_FRACTION, to->epochs_share, "of its variance");

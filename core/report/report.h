@@ -73,7 +73,7 @@ struct result {
     double evaluation_s;     /**< all evaluations together */
     double startup_s;        /**< as the scenario states it */
     double time_to_train_s;  /**< all steps, evaluations, the start-up and the toll; with a target
-                                  or failures expected */
+                                  of the mean epochs, with failures expected */
     struct toll toll;        /**< of failures and checkpoints */
     struct interval train_likely;
     struct to_target to_target; /**< if the scenario has a target */
