@@ -140,7 +140,7 @@ static void print_list(struct text *out, const char *program, const struct comma
 {
     text_add(out, "Usage: %s COMMAND ...\n\n", program);
     for (int32_t i = 0; list[i]; i++)
-        text_add(out, "  %-11s %s\n", list[i]->name, list[i]->help);
+        text_add(out, "  %-13s %s\n", list[i]->name, list[i]->help);
     text_add(out, "\n'%s COMMAND --help' says more.\n", program);
 }
 

@@ -41,7 +41,7 @@ static const struct option network_options[] = {TO, ROW_REPLACE(AT(overwrite)),
                                                            "Take the nodes of this platform"),
                                                 ROW_JSON, ROW_LAST};
 static const struct option trace_options[] = {
-    OPTION_ROW("job", 'j', OPTION_TEXT, AT(job), "JOB.yaml", NULL,
+    OPTION_ROW("job", 0, OPTION_TEXT, AT(job), "JOB.yaml", NULL,
                "Compare a step with the one predicted for this job"),
     OPTION_ROW("to", 0, OPTION_TEXT, AT(to), "DEVICE.yaml", NULL,
                "With --job: the device file to write, whose steps take as long as here"),

@@ -25,6 +25,18 @@ class Usage(support.Case):
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             self.assertIn("Usage: foretrain", done.stdout)
 
+    def test_every_short_option_means_one_thing(self):
+        names = re.compile(r"^  ([a-z][-a-z]*) ", re.MULTILINE)
+        commands = [[name] for name in names.findall(run("--help").stdout)]
+        self.assertGreater(len(commands), 20)
+        for words in commands:
+            text = run(*words, "--help").stdout
+            if "COMMAND" in text.splitlines()[0]:
+                commands += [words + [name] for name in names.findall(text)]
+            short = re.findall(r"^  (-[a-zA-Z]), ", text, re.MULTILINE)
+            self.assertEqual(len(short), len(set(short)), " ".join(words))
+        self.assertGreater(len(commands), 40)
+
     def test_help_of_check_explains_the_keys_of_a_job(self):
         self.assertIn("allreduce.bucket", run("check", "--help").stdout)
 
