@@ -31,6 +31,13 @@ char *new_name(const struct new_request *request)
                        name);
 }
 
+char *new_reference(const struct new_request *request, const char *name)
+{
+    bool elsewhere = request->to && strchr(request->to, '/');
+    char *whole = elsewhere && strpbrk(name, "/.") ? realpath(name, NULL) : NULL;
+    return whole ? whole : base_copy(name);
+}
+
 static int check_platform(const char *path, struct err *err)
 {
     struct platform *platform = platform_read(path, err);
@@ -92,7 +99,7 @@ static int run_job(const void *record, struct text *out, struct err *err)
 static const struct option platform_options[] = {
     ROW_COUNT,
     OPTION_ROW("gpus", 0, OPTION_TEXT, AT(gpus), "NxNAME", NULL,
-               "Devices of a node, by a name of 'foretrain list devices': 8xh100"),
+               "Devices of a node, by a name of 'foretrain list devices' or a file: 8xh100"),
     OPTION_ROW("nics", 0, OPTION_TEXT, AT(nics), "NxRATE", NULL,
                "Network cards of a node: 8x400Gb/s"),
     OPTION_ROW("leaves", 0, OPTION_INTEGER, AT(leaves), "N", NULL,

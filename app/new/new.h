@@ -31,6 +31,10 @@ int new_job(const struct new_request *request, struct text *out, struct err *err
 /** Append @text as one YAML value, in quotes where it needs them. */
 void new_add_text(struct text *out, const char *text);
 
+/** What a file that @request writes calls @name of a platform or device: a path is whole if the
+ * file lies in another folder than here.  The caller frees it. */
+char *new_reference(const struct new_request *request, const char *name);
+
 /** The name of what @request writes: that of its file without folder and ending, or "mine".  The
  * caller frees it. */
 char *new_name(const struct new_request *request);

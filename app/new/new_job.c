@@ -47,7 +47,9 @@ static int add_job(const struct new_request *request, const struct platform *pla
              "keys.\nversion: 1\n");
     add_model(out, network, fp16);
     text_add(out, "cluster:\n  platform: ");
-    new_add_text(out, request->platform);
+    char *platform_name = new_reference(request, request->platform);
+    new_add_text(out, platform_name);
+    free(platform_name);
     text_add(out,
              "\n  nodes: %d\n"
              "  # software: mlperf-v4.0    # foretrain list software\n",

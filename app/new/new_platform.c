@@ -245,6 +245,17 @@ static void add_rest(const struct machine *machine, bool nvlink)
     text_add(out, "  sharp: false    # true where the switches of the network reduce\n");
 }
 
+/* By its name in the library, or the file that was given. */
+static void add_device(const struct machine *machine)
+{
+    bool file = strpbrk(machine->gpu, "/.");
+    char *name = new_reference(machine->request, file ? machine->gpu : device_of(machine)->name);
+    text_add(machine->out, "kind: cluster\ndevice: ");
+    new_add_text(machine->out, name);
+    text_add(machine->out, "    # foretrain list devices\n");
+    free(name);
+}
+
 static void add_platform(const struct machine *machine, bool same)
 {
     struct text *out = machine->out;
@@ -265,8 +276,7 @@ static void add_platform(const struct machine *machine, bool same)
         text_add(out, " and %d network card%s", machine->nics, base_plural(machine->nics));
     text_add(out, "\"\n");
     if (!same)
-        text_add(out, "kind: cluster\ndevice: %s    # foretrain list devices\n",
-                 device_of(machine)->name);
+        add_device(machine);
     text_add(out, "nodes: %d\n", request->nodes);
     bool nvlink = near_nccl(machine).intra == NCCL_NVLINK && near_nccl(machine).channels > 0;
     if (!same)

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """`new`: drafts of platforms and jobs that check and predict accept at once."""
+import subprocess
 import unittest
 
 import support
@@ -75,6 +76,18 @@ class New(support.Case):
             done = run("check", self.write("draft.yaml", text))
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn(network, done.stdout)
+
+    def test_a_device_of_ones_own_and_files_in_another_folder(self):
+        """The drafts find their files from wherever predict is started."""
+        own = (support.ROOT / "platforms/devices/rtx-4090.yaml").read_text(encoding="utf-8")
+        self.write("gpu.yaml", own.replace("name: rtx-4090", "name: mine-gpu"))
+        (self.directory / "drafts").mkdir()
+        for words in (["platform", "--gpus=4x./gpu.yaml", "--nics=1x10Gb/s", "--to=drafts/mine.yaml"],
+                      ["job", "--platform=drafts/mine.yaml", "--to=drafts/job.yaml"]):
+            done = subprocess.run([support.PROGRAM, "new", *words, "--nodes=3"], cwd=self.directory,
+                                  capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(answer("predict", self.directory / "drafts/job.yaml", "-banalytic")["devices"], 12)
 
     def test_a_file_that_exists_is_kept(self):
         for words in (["platform", "--gpus=8xh100", "--nics=8x400Gb/s"], ["job", "--platform=abci"]):
