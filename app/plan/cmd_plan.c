@@ -1,5 +1,6 @@
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "app/cli/command.h"
 #include "app/cli/csv.h"
@@ -26,7 +27,7 @@ static int read_limit(const char *option, const char *text, enum unit unit, doub
         return 0;
     int failed = unit_parse(unit, text, limit, &why);
     if (failed)
-        err_add_code(err, 64, "%s: %s", option, why.text);
+        err_add_code(err, 64, "%s: %.*s", option, (int)strcspn(why.text, "\n"), why.text);
     else if (!(*limit > 0))
         failed = err_add_code(err, 64, "%s %s: nothing keeps it", option, text);
     err_release(&why);

@@ -212,15 +212,18 @@ struct json *plan_rows(const struct search *search)
 
 /* ---- for people ---- */
 
-static void print_question(struct text *out, const struct search *search)
+static void print_question(struct text *out, const struct search *search, bool kept)
 {
-    text_add(out, "The plan with the least %s", aim_names[search->aim]);
+    if (kept)
+        text_add(out, "The plan with the least %s", aim_names[search->aim]);
+    else
+        text_add(out, "No plan was found");
     if (search->question.target)
         text_add(out, " to %s", search->question.target);
     print_limit(out, UNIT_SECONDS, search->within, " within ", "");
     print_limit(out, UNIT_NONE, search->budget, " for at most ", price_unit(search));
-    text_add(out,
-             ".  It keeps that in 95 of 100\nruns: the upper end of its 90 %% interval does.%s\n",
+    text_add(out, ".  It %s that in 95 of 100\nruns: the upper end of its 90 %% interval %s.%s\n",
+             kept ? "keeps" : "would have to keep", kept ? "does" : "would",
              search->currency ? "" : "  Nothing is priced: no --prices are given.");
 }
 
@@ -321,7 +324,7 @@ void plan_print(struct text *out, const struct search *search)
     const struct tally t = tally_of(search);
     struct option_list set = candidate_set(&search->question, &search->list[search->best]);
     bool kept = search_keeps(search, &search->list[search->best]);
-    print_question(out, search);
+    print_question(out, search, kept);
     print_candidate(out, search, kept ? "Best" : "Nearest", search->best);
     if (search->next >= 0)
         print_candidate(out, search, "Next best", search->next);
@@ -335,7 +338,7 @@ void plan_print(struct text *out, const struct search *search)
                  search->list[t.first].reason);
         free(name);
     }
-    text_add(out, "The best alone:\n  foretrain predict ");
+    text_add(out, "The %s alone:\n  foretrain predict ", kept ? "best" : "nearest");
     text_add_word(out, search->question.path);
     for (int32_t i = 0; i < set.count; i++) {
         text_add(out, " --set ");

@@ -174,10 +174,15 @@ class Plan(support.Case):
             self.assertEqual((found["aim"], self.place(found["best"])),
                              ("time", tuple(best[key] for key in KEYS)))
 
+    def test_a_deadline_that_is_none_is_one_line(self):
+        self.assertEqual(self.refused(64, "plan", self.job, "--within", "soon"),
+                         "error: --within: 'soon' is not a time, for example 2 us\n")
+
     def test_a_deadline_that_nothing_meets_is_a_negative_verdict(self):
         words = ("--within", "15 s", "--nodes", "16..64:x2", "--batch", "32,64", *FEW)
         done = run("plan", self.job, "-banalytic", *words)
         self.assertEqual(done.returncode, 1)
+        self.assertTrue(done.stdout.startswith("No plan was found within "), done.stdout)
         self.assertIn("Nearest: 64 nodes of dgx-h100", done.stdout)
         self.assertRegex(done.stderr, r"no plan keeps the limits; the nearest is 64 nodes of dgx-h100"
                                       r".*; of 100 runs 95 end within [\d.]+ s, not within 15 s, and "
