@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """Every command of docs/class.md does what the class expects: it ends well, and prints."""
+import json
 import os
 import pathlib
 import re
@@ -8,6 +9,7 @@ import subprocess
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+SOLUTIONS = (ROOT / "docs" / "class" / "solutions.md").read_text(encoding="utf-8")
 PAGE = (ROOT / "docs" / "class.md").read_text(encoding="utf-8")
 COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
             for line in block.splitlines() if line.startswith("build/foretrain ")]
@@ -27,6 +29,48 @@ class Class(unittest.TestCase):
                                       capture_output=True, text=True, timeout=1800)
                 self.assertIn(done.returncode, LAB if "lab" in line else (0,), done.stderr)
                 self.assertTrue(done.stdout or done.returncode or words[-1] == "true")
+
+    def predict(self, job, *settings):
+        """In closed form, as the notebooks ask."""
+        words = [word for setting in settings for word in ("--set", setting)]
+        done = subprocess.run([os.environ["FORETRAIN"], "predict", job, "-banalytic", "--json", *words],
+                              cwd=ROOT, check=False, capture_output=True, text=True, timeout=600)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def test_solutions_of_notebook_5(self):
+        job, rows = "experiments/01_sony_abci/v1-1088.yaml", "allreduce.grid.rows"
+        fast = [100 * self.predict(job, f"cluster.nodes={34 * r // 4}", f"{rows}={r}",
+                                   "platform.transport.between=5us")["scaling_efficiency"]
+                for r in (32, 64, 96)]
+        self.assertIn("%.1f %% on 1088 GPUs, %.1f %% on 2176 and %.1f %% on 3264" % tuple(fast), SOLUTIONS)
+        large = "cluster.nodes=816"
+        base = self.predict(job, large, f"{rows}=96")
+        for other in ([f"{rows}=96", "allreduce.bucket=16 MiB"],
+                      ["allreduce.grid={columns: 48, rows: 68}"]):
+            answer = self.predict(job, large, *other)
+            self.assertIn(f"{100 * answer['scaling_efficiency']:.1f} % instead of "
+                          f"{100 * base['scaling_efficiency']:.1f} %", SOLUTIONS)
+
+    def test_solutions_of_notebook_7(self):
+        def at(platform, nodes, software, *settings):
+            return self.predict("notebooks/buy.yaml", f"cluster.platform={platform}",
+                                f"cluster.nodes={nodes}", f"cluster.software={software}", *settings)
+        h100 = "dgx-h100", 64, "mlperf-v3.1"
+        eight, one = at(*h100), at(*h100, "platform.network.nic.bandwidth=50 Gb/s")
+        for key, scale, unit in (("exposed_communication_s", 1e3, "%.2f to %.2f ms"),
+                                 (None, 1, "%.1f to %.1f s")):
+            pair = [scale * (run["step"][key] if key else run["time_to_train_s"]) for run in (eight, one)]
+            self.assertIn(unit % tuple(pair), SOLUTIONS)
+        once = at("dgx-a100", 1, "mlperf-v2.0",
+                  "training.phases=[{batch_per_device: 204}]")["time_to_train_s"]
+        self.assertIn(f"{once:.0f} s: {86400 // once:.0f} times", SOLUTIONS)
+        times = {batch: at(*h100, f"training.phases=[{{global_batch: {batch}}}]")["time_to_train_s"]
+                 for batch in (8192, 24576, 28672, 32768, 65536)}
+        self.assertEqual(min(times, key=times.get), 28672)
+        self.assertLess(max(times[24576], times[32768]) / times[28672], 1.0085)
+        for batch, words in ((28672, "28 700: %.1f s"), (8192, "8192 it is %.1f s"), (65536, "65 536\n   %.1f s")):
+            self.assertIn(words % times[batch], SOLUTIONS)
 
     def test_minutes_and_places(self):
         """Each minute of the plan is that of the heading it leads to."""
