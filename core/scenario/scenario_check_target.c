@@ -21,7 +21,8 @@ static int check_epochs(const struct scenario *scenario, int32_t index, const st
     if (open && origin)
         return origin_error(origin, err,
                             "the last phase ends at training.target; give its epochs or a target, "
-                            "not both");
+                            "not both; --set 'training.phases[%d].epochs=null' takes them out",
+                            index);
     if (!open && !origin)
         return origin_error(given(root, "training.phases"), err,
                             "phase %d needs epochs, for example 'epochs: 5'%s", index + 1,
