@@ -273,11 +273,14 @@ void sweep_print(struct text *out, const struct sweep *sweep)
         name_point(out, sweep, list[0]);
         text_add(out, ": ");
         print_merit(out, sweep, list[0]);
-        text_add(out, ".\nThe front has %lld of %lld points, from there to ", (long long)count,
-                 (long long)sweep->axes.points);
-        name_point(out, sweep, list[count - 1]);
-        text_add(out, ": ");
-        print_merit(out, sweep, list[count - 1]);
+        text_add(out, ".\nThe front has %lld of %lld points (--csv FILE writes all)",
+                 (long long)count, (long long)sweep->axes.points);
+        if (count > 1) {
+            text_add(out, ", from there to ");
+            name_point(out, sweep, list[count - 1]);
+            text_add(out, ": ");
+            print_merit(out, sweep, list[count - 1]);
+        }
         text_add(out, ".\n");
     }
     sweep_print_control(out, sweep);
