@@ -52,9 +52,9 @@ static void take_job(struct search *search, const struct job *job)
         q->share[i] = images_of(job, &phase[i]) / images_of(job, &phase[q->phases - 1]);
 }
 
-/* The job with @platform, or its own for NULL. */
-static int read_job(const struct search *search, const char *platform, struct job *job,
-                    struct err *err)
+/* The job with @platform, or its own for NULL, and with @value of @decision unless NULL. */
+static int read_job_with(const struct search *search, const char *platform, int decision,
+                         const char *value, struct job *job, struct err *err)
 {
     const struct question *q = &search->question;
     struct option_list set = {0};
@@ -66,11 +66,23 @@ static int read_job(const struct search *search, const char *platform, struct jo
         option_list_add(&set, target);
     if (named)
         option_list_add(&set, named);
+    char *decided = value ? base_format("%s=%s", decision_keys[decision], value) : NULL;
+    if (decided) {
+        option_list_add(&set, "allreduce.grid=null");
+        option_list_add(&set, decided);
+    }
     int failed = job_read(job, q->path, set.item, set.count, &draw_centre, err);
     option_list_release(&set);
     free(target);
     free(named);
+    free(decided);
     return failed;
+}
+
+static int read_job(const struct search *search, const char *platform, struct job *job,
+                    struct err *err)
+{
+    return read_job_with(search, platform, 0, NULL, job, err);
 }
 
 /* "abci,dgx-1,...": all of the library. */
@@ -118,6 +130,21 @@ static int read_axes(struct search *search, const char *platforms, struct err *e
         }
     }
     return failed;
+}
+
+/* A misspelt algorithm or size would only be one more candidate that makes no job. */
+static int check_given(const struct search *search, struct err *err)
+{
+    for (int i = DECISION_ALGORITHM; i <= DECISION_BUCKET; i++) {
+        const struct option_list *value = &search->axes.item[i].value;
+        for (int32_t k = 0; k < value->count && search->given[i]; k++) {
+            struct job job = {0};
+            if (read_job_with(search, NULL, i, value->item[k], &job, err))
+                return -1;
+            job_release(&job);
+        }
+    }
+    return 0;
 }
 
 /* What cannot be read but is there is a platform on which no candidate makes a job. */
@@ -186,8 +213,8 @@ int search_ask(struct search *search, struct err *err)
     take_job(search, &job);
     char *platforms = platforms_of(search, &job, err);
     job_release(&job);
-    int failed = !platforms || read_axes(search, platforms, err) || read_sizes(search, err) ||
-                 read_prices(search, err);
+    int failed = !platforms || read_axes(search, platforms, err) || check_given(search, err) ||
+                 read_sizes(search, err) || read_prices(search, err);
     free(platforms);
     return failed ? -1 : 0;
 }

@@ -174,6 +174,11 @@ class Plan(support.Case):
             self.assertEqual((found["aim"], self.place(found["best"])),
                              ("time", tuple(best[key] for key in KEYS)))
 
+    def test_a_misspelt_choice_is_refused_by_name(self):
+        for words, message in ((("--algorithms", "nccl,rng"), "unknown word 'rng' for allreduce.algorithm"),
+                               (("--buckets", "4MiB,8MX"), "'MX' is not a unit of a size")):
+            self.assertIn(message, self.refused(65, "plan", self.job, "--within", "1h", *words))
+
     def test_a_deadline_that_is_none_is_one_line(self):
         self.assertEqual(self.refused(64, "plan", self.job, "--within", "soon"),
                          "error: --within: 'soon' is not a time, for example 2 us\n")
