@@ -27,7 +27,7 @@ static int parse_size(const char *text, double *bytes, struct err *err)
     char *end;
     double number = isdigit((unsigned char)*text) ? strtod(text, &end) : 0;
     const char *prefix = number > 0 && *end ? strchr(prefixes, toupper((unsigned char)*end)) : NULL;
-    if (number > 0 && (!*end || (prefix && !end[1]))) {
+    if ((number > 0 && (!*end || (prefix && !end[1]))) || !strcmp(text, "0")) {
         *bytes = ldexp(number, prefix ? 10 * (int)(prefix - prefixes + 1) : 0);
         return 0;
     }

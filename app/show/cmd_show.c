@@ -29,7 +29,7 @@ struct show_platform_request {
 struct show_collective_request {
     struct request head;
     int32_t algorithm; /* enum algorithm */
-    int32_t ranks;
+    int32_t ranks;     /* -1: not given */
     const char *grid, *platform, *bytes, *motion;
     bool text;
 };
@@ -206,9 +206,12 @@ static void show_rounds(const struct show_collective_request *request, const str
 static int show_collective(const void *record, struct text *out, struct err *err)
 {
     const struct show_collective_request *request = record;
-    struct grid grid = grid_nearest_square(request->ranks);
+    struct grid grid = grid_nearest_square(request->ranks < 0 ? 4 : request->ranks);
     if (request->grid && grid_parse("--grid", request->grid, &grid, err))
         return -1;
+    if (request->grid && request->ranks >= 0 && request->ranks != grid_ranks(grid))
+        return err_add_code(err, 64, "--ranks %d: --grid %s has %d", request->ranks, request->grid,
+                            grid_ranks(grid));
     int32_t ranks = grid_ranks(grid);
     if (ranks < 1 || ranks > SHOW_COLLECTIVE_RANKS)
         return err_add_code(err, 64,
@@ -297,7 +300,7 @@ static const struct option convergence_options[] = {
 
 static const struct show_convergence_request convergence_defaults = {.what.recipe = -1};
 static const struct show_collective_request collective_defaults = {.algorithm = ALGORITHM_RING,
-                                                                   .ranks = 4};
+                                                                   .ranks = -1};
 
 static const struct command show_model_command = {
     .name = "model",

@@ -309,6 +309,11 @@ class Answers(support.Case):
                       self.refused(64, "show", "collective", "--platform=abci"))
         self.assertIn("--bytes has no effect", self.refused(64, *words, "--bytes=1MB"))
 
+    def test_show_collective_takes_a_grid_of_the_same_ranks(self):
+        grid = ("show", "collective", "--algorithm", "torus2d", "--grid", "2x2")
+        self.assertEqual(run(*grid, "--ranks", 4).stdout, run(*grid).stdout)
+        self.assertIn("--ranks 5: --grid 2x2 has 4", self.refused(64, *grid, "--ranks", 5))
+
     def test_show_collective_is_for_few_ranks(self):
         self.assertIn("--grid: must be 1 to 64 ranks; 'foretrain collective'",
                       self.refused(64, "show", "collective", "--text", "--grid=9x8"))
