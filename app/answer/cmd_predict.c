@@ -94,7 +94,9 @@ static int read_published(const struct predict_request *request, double *publish
         return 0;
     if (!request->report)
         return err_add_code(err, 64, "--published has no effect without --report");
-    bool good = !unit_parse(UNIT_FRACTION, request->published, published, &why) && *published > 0;
+    /* Twice the ideal speed is more than any cluster has: "91" is 91 times. */
+    bool good = !unit_parse(UNIT_FRACTION, request->published, published, &why) && *published > 0 &&
+                *published <= 2;
     err_release(&why);
     return good ? 0
                 : err_add_code(err, 64, "--published: expected a share such as 91.6%%, got '%s'",

@@ -238,8 +238,8 @@ static void tell_steps(struct import *import, const struct summary *summary)
                   summary->steps ? sum / (double)summary->steps : NAN);
     json_put_real(import->result, "step_least_s", least);
     if (summary->steps)
-        import_note(import, "%" PRId64 " steps, mean %.6g s, least %.6g s", summary->steps,
-                    sum / (double)summary->steps, least);
+        import_note(import, "%" PRId64 " step%s, mean %.6g s, least %.6g s", summary->steps,
+                    base_plural(summary->steps), sum / (double)summary->steps, least);
 }
 
 /* Seconds at the full roofline of @device, or 0 when it has no such arithmetic. */

@@ -81,8 +81,10 @@ static char *keep(struct published *table, char *text)
 
 static int fault(struct reader *reader, int32_t cell, const char *what, const char *text)
 {
-    return err_add(reader->err, "%s:%d: error: cell %d: %s%s%s%s", reader->name, reader->line,
-                   cell + 1, what, *text ? " '" : "", text, *text ? "'" : "");
+    bool known = cell < reader->cells && reader->column[cell] >= 0;
+    return err_add(reader->err, "%s:%d: error: cell %d%s%s: %s%s%s%s", reader->name, reader->line,
+                   cell + 1, known ? ", " : "", known ? columns[reader->column[cell]].name : "",
+                   what, *text ? " '" : "", text, *text ? "'" : "");
 }
 
 /* The cell at reader->at, which moves past it; NULL if a quote stays open. */

@@ -223,7 +223,7 @@ class Published(support.Case):
         for text, message in (("", ":1: error"), (head + "\n", "no rows"),
                               (head + "\nv1.0,a,V100,8\n", ":2: error: cell 5"),
                               (head + "\nv1.0,a,V100,8,1,2\n", ":2: error: cell 6"),
-                              (head + "\nv1.0,a,V100,eight,1\n", "not a number: 'eight'"),
+                              (head + "\nv1.0,a,V100,eight,1\n", ":2: error: cell 4, n_acc: not a number: 'eight'"),
                               (head + "\nv1.0,a,V100,-8,1\n", "a negative number"),
                               (head + "\nv1.0,a,V100,inf,1\n", "not a number"),
                               (head + ',"x\n', "a quote is not closed"),

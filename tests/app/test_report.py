@@ -106,7 +106,7 @@ class Predict(Report):
         self.assertEqual((place["x"], float(mark["data-value"])), (own["cx"], 0.9162))
         high = {float(a["data-value"]): float(a["cy"]) for a in page.marks("scaling_efficiency")}
         self.assertAlmostEqual(float(place["y"]) - high[1], (1 - 0.9162) * 260, delta=0.1)  # 260 pixels are 100 %
-        for wrong in ("much", "-1%"):
+        for wrong in ("much", "-1%", "91"):
             self.assertIn("91.6%", self.refused(64, "predict", self.job, "--report=x", f"--published={wrong}"))
         self.assertIn("--report", self.refused(64, "predict", self.job, "--published=90%"))
 
