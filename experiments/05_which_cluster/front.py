@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """What each cluster costs for how long a wait: the fronts of `plan`, one for each.
 
-front.py            predict them (20 s of CPU), write front.csv and front.svg
+front.py            predict them (4 s of CPU), write front.csv and front.svg
 front.py --check    predict them, and exit with 1 if the two files say something else
 front.py --table    print front.csv as a table
 """
