@@ -179,9 +179,9 @@ class Networks(support.Case):
         ]
         for text, message in refusals:
             self.write("x.yaml", text)
-            self.assertRegex(self.refused(69, "train", path, "--dry-run"), message)
+            self.assertRegex(self.refused(69, "train", path, "--dry-run", "--device=cpu-naive"), message)
         self.write("x.yaml", SMALL)
-        self.assertEqual(run("train", path, "--dry-run").returncode, 0)
+        self.assertEqual(run("train", path, "--dry-run", "--device=cpu-naive").returncode, 0)
 
 
 if __name__ == "__main__":
