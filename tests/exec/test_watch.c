@@ -242,6 +242,7 @@ static void leaves_ranks_alone_that_have_stopped_watching(void **state)
     hear_all(&watch, (struct beat){.last = 1}, -1, 1);
     for (double now = 2; now < 500; now++)
         assert_false(watch_check(&watch, &own, now, &out));
+    text_release(&out);
     watch_release(&watch);
 }
 
