@@ -1,5 +1,6 @@
 #include "app/import/import_job.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,12 +28,6 @@ struct demand {
 
 /* --- prediction --- */
 
-static int by_begin(const void *left, const void *right)
-{
-    const struct work_span *a = left, *b = right;
-    return (a->begin > b->begin) - (a->begin < b->begin);
-}
-
 static struct work_sum add_up_trace(const struct trace *trace, const struct schedule *schedule)
 {
     struct work_span *span = base_alloc(trace->span_count, sizeof(*span));
@@ -41,8 +36,6 @@ static struct work_sum add_up_trace(const struct trace *trace, const struct sche
         if (trace->span[i].rank == 0 && trace->span[i].iteration == trace->iterations - 1)
             span[count++] = (struct work_span){trace->span[i].begin, trace->span[i].end,
                                                work_of_step(&schedule->step[trace->span[i].step])};
-    if (count > 0)
-        qsort(span, (size_t)count, sizeof(*span), by_begin);
     struct work_sum sum = work_add_up(span, count);
     free(span);
     return sum;
@@ -210,12 +203,13 @@ static int write_device(struct import *import, const struct import_request *requ
 {
     struct text text = {0};
     const struct device *device = point->run.device;
-    const char *slash = strrchr(request->to, '/'), *name = slash ? slash + 1 : request->to;
-    const char *dot = strrchr(name, '.');
+    char *name = request_yaml_name("--to", request->to, err);
+    if (!name)
+        return -1;
     int32_t kernels = demand_of(point->schedule, device, WORK_COUNT).kernels;
-    text_add(&text, "%s trace\nextends: %s\nname: %.*s\ndescription: %s, as %s shows it\n",
-             IMPORT_FILE, device->name, (int)(dot ? dot - name : (ptrdiff_t)strlen(name)), name,
-             device->name, import->base_name);
+    text_add(&text, "%s trace\nextends: %s\nname: %s\ndescription: %s, as %s shows it\n",
+             IMPORT_FILE, device->name, name, device->name, import->base_name);
+    free(name);
     if (!own)
         text_add(
             &text,
@@ -248,6 +242,9 @@ int import_compare_job(struct import *import, const struct import_request *reque
     struct side predicted = {0};
     for (int32_t work = 0; work < WORK_COUNT; work++)
         measured.work[work] = sum->busy[work] / (double)steps;
+    for (char *c = import->base_name; *c; c++) /* it stands in the file as it is */
+        if (!strchr("._-", *c) && !isalnum((unsigned char)*c))
+            *c = '_';
     find_gaps(&measured);
     if (job_open(&job, request->job, NULL, 0, &draw_centre, &(struct wish){0}, err))
         return -1;

@@ -49,7 +49,7 @@ struct work_sum {
     double exposed;          /**< of communication, while nothing is computed [s] */
 };
 
-/** Add up @span (count), which is sorted by begin. */
+/** Sort @span (count) by begin and add it up. */
 struct work_sum work_add_up(struct work_span *span, int64_t count);
 
 /** Compare what the @steps steps of a profile, which took @seconds together, add up to with one

@@ -141,9 +141,17 @@ static double uncovered(struct sweep *sweep, double begin, double end)
     return bare + end - at;
 }
 
+static int by_begin(const void *left, const void *right)
+{
+    const struct work_span *a = left, *b = right;
+    return (a->begin > b->begin) - (a->begin < b->begin);
+}
+
 struct work_sum work_add_up(struct work_span *span, int64_t count)
 {
     struct work_sum sum = {0};
+    if (count > 0)
+        qsort(span, (size_t)count, sizeof(*span), by_begin);
     struct sweep sweep = {span, count, 0, -INFINITY};
     double covered = -INFINITY; /* by communication so far */
     for (int64_t i = 0; i < count; i++) {

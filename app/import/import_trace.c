@@ -287,12 +287,6 @@ static void tell_products(struct import *import, struct summary *summary,
     }
 }
 
-static int compare_begins(const void *a, const void *b)
-{
-    const struct work_span *x = a, *y = b;
-    return (x->begin > y->begin) - (x->begin < y->begin);
-}
-
 /* The events beside what the job of @request predicts. */
 static int compare_job(struct import *import, const struct import_request *request,
                        const struct summary *summary, struct err *err)
@@ -315,7 +309,6 @@ static int compare_job(struct import *import, const struct import_request *reque
     }
     for (int64_t i = 0; i < summary->steps; i++)
         seconds += summary->step[i];
-    qsort(span, (size_t)summary->events, sizeof(*span), compare_begins);
     struct work_sum sum = work_add_up(span, summary->events);
     free(span);
     return import_compare_job(import, request, &sum, own, seconds, summary->steps, err);

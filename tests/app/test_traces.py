@@ -173,6 +173,12 @@ class Profiles(Case):
         _, again = self.trace("--set", f"platform.device={second}")
         self.assertAlmostEqual(again["time_s"] / slower["time_s"], 1, 3)
 
+    def test_a_profile_with_any_name_makes_a_device(self):
+        path, _ = self.trace()
+        odd = path.rename(self.directory / 'a": {x, b\nc.json')
+        answer("import", "trace", odd, "--job", self.job, "--to", self.directory / "odd.yaml")
+        self.trace("--set", f"platform.device={self.directory / 'odd.yaml'}")
+
     def test_what_cannot_be_is_refused(self):
         path, _ = self.trace()
         self.refused(64, "import", "trace", path, "--to", self.directory / "x.yaml")
