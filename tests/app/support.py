@@ -6,6 +6,11 @@ import subprocess
 import tempfile
 import unittest
 
+try:
+    import jsonschema
+except ImportError:
+    jsonschema = None
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.get("FORETRAIN", str(ROOT / "build" / "foretrain"))
 
@@ -74,6 +79,15 @@ class Case(unittest.TestCase):
         path.write_text(text, encoding="utf-8")
         path.chmod(mode)
         return path
+
+    def conforms(self, found, kind):
+        """That an answer follows the schema @kind, whose properties are returned."""
+        described = json.loads(run("schema", kind).stdout)
+        if not jsonschema:
+            self.skipTest("python3-jsonschema is not installed")
+        jsonschema.Draft202012Validator.check_schema(described)
+        jsonschema.validate(found, described)
+        return described["properties"]
 
     def refused(self, code, *words, **environment):
         """The messages of a command that must fail with @code and print no result."""
