@@ -116,14 +116,6 @@ struct import_request {
 int import_finish(struct import *import, const struct import_request *request, struct text *out,
                   struct err *err);
 
-/** Append the platform called @name as a file, extending platform @base (a path) unless that is
- * NULL; assumptions are listed in import->assumed. */
-void import_print_platform(struct import *import, const char *name, const char *base,
-                           struct text *out);
-
-/** Fill gaps in the inside of a node, its card and its transport with assumptions. */
-void import_complete(struct import *import);
-
 /** Release; the struct may be used again. */
 void import_release(struct import *import);
 

@@ -35,7 +35,8 @@ static void complete_node(struct import *import)
     import_assume(import, "node: 1 device and 1 card; --platform NAME takes a node we know");
 }
 
-void import_complete(struct import *import)
+/* Fill gaps in the inside of a node, its card and its transport with assumptions. */
+static void complete(struct import *import)
 {
     complete_node(import);
     for (int32_t i = 0; i < import->link_count; i++)
@@ -189,7 +190,8 @@ static void print_tiers(struct import *import, struct text *out)
     }
 }
 
-void import_print_platform(struct import *import, const char *name, const char *base,
+/* Append the platform called @name as a file, extending platform @base unless that is NULL. */
+static void print_platform(struct import *import, const char *name, const char *base,
                            struct text *out)
 {
     text_add(out, IMPORT_FILE " from %s; what was assumed says kind: assumed.\n",
@@ -334,9 +336,9 @@ static int write_platform(struct import *import, const struct import_request *re
     struct text text = {0};
     if (!failed) {
         if (!base)
-            import_complete(import);
+            complete(import);
         complete_tiers(import, base);
-        import_print_platform(import, name, base, &text);
+        print_platform(import, name, base, &text);
         failed = request->to ? file_write(to, &text, check_platform, err) : 0;
     }
     text_release(&text);

@@ -72,7 +72,8 @@ static void widen(void *context, const struct quantity *quantity, enum unit unit
         *most = fmax(*most, uncertainty_quantity(quantity));
 }
 
-double uncertainty_network(const struct platform *platform)
+/* The largest one among the numbers of @platform for communication. */
+static double network_tolerance(const struct platform *platform)
 {
     double most = 0;
     platform_each_quantity(platform, widen, &most);
@@ -128,7 +129,7 @@ struct uncertainty uncertainty_of(const struct job *job)
 {
     struct uncertainty u = {
         .jitter = JITTER_SPREAD,
-        .network = uncertainty_network(job->platform),
+        .network = network_tolerance(job->platform),
         .model = MODEL_SPREAD,
         .draws = DRAWS,
         .seed = SEED,

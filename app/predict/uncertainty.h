@@ -103,7 +103,3 @@ double uncertainty_tolerance(enum provenance provenance);
 
 /** The same of @quantity: its own if it says one; 0: an unknown input, which is drawn apart. */
 double uncertainty_quantity(const struct quantity *quantity);
-
-/** The largest uncertainty_tolerance() among the numbers of @platform for communication: links,
- * network cards, uplinks, nccl. */
-double uncertainty_network(const struct platform *platform);

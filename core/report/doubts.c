@@ -20,7 +20,8 @@ static double most(const struct doubt *doubt)
     return largest;
 }
 
-int32_t *doubts_order(const struct doubts *doubts)
+/* The inputs in order of their largest share in any outcome; the caller frees it. */
+static int32_t *sorted_inputs(const struct doubts *doubts)
 {
     int32_t *order = base_alloc(doubts->count + 1, sizeof(*order));
     for (int32_t i = 0; i < doubts->count; i++) {
@@ -108,7 +109,7 @@ void doubts_print(struct text *out, const struct doubts *doubts)
 {
     if (!doubts->draws || !doubts->count)
         return;
-    int32_t *order = doubts_order(doubts);
+    int32_t *order = sorted_inputs(doubts);
     const struct doubt *first = &doubts->item[order[0]];
     if (doubts->unknown)
         print_table(out, doubts, order);

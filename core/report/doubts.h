@@ -50,9 +50,6 @@ struct doubts {
                                   that of the closed form, as it entered the interval */
 };
 
-/** The inputs of @doubts in order of their largest share in any outcome.  The caller frees it. */
-int32_t *doubts_order(const struct doubts *doubts);
-
 /** Put "unknown_inputs", "interval_shares" and "draws" into @json. */
 void doubts_put(struct json *json, const struct doubts *doubts);
 
