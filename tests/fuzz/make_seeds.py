@@ -6,6 +6,8 @@ import struct
 import sys
 import tarfile
 
+from PIL import Image  # which torchvision brings
+
 
 def tar(form):
     """Two images with their classes; one name is long."""
@@ -25,11 +27,21 @@ def pack():
     return header + struct.pack("<QQIIII", 4096, 0, 2, 2, 3, 0) + struct.pack("<q", 8192 + 32)
 
 
+def jpeg(mode, **options):
+    """A picture of 24 x 16 pixels, no two alike."""
+    picture = Image.linear_gradient("L").resize((24, 16)).convert(mode)
+    data = io.BytesIO()
+    picture.save(data, "JPEG", **options)
+    return data.getvalue()
+
+
 def main():
     """Write each seed into the folder of its harness."""
     folder = pathlib.Path(sys.argv[1])
     seeds = {"tar/pax.tar": tar(tarfile.PAX_FORMAT), "tar/gnu.tar": tar(tarfile.GNU_FORMAT),
-             "pack/header": pack(), "cifar10/two": bytes(3073) + bytes([9]) + bytes(3072)}
+             "pack/header": pack(), "cifar10/two": bytes(3073) + bytes([9]) + bytes(3072),
+             "jpeg/grey": jpeg("L"), "jpeg/progressive": jpeg("RGB", progressive=True),
+             "jpeg/inks": jpeg("CMYK"), "jpeg/restarts": jpeg("RGB", restart_marker_blocks=1)}
     for name, content in seeds.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,77 @@
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/base/base.h"
+#include "core/platform/platform.h"
+#include "core/platform/software.h"
+#include "core/price/price.h"
+#include "models/networks.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static bool read_device(const char *path, struct err *err)
+{
+    char *set = base_format("platform.device=%s", path);
+    const char *sets[] = {set};
+    struct platform *platform = platform_read_changed("dgx-h100", sets, 1, NULL, err);
+    bool read = platform;
+    platform_free(platform);
+    free(set);
+    return read;
+}
+
+static bool read_software(const char *path, struct err *err)
+{
+    struct software *software = software_read(path, err);
+    bool read = software;
+    software_free(software);
+    return read;
+}
+
+static bool read_network(const char *path, struct err *err)
+{
+    struct model *model = network_read(path, err);
+    struct text out = {0};
+    if (model)
+        network_print(&out, model);
+    text_release(&out);
+    bool read = model;
+    model_free(model);
+    return read;
+}
+
+static bool read_prices(const char *path, struct err *err)
+{
+    struct price_file file = {0};
+    bool read = price_read(&file, path, err) == 0;
+    price_release(&file);
+    return read;
+}
+
+static bool (*const readers[])(const char *path, struct err *err) = {
+    read_device,
+    read_software,
+    read_network,
+    read_prices,
+};
+
+/* Any file is read by each reader, or gets a message. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static int fd = -1;
+    if (fd < 0)
+        fd = memfd_create("fuzz", 0);
+    if (ftruncate(fd, 0) || pwrite(fd, data, size, 0) != (ssize_t)size)
+        abort();
+    char *path = base_format("/proc/self/fd/%d", fd);
+    for (size_t i = 0; i < sizeof(readers) / sizeof(readers[0]); i++) {
+        struct err err = {0};
+        if (!readers[i](path, &err) && (err.count == 0 || !err.text))
+            abort();
+        err_release(&err);
+    }
+    free(path);
+    return 0;
+}

@@ -1,0 +1,31 @@
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "exec/input/picture/jpeg.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* A file of any bytes becomes a whole picture, here at an eighth of its size, or a message. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct err err = {0};
+    struct buffer pixels = {0};
+    struct decoder *decoder = decoder_new();
+    int32_t width = 0, height = 0;
+    int status = decoder_open(decoder, "fuzz.jpg", data, (int64_t)size, &width, &height, &err);
+    if (status == 0) {
+        struct picture picture = {0};
+        struct box whole = {.width = (width + 7) / 8, .height = (height + 7) / 8};
+        status = decoder_read(decoder, whole, 8, &pixels, &picture, &err);
+        volatile uint8_t last = 0;
+        if (status == 0)
+            last = picture.pixel[(picture.box.height - 1) * picture.stride + picture.box.width - 1];
+        (void)last;
+    }
+    if (status && (err.count == 0 || !err.text))
+        abort();
+    decoder_free(decoder);
+    buffer_release(&pixels);
+    err_release(&err);
+    return 0;
+}
