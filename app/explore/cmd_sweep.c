@@ -19,7 +19,7 @@ static int read_shard(const char *text, struct shard *shard, struct err *err)
     int number, count, length = 0;
     if (!text)
         return 0;
-    if (sscanf(text, "%d/%d%n", &number, &count, &length) != 2 || text[length] || number < 1 ||
+    if (sscanf(text, "%9d/%9d%n", &number, &count, &length) != 2 || text[length] || number < 1 ||
         number > count)
         return err_add_code(err, 64,
                             "--shard: expected two whole numbers as in 2/8, the second of eight, "

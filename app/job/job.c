@@ -370,7 +370,7 @@ bool grid_matters(enum algorithm algorithm, enum rank_order order, const struct 
 int grid_parse(const char *option, const char *text, struct grid *grid, struct err *err)
 {
     int columns, rows, length = 0;
-    if (sscanf(text, "%dx%d%n", &columns, &rows, &length) != 2 || text[length] || columns < 1 ||
+    if (sscanf(text, "%9dx%9d%n", &columns, &rows, &length) != 2 || text[length] || columns < 1 ||
         rows < 1 || (int64_t)columns * rows > INT32_MAX)
         return err_add_code(err, 64, "%s: expected two whole numbers as in 64x32, got '%s'", option,
                             text);

@@ -21,7 +21,8 @@ struct machine {
 static const char *read_times(const char *text, int32_t *count)
 {
     int length = 0;
-    if (!text || sscanf(text, "%dx%n", count, &length) != 1 || !length || *count < 1 || *count > 64)
+    if (!text || sscanf(text, "%9dx%n", count, &length) != 1 || !length || *count < 1 ||
+        *count > 64)
         return NULL;
     return text + length;
 }

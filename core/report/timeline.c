@@ -103,7 +103,7 @@ int timeline_write_spans(FILE *file, const struct schedule *schedule, const stru
 static bool is_of_a_rank(const char *name)
 {
     int32_t rank, end = 0;
-    return sscanf(name, "rank-%d.json%n", &rank, &end) == 1 && end > 0 && !name[end];
+    return sscanf(name, "rank-%9d.json%n", &rank, &end) == 1 && end > 0 && !name[end];
 }
 
 /* Whether the ranks @trace tells of include the one of file @name. */

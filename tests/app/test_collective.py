@@ -208,6 +208,8 @@ class Collective(support.Case):
         self.assertIn("which has 4: --channels=all", self.refused(64, *words, "--channels=5"))
         self.assertIn("no effect on algorithm tree",
                       self.refused(64, *words, "--channels=2", "--algorithm=tree"))
+        self.assertIn("--grid", self.refused(64, "collective", "--platform=dgx-h100",
+                                             f"--grid={2**32 + 4}x4", "--bytes=1MB"))
         self.assertIn("go by nodes", self.refused(64, *words, "--channels=2", "--order=column"))
         self.assertIn("--channels=1", self.refused(69, "collective", "--grid=4x1", "--channels=2",
                                                    "--backend=exec"))

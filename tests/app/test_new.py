@@ -98,6 +98,7 @@ class New(support.Case):
     def test_what_is_missing_or_wrong_is_named(self):
         words = ("new", "platform", "--nodes=4")
         self.assertIn("--gpus 8xh100", self.refused(64, *words))
+        self.assertIn("--gpus 8xh100", self.refused(64, *words, f"--gpus={2**32 + 8}xh100"))
         self.assertIn("--nics: expected", self.refused(64, *words, "--gpus=8xh100"))
         self.assertIn("--nics: expected", self.refused(64, *words, "--gpus=8xh100", "--nics=8x400"))
         self.assertIn("did you mean 'rtx-4090'", self.refused(

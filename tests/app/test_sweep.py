@@ -122,7 +122,8 @@ class Sweep(support.Case):
             64, "sweep", self.job, "--scan", "a=1..1001", "--scan", "b=1..1000"))
         self.assertIn("has no effect", self.refused(64, "sweep", self.job, *NODES, "--nodes", "4"))
         self.assertIn("needs an axis", self.refused(64, "sweep", self.job))
-        self.assertIn("--shard", self.refused(64, "sweep", self.job, *NODES, "--shard", "3/2"))
+        for shard in ("3/2", f"{2**32 + 1}/2"):
+            self.assertIn("--shard", self.refused(64, "sweep", self.job, *NODES, "--shard", shard))
 
     def test_a_target_has_its_shortest_time_at_a_finite_batch(self):
         """More images at once need more epochs: beyond some batch the whole run is longer."""
