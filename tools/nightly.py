@@ -5,7 +5,8 @@ import json
 import pathlib
 import subprocess
 
-PARTS = ["full", "bare", "sanitized", "threads", "fuzz", "faults", "studies", "coverage"]
+PARTS = ["full", "bare", "sanitized", "threads", "fuzz", "faults", "analysis", "studies",
+         "coverage"]
 LIMIT = 50  # commits after which a part says little about today: our choice
 
 
