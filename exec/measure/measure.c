@@ -76,7 +76,7 @@ static int open_device(struct measuring *m, struct err *err)
     struct device_job device_job = {
         .model = job->model,
         .scenario = job->scenario,
-        .source = {next_batch, m},
+        .source = {.next = next_batch, .context = m},
         .batch = job->batch,
         .micro_batches = 1,
         .slots = walk_depth(job->schedule),

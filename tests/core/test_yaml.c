@@ -78,13 +78,9 @@ static void every_style_of_text_is_read(void **state)
                                           "single: 'it''s\n  two'\n"
                                           "quotes: ''\n"
                                           "double: \"tab\\tline\\n\\u20ac\\x41 \\\n  joined\"\n");
-    const char *const texts[] = {"one two\nthree\n",
-                                 "one\n two",
-                                 "one two",
-                                 "it's two",
-                                 "",
-                                 "tab\tline\n\xe2\x82\xac"
-                                 "A joined"};
+    const char *const texts[] = {
+        "one two\nthree\n", "one\n two", "one two",
+        "it's two",         "",          "tab\tline\n\342\202\254A joined"};
     for (int i = 0; i < 6; i++)
         assert_string_equal(yaml_root(document)->child[i]->text, texts[i]);
     yaml_free(document);

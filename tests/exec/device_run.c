@@ -64,7 +64,7 @@ int device_run_open(struct device_run *run, const struct device_run_job *job, st
     make_weights(run);
     struct device_job device_job = {.model = job->model,
                                     .scenario = &run->scenario,
-                                    .source = {next_batch, run},
+                                    .source = {.next = next_batch, .context = run},
                                     .batch = job->batch,
                                     .micro_batches = job->micro_batches,
                                     .slots = 2,
@@ -121,7 +121,7 @@ struct outcome device_run_step(struct device_run *run)
     const struct device_ops *ops = run->job.ops;
     const struct update update = {.learning_rate = run->job.learning_rate,
                                   .weight_decay = run->scenario.training.weight_decay,
-                                  .loss_scale = run->job.loss_scale ? run->job.loss_scale : 4};
+                                  .loss_scale = run->job.loss_scale > 0 ? run->job.loss_scale : 4};
     int64_t steps = 2 + run->job.micro_batches * (1 + 3 * (int64_t)run->job.model->layer_count);
     struct step *step = base_alloc(steps, sizeof(*step)), *next = step;
     ops->prepare(run->state, run->iteration, &update);

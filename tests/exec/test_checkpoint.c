@@ -158,7 +158,7 @@ static void resnet50_has_the_320_tensors_of_torchvision(void **state)
 
 static void flip(const char *path, int64_t at)
 {
-    unsigned char byte;
+    unsigned char byte = 0;
     int fd = open(path, O_RDWR);
     assert_true(fd >= 0 && pread(fd, &byte, 1, at) == 1);
     byte ^= 1;

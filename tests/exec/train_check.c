@@ -162,7 +162,7 @@ static void open_alone(struct fixture *alone, struct device_state **device, stru
     struct err err = {0};
     struct device_job device_job = {.model = alone->model,
                                     .scenario = &alone->scenario,
-                                    .source = {next_images, input},
+                                    .source = {.next = next_images, .context = input},
                                     .batch = GLOBAL,
                                     .micro_batches = GLOBAL / 2,
                                     .slots = walk_depth(alone->schedule),

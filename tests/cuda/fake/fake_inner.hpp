@@ -34,7 +34,7 @@ extern thread_local bool in_host_function; /**< of cudaLaunchHostFunc() */
 registry &all();
 
 /** Say what was wrong, and abort(). */
-__attribute__((format(printf, 1, 2))) [[noreturn]] void misuse(const char *format, ...);
+[[noreturn]] __attribute__((format(printf, 1, 2))) void misuse(const char *format, ...);
 
 /** @call is no misuse in a host function. */
 void enter(const char *call);

@@ -203,7 +203,7 @@ void fake_enqueue_c(cudaStream_t stream, void (*run)(void *argument), const void
                     size_t size)
 {
     std::string copy(static_cast<const char *>(argument), size);
-    fake_enqueue(stream, [run, copy]() mutable { run(copy.data()); });
+    fake_enqueue(stream, [run, copy]() mutable { run(&copy[0]); });
 }
 
 extern "C" {
