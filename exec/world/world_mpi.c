@@ -6,15 +6,13 @@
 
 #include "core/base/base.h"
 
-#ifdef __SANITIZE_ADDRESS__
-/* Open MPI leaks, from plugins that are unloaded when the sanitizer looks up their names: so no
- * list of exceptions can name them. */
+/* Asked by the address sanitizer, where there is one.  Open MPI leaks, from plugins that are
+ * unloaded when it looks up their names: so no list of exceptions can name them. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
     return "detect_leaks=0";
 }
-#endif
 
 static struct {
     struct exec_world self;
