@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/predict/prediction.h"
 #include "core/base/base.h"
 #include "core/config/yaml.h"
 
@@ -79,7 +80,7 @@ static bool same_unit(const struct amount *a, const struct amount *b)
 }
 
 /* "8..1024:x2", taken apart. */
-struct range {
+struct steps {
     struct amount first, last, step;
     bool times;
 };
@@ -87,14 +88,15 @@ struct range {
 static const char range_help[] = "a range is written as 8..1024:x2 (times 2), 16..64:16 (plus 16) "
                                  "or 1..5; units as in 2us..16us:x2";
 
-static int read_range(const struct reading *r, const char *at, const char *end, struct range *range)
+static int read_range(const struct reading *r, const char *at, const char *end, struct steps *range)
 {
     const char *dots = strstr(at, ".."), *colon = memchr(dots, ':', (size_t)(end - dots));
     const char *last = dots + 2, *stop = colon ? colon : end;
     size_t length = (size_t)(end - at);
     range->times = colon && colon[1] == 'x';
     range->step = (struct amount){.number = 1};
-    if (!read_amount(at, dots, &range->first) || !read_amount(last, stop, &range->last) ||
+    if (*last == '.' || !read_amount(at, dots, &range->first) ||
+        !read_amount(last, stop, &range->last) ||
         (colon && !read_amount(colon + 1 + range->times, end, &range->step)))
         return refuse(r, at, length, "%s", range_help);
     if (!range->first.unit_length) /* "2..16us" */
@@ -114,7 +116,7 @@ static int read_range(const struct reading *r, const char *at, const char *end, 
 static int add_range(const struct reading *r, const char *at, const char *end,
                      struct option_list *value)
 {
-    struct range range;
+    struct steps range;
     if (read_range(r, at, end, &range))
         return -1;
     double first = range.first.number, step = range.step.number;
@@ -202,6 +204,28 @@ int axes_read(struct axes *axes, const char *option, const struct option_list *g
     for (int32_t i = 0; i < given->count; i++)
         if (read_axis(&(struct reading){option, given->item[i], err}, axes))
             return -1;
+    return 0;
+}
+
+static int check_value(const char *key, const char *value, struct err *err)
+{
+    struct err why = {0};
+    if (!job_check_value(key, value, &why))
+        return 0;
+    bool meant_as_range = isdigit((unsigned char)*value) && strpbrk(value, ":-");
+    err_add_code(err, 64, "--scan or --list %s=%s: %.*s%s%s", key, value,
+                 (int)strcspn(why.text, "\n"), why.text, meant_as_range ? "; " : "",
+                 meant_as_range ? range_help : "");
+    err_release(&why);
+    return -1;
+}
+
+int axes_check(const struct axes *axes, struct err *err)
+{
+    for (int32_t i = 0; i < axes->count; i++)
+        for (int32_t k = 0; k < axes->item[i].value.count; k++)
+            if (check_value(axes->item[i].key, axes->item[i].value.item[k], err))
+                return -1;
     return 0;
 }
 

@@ -35,6 +35,11 @@ struct axes {
 int axes_read(struct axes *axes, const char *option, const struct option_list *given,
               struct err *err);
 
+/** That each value can stand at its key of a job, whatever the other axes have: a misspelt word
+ * would otherwise be found when all other points are done.
+ * @return 0, or -1 as job_check_value() (exit code 64). */
+int axes_check(const struct axes *axes, struct err *err);
+
 /** How far apart in the order of points two neighbours on @axis are. */
 int64_t axes_stride(const struct axes *axes, int32_t axis);
 

@@ -464,7 +464,8 @@ int sweep_run(struct sweep *sweep, const struct sweep_plan *plan, const struct o
               struct err *err)
 {
     sweep->plan = *plan;
-    if (axes_read(&sweep->axes, "--scan", given, err) || check_set(sweep, err))
+    if (axes_read(&sweep->axes, "--scan", given, err) || check_set(sweep, err) ||
+        axes_check(&sweep->axes, err))
         return -1;
     int64_t points = sweep->axes.points;
     sweep->found = base_alloc(points, sizeof(*sweep->found));

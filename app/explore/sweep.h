@@ -56,7 +56,8 @@ struct sweep {
 
 /** Do all points of @plan with the @given axes.
  * @return 0, or -1 with a message: as axes_read(), journal_open(), crew_run(); a key that --set
- * gives, too (exit code 64).  Points that make no job are no failure. */
+ * gives, too, what axes_check() refuses (exit code 64).  Points that make no job are
+ * no failure. */
 int sweep_run(struct sweep *sweep, const struct sweep_plan *plan, const struct option_list *given,
               struct err *err);
 

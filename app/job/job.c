@@ -106,6 +106,40 @@ int job_read(struct job *job, const char *path, const char *const *set, int32_t 
     return -1;
 }
 
+static int check_name(const char *key, const char *value, struct err *err)
+{
+    bool known = true;
+    struct unknowns unknowns = {0};
+    if (!strcmp(key, "cluster.platform")) {
+        struct platform *platform = platform_read_changed(value, NULL, 0, &unknowns, err);
+        known = platform;
+        platform_free(platform);
+    } else if (!strcmp(key, "cluster.software")) {
+        struct software *software = software_read(value, err);
+        known = software;
+        software_free(software);
+    } else if (!strcmp(key, "model.network") && !network_is_file(value)) {
+        struct model *model = network_build(value, 224, 1000, err);
+        known = model;
+        model_free(model);
+    }
+    unknowns_release(&unknowns);
+    return known ? 0 : -1;
+}
+
+int job_check_value(const char *key, const char *value, struct err *err)
+{
+    size_t start = strspn(value, " "), length = strlen(value + start);
+    if (strchr("\0{[\"'~&*!", value[start]) || !strcmp(value + start, "null"))
+        return 0;
+    while (value[start + length - 1] == ' ')
+        length--;
+    char *own = strndup(value + start, length);
+    int failed = field_check_text(&scenario_table, key, own, err) || check_name(key, own, err);
+    free(own);
+    return failed ? -1 : 0;
+}
+
 int job_resolve(struct job *job, const struct wish *wish, struct err *err)
 {
     return resolved_build(&job->resolved, &job->scenario, job->platform, job->software, job->model,

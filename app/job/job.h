@@ -37,6 +37,12 @@ extern const struct draw draw_centre;
 int job_read(struct job *job, const char *path, const char *const *set, int32_t set_count,
              const struct draw *draw, struct err *err);
 
+/** Whether @value can stand at @key of a scenario, whatever stands at other keys: its type and its
+ * word, and that what it names exists.  Keys of platforms, unknown keys and values that are no
+ * single words or numbers are not looked at.
+ * @return 0, or -1 as field_check_text(), platform_read(), software_read() or network_open(). */
+int job_check_value(const char *key, const char *value, struct err *err);
+
 /** Decide what the scenario leaves open.  @return 0, or -1 with the messages of resolved_build().
  */
 int job_resolve(struct job *job, const struct wish *wish, struct err *err);

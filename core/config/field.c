@@ -357,6 +357,40 @@ int field_read(const struct field_table *table, const struct node *root, void *r
     return failed;
 }
 
+/* The row at @path, which may lead into items of lists; or NULL. */
+static const struct field *row_within(const struct field_table *table, const char *path)
+{
+    for (int32_t i = 0; i < table->count; i++) {
+        const struct field *field = &table->field[i];
+        size_t length = strlen(field->path);
+        if (field->kind == FIELD_LIST && !strncmp(path, field->path, length) && path[length]) {
+            const char *rest = path + length + 1; /* the index, "0].epochs" or "0.epochs" */
+            rest += strcspn(rest, ".");
+            return *rest ? row_within(field->table, rest + 1) : NULL;
+        }
+    }
+    return table_row(table, path);
+}
+
+int field_check_text(const struct field_table *table, const char *path, const char *text,
+                     struct err *err)
+{
+    const struct field *field = row_within(table, path);
+    union {
+        int64_t integer;
+        double real;
+        char *text;
+        int32_t word;
+        bool boolean;
+    } value = {0};
+    if (!field || field->kind >= FIELD_QUANTITY)
+        return 0;
+    int failed = field_read_scalar(field, text, &value, err);
+    if (!failed && field->kind == FIELD_TEXT)
+        free(value.text);
+    return failed;
+}
+
 static void release_list(const struct field *field, struct field_list *list)
 {
     for (int32_t i = 0; i < list->count; i++) {

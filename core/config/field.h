@@ -94,6 +94,12 @@ struct field_table {
 int field_read(const struct field_table *table, const struct node *root, void *record,
                struct err *err);
 
+/** Whether @text can be the value at @path ("training.phases[0].epochs") of a record of @table, as
+ * far as its row alone says.  What no row of a single value describes can be anything.
+ * @return 0, or -1: not of its type, an unknown word, out of range. */
+int field_check_text(const struct field_table *table, const char *path, const char *text,
+                     struct err *err);
+
 /** Release what field_read() put into @record (not the record itself). */
 void field_release(const struct field_table *table, void *record);
 

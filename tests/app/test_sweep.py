@@ -100,12 +100,33 @@ class Sweep(support.Case):
         self.assertIn("unknown key 'node' in cluster", done.stderr)
         self.assertIn("did you mean 'nodes'", done.stderr)
 
+    def test_a_value_that_fits_no_job_is_refused_before_the_first_point(self):
+        table = self.directory / "all.csv"
+        for axis, words in (("allreduce.algorithm=nccl,torus", "torus2d, nccl"),
+                            ("cluster.platform=abci,abcd", "did you mean 'abci'?"),
+                            ("cluster.software=mlperf-v4.0,x", "no software 'x'"),
+                            ("model.network=resnet50,resnet51", "did you mean 'resnet50'?"),
+                            ("cluster.nodes=4,1-3", "a range is written as 8..1024:x2"),
+                            ("cluster.nodes=4,x", "not a whole number"),
+                            ("training.phases[1].batch_per_device=8,0", "out of range"),
+                            ("training.phases.1.batch_per_device=8,0", "out of range")):
+            key, values = axis.split("=")
+            message = self.refused(64, "sweep", self.job, "--list", axis, "--csv", table)
+            self.assertIn(words, message)
+            self.assertIn(f"{key}={values.split(',')[1]}", message)
+            self.assertEqual(list(self.directory.glob("all.csv*")), [])
+        # what others decide is a row: a grid has no effect with nccl
+        rows = self.sweep("--list", "allreduce.algorithm=nccl, torus2d", "--list",
+                          "allreduce.grid={columns: 4, rows: 4},null")
+        self.assertEqual([row["status"] for row in rows], ["refused", "ok", "ok", "ok"])
+
     def test_mistakes_in_axes_have_their_place_and_a_way_out(self):
         for axis, column, words in (("cluster.nodes", 1, "key=values is expected"),
                                     ("=3", 1, "key=values is expected"),
                                     ("cluster.nodes=", 15, "a value is missing"),
                                     ("cluster.nodes=1,,2", 17, "a value is missing"),
                                     ("cluster.nodes=8..x", 15, "a range is written as"),
+                                    ("cluster.nodes=1...3", 15, "a range is written as"),
                                     ("cluster.nodes=8..64:y2", 15, "a range is written as"),
                                     ("cluster.nodes=8..64:x1", 15, "never ends"),
                                     ("cluster.nodes=8..64:0", 15, "never ends"),
