@@ -1,5 +1,7 @@
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "app/cli/command.h"
 #include "app/cli/csv.h"
@@ -45,6 +47,19 @@ static int print(struct text *out, const struct sweep_request *request, const st
                : 0;
 }
 
+/* The table has all that the journal beside it has, unless points can still be put together with
+ * those of other shards, or tried again. */
+static int end_journal(const struct sweep *sweep, struct err *err)
+{
+    bool needed = sweep->plan.shard.count;
+    for (int64_t i = 0; i < sweep->axes.points; i++)
+        needed |=
+            sweep->found[i].status == FINDING_FAILED || sweep->checked[i].status == FINDING_FAILED;
+    if (needed || !remove(sweep->plan.journal))
+        return 0;
+    return err_add_code(err, 74, "cannot remove %s: %s", sweep->plan.journal, strerror(errno));
+}
+
 static int run(const void *record, struct text *out, struct err *err)
 {
     const struct sweep_request *request = record;
@@ -67,7 +82,9 @@ static int run(const void *record, struct text *out, struct err *err)
     char *beside = csv && !csv_is_answer(&request->head) ? base_format("%s.journal", csv) : NULL;
     plan.journal = request->journal ? request->journal : beside;
     int failed = sweep_run(&sweep, &plan, &request->axis, err) ||
-                 print(out, request, &sweep, err) || sweep_verdict(&sweep, err);
+                 print(out, request, &sweep, err) ||
+                 (beside && beside == plan.journal && end_journal(&sweep, err)) ||
+                 sweep_verdict(&sweep, err);
     sweep_release(&sweep);
     price_release(&prices);
     free(beside);
@@ -94,7 +111,7 @@ static const struct option options[] = {
                "Points at a time (default: the cores of the machine)"),
     OPTION_ROW("journal", 0, OPTION_TEXT, AT(journal), "FILE", NULL,
                "Keep finished points there and go on from it (default: FILE.journal beside --csv "
-               "FILE)"),
+               "FILE, until FILE is written)"),
     OPTION_ROW(
         "shard", 0, OPTION_TEXT, AT(shard), "I/N", NULL,
         "Only each N-th point, from the I-th on, in closed form; `merge` joins the CSV files"),
