@@ -225,6 +225,42 @@ static void print_merit(struct text *out, const struct sweep *sweep, int64_t poi
     text_add(out, " and %.1f device-hours", row.value[FINDING_DEVICE_HOURS]);
 }
 
+/* Of the points that differ from @best on @axis alone, that with the most epochs; or @best. */
+static int64_t most_epochs(const struct sweep *sweep, int64_t best, int32_t axis)
+{
+    int64_t stride = axes_stride(&sweep->axes, axis), most = best;
+    int32_t values = sweep->axes.item[axis].value.count;
+    for (int64_t k = 0, first = best - best / stride % values * stride; k < values; k++) {
+        struct finding row = sweep_row(sweep, first + k * stride);
+        if (row.status == FINDING_OK &&
+            row.value[FINDING_EPOCHS] > sweep_row(sweep, most).value[FINDING_EPOCHS])
+            most = first + k * stride;
+    }
+    return most;
+}
+
+/* Why the shortest time to a target is at a finite batch. */
+static void print_epochs(struct text *out, const struct sweep *sweep, int64_t best)
+{
+    for (int32_t i = 0; i < sweep->axes.count; i++) {
+        int64_t most = most_epochs(sweep, best, i);
+        const struct finding here = sweep_row(sweep, best), there = sweep_row(sweep, most);
+        const double *a = here.value, *b = there.value;
+        double images[] = {a[FINDING_STEP_S] * a[FINDING_IMAGES_PER_S],
+                           b[FINDING_STEP_S] * b[FINDING_IMAGES_PER_S]}; /* of a step */
+        if (most == best || images[1] < 1.01 * images[0])                /* another target, say */
+            continue;
+        text_add(out,
+                 "Why %s=%s and not %s: more images in a step take more epochs, %.1f instead of "
+                 "%.1f (%.2f times), and are not as much faster, %.0f images/s instead of %.0f "
+                 "(%.2f times).\n",
+                 sweep->axes.item[i].key, axes_value(&sweep->axes, best, i),
+                 axes_value(&sweep->axes, most, i), b[FINDING_EPOCHS], a[FINDING_EPOCHS],
+                 b[FINDING_EPOCHS] / a[FINDING_EPOCHS], b[FINDING_IMAGES_PER_S],
+                 a[FINDING_IMAGES_PER_S], b[FINDING_IMAGES_PER_S] / a[FINDING_IMAGES_PER_S]);
+    }
+}
+
 void sweep_print_control(struct text *out, const struct sweep *sweep)
 {
     struct control c = control_of(sweep);
@@ -282,6 +318,7 @@ void sweep_print(struct text *out, const struct sweep *sweep)
             print_merit(out, sweep, list[count - 1]);
         }
         text_add(out, ".\n");
+        print_epochs(out, sweep, list[0]);
     }
     sweep_print_control(out, sweep);
     print_failures(out, sweep);

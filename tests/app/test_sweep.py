@@ -154,12 +154,24 @@ class Sweep(support.Case):
                 "    - {batch_per_device: 32}\n").replace(
                     "  dataset: imagenet\n",
                     "  dataset: imagenet\n  target: 75.9 %\n  recipe: rcp-nvidia\n"))
-        rows = self.sweep("--nodes", "256", "--ignore-memory", "--scan",
-                          "training.phases[0].batch_per_device=1..1024:x2")
-        times = [float(row["time_to_target_s"]) for row in rows if row["status"] == "ok"]
+        words = ("--nodes", "256", "--ignore-memory", "--scan",
+                 "training.phases[0].batch_per_device=1..1024:x2")
+        rows = [row for row in self.sweep(*words) if row["status"] == "ok"]
+        times = [float(row["time_to_target_s"]) for row in rows]
         least = times.index(min(times))
         self.assertGreater(least, 0)
         self.assertLess(least, len(times) - 1)
+        best, most = rows[least], rows[-1]
+        said = run("sweep", self.job, "--backend", "analytic", *words).stdout
+        key = "training.phases[0].batch_per_device"
+        self.assertIn(f"Why {key}={best[key]} and not {most[key]}: more images", said)
+        for name, form in (("epochs", "{:.1f} instead of {:.1f} ({:.2f} times)"),
+                           ("images_per_s", "{:.0f} images/s instead of {:.0f} ({:.2f} times)")):
+            a, b = float(best[name]), float(most[name])
+            self.assertIn(form.format(b, a, b / a), said)
+        for other in ("allreduce.algorithm=nccl,ring", "training.evaluate_every=1,4"):
+            self.assertNotIn("Why", run("sweep", self.job, "--backend", "analytic", "--nodes", "256",
+                                        "--list", other).stdout)
 
     def test_json_has_its_front(self):
         result = answer("sweep", self.job, "--backend", "analytic", *NODES, "--list",
