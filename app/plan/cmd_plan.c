@@ -18,16 +18,19 @@ struct plan_request {
 };
 
 /* The limit @text of @option; @limit stays infinite without. */
-static int read_limit(const char *option, const char *text, enum unit unit, double *limit,
-                      struct err *err)
+static int read_limit(const char *option, const char *text, enum unit unit, const char *example,
+                      double *limit, struct err *err)
 {
     struct err why = {0};
     *limit = INFINITY;
     if (!text)
         return 0;
     int failed = unit_parse(unit, text, limit, &why);
+    const char *end = failed ? strstr(why.text, ", for example") : NULL; /* 2 us is none here */
     if (failed)
-        err_add_code(err, 64, "%s: %.*s", option, (int)strcspn(why.text, "\n"), why.text);
+        err_add_code(err, 64, "%s: %.*s, as in %s \"%s\"", option,
+                     (int)(end ? end - why.text : (ptrdiff_t)strcspn(why.text, "\n")), why.text,
+                     option, example);
     else if (!(*limit > 0))
         failed = err_add_code(err, 64, "%s %s: nothing keeps it", option, text);
     err_release(&why);
@@ -68,9 +71,10 @@ static int run(const void *record, struct text *out, struct err *err)
             "500 for the fastest");
     for (int i = 0; i < DECISION_COUNT; i++)
         search.given[i] = request->given[i];
-    int failed = read_limit("--within", request->within, UNIT_SECONDS, &search.within, err) ||
-                 read_limit("--budget", request->budget, UNIT_NONE, &search.budget, err) ||
-                 search_make(&search, err) || print(out, request, &search, err);
+    int failed =
+        read_limit("--within", request->within, UNIT_SECONDS, "10 min", &search.within, err) ||
+        read_limit("--budget", request->budget, UNIT_NONE, "500", &search.budget, err) ||
+        search_make(&search, err) || print(out, request, &search, err);
     search_release(&search);
     return failed ? -1 : 0;
 }

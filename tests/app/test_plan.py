@@ -176,7 +176,11 @@ class Plan(support.Case):
 
     def test_a_deadline_that_is_none_is_one_line(self):
         self.assertEqual(self.refused(64, "plan", self.job, "--within", "soon"),
-                         "error: --within: 'soon' is not a time, for example 2 us\n")
+                         "error: --within: 'soon' is not a time, as in --within \"10 min\"\n")
+        for words, said in ((("--within", "10"), 'a time needs a unit, as in --within "10 min"'),
+                            (("--within", "3 weeks"), 'as in --within "10 min"'),
+                            (("--budget", "much"), 'as in --budget "500"')):
+            self.assertIn(said, self.refused(64, "plan", self.job, *words))
 
     def test_a_deadline_that_nothing_meets_is_a_negative_verdict(self):
         words = ("--within", "15 s", "--nodes", "16..64:x2", "--batch", "32,64", *FEW)
