@@ -38,7 +38,10 @@ static int refuse_name(const char *name, struct err *err)
     struct text known = {0};
     for (int32_t i = 0; network_names[i]; i++)
         text_add(&known, "%s%s", i > 0 ? ", " : "", network_names[i]);
-    err_add(err, "unknown network '%s'; it must be one of: %s", name, known.data);
+    err_add(err,
+            "unknown network '%s'; it must be one of: %s; or a file that lists the layers of any "
+            "other, as mine.yaml, which foretrain import onnx writes",
+            name, known.data);
     text_release(&known);
     return -1;
 }

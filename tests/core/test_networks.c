@@ -223,6 +223,8 @@ static void refuses_unknown_names(void **state)
     check_refused("resnet5", 224, "did you mean 'resnet50'");
     check_refused("vgg6", 224, "did you mean 'vgg16'");
     check_refused("transformer", 224, "it must be one of: resnet18");
+    check_refused("bert", 224, "a file that lists the layers of any other");
+    check_refused("bert", 224, "foretrain import onnx");
     check_refused("", 224, "unknown network ''");
     check_refused("resnet", 224, "unknown network 'resnet'");
     check_refused("resnet50_v1_v1.5", 224, "unknown network");
