@@ -118,6 +118,8 @@ static const struct option job_options[] = {
                "One of 'foretrain list networks' (default: resnet50)"),
     OPTION_ROW("batch", 0, OPTION_INTEGER, AT(batch), "N", NULL,
                "Images per device and step (default: 32)"),
+    OPTION_ROW("target", 0, OPTION_TEXT, AT(target), "ACCURACY", NULL,
+               "End at this accuracy instead of after 90 epochs: 75.9 %"),
     ROW_TO,
     ROW_OVERWRITE,
     ROW_LAST};
@@ -137,7 +139,8 @@ static const struct command new_job_command = {
     .name = "job",
     .synopsis = "--platform NAME --nodes N [options]",
     .help = "a job file for a platform",
-    .examples = "foretrain new job --platform ./mine.yaml --nodes 16 --to job.yaml",
+    .examples = "foretrain new job --platform ./mine.yaml --nodes 16 --to job.yaml\n"
+                "foretrain new job --platform dgx-h100 --nodes 16 --target 75.9% --to job.yaml",
     RECORD(job_options, struct new_request, &defaults),
     .run = run_job,
 };

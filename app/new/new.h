@@ -16,7 +16,8 @@ struct new_request {
     const char *gpus, *nics; /**< "8xh100", "8x400Gb/s" */
     int32_t leaves, uplinks; /**< uplinks of each leaf */
     const char *platform, *network;
-    int32_t batch; /**< images per device */
+    int32_t batch;      /**< images per device */
+    const char *target; /**< "75.9 %", or NULL: epochs end the job */
 };
 
 /** Append a platform of the machine in @request.
@@ -24,8 +25,8 @@ struct new_request {
 int new_platform(const struct new_request *request, struct text *out, struct err *err);
 
 /** Append a job.
- * @return 0, or -1: no nodes (exit code 64), an unknown platform (66) or network, more nodes than
- * the platform has. */
+ * @return 0, or -1: no nodes, a target at which no published runs ended (exit code 64), an unknown
+ * platform (66) or network, more nodes than the platform has. */
 int new_job(const struct new_request *request, struct text *out, struct err *err);
 
 /** Append @text as one YAML value, in quotes where it needs them. */

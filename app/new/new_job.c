@@ -1,8 +1,11 @@
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "app/cli/measure_list.h"
 #include "app/new/new.h"
+#include "core/base/unit.h"
+#include "core/convergence/convergence.h"
 #include "core/platform/platform.h"
 
 static void add_model(struct text *out, const struct measure_network *network, bool fp16)
@@ -17,13 +20,44 @@ static void add_model(struct text *out, const struct measure_network *network, b
     text_add(out, "  precision: {compute: %s, gradients: %s}\n", type, type);
 }
 
-static void add_training(struct text *out, const struct measure_network *network, int32_t batch)
+/* The first recipe that ended at the accuracy @text, or NULL with a message. */
+static const char *find_recipe(const char *text, struct err *err)
+{
+    struct err why = {0};
+    double target = 0;
+    if (unit_parse(UNIT_FRACTION, text, &target, &why)) {
+        err_add_code(err, 64, "--target: %.*s", (int)strcspn(why.text, "\n"), why.text);
+        err_release(&why);
+        return NULL;
+    }
+    for (const struct convergence_row *row = convergence_rows; row->recipe; row++)
+        if (fabs(row->target - target) < 1e-9)
+            return row->recipe;
+    err_add_code(err, 64,
+                 "--target %s: no published runs ended there; foretrain show convergence lists "
+                 "those there are, and training.recipe.points takes points of your own",
+                 text);
+    return NULL;
+}
+
+static void add_training(struct text *out, const struct measure_network *network, int32_t batch,
+                         const char *target, const char *recipe)
 {
     text_add(out, "training:\n");
     if (network->image > 32)
         text_add(out, "  dataset: imagenet\n");
     else
         text_add(out, "  dataset: {train_images: 50000, validation_images: 10000}    # CIFAR-10\n");
+    if (recipe) {
+        text_add(out, "  target: ");
+        new_add_text(out, target);
+        text_add(out,
+                 "\n  recipe: %s    # says how many epochs it takes; foretrain show convergence\n"
+                 "  evaluate_every: 4 epochs\n"
+                 "  phases:\n    - {batch_per_device: %d}\n",
+                 recipe, batch);
+        return;
+    }
     text_add(out,
              "  phases:    # epochs are yours to decide: a larger global batch needs more of them\n"
              "    - {epochs: 90, batch_per_device: %d}\n",
@@ -35,7 +69,9 @@ static int add_job(const struct new_request *request, const struct platform *pla
 {
     int32_t devices = platform_devices_per_node(platform);
     struct grid grid = grid_nearest_square(request->nodes * devices);
-    if (platform_check_extent(platform, request->nodes, devices, grid, err))
+    const char *recipe = request->target ? find_recipe(request->target, err) : NULL;
+    if (platform_check_extent(platform, request->nodes, devices, grid, err) ||
+        (request->target && !recipe))
         return -1;
     struct err lacking = {0};
     bool fp16 = platform_device(platform)->peak[DTYPE_FP16].value > 0;
@@ -54,7 +90,7 @@ static int add_job(const struct new_request *request, const struct platform *pla
              "\n  nodes: %d\n"
              "  # software: mlperf-v4.0    # foretrain list software\n",
              request->nodes);
-    add_training(out, network, request->batch);
+    add_training(out, network, request->batch, request->target, recipe);
     text_add(out, "allreduce:\n  algorithm: %s    # foretrain list algorithms\n", algorithm);
     text_add(out, "  bucket: 16 MiB\n  overlap: backward\n");
     return 0;

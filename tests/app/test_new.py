@@ -77,6 +77,21 @@ class New(support.Case):
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn(network, done.stdout)
 
+    def test_a_target_takes_the_place_of_epochs(self):
+        job = self.directory / "target.yaml"
+        words = ("new", "job", "--platform=dgx-h100", "--nodes=4", "--batch=64")
+        for target, recipe in (("75.9 %", "rcp-nvidia"), ("0.749", "v0.5")):
+            done = run(*words, f"--target={target}", "--to", job, "--overwrite")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            found = answer("predict", job, "-banalytic")
+            self.assertEqual((found["recipe"], found["target"]),
+                             (recipe, 0.759 if recipe == "rcp-nvidia" else 0.749))
+            self.assertGreater(found["time_to_target_s"], 0)
+        self.assertIn("no published runs ended there", self.refused(64, *words, "--target=80 %"))
+        self.assertIn("--target: 'good' is not", self.refused(64, *words, "--target=good"))
+        self.assertIn("is of resnet50", self.refused(65, *words, "--target=75.9%", "--network=vgg16",
+                                                     "--to", self.directory / "other.yaml"))
+
     def test_a_device_of_ones_own_and_files_in_another_folder(self):
         """The drafts find their files from wherever predict is started."""
         own = (support.ROOT / "platforms/devices/rtx-4090.yaml").read_text(encoding="utf-8")
