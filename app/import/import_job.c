@@ -1,6 +1,7 @@
 #include "app/import/import_job.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -231,25 +232,85 @@ static int write_device(struct import *import, const struct import_request *requ
     return failed;
 }
 
+/* --- another job? --- */
+
+/* Own files extend one of the library, whose data sheet stays. */
+static bool same_hardware(const struct device *a, const struct device *b)
+{
+    const struct quantity *x = &a->memory_bandwidth, *y = &b->memory_bandwidth;
+    bool same = fabs(x->value / y->value - 1) < 0.01;
+    for (int32_t i = 0; i < DTYPE_COUNT; i++)
+        if (a->peak[i].value > 0 && b->peak[i].value > 0)
+            same = same && fabs(a->peak[i].value / b->peak[i].value - 1) < 0.01;
+    return same;
+}
+
+static void check_device_of(struct import *import, const struct device *own)
+{
+    struct device device = {0};
+    struct err ignored = {0};
+    if (import->device && !device_read(&device, import->device, &ignored) &&
+        !same_hardware(&device, own))
+        import_warn(import, "the profile is of %s, the job's platform has %s", import->device,
+                    own->name);
+    device_release(&device);
+    err_release(&ignored);
+}
+
+static int64_t convolutions_of(const struct schedule *schedule)
+{
+    int64_t count = 0;
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        const struct step *step = &schedule->step[id];
+        count += step->kind == STEP_COMPUTE && step->compute.op == COMPUTE_FORWARD &&
+                 step->compute.layer_op == LAYER_CONVOLUTION;
+    }
+    return count;
+}
+
+/* Networks by what frameworks never merge: their convolutions. */
+static void warn_of_another(struct import *import, const struct job *job,
+                            const struct profile *profile, const struct point *point)
+{
+    const char *network = job->scenario.model.network;
+    int64_t predicted = convolutions_of(point->schedule);
+    double measured = (double)profile->convolutions / (double)profile->steps;
+    char *hash = base_format("%016" PRIx64, schedule_hash(point->schedule));
+    check_device_of(import, point->run.device);
+    if (profile->operations && fabs(measured - (double)predicted) > 0.02 * (double)predicted)
+        import_warn(import,
+                    "the profile has %.4g convolutions a step, network %s of the job has %" PRId64
+                    ": is it of another network?",
+                    measured, network, predicted);
+    if (profile->schedule && strcmp(profile->schedule, hash) != 0)
+        import_warn(import,
+                    "the trace is of schedule %s, the job's is %s: it has another network than %s, "
+                    "or another batch, number of devices or all-reduce",
+                    profile->schedule, hash, network);
+    free(hash);
+}
+
 int import_compare_job(struct import *import, const struct import_request *request,
-                       const struct work_sum *sum, bool own, double seconds, int64_t steps,
-                       struct err *err)
+                       const struct profile *profile, struct err *err)
 {
     struct job job = {0};
     struct point point = {0};
-    struct side measured = {.exposed = sum->exposed / (double)steps,
-                            .step = seconds / (double)steps};
+    double steps = (double)profile->steps;
+    struct side measured = {.exposed = profile->sum.exposed / steps,
+                            .step = profile->seconds / steps};
     struct side predicted = {0};
     for (int32_t work = 0; work < WORK_COUNT; work++)
-        measured.work[work] = sum->busy[work] / (double)steps;
+        measured.work[work] = profile->sum.busy[work] / steps;
     for (char *c = import->base_name; *c; c++) /* it stands in the file as it is */
         if (!strchr("._-", *c) && !isalnum((unsigned char)*c))
             *c = '_';
     find_gaps(&measured);
     if (job_open(&job, request->job, NULL, 0, &draw_centre, &(struct wish){0}, err))
         return -1;
-    int failed = job_point(&job, JOB_LAST, &point, err) || predict(&predicted, &point, own, err);
+    int failed =
+        job_point(&job, JOB_LAST, &point, err) || predict(&predicted, &point, profile->own, err);
     if (!failed) {
+        warn_of_another(import, &job, profile, &point);
         tell(import, &measured, &predicted);
         import->written = request->to != NULL;
         if (request->to && job.software)
@@ -258,7 +319,7 @@ int import_compare_job(struct import *import, const struct import_request *reque
                                   "replace what --to writes: leave it out",
                                   request->job);
         else if (request->to)
-            failed = write_device(import, request, &point, &measured, own, err);
+            failed = write_device(import, request, &point, &measured, profile->own, err);
     }
     point_release(&point);
     job_release(&job);

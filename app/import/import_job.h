@@ -52,13 +52,23 @@ struct work_sum {
 /** Sort @span (count) by begin and add it up. */
 struct work_sum work_add_up(struct work_span *span, int64_t count);
 
-/** Compare what the @steps steps of a profile, which took @seconds together, add up to with one
- * step of the last phase of @request->job in closed form and without noise, by kinds of work. A
- * profile shows kernels, and what starts them in the gaps; our @own traces show steps with both: a
- * table for people and "kinds" in the result.  With @request->to also write a device file whose
- * classes of steps take as long as in the profile.
+/** What is known of a profile. */
+struct profile {
+    struct work_sum sum;
+    double seconds;       /**< of all steps */
+    int64_t steps;        /**< at least 1 */
+    int64_t convolutions; /**< that its operations name, forward; 0: it names none */
+    bool operations;      /**< whether it names convolutions or matrix products at all */
+    bool own;             /**< whether foretrain wrote it */
+    const char *schedule; /**< the hash that our own traces have, or NULL; borrowed */
+};
+
+/** Compare what the steps of @profile add up to with one step of the last phase of @request->job in
+ * closed form and without noise, by kinds of work. A profile shows kernels, and what starts them in
+ * the gaps; our own traces show steps with both: a table for people and "kinds" in the result. With
+ * @request->to also write a device file whose classes of steps take as long as in the profile.
+ * Warns by name of a profile that is not of the job's device, network or schedule.
  * @return 0, or -1: the job's messages, a kind faster than the device can be (exit code 65), the
  * messages of file_write(). */
 int import_compare_job(struct import *import, const struct import_request *request,
-                       const struct work_sum *sum, bool own, double seconds, int64_t steps,
-                       struct err *err);
+                       const struct profile *profile, struct err *err);

@@ -40,7 +40,9 @@ struct summary {
     struct event *event;
     struct product *product;
     struct operation *operation;
-    double *step; /* [s] */
+    double *step;         /* [s] */
+    const char *schedule; /* borrowed, or NULL */
+    int64_t convolutions; /* operations, forward */
     int64_t events, products, operations, steps;
     int64_t event_capacity, product_capacity, operation_capacity, step_capacity;
 };
@@ -114,6 +116,7 @@ static void add_product(struct summary *summary, const struct json *event, const
 
 static void add_operation(struct summary *summary, const struct json *event, const char *name)
 {
+    summary->convolutions += !strcmp(name, "aten::convolution");
     if (external_of(event) < 0)
         return;
     summary->operation = base_grow(summary->operation, summary->operations + 1,
@@ -299,19 +302,23 @@ static int compare_job(struct import *import, const struct import_request *reque
                        "%s:1: no %s: --job compares steps; profile with schedule= and step(), and "
                        "with CUDA activities",
                        import->file, summary->steps ? "event on a device" : "ProfilerStep");
-    double seconds = 0;
-    bool own = false;
+    struct profile profile = {.steps = summary->steps,
+                              .convolutions = summary->convolutions,
+                              .operations = summary->convolutions > 0,
+                              .schedule = summary->schedule};
     struct work_span *span = base_alloc(summary->events, sizeof(*span));
     for (int64_t i = 0; i < summary->events; i++) {
         const struct event *event = &summary->event[i];
         span[i] = (struct work_span){event->begin, event->begin + event->seconds, event->work};
-        own |= event->op != NULL;
+        profile.own |= event->op != NULL;
     }
     for (int64_t i = 0; i < summary->steps; i++)
-        seconds += summary->step[i];
-    struct work_sum sum = work_add_up(span, summary->events);
+        profile.seconds += summary->step[i];
+    for (int64_t i = 0; i < summary->operations; i++)
+        profile.operations |= work_of_event("", summary->operation[i].name) == WORK_LINEAR;
+    profile.sum = work_add_up(span, summary->events);
     free(span);
-    return import_compare_job(import, request, &sum, own, seconds, summary->steps, err);
+    return import_compare_job(import, request, &profile, err);
 }
 
 static int read_trace(struct import *import, const struct import_request *request,
@@ -337,6 +344,9 @@ static int read_trace(struct import *import, const struct import_request *reques
         json_count_items(devices) > 0 && json_count_members(json_item(devices, 0)) >= 0
             ? json_as_text(json_get(json_item(devices, 0), "name"))
             : NULL;
+    const struct json *own = json_count_members(root) >= 0 ? json_get(root, "foretrain") : NULL;
+    if (json_count_members(own) >= 0)
+        summary.schedule = json_as_text(json_get(own, "schedule_hash"));
     struct device device = {0};
     if (!failed && model)
         import_set_device(import, model);

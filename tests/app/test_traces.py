@@ -155,6 +155,29 @@ class Profiles(Case):
         for kind, milliseconds in told.items():
             self.assertAlmostEqual(kinds[kind], milliseconds, 9, kind)
 
+    def test_a_profile_of_something_else_is_named(self):
+        path, _ = self.trace()
+        def warnings(profile, *options):
+            job = self.write("other.yaml", self.job.read_text(encoding="utf-8").replace(*options)
+                             if options else self.job.read_text(encoding="utf-8"))
+            return " ".join(answer("import", "trace", profile, "--job", job)["warnings"])
+        self.assertEqual(warnings(path), "")
+        self.assertIn("another network than resnet101", warnings(path, "resnet50", "resnet101"))
+        step = {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1", "pid": 1, "tid": 1,
+                "ts": 0, "dur": 1000}
+        # resnet50 has 53 convolutions: 1 + 3 (3 + 4 + 6 + 3) + 4 (torchvision)
+        for count, device, said in ((53, "Tesla V100-SXM2-16GB", ""),
+                                    (104, "Tesla V100-SXM2-16GB",
+                                     "has 104 convolutions a step, network resnet50 of the job has 53"),
+                                    (0, "Tesla V100-SXM2-16GB", "has 0 convolutions a step"),
+                                    (53, "NVIDIA H100 80GB HBM3", "the profile is of h100-sxm5-80gb, the "
+                                     "job's platform has v100-sxm2-16gb")):
+            events = [step, kernel("x", 0, 10, 99), operation("aten::addmm", 99)]
+            events += [operation("aten::convolution", i) for i in range(count)]
+            found = warnings(self.write("profile.json", json.dumps({
+                "deviceProperties": [{"name": device}], "traceEvents": events})))
+            self.assertIn(said, found) if said else self.assertEqual(found, "")
+
     def test_a_device_file_takes_as_long_as_the_profile(self):
         first, second = self.directory / "first.yaml", self.directory / "second.yaml"
         path, _ = self.trace()
