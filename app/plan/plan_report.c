@@ -227,6 +227,18 @@ static void print_question(struct text *out, const struct search *search, bool k
              search->currency ? "" : "  Nothing is priced: no --prices are given.");
 }
 
+/* What is not searched of a job with several phases. */
+static void print_phases(struct text *out, const struct question *question)
+{
+    if (question->phases < 2)
+        return;
+    text_add(out, "Phases are not searched one by one: each takes all nodes, its epochs are the "
+                  "job's, and\ntheir batches stay as ");
+    for (int32_t i = 0; i < question->phases; i++)
+        text_add(out, "%s%.4g", i ? " : " : "", question->share[i]);
+    text_add(out, ".\n");
+}
+
 static void print_candidate(struct text *out, const struct search *search, const char *what,
                             int64_t candidate)
 {
@@ -325,6 +337,7 @@ void plan_print(struct text *out, const struct search *search)
     struct option_list set = candidate_set(&search->question, &search->list[search->best]);
     bool kept = search_keeps(search, &search->list[search->best]);
     print_question(out, search, kept);
+    print_phases(out, &search->question);
     print_candidate(out, search, kept ? "Best" : "Nearest", search->best);
     if (search->next >= 0)
         print_candidate(out, search, "Next best", search->next);

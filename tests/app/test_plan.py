@@ -294,6 +294,13 @@ class Plan(support.Case):
         self.assertEqual(best["batch_per_device"], [32, 128])
         self.assertEqual([phase["batch_per_device"] for phase in self.predicted(best)["phases"]],
                          [32, 128])
+        words = ("plan", self.job, "-banalytic", "--within", "1h", "--nodes", "16", "--batch", "128")
+        said = "Phases are not searched one by one: each takes all nodes"
+        shown = run(*words, *FEW).stdout
+        self.assertIn(said, shown)
+        self.assertIn("their batches stay as 0.25 : 1.\n", shown)
+        self.job = self.write("job.yaml", JOB)
+        self.assertNotIn(said, run(*words, *FEW).stdout)
 
     def test_without_an_answer_the_first_refusal_is_that_of_the_plan(self):
         message = self.refused(65, "plan", self.job, "--within", "1h", "--nodes", "1", "--batch", "8")
