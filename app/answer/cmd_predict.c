@@ -120,6 +120,7 @@ static int predict(const void *record, struct text *out, struct err *err)
         prediction_make(&prediction, request->head.argument.item[0], &request->predict, err);
     if (!failed) {
         if (request->prices) {
+            price_check_device(&prices, platform_device(prediction.job.platform)->name, err);
             struct usage usage = prediction_usage(&prediction);
             prediction.result.bill = price_bill(&prices, &usage);
         }

@@ -49,13 +49,14 @@ static double find_memory(const struct prediction *prediction)
     return (double)most;
 }
 
-static void find_figures(struct column *column, const struct price_file *prices)
+static void find_figures(struct column *column, const struct price_file *prices, struct err *err)
 {
     const struct interval none = {NAN, NAN};
     struct result *result = &column->prediction.result;
     struct usage usage = prediction_usage(&column->prediction);
     double hours = usage.devices / 3600;
     struct range *figure = column->figure, seconds = usage.seconds;
+    price_check_device(prices, platform_device(column->prediction.job.platform)->name, err);
     result->bill = price_bill(prices->path ? prices : NULL, &usage);
     figure[FIGURE_STEP] = range_of(result->step.time, result->step_likely);
     figure[FIGURE_IMAGES] = range_of(result->images_per_s, result->images_likely);
@@ -244,7 +245,7 @@ static int predict_all(struct comparison *c, const struct unknowns *shared, stru
         column->prediction.shared = shared->count ? shared : NULL;
         if (prediction_make(&column->prediction, column->path, &column->options, err))
             return -1;
-        find_figures(column, &c->prices);
+        find_figures(column, &c->prices, err);
         const struct result *result = &column->prediction.result;
         for (int32_t k = 0; k < result->warning_count; k++)
             warn(c, base_format("%s: %s", compare_names[i], result->warning[k]));

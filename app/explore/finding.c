@@ -76,6 +76,7 @@ void finding_find(struct finding *finding, const char *path, const struct predic
         forget(finding);
         finding->backend = backend;
         take(finding, &prediction, prices);
+        price_check_device(prices, platform_device(prediction.job.platform)->name, &own);
     }
     for (const char *line = own.warning; line && *line; line += strcspn(line, "\n") + 1)
         err_warn(err, "%.*s", (int)strcspn(line, "\n"), line);

@@ -159,6 +159,8 @@ static int read_sizes(struct search *search, struct err *err)
         if (!read_job(search, platform->item[i], &job, &why)) {
             int32_t nodes = platform_nodes(job.platform);
             search->size[i] = nodes ? nodes : NODES_MOST;
+            price_check_device(search_tariff(search, platform->item[i]),
+                               platform_device(job.platform)->name, err);
             job_release(&job);
         } else if (why.exit_code == 66) {
             err_release(&why);
@@ -214,7 +216,7 @@ int search_ask(struct search *search, struct err *err)
     char *platforms = platforms_of(search, &job, err);
     job_release(&job);
     int failed = !platforms || read_axes(search, platforms, err) || check_given(search, err) ||
-                 read_sizes(search, err) || read_prices(search, err);
+                 read_prices(search, err) || read_sizes(search, err);
     free(platforms);
     return failed ? -1 : 0;
 }

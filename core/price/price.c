@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 #include "core/config/unknown.h"
@@ -26,6 +27,10 @@ static const struct field price_rows[] = {
     TEXT("name", name, NULL, "the file's name without .yaml"),
     TEXT("description", description, NULL, "one line for people"),
     TEXT("date", date, NULL, "as of which the numbers hold: 2026-03-31"),
+    ROW("for", devices, "",
+        "devices that the numbers are of, as in foretrain list devices; others "
+        "are warned of",
+        .kind = FIELD_TEXTS),
     TEXT("currency", currency, "", "of the prices: USD"),
     NUMBER("price.node_hour", node_hour, UNIT_NONE, 0, 1e9, "of a node for an hour"),
     NUMBER("price.device_hour", device_hour, UNIT_NONE, 0, 1e9,
@@ -130,6 +135,22 @@ int price_read(struct price_file *file, const char *name, struct err *err)
     free(err->warning);
     err->warning = warning;
     return failed;
+}
+
+void price_check_device(const struct price_file *file, const char *device, struct err *err)
+{
+    const struct field_list *list = file ? &file->low.devices : &(struct field_list){0};
+    struct text names = {0};
+    bool known = list->count == 0;
+    for (int32_t i = 0; i < list->count; i++) {
+        const char *name = ((char **)list->item)[i];
+        known |= !strcasecmp(name, device);
+        text_add(&names, "%s%s", i ? ", " : "", name);
+    }
+    if (!known)
+        err_warn(err, "%s: warning: these numbers are of %s, not of %s, which the job has",
+                 file->path, names.data, device);
+    text_release(&names);
 }
 
 void price_release(struct price_file *file)

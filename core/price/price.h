@@ -28,6 +28,7 @@ struct prices {
     int64_t version;
     char *name, *description;
     char *date;                   /**< as of which: "2026-03-31" */
+    struct field_list devices;    /**< char *, names of those that the numbers are of; none: any */
     char *currency;               /**< "USD"; NULL: nothing has a price */
     struct quantity node_hour;    /**< price of a node [currency/h] */
     struct quantity device_hour;  /**< of a device; of both the sum is paid [currency/h] */
@@ -63,6 +64,9 @@ struct bill {
  * its content: a date that is none, a price without currency, power without share or PUE, keys
  * without effect, unknown numbers that are no ranges. */
 int price_read(struct price_file *file, const char *name, struct err *err);
+
+/** Warn by name where @file (NULL: none) is not for @device, the name of a device file. */
+void price_check_device(const struct price_file *file, const char *device, struct err *err);
 
 /** Release; accepts {0}. */
 void price_release(struct price_file *file);

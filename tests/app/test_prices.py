@@ -5,6 +5,8 @@ import unittest
 import support
 from support import answer, run
 
+HAS_GSL = "not in this build" not in run("calibrate", "--help").stdout
+
 PRICES = """\
 version: 1
 name: mine
@@ -50,6 +52,24 @@ class Prices(support.Case):
         self.near(result["energy_kwh_interval"], [rated * 0.6 * 1.5 * low, rated * 0.8 * 1.5 * high])
         self.near(result["carbon_kg_interval"],
                   [rated * 0.6 * 1.5 * low * 0.1, rated * 0.8 * 1.5 * high * 0.3])
+
+    def test_prices_of_other_hardware_are_named(self):
+        said = "these numbers are of h100-sxm5-80gb, not of v100-sxm2-16gb"
+        for words in (("predict", self.job), ("compare", self.job, self.job),
+                      ("sweep", self.job, "--scan", "training.phases[0].epochs=1..2"),
+                      ("plan", self.job, "--within", "1000 h", "--nodes", "4", "--batch", "8",
+                       "--algorithms", "nccl", "--buckets", "4MiB")):
+            if words[0] == "plan" and not HAS_GSL:
+                continue
+            words = (*words, "-banalytic", "--prices")
+            self.assertEqual(run(*words, "example-h100").stderr.count(said), 1, words)
+            self.assertEqual(run(*words, "example-v100").stderr, "")
+            mine = self.write("mine.yaml", PRICES)
+            self.assertEqual(run(*words, mine).stderr, "")
+            mine = self.write("mine.yaml", PRICES + "for: [V100-sxm2-16GB, p40]\n")
+            self.assertEqual(run(*words, mine).stderr, "")
+        found = answer("predict", self.job, "-banalytic", "--prices", "example-h100")
+        self.assertIn(said, " ".join(found["warnings"]))
 
     def test_start_up_is_paid(self):
         """An hour more for 4 nodes costs 40."""
