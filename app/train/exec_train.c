@@ -1,4 +1,5 @@
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "app/train/exec_command.h"
@@ -37,6 +38,12 @@ static void put_moved(struct json *json, const struct train_result *result)
     for (int32_t i = 0; i < result->moved_count; i++)
         json_append_integer(moved, result->moved[i]);
     json_put(json, "step_bytes", moved);
+}
+
+/* Of one checkpoint; NAN: none was written. */
+static double checkpoint_seconds(const struct train_result *result)
+{
+    return result->checkpoints ? result->checkpoint_s / (double)result->checkpoints : NAN;
 }
 
 static void print_json(struct text *out, const struct exec_job *job,
@@ -83,6 +90,9 @@ static void print_json(struct text *out, const struct exec_job *job,
     json_put_boolean(json, "finished", result->finished);
     json_put_text(json, "run", *result->progress.run ? result->progress.run : NULL);
     json_put_text(json, "checkpoint", *result->checkpoint ? result->checkpoint : NULL);
+    json_put_integer(json, "checkpoints", result->checkpoints);
+    json_put_real(json, "checkpoint_s", checkpoint_seconds(result));
+    json_put_integer(json, "checkpoint_bytes", result->checkpoint_bytes);
     put_steps(json, result);
     json_print(out, json);
     json_free(json);
@@ -119,6 +129,15 @@ static void print_people(struct text *out, const struct exec_job *job,
                  result->trace.iterations, result->trace_cost_s, result->trace_error_s);
     if (*result->checkpoint)
         text_add(out, "checkpoint      %s\n", result->checkpoint);
+    if (result->checkpoints) {
+        double seconds = checkpoint_seconds(result);
+        text_add(out,
+                 "checkpoints     %" PRId64
+                 " written, %.3g s each (training.checkpoint.cost), %.4g "
+                 "MB: %.4g MB/s (.bandwidth)\n",
+                 result->checkpoints, seconds, 1e-6 * (double)result->checkpoint_bytes,
+                 1e-6 * (double)result->checkpoint_bytes / seconds);
+    }
 }
 
 static void advise(const struct train_result *result, struct err *err)

@@ -65,6 +65,9 @@ int checkpoint_write(const char *directory, const char *name, int32_t keep,
                      const struct layout *layout, const struct progress *progress,
                      const struct weights *weights, struct err *err);
 
+/** What the files of checkpoint @path have together [bytes]. */
+int64_t checkpoint_bytes(const char *path);
+
 /** Whether @name is that of a run's checkpoint ("ckpt-000123", "snapshot-1") or of its remains. */
 bool checkpoint_is_name(const char *name);
 

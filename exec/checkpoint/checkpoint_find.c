@@ -82,6 +82,18 @@ static int compare_numbers(const void *a, const void *b)
     return (one < other) - (one > other);
 }
 
+int64_t checkpoint_bytes(const char *path)
+{
+    int64_t bytes = 0;
+    for (int32_t i = 0; i <= CHECKPOINT_FILE_COUNT; i++) {
+        struct stat file;
+        char *name = base_format("%s/%s", path, checkpoint_file_names[i]);
+        bytes += stat(name, &file) ? 0 : file.st_size;
+        free(name);
+    }
+    return bytes;
+}
+
 int64_t checkpoint_list(const char *directory, char ***names)
 {
     int64_t count = file_list(directory, is_numbered, names);

@@ -279,18 +279,23 @@ static void evaluate(struct loop *loop)
 static int write_checkpoint(struct loop *loop, const char *name, struct err *err)
 {
     const struct train_job *job = loop->job;
+    struct train_result *result = loop->result;
     int failed = 0;
-    snprintf(loop->result->checkpoint, sizeof(loop->result->checkpoint), "%s/%s", job->directory,
-             name);
+    double begin = world_now();
+    snprintf(result->checkpoint, sizeof(result->checkpoint), "%s/%s", job->directory, name);
     if (loop->world.rank == 0)
         failed =
             checkpoint_write(job->directory, name, (int32_t)job->scenario->training.checkpoint.keep,
                              &loop->layout, &loop->progress, &loop->weights, err);
     if (world_agree(failed, err))
         return -1;
+    result->checkpoint_s += world_now() - begin;
+    result->checkpoints++;
+    if (loop->world.rank == 0)
+        result->checkpoint_bytes = checkpoint_bytes(result->checkpoint);
     world_progress("checkpoint");
     if (loop->log)
-        log_checkpoint(loop->log, loop->progress.step, loop->result->checkpoint);
+        log_checkpoint(loop->log, loop->progress.step, result->checkpoint);
     return 0;
 }
 

@@ -70,6 +70,10 @@ struct train_result {
     double trace_error_s; /**< maximum difference of two ranks' clocks in it */
     double trace_cost_s;  /**< time to record it on the slowest rank */
     char checkpoint[512]; /**< path of the last one, or "" */
+    int64_t checkpoints;  /**< written */
+    double checkpoint_s;  /**< that the ranks stood still while they were written, in all; the mean
+                               is training.checkpoint.cost */
+    int64_t checkpoint_bytes; /**< of the last one, on rank 0 */
 };
 
 /** Train.  @return 0, or -1 on all ranks, with a message on at least one: another number of ranks

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 PROGRAM = ""
@@ -95,6 +96,27 @@ class ForetrainExec(unittest.TestCase):
             self.assertEqual(len(spans), len(key[2].split(",")))
             self.assertGreaterEqual(min(end for _, end in spans) + 1e-3,
                                     max(begin for begin, _ in spans), key)
+
+    def test_says_what_a_checkpoint_costs(self):
+        """Seconds are those of writing alone: at most what is left of the run beside its steps."""
+        words = ("--set", "training.checkpoint.every=1", "--set", "training.checkpoint.keep=9")
+        with tempfile.TemporaryDirectory() as folder:
+            begin = time.monotonic()
+            told = self.answer(2, TOY, "--out", os.path.join(folder, "run"), *words, "--set",
+                               "allreduce.grid={columns: 2, rows: 1}")
+            whole = time.monotonic() - begin
+            written = [entry for entry in os.listdir(os.path.join(folder, "run"))
+                       if entry.startswith("ckpt-")]
+            size = sum(entry.stat().st_size for entry in os.scandir(told["checkpoint"]))
+            self.assertEqual((told["checkpoints"], told["checkpoint_bytes"]), (len(written), size))
+            self.assertEqual(len(written), 2)
+            self.assertGreater(told["checkpoint_s"], 0)
+            self.assertLess(2 * told["checkpoint_s"] + told["seconds"], whole)
+            more = launch(0, "train", TOY, *ONE, *NAIVE, "--steps", "1", "--out",
+                          os.path.join(folder, "one"))
+            self.assertRegex(more.stdout, r"checkpoints +1 written, [0-9.e-]+ s each "
+                                          r"\(training.checkpoint.cost\), [0-9.]+ MB: [0-9.]+ MB/s")
+        self.assertIsNone(self.answer(0, TOY, *ONE, "--steps", "1")["checkpoint_s"])
 
     def test_evaluation_counts_every_image_once_on_any_number_of_ranks(self):
         with tempfile.TemporaryDirectory() as folder:
