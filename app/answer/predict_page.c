@@ -14,6 +14,7 @@
 struct answer {
     struct page page;
     const struct json *all, *result;
+    enum unit images_unit; /* of the throughput */
 };
 
 /* ---- the answer ---- */
@@ -71,7 +72,7 @@ static void add_figures(struct answer *answer)
     const struct html_figure figure[] = {
         {"step", UNIT_SECONDS, html_number(json_get(r, "step"), "time_s", -1),
          html_number(r, "step_interval_s", 0), html_number(r, "step_interval_s", 1)},
-        figure_of(r, "throughput", UNIT_IMAGES_PER_SECOND, "images_per_s", "throughput_interval"),
+        figure_of(r, "throughput", answer->images_unit, "images_per_s", "throughput_interval"),
         figure_of(r, "scaling efficiency, weak", UNIT_FRACTION, "weak_scaling_efficiency",
                   "weak_scaling_interval"),
         figure_of(r, "scaling efficiency, strong", UNIT_FRACTION, "strong_scaling_efficiency",
@@ -140,12 +141,12 @@ static void add_curve_words(struct answer *answer)
 
 static void add_curve(struct answer *answer)
 {
-    static const struct html_column columns[] = {
+    const struct html_column columns[] = {
         {"devices", "devices", UNIT_NONE, false},
         {"scaling_efficiency", "efficiency", UNIT_FRACTION, false},
         {"scaling_efficiency_low", "from", UNIT_FRACTION, false},
         {"scaling_efficiency_high", "to", UNIT_FRACTION, false},
-        {"images_per_s", "throughput", UNIT_IMAGES_PER_SECOND, false},
+        {"images_per_s", "throughput", answer->images_unit, false},
         {"time_to_train_s", "time to train", UNIT_SECONDS, false},
         {"backend", "back end", UNIT_NONE, true},
         {"reason", "no answer because", UNIT_NONE, true},
@@ -396,9 +397,10 @@ struct json *predict_json(const struct prediction *prediction, const struct repo
 }
 
 static int write_page(const char *file, const struct json *all, const struct json *whatif,
-                      struct err *err)
+                      enum unit images_unit, struct err *err)
 {
-    struct answer answer = {.all = all, .result = json_get(all, "result")};
+    struct answer answer = {
+        .all = all, .result = json_get(all, "result"), .images_unit = images_unit};
     char *title = title_of(&answer), *sentence = answer_of(answer.result);
     html_answer(&answer.page, title, sentence);
     add_figures(&answer);
@@ -411,7 +413,7 @@ static int write_page(const char *file, const struct json *all, const struct jso
     failing_add(&answer.page, all);
     add_shares(&answer);
     add_phases(&answer);
-    whatif_section(&answer.page, whatif);
+    whatif_section(&answer.page, whatif, images_unit);
     int failed = html_write(&answer.page, file, title, all, err);
     free(title);
     free(sentence);
@@ -447,7 +449,7 @@ int predict_page(const char *file, const struct predict_page *what, struct err *
     json_put(all, "links",
              picture_links(point->fabric, point->schedule, trace_step_time(last->quiet)));
     struct json *whatif = whatif_json(what->prediction, what->path, what->options);
-    int failed = write_page(file, all, whatif, err);
+    int failed = write_page(file, all, whatif, what->prediction->result.images_unit, err);
     json_free(whatif);
     json_free(all);
     return failed;

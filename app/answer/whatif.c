@@ -265,16 +265,16 @@ static bool fits(const struct json *whatif)
     return short_enough;
 }
 
-void whatif_section(struct page *page, const struct json *whatif)
+void whatif_section(struct page *page, const struct json *whatif, enum unit images_unit)
 {
-    static const struct {
+    const struct {
         const char *key, *label;
         enum unit unit;
     } row[] = {
         {"step_s", "step", UNIT_SECONDS},
         {"compute_s", "of it compute", UNIT_SECONDS},
         {"exposed_communication_s", "of it exposed communication", UNIT_SECONDS},
-        {"images_per_s", "throughput", UNIT_IMAGES_PER_SECOND},
+        {"images_per_s", "throughput", images_unit},
         {"scaling_efficiency", "scaling efficiency", UNIT_FRACTION},
         {"time_to_train_s", "time to train", UNIT_SECONDS},
     };

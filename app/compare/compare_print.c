@@ -74,7 +74,9 @@ static void print_line(struct text *out, const struct comparison *c, int figure,
         return;
     text_add(out, "  %-22s", part == PART_LOW ? "  from" : part == PART_HIGH ? "  to" : label);
     for (int32_t i = 0; i < c->count; i++)
-        print_cell(out, part_of(c->column[i].figure[figure], part), compare_figures[figure].unit,
+        print_cell(out, part_of(c->column[i].figure[figure], part),
+                   figure == FIGURE_IMAGES ? c->column[i].prediction.result.images_unit
+                                           : compare_figures[figure].unit,
                    word_of(c, figure));
     text_add(out, "\n");
 }

@@ -138,13 +138,14 @@ static void print_run(struct text *out, const char *name, const struct explanati
 {
     const struct point *run = &e->task[0].point, *baseline = &e->task[1].point;
     const struct trace *trace = task_trace(&e->task[0]);
+    const char *what = model_reads_pictures(e->job.model) ? "images" : "samples";
     struct text step = {0}, efficiency = {0};
     unit_print(&step, UNIT_SECONDS, e->task[0].step);
     unit_print(&efficiency, UNIT_FRACTION, e->efficiency);
     text_add(out, "%s: %s\n", name, scenario_name(&e->job.scenario));
-    text_add(out, "   %s on %s, phase %d: %d devices with %lld images each, %s a step\n",
+    text_add(out, "   %s on %s, phase %d: %d devices with %lld %s each, %s a step\n",
              e->job.scenario.model.network, platform_name(e->job.platform), e->phase,
-             run->fabric->ranks, (long long)run->batch, step.data);
+             run->fabric->ranks, (long long)run->batch, what, step.data);
     if (!isnan(e->efficiency_likely.low)) {
         text_add(&efficiency, " (90 %% interval ");
         unit_print(&efficiency, UNIT_FRACTION, e->efficiency_likely.low);
@@ -152,9 +153,9 @@ static void print_run(struct text *out, const char *name, const struct explanati
         unit_print(&efficiency, UNIT_FRACTION, e->efficiency_likely.high);
         text_add(&efficiency, ")");
     }
-    text_add(out, "   efficiency %s of %d devices with %lld images each (back end %s, grain %s)\n",
-             efficiency.data, baseline->fabric->ranks, (long long)baseline->batch, trace->backend,
-             trace->grain);
+    text_add(out, "   efficiency %s of %d devices with %lld %s each (back end %s, grain %s)\n",
+             efficiency.data, baseline->fabric->ranks, (long long)baseline->batch, what,
+             trace->backend, trace->grain);
     text_release(&step);
     text_release(&efficiency);
 }

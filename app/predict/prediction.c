@@ -78,7 +78,8 @@ static void find_bound(struct prediction *prediction)
         double percent;
     } wait[] = {
         {"communication", link, 100 * step->exposed_communication / step->time},
-        {"input", "images", 100 * step->input_wait / step->time},
+        {"input", result->images_unit == UNIT_IMAGES_PER_SECOND ? "images" : "samples",
+         100 * step->input_wait / step->time},
         {"slow devices", "the slowest device", 100 * step->slower / step->time},
     };
     double busy = 100 * (step->compute + step->other) / step->time;
@@ -214,6 +215,8 @@ static void conclude(struct prediction *prediction)
     struct result *result = &prediction->result;
     const struct task *last = prediction_last(prediction);
     result->scenario = &prediction->job.scenario;
+    result->images_unit = model_reads_pictures(prediction->job.model) ? UNIT_IMAGES_PER_SECOND
+                                                                      : UNIT_SAMPLES_PER_SECOND;
     result->platform = base_copy(platform_name(prediction->job.platform));
     memcpy(result->sha256, result->scenario->sha256, sizeof(result->sha256));
     result->schedule_hash = schedule_hash(last->point.schedule);

@@ -62,6 +62,8 @@ static const struct suffix suffixes[] = {
     {UNIT_EPOCHS, "epoch", 1, 1, NEVER},
     {UNIT_EPOCHS, "", 1, 1, NEVER},
     {UNIT_IMAGES_PER_SECOND, "images/s", 1, 1, ALWAYS},
+    {UNIT_IMAGES_PER_SECOND, "samples/s", 1, 1, NEVER},
+    {UNIT_SAMPLES_PER_SECOND, "samples/s", 1, 1, ALWAYS},
     {UNIT_WATTS, "W", 1, 1, ALWAYS},
     {UNIT_WATTS, "kW", 1e3, 1, 1e3},
     {UNIT_WATTS, "MW", 1e6, 1, 1e6},
@@ -82,6 +84,7 @@ static const struct {
     [UNIT_FLOPS] = {"a computing rate", "125 TFLOP/s"},
     [UNIT_EPOCHS] = {"a length of training", "5 epochs"},
     [UNIT_IMAGES_PER_SECOND] = {"an image rate", "350 images/s"},
+    [UNIT_SAMPLES_PER_SECOND] = {"a rate of samples", "350 samples/s"},
     [UNIT_WATTS] = {"a power", "700 W"},
     [UNIT_CARBON] = {"carbon of electricity", "400 g/kWh"},
 };

@@ -15,16 +15,17 @@
 
 /** What a number measures. */
 enum unit {
-    UNIT_NONE,              /**< a plain number, no suffix allowed */
-    UNIT_FRACTION,          /**< "2 %" or 0.02 */
-    UNIT_BYTES,             /**< B kB MB GB TB KiB MiB GiB TiB */
-    UNIT_BYTES_PER_SECOND,  /**< B/s kB/s MB/s GB/s TB/s KiB/s MiB/s GiB/s kb/s Mb/s Gb/s Tb/s */
-    UNIT_SECONDS,           /**< ns us (or with the letter mu) ms s min h */
-    UNIT_FLOPS,             /**< GFLOP/s TFLOP/s PFLOP/s */
-    UNIT_EPOCHS,            /**< "5 epochs", "1 epoch" or a plain number */
-    UNIT_IMAGES_PER_SECOND, /**< "350 images/s" */
-    UNIT_WATTS,             /**< W kW MW */
-    UNIT_CARBON,            /**< kilograms per joule: g/kWh kg/kWh */
+    UNIT_NONE,               /**< a plain number, no suffix allowed */
+    UNIT_FRACTION,           /**< "2 %" or 0.02 */
+    UNIT_BYTES,              /**< B kB MB GB TB KiB MiB GiB TiB */
+    UNIT_BYTES_PER_SECOND,   /**< B/s kB/s MB/s GB/s TB/s KiB/s MiB/s GiB/s kb/s Mb/s Gb/s Tb/s */
+    UNIT_SECONDS,            /**< ns us (or with the letter mu) ms s min h */
+    UNIT_FLOPS,              /**< GFLOP/s TFLOP/s PFLOP/s */
+    UNIT_EPOCHS,             /**< "5 epochs", "1 epoch" or a plain number */
+    UNIT_IMAGES_PER_SECOND,  /**< "350 images/s" */
+    UNIT_SAMPLES_PER_SECOND, /**< "350 samples/s": of what is no picture */
+    UNIT_WATTS,              /**< W kW MW */
+    UNIT_CARBON,             /**< kilograms per joule: g/kWh kg/kWh */
     UNIT_COUNT
 };
 

@@ -66,11 +66,17 @@ static char *write_number(struct number number, double value)
         double scale;
         const char *unit;
     } forms[] = {
-        [UNIT_NONE] = {1, ""},      [UNIT_FRACTION] = {1, ""},
-        [UNIT_BYTES] = {1, " B"},   [UNIT_BYTES_PER_SECOND] = {1, " B/s"},
-        [UNIT_SECONDS] = {1, " s"}, [UNIT_FLOPS] = {1e-9, " GFLOP/s"},
-        [UNIT_EPOCHS] = {1, ""},    [UNIT_IMAGES_PER_SECOND] = {1, " images/s"},
-        [UNIT_WATTS] = {1, " W"},   [UNIT_CARBON] = {3.6e9, " g/kWh"},
+        [UNIT_NONE] = {1, ""},
+        [UNIT_FRACTION] = {1, ""},
+        [UNIT_BYTES] = {1, " B"},
+        [UNIT_BYTES_PER_SECOND] = {1, " B/s"},
+        [UNIT_SECONDS] = {1, " s"},
+        [UNIT_FLOPS] = {1e-9, " GFLOP/s"},
+        [UNIT_EPOCHS] = {1, ""},
+        [UNIT_IMAGES_PER_SECOND] = {1, " images/s"},
+        [UNIT_SAMPLES_PER_SECOND] = {1, " samples/s"},
+        [UNIT_WATTS] = {1, " W"},
+        [UNIT_CARBON] = {3.6e9, " g/kWh"},
     };
     static_assert(sizeof(forms) / sizeof(*forms) == UNIT_COUNT, "one per unit");
     return base_format("%.17g%s", number.whole ? round(value) : value * forms[number.unit].scale,

@@ -373,12 +373,12 @@ static void print_step(struct text *out, const struct result *result)
 }
 
 static void print_scaling(struct text *out, const char *label, const char *kind,
-                          const struct scaling *scaling)
+                          const struct scaling *scaling, enum unit images_unit)
 {
     struct text note = {0};
     text_add(&note, "%s, of %" PRId32 " device%s with ", kind, scaling->devices,
              plural(scaling->devices));
-    unit_print(&note, UNIT_IMAGES_PER_SECOND, scaling->images_per_s);
+    unit_print(&note, images_unit, scaling->images_per_s);
     text_add(&note, " at %" PRId64 " each", scaling->batch);
     print_row(out, label, UNIT_FRACTION, scaling->efficiency, note.data);
     print_interval(out, UNIT_FRACTION, scaling->likely);
@@ -409,11 +409,13 @@ static void print_target(struct text *out, const struct result *result)
 
 static void print_totals(struct text *out, const struct result *result)
 {
-    print_row(out, "throughput", UNIT_IMAGES_PER_SECOND, result->images_per_s, "");
-    print_interval(out, UNIT_IMAGES_PER_SECOND, result->images_likely);
+    enum unit unit = result->images_unit;
+    print_row(out, "throughput", unit, result->images_per_s, "");
+    print_interval(out, unit, result->images_likely);
     if (result->strong.batch)
-        print_scaling(out, "scaling efficiency", "strong", &result->strong);
-    print_scaling(out, result->strong.batch ? "" : "scaling efficiency", "weak", &result->weak);
+        print_scaling(out, "scaling efficiency", "strong", &result->strong, unit);
+    print_scaling(out, result->strong.batch ? "" : "scaling efficiency", "weak", &result->weak,
+                  unit);
     if (result->scenario->training.target > 0) {
         print_target(out, result);
         return;

@@ -64,6 +64,7 @@ struct result {
     struct breakdown step;       /**< of the last phase */
     struct interval step_likely; /**< [s] */
     double images_per_s;         /**< of the last phase */
+    enum unit images_unit;       /**< UNIT_SAMPLES_PER_SECOND where they are no pictures */
     struct interval images_likely;
     struct scaling weak;     /**< of the same number of images on each device */
     struct scaling strong;   /**< of the same global batch, where the scenario fixes that; else

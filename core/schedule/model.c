@@ -193,6 +193,11 @@ int32_t model_add(struct model *model, struct layer layer)
     return index;
 }
 
+bool model_reads_pictures(const struct model *model)
+{
+    return model->input.height > 1;
+}
+
 int64_t model_parameters(const struct model *model)
 {
     int64_t sum = 0;

@@ -140,6 +140,9 @@ void model_add_residual(struct model *model, int32_t index, int32_t added);
 /** The shape of the value of layer @index, or of the images (-1). */
 struct shape model_shape(const struct model *model, int32_t index);
 
+/** Whether its input has rows and columns; that of others is a sequence, or a vector. */
+bool model_reads_pictures(const struct model *model);
+
 /** Sum of parameters. */
 int64_t model_parameters(const struct model *model);
 

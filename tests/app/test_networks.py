@@ -54,6 +54,21 @@ training:
 class Networks(support.Case):
     """`show model FILE`, `model.network: FILE`."""
 
+    def test_what_reads_no_pictures_has_samples(self):
+        """In text; keys of JSON stay."""
+        text = TRAINED.replace("global_batch", "batch_per_device")
+        job = self.write("job.yaml", text % self.write("block.yaml", BLOCK))
+        other = self.write("other.yaml", text % "toy")
+        rate = ("--set=input.workers=1", "--set=input.rate=350 samples/s")
+        for words, noun in ((("predict", job, *rate), "samples/s at 4 each"),
+                            (("explain", job), "with 4 samples each"),
+                            (("compare", job, job), "samples/s")):
+            said = run(*words, "-banalytic").stdout
+            self.assertIn(noun, said)
+            self.assertNotIn("images", said)
+        self.assertIn("images/s", run("compare", job, other, "-banalytic").stdout)
+        self.assertGreater(answer("predict", job, "-banalytic")["images_per_s"], 0)
+
     def test_a_built_in_network_as_a_file_is_the_same_network(self):
         for name in ("resnet50", "resnet18_v1", "resnet20", "vgg16", "toy"):
             path = self.write("mine.yaml", run("show", "model", name, "--yaml").stdout)

@@ -194,6 +194,7 @@ static struct result example(const struct scenario *scenario)
                             .platform_hash = UINT64_C(0x0123456789abcdef),
                             .backend = "sim",
                             .grain = "folded",
+                            .images_unit = UNIT_IMAGES_PER_SECOND,
                             .grid = {34, 32},
                             .devices = 1088,
                             .nodes = 272,
