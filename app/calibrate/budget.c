@@ -14,8 +14,10 @@ static double now(void)
 
 struct budget budget_open(double seconds, bool strict)
 {
-    return (struct budget){
-        .end = now() + seconds, .strict = strict, .terminal = isatty(STDERR_FILENO)};
+    return (struct budget){.end = now() + seconds,
+                           .seconds = seconds,
+                           .strict = strict,
+                           .terminal = isatty(STDERR_FILENO)};
 }
 
 void budget_part(struct budget *budget, const char *what, double share)
@@ -58,7 +60,11 @@ double budget_of_part(const struct budget *budget)
 
 void budget_close(struct budget *budget)
 {
+    double late = now() - budget->end;
     if (budget->terminal)
         fprintf(stderr, "\r\033[K");
+    if (late > 0.2 * budget->seconds)
+        fprintf(stderr, "it took %.0f s instead of %.0f s: one round of each is the least\n",
+                budget->seconds + late, budget->seconds);
     *budget = (struct budget){0};
 }

@@ -14,6 +14,7 @@
 
 /** Start with budget_open(), end with budget_close(). */
 struct budget {
+    double seconds;              /**< of all */
     double end, part_end;        /**< by the monotonic clock [s] */
     double round_begin, longest; /**< of the part's rounds [s] */
     int32_t rounds;              /**< of the part that began */
@@ -34,5 +35,5 @@ bool budget_next(struct budget *budget);
 /** The time of the part [s]. */
 double budget_of_part(const struct budget *budget);
 
-/** Remove the line on the terminal. */
+/** Remove the line on the terminal; say how long it took where that is a fifth too much. */
 void budget_close(struct budget *budget);

@@ -118,7 +118,7 @@ static int measure_contention(struct cluster *cluster, struct budget *budget, st
     options.repeats = STEPS_REPEATS_LEAST; /* only the whole iterations count */
     if (machine_measure(&cluster->together, &options, cluster->ranks, budget, err))
         return -1;
-    for (int32_t i = 0; i < cluster->alone.trials; i++) {
+    for (int32_t i = 0; i < cluster->alone.trials && i < cluster->together.trials; i++) {
         alone += cluster->alone.trial[i].time_s;
         together += cluster->together.trial[i].time_s;
     }

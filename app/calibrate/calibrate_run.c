@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "app/cli/measure_list.h"
 #include "app/process/launch.h"
 #include "core/base/json.h"
 #include "core/platform/device_table.h"
@@ -153,12 +154,12 @@ static bool read_answer(const struct json *json, struct machine *machine)
     for (int64_t i = 0; good && i < count; i++) {
         struct machine_trial trial = {0};
         good = read_trial(json_item(trials, i), &trial);
-        if (!good)
-            release_trial(&trial);
-        else if (i < machine->trials)
+        if (good && i < machine->trials)
             merge_trial(&machine->trial[i], trial);
-        else
+        else if (good && !machine->rounds)
             machine->trial[machine->trials++] = trial;
+        else /* the first round had no time for it */
+            release_trial(&trial);
     }
     return good && read_copies(json_get(json, "copies"), machine);
 }
@@ -171,7 +172,8 @@ static struct json *read_output(int output, struct err *err)
     return json;
 }
 
-static void add_words(struct launch *launch, const struct machine_options *options, double seconds)
+static void add_words(struct launch *launch, const struct machine_options *options, double seconds,
+                      double most)
 {
     launch_add(launch, "measure");
     launch_add(launch, "--networks=%s", options->networks);
@@ -181,16 +183,17 @@ static void add_words(struct launch *launch, const struct machine_options *optio
     launch_add(launch, "--precision=%s", dtype_names[options->dtype]);
     launch_add(launch, "--repeats=%d", options->repeats);
     launch_add(launch, "--limit=%d", (int)(1e3 * seconds) + 1);
+    launch_add(launch, "--most=%d", (int)(1e3 * most) + 1);
 }
 
-/* One round in about @seconds: @return its answer, or NULL. */
+/* One round in about @seconds, and not beyond @most: @return its answer, or NULL. */
 static struct json *run_round(const struct machine_options *options, int32_t ranks, double seconds,
-                              struct err *err)
+                              double most, struct err *err)
 {
     struct launch launch = {.output = launch_file(err)};
     struct json *json = NULL;
     if (launch.output >= 0 && !launch_begin(&launch, ranks, err)) {
-        add_words(&launch, options, seconds);
+        add_words(&launch, options, seconds, most);
         int code = launch_run(&launch, err);
         if (code > 0) /* it has said why */
             err->exit_code = code;
@@ -230,6 +233,22 @@ double machine_spread(const struct machine *machine)
     return isfinite(machine->apart) ? machine->apart : MACHINE_UNKNOWN;
 }
 
+/* What the budget had no time for is not in the file. */
+static void tell_left_out(const struct machine *machine, const struct machine_options *options)
+{
+    struct measure_list list = {0};
+    struct err ignored = {0};
+    int64_t most = 0;
+    for (int32_t i = 0; i < machine->trials; i++)
+        most = machine->trial[i].batch > most ? machine->trial[i].batch : most;
+    if (!measure_list_read(&list, options->networks, options->batches, &ignored) &&
+        machine->trials < list.networks * list.batches)
+        fprintf(stderr, "no batch above %lld was measured: there was no time (--budget)\n",
+                (long long)most);
+    measure_list_release(&list);
+    err_release(&ignored);
+}
+
 int machine_measure(struct machine *machine, const struct machine_options *options, int32_t ranks,
                     struct budget *budget, struct err *err)
 {
@@ -241,7 +260,7 @@ int machine_measure(struct machine *machine, const struct machine_options *optio
          budget_next(budget);
          machine->rounds++) {
         double left = budget_of_part(budget); /* two rounds say more than one long one */
-        struct json *json = run_round(options, ranks, machine->rounds ? left : left / 3, err);
+        struct json *json = run_round(options, ranks, machine->rounds ? left : left / 3, left, err);
         bool good = json && read_answer(json, machine);
         json_free(json);
         if (!good && !err->count && !err->exit_code)
@@ -250,6 +269,7 @@ int machine_measure(struct machine *machine, const struct machine_options *optio
             return -1;
         machine->apart = apart(machine);
     }
+    tell_left_out(machine, options);
     struct processors after = processors_now();
     machine->share = processors_between(&before, &after);
     return budget->strict ? check_agreement(machine, err) : 0;

@@ -5,7 +5,7 @@
  *
  * Disturbances can only lengthen a step, so the result for each network and batch is its fastest
  * round.  Rounds continue until the two fastest of every network and batch agree, within limits of
- * rounds and time.
+ * rounds and time.  Where there is no time for all batches, the last ones are left out.
  */
 
 #include <stdbool.h>
@@ -62,7 +62,7 @@ struct machine_copy {
 
 /** All measurements.  Start from {0}; release with machine_release(). */
 struct machine {
-    struct machine_trial *trial; /**< (trials) owned */
+    struct machine_trial *trial; /**< (trials) batch by batch; owned */
     int32_t trials, ranks, threads, rounds;
     struct machine_copy *copy; /**< (copies) by size; none if the device cannot time them; owned */
     int32_t copies;

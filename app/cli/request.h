@@ -78,6 +78,7 @@ struct machine_options {
     int32_t dtype;   /**< enum dtype, of the arithmetic */
     int32_t repeats; /**< of what is measured */
     int32_t limit;   /**< time for one round of all [ms]; 0: none */
+    int32_t most;    /**< time after which no further batch begins [ms]; 0: none */
 };
 
 enum {

@@ -116,8 +116,10 @@ static struct json *trial_json(const struct trial *trial)
     return row;
 }
 
+/* Add the time per image of the least number of iterations, with those that warm up, to @least. */
 static int run_trial(struct trial *trial, const struct machine_options *options, double seconds,
-                     const struct device_ops *ops, struct json *rows, struct err *err)
+                     const struct device_ops *ops, struct json *rows, double *least,
+                     struct err *err)
 {
     int failed = open_trial(trial, options, err);
     if (!failed) {
@@ -133,6 +135,7 @@ static int run_trial(struct trial *trial, const struct machine_options *options,
     }
     if (!failed && rows)
         json_append(rows, trial_json(trial));
+    *least += (MEASURE_LEAST + 2) * trial->result.wall_s / trial->batch;
     close_trial(trial);
     return failed;
 }
@@ -150,6 +153,14 @@ static void add_copies(const struct device_ops *ops, struct json *rows)
     }
 }
 
+/* Whether a batch whose iterations take @seconds at least would end too late, on any rank. */
+static bool is_too_long(const struct machine_options *options, double begin, double seconds)
+{
+    int64_t late = options->most && world_now() - begin + seconds > 1e-3 * options->most;
+    world_max(&late, 1);
+    return late;
+}
+
 static int run_all(const struct machine_options *options, const struct measure_list *list,
                    struct json *rows, struct json *copies, struct err *err)
 {
@@ -159,12 +170,17 @@ static int run_all(const struct machine_options *options, const struct measure_l
     if (ops->rehearses)
         return err_add_code(err, 64, "--device replay computes nothing to measure");
     double seconds = 1e-3 * options->limit / (list->networks * list->batches);
-    for (int32_t n = 0; n < list->networks; n++)
-        for (int32_t b = 0; b < list->batches; b++) {
+    double begin = world_now(), least = 0; /* of an image, through all networks */
+    for (int32_t b = 0; b < list->batches; b++) {
+        if (b && is_too_long(options, begin, least * (double)list->batch[b]))
+            break;
+        least = 0;
+        for (int32_t n = 0; n < list->networks; n++) {
             struct trial trial = {.network = &list->network[n], .batch = (int32_t)list->batch[b]};
-            if (run_trial(&trial, options, seconds, ops, rows, err))
+            if (run_trial(&trial, options, seconds, ops, rows, &least, err))
                 return -1;
         }
+    }
     add_copies(ops, copies);
     return 0;
 }
@@ -202,17 +218,20 @@ static int measure(const void *record, struct text *out, struct err *err)
 
 #define AT(member) offsetof(struct exec_measure_request, member)
 
-static const struct option table[] = {ROW_NETWORKS(AT(machine.networks)),
-                                      ROW_BATCHES(AT(machine.batches)),
-                                      ROW_THREADS(AT(machine.compute.threads)),
-                                      ROW_REPEATS(AT(machine.repeats)),
-                                      OPTION_ROW("limit", 0, OPTION_INTEGER, AT(machine.limit),
-                                                 "MS", NULL,
-                                                 "Fewer repeats, 4 at least, where they would take "
-                                                 "longer together"),
-                                      ROW_DEVICE(AT(machine.compute.device)),
-                                      ROW_DTYPE(AT(machine.dtype)),
-                                      ROW_LAST};
+static const struct option table[] = {
+    ROW_NETWORKS(AT(machine.networks)),
+    ROW_BATCHES(AT(machine.batches)),
+    ROW_THREADS(AT(machine.compute.threads)),
+    ROW_REPEATS(AT(machine.repeats)),
+    OPTION_ROW("limit", 0, OPTION_INTEGER, AT(machine.limit), "MS", NULL,
+               "Fewer repeats, 4 at least, where they would take "
+               "longer together"),
+    OPTION_ROW("most", 0, OPTION_INTEGER, AT(machine.most), "MS", NULL,
+               "Leave out batches, but not the first, that "
+               "would end later"),
+    ROW_DEVICE(AT(machine.compute.device)),
+    ROW_DTYPE(AT(machine.dtype)),
+    ROW_LAST};
 
 static const struct exec_measure_request defaults = {.machine = {.repeats = REQUEST_REPEATS}};
 

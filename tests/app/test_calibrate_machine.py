@@ -47,8 +47,9 @@ def step(op, layer, shape, amount, flops, size, seconds):
     return dict(name=op, op=op, layer=layer, shape=shape, dtype="fp32", amount=amount, flops=flops,
                 bytes=size, kernels=1, time_s=factor * (seconds + 5e-6), spread=0.01)
 trials = []
-for network in words["networks"].split(","):
-    for batch in map(int, words["batch"].split(",")):
+ample = int(words["most"]) > 30000
+for batch in map(int, words["batch"].split(",")[:None if ample else 1]):
+    for network in words["networks"].split(","):
         steps = []
         for i in range(1, 9):
             flops, size = i * 1000000 * batch, 10000 * batch
@@ -275,6 +276,16 @@ class Machine(support.Case):
         done = self.calibrate("--budget=1", "--strict", factors=self.NEVER, sleep=0.7)
         self.assertEqual(done.returncode, 75)
         self.assertIn("--budget", done.stderr)
+
+    def test_batches_for_which_there_is_no_time_are_left_out_and_named(self):
+        for kind in (["device"], ["cluster", "-n2", "--oversubscribe"]):
+            for budget, batches in (("100", [8, 32]), ("20", [8])):
+                words = ("--budget", budget, "--batch=8,32", *kind[1:])
+                done = self.calibrate(*words, "--json", kind=kind[0])
+                self.assertEqual("no batch above 8 was measured" in done.stderr, len(batches) < 2)
+                if kind == ["device"]:
+                    trials = json.loads(done.stdout)["trials"]
+                    self.assertEqual(sorted({trial["batch"] for trial in trials}), batches)
 
     def test_exchanges_that_do_not_agree_make_a_wide_interval(self):
         if len(os.sched_getaffinity(0)) < 2:

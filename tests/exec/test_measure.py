@@ -107,6 +107,15 @@ class Measure(unittest.TestCase):
                                    delta=1e-6 if not ranks else 1)
         self.assertEqual(measure("resnet8", 8, repeats=6)["iterations"], 6)
 
+    def test_batches_that_would_end_too_late_are_left_out_but_the_first(self):
+        words = (EXEC, "measure", "--networks", "toy,resnet8", "--batch", "2,4,512", "--threads", 1,
+                 "--repeats", 4)
+        for most, batches in ((1, [2, 2]), (10**6, [2, 2, 4, 4, 512, 512])):
+            for ranks in (0, 2):
+                done = run(*words, "--most", most, ranks=ranks)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual([trial["batch"] for trial in json.loads(done.stdout)["trials"]], batches)
+
     def test_more_images_take_longer(self):
         self.assertLess(measure("resnet8", 2)["time_s"], measure("resnet8", 32)["time_s"])
 
