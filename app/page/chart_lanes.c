@@ -63,20 +63,28 @@ static struct lanes lay(const struct json *rows)
     return lanes;
 }
 
+static void add_tracks(struct text *out, const struct lanes *lanes)
+{
+    for (int32_t i = 0; i < lanes->count; i++)
+        text_add(out, "<rect class=\"track\" y=\"%.0f\" width=\"100%%\" height=\"%d\"/>\n",
+                 lanes->y[i], PIECE);
+}
+
+/* On paper of their own: page_js keeps them in sight while the pieces move below. */
 static void add_names(struct text *out, const struct lanes *lanes)
 {
+    text_add(out,
+             "<g class=\"names\"><rect class=\"paper\" x=\"-74\" width=\"74\" height=\"%.0f\"/>\n",
+             lanes->height);
     for (int32_t i = 0; i < lanes->count; i++) {
         if (i == 0 || lanes->rank[i] != lanes->rank[i - 1])
             text_add(out, "<text x=\"-72\" y=\"%.0f\">rank %.0f</text>\n", lanes->y[i] - 7,
                      lanes->rank[i]);
-        text_add(
-            out,
-            "<rect class=\"track\" y=\"%.0f\" width=\"100%%\" height=\"%d\"/><text class=\"soft "
-            "end\" x=\"-6\" y=\"%.0f\">",
-            lanes->y[i], PIECE, lanes->y[i] + 13);
+        text_add(out, "<text class=\"soft end\" x=\"-6\" y=\"%.0f\">", lanes->y[i] + 13);
         html_text(out, lanes->name[i]);
         text_add(out, "</text>\n");
     }
+    text_add(out, "</g>\n");
 }
 
 static void add_ticks(struct text *out, const struct lanes *lanes)
@@ -84,6 +92,7 @@ static void add_ticks(struct text *out, const struct lanes *lanes)
     double tick[SCALE_TICKS];
     const struct axis_scale scale = {0, lanes->seconds, false, UNIT_SECONDS};
     int32_t ticks = scale_ticks(&scale, tick);
+    text_add(out, "<g class=\"ticks\" data-seconds=\"%.17g\">\n", lanes->seconds);
     for (int32_t i = 0; i < ticks; i++) {
         double x = 100 * scale_at(&scale, tick[i]);
         text_add(out,
@@ -93,6 +102,7 @@ static void add_ticks(struct text *out, const struct lanes *lanes)
         html_quantity(out, UNIT_SECONDS, tick[i]);
         text_add(out, "</text>\n");
     }
+    text_add(out, "</g>\n");
 }
 
 static void add_piece(struct text *out, const struct lanes *lanes, const struct json *row)
@@ -102,9 +112,9 @@ static void add_piece(struct text *out, const struct lanes *lanes, const struct 
     double bucket = html_number(row, "bucket", -1);
     if (lane < 0)
         return;
-    text_add(out, "<rect class=\"c%d\" x=\"%.3f%%\" y=\"%.0f\" width=\"%.3f%%\" height=\"%d\"",
+    text_add(out, "<rect class=\"c%d\" x=\"%.4f%%\" y=\"%.0f\" width=\"%.4f%%\" height=\"%d\"",
              (int)colour_of(html_word(row, "what")), 100 * begin / lanes->seconds, lanes->y[lane],
-             fmax(0.03, 100 * (end - begin) / lanes->seconds), PIECE);
+             100 * (end - begin) / lanes->seconds, PIECE);
     if (bucket >= 0)
         text_add(out, " data-bucket=\"%.0f\"", bucket);
     text_add(out, " data-key=\"end_s\"");
@@ -139,7 +149,7 @@ static void add_link(struct text *out, const struct lanes *lanes, const struct j
     int32_t from = lane_of(lanes, row), to = next ? lane_of(lanes, next) : -1;
     if (from < 0 || to < 0)
         return;
-    text_add(out, "<line class=\"link\" x1=\"%.3f%%\" y1=\"%.0f\" x2=\"%.3f%%\" y2=\"%.0f\"/>\n",
+    text_add(out, "<line class=\"link\" x1=\"%.4f%%\" y1=\"%.0f\" x2=\"%.4f%%\" y2=\"%.0f\"/>\n",
              100 * end / lanes->seconds, lanes->y[from] + (from < to ? PIECE : 0),
              100 * html_number(next, "begin_s", -1) / lanes->seconds,
              lanes->y[to] + (from < to ? 0 : PIECE));
@@ -167,10 +177,11 @@ void chart_lanes(struct page *page, struct chart_words words, const struct json 
     add_legend(page, rows);
     chart_begin(page, words, "axes lanes", lanes.height + 22);
     add_ticks(out, &lanes);
-    add_names(out, &lanes);
+    add_tracks(out, &lanes);
     for (int64_t i = 0; i < json_count_items(rows); i++)
         add_piece(out, &lanes, json_item(rows, i));
     for (int64_t i = 0; i < json_count_items(rows); i++)
         add_link(out, &lanes, rows, i);
+    add_names(out, &lanes);
     chart_end(page);
 }

@@ -64,6 +64,15 @@ for (const [name, value] of MOVES) {
 }
 return told; })()"""
 
+# What the axis of the lanes says, from where to where, and where the names and the first piece are.
+AXIS = """(async () => {
+for (let i = 0; i < 2; i++) await new Promise(requestAnimationFrame); // behind the event of a box that scrolled
+const svg = document.querySelector("svg.lanes"), box = svg.parentElement.getBoundingClientRect();
+const ticks = [...svg.querySelectorAll(".ticks text")], place = e => e.getBoundingClientRect();
+return { words: ticks.map(e => e.textContent), at: ticks.map(e => (place(e).left + place(e).right) / 2), box: [box.left, box.right],
+  names: place(svg.querySelector(".names text")).left, top: box.top, bottom: box.bottom,
+  pieces: [...svg.querySelectorAll("rect[data-key]")].map(e => [Number(e.dataset.value), place(e).right]) }; })()"""
+
 
 class Browser(support.Case):
     """Each page that is opened must be silent."""
@@ -132,6 +141,41 @@ class Browser(support.Case):
         self.assertGreaterEqual(found["lit"], 4)  # backward and three parts of an all-reduce
         self.assertRegex(found["tip"], r"^rank \d+, .*bucket 0: ")
         self.silent()
+
+    def axis(self):
+        """The ticks of the lanes [s], each where the pieces are that end then, and one in sight."""
+        found = self.browser.run(AXIS)
+        ticks = [pages.seconds(text) for text in found["words"]]
+        (first, x), (last, y) = min(found["pieces"]), max(found["pieces"])
+        for tick, at in zip(ticks, found["at"]):
+            self.assertAlmostEqual(at, x + (tick - first) / (last - first) * (y - x), delta=1)
+        self.assertTrue(found["box"][0] <= found["names"] <= found["box"][0] + 5, found["names"])
+        self.assertTrue(any(found["box"][0] <= at <= found["box"][1] for at in found["at"]), found["at"])
+        return ticks, found
+
+    def test_a_step_is_zoomed_and_its_axis_follows(self):
+        for width in (320, 1200):
+            self.browser.look(width)
+            self.browser.open(self.made["predict"])
+            self.browser.run("document.querySelector('svg.lanes').scrollIntoView({block: 'center'})")
+            whole, found = self.axis()
+            wheel = {"type": "mouseWheel", "x": found["box"][0] + 100, "y": (found["top"] + found["bottom"]) / 2, "deltaX": 0}
+            self.browser.ask("Input.dispatchMouseEvent", **wheel, deltaY=-1200, modifiers=2)  # with Ctrl: 64 times
+            near, found = self.axis()
+            self.assertTrue(near)
+            self.assertTrue(width == 320 or 0 < near[-1] - near[0] < whole[1] / 4, (whole, near))
+            self.assertLessEqual(self.browser.run("document.documentElement.scrollWidth - innerWidth"), 0)
+            self.browser.run("document.querySelector('svg.lanes').parentElement.focus()")
+            self.browser.press("-")
+            wider = self.axis()[0]
+            self.assertTrue(width == 320 or wider[-1] - wider[0] > near[-1] - near[0], (near, wider))
+            self.browser.press("0")
+            self.assertEqual(self.axis()[0], whole)
+            self.browser.run("document.querySelector('.controls button').click()")
+            self.assertNotEqual(self.axis()[0], whole)
+            self.browser.run("dispatchEvent(new Event('beforeprint'))")
+            self.assertEqual(self.axis()[0], whole)
+            self.silent()
 
     @unittest.skipUnless(answer("env")["sliders"]["found"], "built without WebAssembly")
     def test_sliders_move_the_prediction(self):
