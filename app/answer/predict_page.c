@@ -265,6 +265,31 @@ static void add_lanes(struct answer *answer)
                json_get(answer->result, "exchanges"), columns, true);
 }
 
+static void add_map(struct answer *answer)
+{
+    static const struct html_column columns[] = {
+        {"part", "part", UNIT_NONE, true},
+        {"name", "where", UNIT_NONE, true},
+        {"alike", "so many alike", UNIT_NONE, false},
+        {"bandwidth", "bandwidth", UNIT_BYTES_PER_SECOND, false},
+        {"busy_s", "busy", UNIT_SECONDS, false},
+        {"share", "of the step", UNIT_FRACTION, false},
+        {0}};
+    const struct json *rows = json_get(answer->all, "map");
+    if (json_count_items(rows) <= 0)
+        return;
+    html_paragraph(&answer->page, NULL,
+                   "Where: each row and column of the grid of ranks by the busiest link on its "
+                   "way, then each node by its network cards and each group of nodes by its "
+                   "uplinks. Of more than twelve, those equally busy are one, and the fifth kind "
+                   "holds all that are less busy; \303\227 says how many.");
+    chart_map(&answer->page,
+              (struct chart_words){"Map of the load", "How busy links are, by where they are; the "
+                                                      "table has the numbers."},
+              rows);
+    html_table(&answer->page, "map", "load by place", rows, columns, true);
+}
+
 static void add_links(struct answer *answer)
 {
     static const struct html_column columns[] = {
@@ -294,6 +319,7 @@ static void add_links(struct answer *answer)
             .most = fmax(html_number(json_get(answer->result, "step"), "time_s", -1),
                          html_number(json_item(rows, 0), "busy_s", -1))});
     html_table(&answer->page, "links", "links by load", rows, columns, true);
+    add_map(answer);
 }
 
 static double largest_share(const struct json *row)
@@ -448,6 +474,7 @@ int predict_page(const char *file, const struct predict_page *what, struct err *
     json_put(all, "lanes", picture_lanes(point->schedule, last->quiet));
     json_put(all, "links",
              picture_links(point->fabric, point->schedule, trace_step_time(last->quiet)));
+    json_put(all, "map", picture_map(point->fabric, point->schedule, trace_step_time(last->quiet)));
     struct json *whatif = whatif_json(what->prediction, what->path, what->options);
     int failed = write_page(file, all, whatif, what->prediction->result.images_unit, err);
     json_free(whatif);

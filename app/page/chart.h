@@ -103,6 +103,10 @@ void chart_curve(struct page *page, const struct chart_curve *curve);
 /** One step in time: @rows are those of picture_lanes() (core/report/picture.h). */
 void chart_lanes(struct page *page, struct chart_words words, const struct json *rows);
 
+/** The busy places of picture_map() (core/report/picture.h): the grid of ranks, then the machine.
+ */
+void chart_map(struct page *page, struct chart_words words, const struct json *rows);
+
 /* ---- for the files of this room ---- */
 
 /** Begin a figure: what stands above its picture comes next. */

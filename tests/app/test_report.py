@@ -154,6 +154,41 @@ class Predict(Report):
         gradients = 25557032 * 2  # ResNet-50's parameters (torchvision) in fp16
         self.assertAlmostEqual(link["busy_s"] * link["bandwidth"] / gradients, 1, places=6)
 
+    def test_the_map_shows_where_the_bytes_go(self):
+        gradients = 25557032 * 2  # as above
+        page = self.report("predict", self.job, "-banalytic")
+        rows = page.data()["map"]
+        self.assertEqual([row["name"] for row in rows], [*(f"row {i}" for i in range(4)), *(f"column {i}" for i in range(4)),
+                                                         *(f"node{i}" for i in range(4))])
+        for row in rows[4:]:  # two columns of 4 ranks share a card, each with a quarter of the gradients
+            self.assertAlmostEqual(row["busy_s"] * row["bandwidth"] / (2 * 2 * 3 / 4 * gradients / 4), 1, places=6)
+        for row in rows[:4]:  # each rank sends 2 (n - 1) / n of the gradients along its row
+            self.assertAlmostEqual(row["busy_s"] * row["bandwidth"] / (2 * 3 / 4 * gradients), 1, places=6)
+        marks = [(float(mark["data-value"]), mark["class"]) for mark in page.marks("share")]
+        self.assertEqual([value for value, _ in marks], [row["share"] for row in rows])
+        for value, name in marks:
+            self.assertEqual(name, f"c2 load l{sum(value >= limit for limit in (.1, .25, .5, .75))}")
+        # A ring of 16 hosts: each sends 2 (n - 1) / n, and so does each leaf, over two uplinks of a host's width.
+        page = self.report("predict", self.job, "-banalytic", "--platform", support.ROOT / "platforms/lab/leafspine-16-2to1.yaml",
+                           "--set=allreduce={algorithm: ring}", "--nodes=16", "--set=cluster.devices_per_node=1")
+        rows = page.data()["map"]
+        self.assertEqual([(row["name"], row["alike"]) for row in rows], [("node0", 16), *((f"leaf{i}", 1) for i in range(4))])
+        for row in rows:
+            self.assertAlmostEqual(row["busy_s"] * row["bandwidth"] / (2 * 15 / 16 * gradients), 1, places=6)
+        self.assertEqual(rows[1]["bandwidth"], 2 * rows[0]["bandwidth"])
+
+    def test_many_places_of_many_kinds_are_five_boxes(self):
+        page = self.report("predict", self.job, "-banalytic", "--platform=abci-routes", "--nodes=136", "--set=allreduce.grid=null",
+                           "--set=allreduce.algorithm=halving-doubling")
+        for part, places in (("nic", 136), ("leaf uplink", 16), ("rack uplink", 4)):
+            rows = [row for row in page.data()["map"] if row["part"] == part]
+            self.assertEqual(sum(row["alike"] for row in rows), places)
+            busy = [row["busy_s"] for row in rows]
+            if places > 12:
+                self.assertLessEqual(len(rows), 5)
+                self.assertEqual(busy, sorted(busy, reverse=True))
+            self.assertEqual(max(busy), next(row["busy_s"] for row in page.data()["links"] if row["link"] == part))
+
     def test_unknown_inputs_are_named_with_their_shares(self):
         page = self.report("predict", self.job, "-banalytic", "--set", "allreduce.bucket={low: 1 MiB, high: 16 MiB}")
         result = page.data()["result"]
