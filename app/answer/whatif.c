@@ -137,7 +137,7 @@ static void add_link(void *context, const struct quantity *quantity, enum unit u
     };
     const char *path = quantity->path, *end = strrchr(path, '.');
     bool tier = !strncmp(path, "network.tiers", 13) && !strcmp(end, ".bandwidth");
-    const char *label = tier ? "uplinks" : NULL;
+    const char *label = tier ? "each uplink" : NULL;
     for (size_t i = 0; i < sizeof(link) / sizeof(*link); i++)
         if (!strcmp(path, link[i].path))
             label = link[i].label;
@@ -148,6 +148,19 @@ static void add_link(void *context, const struct quantity *quantity, enum unit u
     add_scaled(context, key, words, unit, quantity->value, 1. / 8, 8);
     free(words);
     free(key);
+}
+
+/* Some numbers may not fit the switches of a group, which the core then says. */
+static void add_uplinks(struct json *controls, const struct platform *platform)
+{
+    for (int32_t tier = 0; platform_uplinks(platform, tier) > 0; tier++) {
+        char *key = base_format("platform.network.tiers[%d].uplinks", tier);
+        char *label = base_format("number of uplinks, network.tiers[%d]", tier);
+        add_scaled(controls, key, label, UNIT_NONE, (double)platform_uplinks(platform, tier),
+                   1. / 8, 8);
+        free(label);
+        free(key);
+    }
 }
 
 static void add_batch(struct json *controls, const struct job *job)
@@ -242,6 +255,7 @@ struct json *whatif_json(const struct prediction *prediction, const char *path,
     struct json *whatif = json_new_object(), *controls = json_new_array();
     add_nodes(controls, prediction);
     platform_each_quantity(job->platform, add_link, controls);
+    add_uplinks(controls, job->platform);
     add_batch(controls, job);
     add_scaled(controls, "allreduce.bucket", "bucket", UNIT_BYTES, (double)job->resolved.bucket,
                1. / 64, 64);

@@ -49,6 +49,12 @@ int32_t platform_nodes(const struct platform *platform)
     return (int32_t)platform->nodes;
 }
 
+int64_t platform_uplinks(const struct platform *platform, int32_t tier)
+{
+    const struct tier_record *record = platform->tiers.item;
+    return tier < platform->tiers.count ? record[tier].uplinks : 0;
+}
+
 const struct device *platform_device(const struct platform *platform)
 {
     return &platform->device;

@@ -99,6 +99,9 @@ const struct quantity *platform_mtbf(const struct platform *platform, bool netwo
 /** Number of nodes, or 0 for any number. */
 int32_t platform_nodes(const struct platform *platform);
 
+/** How many uplinks a group of network.tiers[@tier] has; 0: there is no such tier. */
+int64_t platform_uplinks(const struct platform *platform, int32_t tier);
+
 /** The device; borrowed. */
 const struct device *platform_device(const struct platform *platform);
 

@@ -87,6 +87,17 @@ class Sliders(support.Case):
                       ("1", "24", "256"), ("1 MiB", "32 MiB"), ("torus2d", "ring", "double-tree"), ("8", "64"))]
         self.assertEqual(self.compare(self.job, (), points), 36)
 
+    def test_groups_of_nodes_may_have_fewer_uplinks(self):
+        key, job = "platform.network.tiers[0].uplinks", self.write("large.yaml", support.JOB.replace("nodes: 4", "nodes: 68").replace(
+            "grid: {columns: 4, rows: 4}, ", ""))
+        path, page = self.page(job)
+        control = next(control for control in page.data("whatif-data")["controls"] if control["key"] == key)
+        self.assertEqual(control["values"][control["start"]][0], "24")  # platforms/abci.yaml
+        self.assertEqual([value for value, _ in control["values"]], ["3", "6", "12", "24", "48", "96", "192"])
+        self.assertEqual(self.compare(job, (), [{key: "3"}, {key: "1"}]), 2)
+        steps = [one["step_s"]["value"] for one in self.ask(path, [{}, {key: "1"}])]
+        self.assertGreater(steps[1], steps[0])
+
     def test_all_files_and_options_of_a_job_go_along(self):
         model = run("show", "model", "resnet50", "--yaml")
         self.write("net.yaml", model.stdout)
