@@ -23,6 +23,7 @@ struct plot {
     int32_t count, series;
     const char *name[CHART_COLOURS]; /* (series) borrowed */
     struct axis_scale x, y;
+    bool cut; /* intervals go on above 100 %, where no value is */
 };
 
 static int compare(const void *a, const void *b)
@@ -70,20 +71,26 @@ static void take_scales(struct plot *plot)
 {
     const struct chart_curve *curve = plot->curve;
     double left = INFINITY, right = -INFINITY, least = curve->centre, most = curve->centre;
+    double ends = NAN; /* the highest of an interval */
     for (int32_t i = 0; i < plot->count; i++) {
         const struct point *p = &plot->point[i];
         left = fmin(left, p->x);
         right = fmax(right, p->x);
         least = fmin(least, fmin(p->value, p->low));
-        most = fmax(most, fmax(p->value, p->high));
+        most = fmax(most, p->value);
+        ends = fmax(ends, p->high);
     }
     for (int64_t i = 0; i < json_count_items(curve->published); i++)
         most = fmax(most, html_number(json_item(curve->published, i), "value", -1));
+    plot->cut = curve->unit == UNIT_FRACTION && ends > fmax(1, most);
+    most = plot->cut ? fmax(1, most) : fmax(most, ends);
     plot->x = scale_of(left, right, curve->x_log, curve->x_unit);
     if (!curve->x_log && left < right)
         plot->x = (struct axis_scale){left, right, false, curve->x_unit};
     plot->y = curve->log ? scale_of(least / 1.1, most * 1.1, true, curve->unit)
                          : scale_of(least, most, false, curve->unit);
+    if (curve->unit == UNIT_FRACTION && most > 1) /* not up to the next round number */
+        plot->y.to = 1.02 * most;
 }
 
 /* Whether an interval is a bar, not a part of a band. */
@@ -187,7 +194,7 @@ static void add_point(struct text *out, const struct plot *plot, const struct po
                  "<line class=\"s%d whisker\" x1=\"%.3f%%\" x2=\"%.3f%%\" y1=\"%.1f\" "
                  "y2=\"%.1f\"/>\n",
                  colour_of(plot, p->series), x, x, HEIGHT * y_of(plot, p->low),
-                 HEIGHT * y_of(plot, p->high));
+                 fmax(0, HEIGHT * y_of(plot, p->high)));
     text_add(out, "<circle class=\"c%d%s\" cx=\"%.3f%%\" cy=\"%.1f\" r=\"%s\" data-key=\"%s\"",
              colour_of(plot, p->series), p->marked ? " own" : "", x, HEIGHT * y_of(plot, p->value),
              p->marked ? "6" : "3.5", curve->value);
@@ -203,7 +210,7 @@ static void add_point(struct text *out, const struct plot *plot, const struct po
     text_add(out, " ");
     html_quantity(out, curve->unit, p->value);
     if (isfinite(p->low)) {
-        text_add(out, ", 90 %% interval ");
+        html_text(out, ", 90 % interval ");
         html_quantity(out, curve->unit, p->low);
         text_add(out, " to ");
         html_quantity(out, curve->unit, p->high);
@@ -251,7 +258,8 @@ static void add_caption(struct page *page, const struct plot *plot)
     struct text out = {0};
     text_add(&out, "%s", curve->value_label);
     if (likely)
-        text_add(&out, "; %s: 90 %% interval", has_bars(plot) ? "bar" : "band");
+        text_add(&out, "; %s: 90 %% interval%s", has_bars(plot) ? "bar" : "band",
+                 plot->cut ? ", cut off at the top" : "");
     if (marked)
         text_add(&out, "; ring: %s", curve->marked_label);
     if (isfinite(curve->centre))

@@ -25,10 +25,11 @@ static double round_up(double value)
     return power * (digits <= 1.001 ? 1 : digits <= 2.001 ? 2 : digits <= 5.001 ? 5 : 10);
 }
 
+/* About five; an axis a little above 100 % has steps of 20 %. */
 static double step_of(const struct axis_scale *scale)
 {
     double unit = counted_in(scale);
-    return unit * round_up((scale->to - scale->from) / unit / 5);
+    return unit * round_up((scale->to - scale->from) / unit / 5.3);
 }
 
 struct axis_scale scale_of(double low, double high, bool log, enum unit unit)

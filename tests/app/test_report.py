@@ -99,6 +99,18 @@ class Predict(Report):
             said = [text for tag in ("p", "caption", "title", "desc", "th") for text in page.words(tag)]
             self.assertFalse([text for text in said if "90 %" in text or "draw" in text.split()])
 
+    def test_an_axis_ends_where_points_do_not_where_a_band_would(self):
+        page = self.report("predict", self.job, "-banalytic", "--nodes=16", "--set=baseline.nodes=4", "--set=allreduce.grid=null",
+                           "--set=platform.network.nic.bandwidth={low: 1 GB/s, high: 20 GB/s}")
+        rows, marks = page.data()["curve"], page.marks("scaling_efficiency")
+        highest = max(row["scaling_efficiency"] for row in rows)
+        for row, mark in zip(rows, marks, strict=True):
+            self.assertAlmostEqual(float(mark["cy"]), 260 * (1 - row["scaling_efficiency"] / highest / 1.02), delta=0.06)
+        self.assertIn("100 %", page.words("text"))
+        self.assertFalse({"120 %", "150 %"} & set(page.words("text")))
+        cut = max(row["scaling_efficiency_high"] or 0 for row in rows) > highest  # null without GSL
+        self.assertEqual(any("cut off at the top" in text for text in page.words("p")), cut)
+
     def test_a_published_efficiency_stands_in_the_curve(self):
         page = self.report("predict", self.job, "-banalytic", "--published=91.62%")
         place = next(a for _, a in page.all("svg", **{"class": "mark"}))
