@@ -21,7 +21,7 @@ static void add_line(struct text *out, const struct json *jobs, int figure, int 
         html_value(&cells, value);
         text_add(&cells, ">");
         html_quantity(&cells, row->unit, value);
-        text_add(&cells, "%s", !isnan(value) && word ? " " : "");
+        text_add(&cells, "%s", !isnan(value) && word ? "&#160;" : "");
         html_text(&cells, isnan(value) ? NULL : word);
         text_add(&cells, "</td>");
     }

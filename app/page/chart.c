@@ -200,7 +200,7 @@ static void add_range(struct text *out, const struct chart_ranges *ranges, const
     text_add(out, ": ");
     html_quantity(out, ranges->unit, value);
     if (isfinite(low)) {
-        text_add(out, ", 90 %% interval ");
+        html_text(out, ", 90 % interval ");
         html_quantity(out, ranges->unit, low);
         text_add(out, " to ");
         html_quantity(out, ranges->unit, high);

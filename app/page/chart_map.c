@@ -29,11 +29,14 @@ static int level_of(double share)
 static void add_legend(struct page *page)
 {
     text_add(&page->body, "<ul class=\"legend\">\n");
-    for (int i = 0; i < LEVELS; i++)
+    for (int i = 0; i < LEVELS; i++) {
         text_add(&page->body,
                  "<li><svg aria-hidden=\"true\"><rect class=\"c2 load l%d\" width=\"100%%\" "
-                 "height=\"100%%\"/></svg>%s</li>\n",
-                 i, level_words[i]);
+                 "height=\"100%%\"/></svg>",
+                 i);
+        html_text(&page->body, level_words[i]);
+        text_add(&page->body, "</li>\n");
+    }
     text_add(&page->body, "</ul>\n");
 }
 

@@ -1,5 +1,6 @@
 #include "app/page/html.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,13 +13,18 @@
 
 void html_text(struct text *out, const char *text)
 {
-    static const char special[] = "<>&\"'";
-    while (text && *text) {
-        size_t plain = strcspn(text, special);
-        text_append(out, text, (int64_t)plain);
-        text += plain;
-        if (*text)
-            text_add(out, "&#%d;", *text++);
+    static const char special[] = "<>&\"' ";
+    for (const char *at = text; at && *at; at++) {
+        size_t plain = strcspn(at, special);
+        text_append(out, at, (int64_t)plain);
+        at += plain;
+        if (!*at)
+            return;
+        bool number = at > text && isdigit((unsigned char)at[-1]);
+        if (*at != ' ')
+            text_add(out, "&#%d;", *at);
+        else
+            text_add(out, number && unit_follows(at + 1) ? "&#160;" : " ");
     }
 }
 

@@ -36,7 +36,8 @@ enum {
                                     out, which the page says */
 };
 
-/** Append @text with the five characters that mean something in HTML escaped; NULL: nothing. */
+/** Append @text with the five characters that mean something in HTML escaped, and without a line
+ * break between a number and its unit; NULL: nothing. */
 void html_text(struct text *out, const char *text);
 
 /** Append @value of @unit for people; "-" for NaN. */

@@ -33,7 +33,7 @@ function bits(set) { let count = 0; for (; set; set &= set - 1n) count++; return
 function quantity(value, units, base) {
   let k = 0;
   while (value >= base && k < units.length - 1) { value /= base; k++; }
-  return `${Number(value.toPrecision(4))} ${units[k]}`;
+  return `${Number(value.toPrecision(4))}\u00a0${units[k]}`;
 }
 const seconds = value => quantity(value * 1e9, ["ns", "us", "ms", "s"], 1000), bytes = value => quantity(value, ["B", "kB", "MB", "GB"], 1000);
 

@@ -231,6 +231,17 @@ void unit_print(struct text *out, enum unit unit, double value)
         text_add(out, " %s", suffix->name);
 }
 
+bool unit_follows(const char *text)
+{
+    for (int32_t i = 0; i < SUFFIX_COUNT; i++) {
+        size_t length = strlen(suffixes[i].name);
+        if (length && strncmp(text, suffixes[i].name, length) == 0 &&
+            !isalnum((unsigned char)text[length]) && text[length] != '/')
+            return true;
+    }
+    return false;
+}
+
 bool unit_allows_bare(enum unit unit)
 {
     return find_suffix(unit, "") != NULL;

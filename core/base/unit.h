@@ -38,6 +38,9 @@ int unit_parse(enum unit unit, const char *text, double *value, struct err *err)
  * Binary prefixes only where they make the number whole; times from 10 minutes on in min and h. */
 void unit_print(struct text *out, enum unit unit, double value);
 
+/** Whether @text begins with the name of a unit as a word: "ms, and", "% of it". */
+bool unit_follows(const char *text);
+
 /** An example of how to write the unit ("25 GB/s"), for messages and help. */
 const char *unit_example(enum unit unit);
 

@@ -12,6 +12,7 @@ VOID = {"meta", "link", "br", "hr", "img", "input"}
 UNITS = {"%": 0.01, "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1, "min": 60, "h": 3600, "B": 1, "kB": 1e3, "MB": 1e6,
          "GB": 1e9, "TB": 1e12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "B/s": 1, "kB/s": 1e3, "MB/s": 1e6,
          "GB/s": 1e9, "TB/s": 1e12, "images/s": 1, "kWh": 1, "kg": 1}
+BREAKS = re.compile(r"\d (?:%|[nmu]?s|min|h|[kMGT]i?B(?:/s)?|B(?:/s)?|images/s)(?![\w/])")
 
 
 class Page(html.parser.HTMLParser):
@@ -43,8 +44,10 @@ class Page(html.parser.HTMLParser):
             self.open.pop()
 
     def handle_data(self, data):
+        if BREAKS.search(data) and not {tag for tag, _ in self.open} & {"script", "style", "pre"}:
+            self.faults.append(f"a line may break before a unit: {data}")
         for _, index in self.open:
-            self.text[index] = self.text.get(index, "") + data
+            self.text[index] = self.text.get(index, "") + data.replace("\xa0", " ")
 
     def all(self, tag, **wanted):
         """(index, attributes) of each @tag with the @wanted attributes."""
