@@ -4,6 +4,7 @@
 #include "app/job/job.h"
 #include "app/show/show_collective.h"
 #include "app/show/show_convergence.h"
+#include "app/show/show_fold.h"
 #include "app/show/show_model.h"
 #include "app/show/show_motion.h"
 #include "core/convergence/convergence.h"
@@ -196,10 +197,11 @@ static void show_rounds(const struct show_collective_request *request, const str
                  c->grid.columns, c->grid.rows);
     else if (by_grid && !request->grid)
         text_add(out, "grid %d x %d\n", c->grid.columns, c->grid.rows);
+    bool folded = c->ranks > SHOW_COLLECTIVE_RANKS;
     if (request->text)
-        show_holdings(out, c, point->fabric, bytes);
+        (folded ? fold_holdings : show_holdings)(out, c, point->fabric, bytes);
     else if (!request->motion)
-        show_messages(out, c);
+        (folded ? fold_messages : show_messages)(out, c);
 }
 
 /* With one element per rank, blocks and elements are the same. */
@@ -213,10 +215,10 @@ static int show_collective(const void *record, struct text *out, struct err *err
         return err_add_code(err, 64, "--ranks %d: --grid %s has %d", request->ranks, request->grid,
                             grid_ranks(grid));
     int32_t ranks = grid_ranks(grid);
-    if (ranks < 1 || ranks > SHOW_COLLECTIVE_RANKS)
+    if (ranks < 1 || ranks > SHOW_FOLDED_RANKS)
         return err_add_code(err, 64,
                             "%s: must be 1 to %d ranks; 'foretrain collective' times any number",
-                            request->grid ? "--grid" : "--ranks", SHOW_COLLECTIVE_RANKS);
+                            request->grid ? "--grid" : "--ranks", SHOW_FOLDED_RANKS);
     if (request->algorithm == ALGORITHM_MPI)
         return err_add_code(
             err, 64,

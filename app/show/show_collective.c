@@ -25,7 +25,7 @@ static bool follows_grid(const struct collective *c)
     return c->algorithm == ALGORITHM_TORUS2D || c->algorithm == ALGORITHM_HIERARCHICAL;
 }
 
-static void print_message(struct text *out, int32_t from, const struct message *message)
+void show_message(struct text *out, int32_t from, const struct message *message)
 {
     text_add(out, "  %d -> %d", from, message->peer);
     if (message->count)
@@ -42,7 +42,7 @@ void show_messages(struct text *out, const struct collective *c)
         for (int32_t rank = 0; rank < c->ranks; rank++) {
             struct exchange exchange = collective_exchange(c, rank, round);
             if (exchange.send.peer >= 0)
-                print_message(out, rank, &exchange.send);
+                show_message(out, rank, &exchange.send);
         }
     }
 }
@@ -96,7 +96,7 @@ static double *loads(const struct collective *sized, const struct fabric *fabric
 }
 
 struct show_round show_time_round(const struct collective *sized, const struct fabric *fabric,
-                                  int32_t round)
+                                  int32_t round, double *sum)
 {
     struct show_round cost = {0};
     double *load = loads(sized, fabric, round);
@@ -116,24 +116,48 @@ struct show_round show_time_round(const struct collective *sized, const struct f
         cost.largest = send.count > cost.largest ? send.count : cost.largest;
     }
     cost.load = load[cost.busiest];
+    for (int32_t i = 0; sum && i < fabric->link_count; i++)
+        sum[i] += load[i];
     free(load);
     return cost;
 }
 
-/* Append what @round moves.  @return how long it takes [s]. */
-static double tell_round(struct text *out, const struct collective *sized,
-                         const struct fabric *fabric, int32_t round)
+void show_tell_round(struct text *out, const struct fabric *fabric, const struct show_round *cost)
 {
-    struct show_round cost = show_time_round(sized, fabric, round);
-    char *name = fabric_link_name(fabric, cost.busiest);
+    char *name = fabric_link_name(fabric, cost->busiest);
     text_add(out, "; messages of ");
-    unit_print(out, UNIT_BYTES, (double)cost.largest);
+    unit_print(out, UNIT_BYTES, (double)cost->largest);
     text_add(out, ", ");
-    unit_print(out, UNIT_BYTES, cost.load);
+    unit_print(out, UNIT_BYTES, cost->load);
     text_add(out, " on %s, ", name);
-    unit_print(out, UNIT_SECONDS, cost.seconds);
+    unit_print(out, UNIT_SECONDS, cost->seconds);
     free(name);
-    return cost.seconds;
+}
+
+void show_loads(struct text *out, const struct fabric *fabric, const double *load)
+{
+    for (int32_t tier = 0; tier < fabric->tier_count; tier++) {
+        int32_t most = -1, equal = 0;
+        for (int32_t i = 0; i < fabric->link_count; i++) {
+            if (fabric->link[i].tier != tier || load[i] <= 0)
+                continue;
+            if (most < 0 || load[i] > load[most])
+                most = i, equal = 0;
+            equal += load[i] == load[most];
+        }
+        if (most < 0)
+            continue;
+        char *name = fabric_link_name(fabric, most);
+        text_add(out, "  %s: at most ", fabric->tier_name[tier]);
+        unit_print(out, UNIT_BYTES, load[most]);
+        text_add(out, ", on %s", name);
+        if (equal > 1)
+            text_add(out, " and %d more", equal - 1);
+        text_add(out, ", which at full bandwidth takes ");
+        unit_print(out, UNIT_SECONDS, load[most] / fabric->link[most].bandwidth);
+        text_add(out, "\n");
+        free(name);
+    }
 }
 
 static char letter(const struct collective *c, uint64_t summands)
@@ -178,8 +202,11 @@ void show_holdings(struct text *out, const struct collective *c, const struct fa
     for (int32_t round = 0; round < rounds; round++) {
         do_round(c, round, held);
         text_add(out, "after round %d, %s", round, show_phase_name(c, round));
-        if (fabric)
-            seconds += tell_round(out, &sized, fabric, round);
+        if (fabric) {
+            struct show_round cost = show_time_round(&sized, fabric, round, NULL);
+            show_tell_round(out, fabric, &cost);
+            seconds += cost.seconds;
+        }
         text_add(out, "\n");
         draw(out, c, held);
     }

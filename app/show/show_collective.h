@@ -9,7 +9,7 @@
 #include "core/collective/collective.h"
 #include "core/network/fabric.h"
 
-/** The most ranks that are shown: a set of ranks is 64 bits. */
+/** The most ranks that are all shown: a set of ranks is 64 bits.  More: app/show/show_fold.h. */
 enum { SHOW_COLLECTIVE_RANKS = 64 };
 
 /** What one round costs when each link is shared evenly by what crosses it. */
@@ -20,9 +20,19 @@ struct show_round {
     double load;     /**< on it [bytes] */
 };
 
-/** The cost of @round of @sized, whose elements are bytes. */
+/** The cost of @round of @sized, whose elements are bytes; what it puts on each link is added to
+ * @sum (link_count) if that is not NULL. */
 struct show_round show_time_round(const struct collective *sized, const struct fabric *fabric,
-                                  int32_t round);
+                                  int32_t round, double *sum);
+
+/** Append that @cost, after a word about the round. */
+void show_tell_round(struct text *out, const struct fabric *fabric, const struct show_round *cost);
+
+/** Append the busiest link of each kind with its @load (link_count) [bytes], a line each. */
+void show_loads(struct text *out, const struct fabric *fabric, const double *load);
+
+/** Append what rank @from sends, as a line. */
+void show_message(struct text *out, int32_t from, const struct message *message);
 
 /** What @round of @c does: "all-reduce in columns".  Which of the algorithm's phases it is. */
 const char *show_phase_name(const struct collective *c, int32_t round);

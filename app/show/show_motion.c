@@ -3,9 +3,14 @@
 #include <stdlib.h>
 
 #include "app/page/html.h"
-#include "app/show/show_collective.h"
+#include "app/show/show_fold.h"
 
 enum { TEXT_LIMIT = 100 << 10 /* [bytes] of a drawing.  Our choice */ };
+
+static bool is_folded(const struct collective *c)
+{
+    return c->ranks > SHOW_COLLECTIVE_RANKS;
+}
 
 /* The largest vector's JSON stays below a page's limit: 64 ranks by ring are 8064 messages. */
 static struct json *list_messages(const struct collective *c, int32_t round)
@@ -24,6 +29,17 @@ static struct json *list_messages(const struct collective *c, int32_t round)
     return list;
 }
 
+static void put_cost(struct json *item, const struct fabric *fabric, const struct show_round *cost,
+                     double seconds)
+{
+    json_put_real(item, "seconds", seconds);
+    json_put_integer(item, "largest_bytes", cost->largest);
+    json_put_real(item, "busiest_bytes", cost->load);
+    char *name = fabric_link_name(fabric, cost->busiest);
+    json_put_text(item, "busiest_link", name);
+    free(name);
+}
+
 static struct json *list_rounds(const struct collective *c, const struct fabric *fabric,
                                 int64_t bytes)
 {
@@ -34,13 +50,8 @@ static struct json *list_rounds(const struct collective *c, const struct fabric 
         struct json *item = json_new_object();
         json_put_text(item, "phase", show_phase_name(c, round));
         if (fabric) {
-            struct show_round cost = show_time_round(&sized, fabric, round);
-            json_put_real(item, "seconds", cost.seconds);
-            json_put_integer(item, "largest_bytes", cost.largest);
-            json_put_real(item, "busiest_bytes", cost.load);
-            char *name = fabric_link_name(fabric, cost.busiest);
-            json_put_text(item, "busiest_link", name);
-            free(name);
+            struct show_round cost = show_time_round(&sized, fabric, round, NULL);
+            put_cost(item, fabric, &cost, cost.seconds);
         }
         json_put(item, "messages", list_messages(c, round));
         json_append(list, item);
@@ -48,12 +59,82 @@ static struct json *list_rounds(const struct collective *c, const struct fabric 
     return list;
 }
 
+/* ---- many ranks ---- */
+
+/* From and to by their places among those that are shown. */
+static struct json *list_shown_messages(const struct fold *fold, int32_t round)
+{
+    struct json *list = json_new_array();
+    for (int32_t i = 0; i < fold->count; i++) {
+        struct message send = collective_exchange(fold->c, fold->shown[i], round).send;
+        for (int32_t k = 0; k < fold->count && send.count > 0; k++) {
+            if (fold->shown[k] != send.peer)
+                continue;
+            struct json *message = json_new_array();
+            const int64_t number[] = {i, k, send.offset, send.count, send.reduce};
+            for (size_t n = 0; n < sizeof(number) / sizeof(*number); n++)
+                json_append_integer(message, number[n]);
+            json_append(list, message);
+        }
+    }
+    return list;
+}
+
+static struct json *list_states(const struct fold *fold)
+{
+    struct json *list = json_new_array();
+    char letters[SHOW_CELLS + 1];
+    for (int32_t i = 0; i < fold->count; i++) {
+        fold_letters(fold, fold->shown[i], letters);
+        json_append_text(list, letters);
+    }
+    return list;
+}
+
+/* Two for those that are alike: the first, and the rest together. */
+static void put_folded(struct json *item, struct fold *fold)
+{
+    struct json *list = json_new_array();
+    json_put(item, "start", list_states(fold));
+    for (bool rest = false; fold_goes_on(fold, false); rest = !rest) {
+        if (rest && !fold_goes_on(fold, true))
+            continue;
+        struct fold_rounds rounds = fold_play(fold, rest);
+        struct json *round = json_new_object();
+        json_put_text(round, "phase", show_phase_name(fold->c, rounds.first));
+        json_put_integer(round, "first", rounds.first);
+        json_put_integer(round, "last", rounds.last);
+        if (fold->fabric)
+            put_cost(round, fold->fabric, &rounds.cost, rounds.seconds);
+        json_put(round, "messages", list_shown_messages(fold, rounds.first));
+        json_put(round, "states", list_states(fold));
+        json_append(list, round);
+    }
+    json_put(item, "rounds", list);
+}
+
+/* Who is shown, and how wide, is the same for all algorithms: that of the grid of @c. */
+static void put_shown(struct json *data, const struct collective *c)
+{
+    struct fold *fold = fold_new(c, c->grid, NULL, 0);
+    struct json *shown = json_new_array();
+    for (int32_t i = 0; i < fold->count; i++)
+        json_append_integer(shown, fold->shown[i]);
+    json_put_integer(data, "columns", fold->across);
+    json_put_integer(data, "rows", fold->count / fold->across);
+    json_put_integer(data, "ranks", c->ranks);
+    json_put(data, "shown", shown);
+    fold_free(fold);
+}
+
+/* ---- the page ---- */
+
 /* Without a script the page shows the same as text. */
 static void add_text(struct page *page, const struct collective *c, const struct fabric *fabric,
                      int64_t bytes)
 {
     struct text drawing = {0};
-    show_holdings(&drawing, c, fabric, bytes);
+    (is_folded(c) ? fold_holdings : show_holdings)(&drawing, c, fabric, bytes);
     const char *name = algorithm_names[c->algorithm];
     if (drawing.length > TEXT_LIMIT) {
         text_add(&page->body,
@@ -69,11 +150,17 @@ static void add_text(struct page *page, const struct collective *c, const struct
 }
 
 static void add_algorithm(struct page *page, struct json *list, struct collective c,
-                          const struct fabric *fabric, int64_t bytes)
+                          struct grid shown, const struct fabric *fabric, int64_t bytes)
 {
     struct json *item = json_new_object();
     json_put_text(item, "name", algorithm_names[c.algorithm]);
-    json_put(item, "rounds", list_rounds(&c, fabric, bytes));
+    if (is_folded(&c)) {
+        struct fold *fold = fold_new(&c, shown, fabric, bytes);
+        put_folded(item, fold);
+        fold_free(fold);
+    } else {
+        json_put(item, "rounds", list_rounds(&c, fabric, bytes));
+    }
     json_append(list, item);
     add_text(page, &c, fabric, bytes);
 }
@@ -92,12 +179,21 @@ int show_motion(const char *path, const struct collective *c, int32_t group,
         "Each box is a rank, each cell in it a chunk of its vector: faint at first, stronger "
         "with every rank whose values are added, green when it is the sum of all. Dots are "
         "messages.");
+    if (is_folded(c))
+        html_paragraph(&page, NULL,
+                       "Of so many ranks the first and the last of the first rows and of the last "
+                       "row are shown, with the messages among them; a cell is several chunks, "
+                       "and rounds that are alike are one, as long as all of them.");
     text_add(&page.body, "<div id=\"motion\"></div>\n");
     html_section(&page, "What each rank holds after every round");
     json_put_text(data, "schema", "foretrain/motion/1");
-    json_put_integer(data, "columns", c->grid.columns);
-    json_put_integer(data, "rows", c->grid.rows);
-    add_algorithm(&page, list, *c, fabric, bytes);
+    if (is_folded(c)) {
+        put_shown(data, c);
+    } else {
+        json_put_integer(data, "columns", c->grid.columns);
+        json_put_integer(data, "rows", c->grid.rows);
+    }
+    add_algorithm(&page, list, *c, c->grid, fabric, bytes);
     for (size_t i = 0; i < sizeof(beside) / sizeof(*beside); i++) {
         struct collective other = *c;
         other.algorithm = beside[i];
@@ -105,7 +201,7 @@ int show_motion(const char *path, const struct collective *c, int32_t group,
         if (beside[i] == ALGORITHM_HIERARCHICAL)
             other.grid = (struct grid){.columns = group, .rows = c->ranks / group};
         if (beside[i] != c->algorithm)
-            add_algorithm(&page, list, other, fabric, bytes);
+            add_algorithm(&page, list, other, c->grid, fabric, bytes);
     }
     json_put(data, "algorithms", list);
     int failed = html_write(&page, path, title, data, err);
