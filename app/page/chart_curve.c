@@ -82,15 +82,17 @@ static void take_scales(struct plot *plot)
     }
     for (int64_t i = 0; i < json_count_items(curve->published); i++)
         most = fmax(most, html_number(json_item(curve->published, i), "value", -1));
-    plot->cut = curve->unit == UNIT_FRACTION && ends > fmax(1, most);
-    most = plot->cut ? fmax(1, most) : fmax(most, ends);
+    bool high = curve->unit == UNIT_FRACTION && !curve->log && fmax(most, ends) > 1;
+    double top = most > 1 ? 1.02 * most : 1; /* not the next round number */
+    plot->cut = high && ends > top;
+    most = high ? 1 : fmax(most, ends);
     plot->x = scale_of(left, right, curve->x_log, curve->x_unit);
     if (!curve->x_log && left < right)
         plot->x = (struct axis_scale){left, right, false, curve->x_unit};
     plot->y = curve->log ? scale_of(least / 1.1, most * 1.1, true, curve->unit)
                          : scale_of(least, most, false, curve->unit);
-    if (curve->unit == UNIT_FRACTION && most > 1) /* not up to the next round number */
-        plot->y.to = 1.02 * most;
+    if (high)
+        plot->y.to = top;
 }
 
 /* Whether an interval is a bar, not a part of a band. */

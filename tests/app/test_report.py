@@ -99,16 +99,26 @@ class Predict(Report):
             said = [text for tag in ("p", "caption", "title", "desc", "th") for text in page.words(tag)]
             self.assertFalse([text for text in said if "90 %" in text or "draw" in text.split()])
 
+    made = []
+
+    def unknown(self):
+        """The page of a job with two unknown inputs and a baseline of two nodes, made once."""
+        if not self.made:
+            self.made.append(self.report(
+                "predict", self.job, "-banalytic", "--set=baseline.nodes=2", "--set=allreduce.grid=null",
+                "--set=allreduce.bucket={low: 1 MiB, high: 16 MiB}",
+                "--set=platform.network.nic.bandwidth={low: 300 MB/s, high: 20 GB/s}"))
+        return self.made[0]
+
     def test_an_axis_ends_where_points_do_not_where_a_band_would(self):
-        page = self.report("predict", self.job, "-banalytic", "--nodes=16", "--set=baseline.nodes=4", "--set=allreduce.grid=null",
-                           "--set=platform.network.nic.bandwidth={low: 1 GB/s, high: 20 GB/s}")
+        page = self.unknown()
         rows, marks = page.data()["curve"], page.marks("scaling_efficiency")
         highest = max(row["scaling_efficiency"] for row in rows)
         for row, mark in zip(rows, marks, strict=True):
             self.assertAlmostEqual(float(mark["cy"]), 260 * (1 - row["scaling_efficiency"] / highest / 1.02), delta=0.06)
         self.assertIn("100 %", page.words("text"))
         self.assertFalse({"120 %", "150 %"} & set(page.words("text")))
-        cut = max(row["scaling_efficiency_high"] or 0 for row in rows) > highest  # null without GSL
+        cut = max(row["scaling_efficiency_high"] or 0 for row in rows) > 1.02 * highest  # null without GSL
         self.assertEqual(any("cut off at the top" in text for text in page.words("p")), cut)
 
     def test_a_published_efficiency_stands_in_the_curve(self):
@@ -202,7 +212,7 @@ class Predict(Report):
             self.assertEqual(max(busy), next(row["busy_s"] for row in page.data()["links"] if row["link"] == part))
 
     def test_unknown_inputs_are_named_with_their_shares(self):
-        page = self.report("predict", self.job, "-banalytic", "--set", "allreduce.bucket={low: 1 MiB, high: 16 MiB}")
+        page = self.unknown()
         result = page.data()["result"]
         if not result["draws"]["count"]:
             self.skipTest("built without GSL")
@@ -361,13 +371,15 @@ class Others(Report):
     def test_a_sweep_of_words_and_of_many_points_stays_a_page(self):
         page = self.report("sweep", self.job, "--set=allreduce.grid=null", "--list", "allreduce.algorithm=ring,torus2d", "-banalytic")
         self.assertEqual(len(page.marks("time_to_target_s")), 4)
-        scan = "training.phases[1].batch_per_device=1..{}"
-        words = ("sweep", self.job, "--scan", "baseline.nodes=1..4", "--list", "allreduce.algorithm=ring,torus2d",
-                 "-banalytic", "--set=allreduce.grid=null", "--scan")
-        page = self.report(*words, scan.format(32))
+        words = ("sweep", self.job, "--scan=baseline.nodes=1..4", "--list=allreduce.algorithm=ring,torus2d", "-banalytic",
+                 "--set=allreduce.grid=null", "--scan=training.phases[1].batch_per_device=1..32", "--list")
+        page = self.report(*words, "cluster.platform=abci")
         self.assertIn("and 196 more rows", page.words("p"))
         self.assertEqual(len(self.rows_of(page, "points")), 256)
-        page = self.report(*words, scan.format(220))
+        far = self.directory.joinpath(*["x" * 200] * 4)
+        far.mkdir(parents=True)
+        (far / "abci.yaml").write_text("extends: abci\n", encoding="utf-8")
+        page = self.report(*words, f"cluster.platform={far / 'abci.yaml'}")
         self.assertIn("All rows are too many for a page: --csv writes them to a file.", page.words("p"))
 
     def test_a_failed_point_is_named_with_its_reason(self):
