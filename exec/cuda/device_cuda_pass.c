@@ -246,19 +246,18 @@ static void run_norms(const struct device_state *state, cudaStream_t stream, int
     if (node->finish != index)
         return; /* done in the projection's last layer */
     bool shared = place->given[1] || ((whose != index || node->residual >= 0) && place->mask);
-    void *dz = shared ? place->given[0] : NULL;
+    void *sum = place->given[place->given[1] != NULL];
     struct norm_gradient first = {
         .index = whose,
         .dy = place->given[0],
         .more = place->given[1],
         .cut = {.mask = place->mask, .factors = place->applied ? place->factors : NULL},
-        .dz = dz,
+        .dz = shared ? sum : NULL,
         .dx = place->dx};
     run_norm(state, stream, &first, micro);
     if (whose == index)
         return;
-    struct norm_gradient second = {
-        .index = index, .dy = place->given[0], .dx = state->place[index].dx};
+    struct norm_gradient second = {.index = index, .dy = sum, .dx = state->place[index].dx};
     run_norm(state, stream, &second, micro);
 }
 

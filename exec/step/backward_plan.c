@@ -64,20 +64,21 @@ static void plan_norm(struct planner *p, int32_t index)
     const struct graph_node *node = &p->node[index];
     int32_t whose = node->finishes;
     struct plan_place *place = &p->plan.place[whose];
-    int32_t first = place->given[0];
+    int32_t other = place->given[1] >= 0 ? place->given[0] : -1;
+    int32_t sum = place->given[other >= 0];
     struct shape shape = p->model->layer[whose].out;
     if (whose != index) {
         place->dx = take(p, shape);
         give(p, p->node[whose].reads, place->dx);
     }
     if (whose == index && node->residual >= 0) {
-        give(p, node->residual, first);
+        give(p, node->residual, sum);
         p->plan.place[index].dx = take(p, shape);
     } else {
-        p->plan.place[index].dx = first;
+        p->plan.place[index].dx = sum;
     }
     give(p, node->reads, p->plan.place[index].dx);
-    give_back(p, place->given[1]);
+    give_back(p, other);
 }
 
 static void plan_layer(struct planner *p, int32_t index)

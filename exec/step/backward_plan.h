@@ -5,7 +5,8 @@
  * reader is done, so that few are needed and they stay in the caches.
  *
  * The plan walks the layers from last to first, as the steps of a schedule do.  A gradient that is
- * no longer needed is overwritten by the one computed from it.
+ * no longer needed is overwritten by the one computed from it.  Of two gradients of a batch norm's
+ * value the sum goes to the place of the later one, so that what gives that one may form it.
  */
 
 #include <stdint.h>

@@ -212,7 +212,7 @@ static void run_norm_backward(struct device_state *state, int32_t index, int32_t
         .second = place->given[1],
         .relu = state->cpu.job.model->layer[whose].relu,
         .value = shared ? place->y : NULL,
-        .gradient = shared ? place->given[0] : NULL,
+        .gradient = shared ? place->given[place->given[1] != NULL] : NULL,
         .norm = {&place->norm, whose != index ? &state->place[index].norm : NULL},
     };
     norm_backward_sums(&shape, &gradient, state->scratch);

@@ -38,7 +38,7 @@ struct norm_gradient {
     const float *first, *second; /**< (shape) from two readers; second may be NULL */
     bool relu;                   /**< the output went through a ReLU */
     const float *value;          /**< (shape) its output, or NULL: recompute it from norm[0] */
-    float *gradient;             /**< (shape) output: g, the masked sum (may be first), or NULL:
+    float *gradient;             /**< (shape) output: g, the masked sum (may be either), or NULL:
                                       not written; then there is no second gradient and no second
                                       norm */
     struct norm *norm[2];        /**< the second may be NULL */
