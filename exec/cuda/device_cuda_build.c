@@ -129,7 +129,8 @@ static void lay_out_place(struct device_state *state, struct arena *arena, int32
         if (place->applied)
             place->halves = take(arena, 2 * (int64_t)place->channels, size);
         if (place->derives)
-            place->derived = take(arena, 5 * (int64_t)place->channels, sizeof(float));
+            place->derived =
+                take(arena, CONV_DERIVED_COUNT * (int64_t)place->channels, sizeof(float));
     }
     lay_out_vector(state, arena, index);
     if (has_weights(layer) && arena->base)

@@ -118,8 +118,11 @@ static int64_t backward_data(const struct device_state *state, int32_t index)
         return norms_backward(state, index);
     if (layer->op == LAYER_MAX_POOL || layer->op == LAYER_AVERAGE_POOL)
         return settle(state, index) + pool_backward(state, index);
-    return settle(state, index) + convolution(state, index) +
-           (place->plan[CONV_BACKWARD_DATA_NORM] ? read : 0);
+    int64_t more = 0; /* batch norm's input; at the end of a block two more arrays beside */
+    for (int32_t op = 0; op < CONV_OP_COUNT; op++)
+        if (place->plan[op] && conv_norms((enum conv_op)op))
+            more = conv_adds((enum conv_op)op) ? 3 * read : read;
+    return settle(state, index) + convolution(state, index) + more;
 }
 
 static int64_t backward_filter(const struct device_state *state, int32_t index)

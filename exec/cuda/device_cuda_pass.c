@@ -217,7 +217,8 @@ static void run_norm(const struct device_state *state, cudaStream_t stream,
     const struct kernel_cut done = {0};
     if (place->derives) { /* the convolution that gave dy has masked it, and formed the sums */
         pack_norm(state, stream, g->index, place->derived, micro);
-        kernel_backward_apply(stream, state->type, place->rows, place->channels, g->dy, done, x,
+        kernel_backward_apply(stream, state->type, place->rows, place->channels,
+                              g->dz ? g->dz : g->dy, done, x,
                               place->derived + 2 * (int64_t)place->channels, g->dx);
         return;
     }
@@ -270,15 +271,23 @@ static void settle(const struct device_state *state, cudaStream_t stream, int32_
                     place->given[1], place->mask, place->given[0]);
 }
 
-/* Let @call include the backward of the batch norm that layer @index reads, and of its ReLU. */
-static void go_back(const struct device_state *state, int32_t index, struct conv_call *call)
+/* Let @call of @op include the backward of the batch norm that layer @index reads, and of its ReLU;
+ * at the end of a block, of the projection's batch norm if there is one. */
+static void go_back(const struct device_state *state, int32_t index, enum conv_op op,
+                    struct conv_call *call)
 {
-    int32_t norm = state->graph.node[index].reads;
-    const struct cuda_place *place = &state->place[norm];
-    call->x = state->place[state->graph.node[norm].reads].y;
-    call->statistics = place->statistics;
-    call->parameter = place->vector;
-    call->derived = place->derived;
+    const int32_t whose = state->graph.node[index].reads;
+    const struct graph_node *node = &state->graph.node[whose];
+    for (int32_t k = 0; k < conv_norms(op); k++) {
+        int32_t norm = k == 0 ? whose : node->finish;
+        const struct cuda_place *place = &state->place[norm];
+        call->norm[k] = (struct conv_norm){state->place[state->graph.node[norm].reads].y,
+                                           place->statistics, place->vector, place->derived};
+    }
+    if (conv_adds(op))
+        call->other = state->place[whose].given[0];
+    if (conv_adds(op) && conv_norms(op) == 1)
+        call->residual = state->place[node->residual].y;
 }
 
 void cuda_pass_backward_data(struct device_state *state, cudaStream_t stream, int32_t index,
@@ -303,10 +312,11 @@ void cuda_pass_backward_data(struct device_state *state, cudaStream_t stream, in
                              .dy = place->given[0],
                              .dx = place->dx,
                              .workspace = state->scratch.workspace};
-    bool norms = place->plan[CONV_BACKWARD_DATA_NORM];
-    if (norms)
-        go_back(state, index, &call);
-    conv_run(place->plan[norms ? CONV_BACKWARD_DATA_NORM : CONV_BACKWARD_DATA], stream, &call);
+    enum conv_op op = CONV_BACKWARD_DATA; /* or the only one of these that has a plan */
+    while (!place->plan[op])
+        op++;
+    go_back(state, index, op, &call);
+    conv_run(place->plan[op], stream, &call);
 }
 
 void cuda_pass_backward_filter(struct device_state *state, cudaStream_t stream, int32_t index,

@@ -59,8 +59,25 @@ static bool may_apply(const struct device_state *state, int32_t index)
     return feeds_norm(state, index) && reads_norm(state, index);
 }
 
+/* Whether layer @index, of two readers, gives the last gradient to the end of a block: a batch
+ * norm's result, and another value, behind a ReLU. */
+static bool ends_block(const struct device_state *state, int32_t index)
+{
+    int32_t source = state->graph.node[index].reads;
+    if (source < 0 || state->job.model->layer[index].op == LAYER_LINEAR)
+        return false;
+    const struct layer *norm = &state->job.model->layer[source];
+    return norm->op == LAYER_BATCH_NORM && norm->relu && state->graph.node[source].residual >= 0 &&
+           state->plan.place[source].given[1] == state->plan.place[index].dx;
+}
+
 static bool wants(const struct device_state *state, int32_t index, enum conv_op op)
 {
+    if (conv_adds(op)) {
+        int32_t source = state->graph.node[index].reads;
+        return ends_block(state, index) &&
+               (state->graph.node[source].finish != source) == (conv_norms(op) > 1);
+    }
     if (conv_applies(op))
         return may_apply(state, index);
     if (conv_norms(op))
@@ -140,17 +157,27 @@ static void choose_forward(struct device_state *state, int32_t index)
         plan[CONV_FORWARD_SUMS] = NULL;
 }
 
-/* Whether convolution @index includes the backward of the batch norm that it reads. */
+/* Whether convolution @index includes the backward of the batch norm that it reads, and of the one
+ * whose result is added to that. */
 static void choose_norm(struct device_state *state, int32_t index)
 {
     const struct conv_plan **plan = state->place[index].plan;
-    if (!plan[CONV_BACKWARD_DATA_NORM])
-        return;
-    struct cuda_place *norm = &state->place[state->graph.node[index].reads];
-    const enum conv_chain way[] = {norm->applied ? CONV_CHAIN_BACKWARD_CUT : CONV_CHAIN_BACKWARD,
-                                   CONV_CHAIN_BACKWARD_NORM};
-    norm->derives = fastest(state, index, way, 2) == CONV_CHAIN_BACKWARD_NORM;
-    plan[norm->derives ? CONV_BACKWARD_DATA : CONV_BACKWARD_DATA_NORM] = NULL;
+    const int32_t source = state->graph.node[index].reads;
+    for (int32_t op = 0; op < CONV_OP_COUNT; op++) {
+        if (!plan[op] || !conv_norms((enum conv_op)op))
+            continue;
+        struct cuda_place *norm = &state->place[source];
+        enum conv_chain way[] = {norm->applied ? CONV_CHAIN_BACKWARD_CUT : CONV_CHAIN_BACKWARD,
+                                 CONV_CHAIN_BACKWARD_NORM};
+        if (conv_adds((enum conv_op)op)) {
+            bool two = conv_norms((enum conv_op)op) > 1;
+            way[0] = two ? CONV_CHAIN_BACKWARD_ADD_TWO : CONV_CHAIN_BACKWARD_ADD;
+            way[1] = two ? CONV_CHAIN_BACKWARD_ADD_NORMS : CONV_CHAIN_BACKWARD_ADD_NORM;
+        }
+        bool merged = fastest(state, index, way, 2) == way[1];
+        norm->derives = state->place[state->graph.node[source].finish].derives = merged;
+        plan[merged ? CONV_BACKWARD_DATA : op] = NULL;
+    }
 }
 
 static void choose(struct device_state *state, int32_t index)

@@ -10,7 +10,9 @@
  * processes with one file use the same.  Where they cannot be timed nothing is merged.
  *
  * The gradient of such a value need not be read again either: the convolution that forms it can
- * mask it by the ReLU and form the sums for batch norm's backward.  Then no mask is written.
+ * mask it by the ReLU and form the sums for batch norm's backward.  Then no mask is written.  The
+ * same holds for the value at the end of a block, for the convolution that gives the second of its
+ * two gradients: it adds the first, and forms the sums of both batch norms where there are two.
  */
 
 #include "exec/cuda/device_cuda_state.h"

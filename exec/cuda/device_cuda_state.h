@@ -25,12 +25,13 @@ struct cuda_place {
     void *halves;        /**< (2, channels) the factors as fp16, where its value is applied */
     float *running;      /**< (2, channels) of batch norm: mean, variance */
     float *vector;       /**< bias, or scale and shift (2, channels) */
-    float *derived;      /**< (5, channels) of batch norm, if its reader derives them: see
-                              conv_call.derived */
+    float *derived;      /**< (CONV_DERIVED_COUNT, channels) of batch norm, if its reader derives
+                              them: see conv_norm.derived */
     bool copied;         /**< vector is a copy, padded or aligned to 16 bytes, not a part of the
                               masters */
     bool applied;        /**< of batch norm: in training its reader applies it and its ReLU */
-    bool derives;        /**< of batch norm: its reader also computes its backward and its ReLU's */
+    bool derives;        /**< of batch norm: its reader, or the next block's first convolution, also
+                              computes its backward and its ReLU's */
     int32_t pool;   /**< of batch norm: the maximum pool that applies it and its ReLU; 0: none */
     int32_t tensor; /**< its first in the model; -1: it has none */
     void *working;  /**< weights as convolutions read them */

@@ -182,52 +182,74 @@ static void forward(enum conv_op op, const struct conv_shape *s, const struct co
     narrow(s->type, elements_out(s), a.y, call->y);
 }
 
-/* Cut @dx where the ReLU behind batch norm, formed again, is 0. */
-static void cut(const struct conv_shape *s, const struct conv_call *call, const float *x, float *dx)
+/* Add the numbers of @more, of @type, to @to. */
+static void add(enum dtype type, int64_t count, const void *more, float *to)
 {
+    float *wide = widened(type, count, more);
+    for (int64_t i = 0; i < count; i++)
+        to[i] += wide[i];
+    free(wide);
+}
+
+/* Add the result of @norm, formed again, to @to. */
+static void add_norm(const struct conv_shape *s, const struct conv_norm *norm, float *to)
+{
+    assert(norm->statistics && norm->parameter && norm->derived);
+    assert((uintptr_t)norm->statistics % 16 == 0 && (uintptr_t)norm->parameter % 16 == 0);
+    assert((uintptr_t)norm->derived % 16 == 0);
     int32_t channels = s->in_channels;
-    const float *mean = call->statistics, *deviation = mean + channels;
-    const float *gamma = call->parameter, *beta = gamma + channels;
+    const float *mean = norm->statistics, *deviation = mean + channels;
+    const float *gamma = norm->parameter, *beta = gamma + channels;
+    float *x = widened(s->type, elements_in(s), norm->x);
     for (int64_t i = 0; i < elements_in(s); i++) {
         int64_t c = i % channels;
         float normal = (x[i] - mean[c]) * deviation[c];
-        dx[i] = normal * gamma[c] + beta[c] > 0 ? dx[i] : 0;
+        to[i] += normal * gamma[c] + beta[c];
     }
+    free(x);
 }
 
-/* What batch norm's backward needs of @dx, as it was written, and @x. */
-static void derive(const struct conv_shape *s, const struct conv_call *call, const float *x,
-                   const float *dx)
+/* What the backward of @norm needs of @dx, as it was written, and its x. */
+static void derive(const struct conv_shape *s, const struct conv_norm *norm, const float *dx)
 {
     int64_t channels = s->in_channels, rows = elements_in(s) / channels;
-    const float *mean = call->statistics, *deviation = mean + channels;
+    const float *mean = norm->statistics, *deviation = mean + channels;
+    float *x = widened(s->type, elements_in(s), norm->x);
     for (int64_t c = 0; c < channels; c++) {
         double scale = 0, shift = 0;
         for (int64_t i = c; i < elements_in(s); i += channels) {
             scale += (double)dx[i] * ((double)x[i] - (double)mean[c]) * (double)deviation[c];
             shift += (double)dx[i];
         }
-        double of_dx = (double)call->parameter[c] * (double)deviation[c];
+        double of_dx = (double)norm->parameter[c] * (double)deviation[c];
         double of_x = -of_dx * (double)deviation[c] * scale / (double)rows;
         const double derived[] = {scale, shift, of_dx, of_x,
                                   -of_dx * shift / (double)rows - of_x * (double)mean[c]};
-        for (int64_t i = 0; i < 5; i++)
-            call->derived[i * channels + c] = (float)derived[i];
+        for (int64_t i = 0; i < CONV_DERIVED_COUNT; i++)
+            norm->derived[i * channels + c] = (float)derived[i];
     }
+    free(x);
 }
 
-/* Goes back through the batch norm before, whose operands are fp32. */
-static void backward_norm(const struct conv_shape *s, const struct conv_call *call, float *dx)
+/* Goes back through the batch norms before, whose operands are fp32, and the ReLU behind them. */
+static void backward_norm(enum conv_op op, const struct conv_shape *s, const struct conv_call *call,
+                          float *dx)
 {
-    assert(call->statistics && call->parameter && call->derived);
-    assert((uintptr_t)call->statistics % 16 == 0 && (uintptr_t)call->parameter % 16 == 0);
-    assert((uintptr_t)call->derived % 16 == 0);
-    float *x = widened(s->type, elements_in(s), call->x);
-    cut(s, call, x, dx);
+    float *value = base_alloc(elements_in(s), sizeof *value);
+    assert(!conv_adds(op) || call->other != call->dx);
+    if (conv_adds(op))
+        add(s->type, elements_in(s), call->other, dx);
+    for (int32_t k = 0; k < conv_norms(op); k++)
+        add_norm(s, &call->norm[k], value);
+    if (conv_adds(op) && conv_norms(op) == 1)
+        add(s->type, elements_in(s), call->residual, value);
+    for (int64_t i = 0; i < elements_in(s); i++)
+        dx[i] = value[i] > 0 ? dx[i] : 0;
+    free(value);
     if (s->type != DTYPE_FP32)
         half_round(s->type, elements_in(s), dx);
-    derive(s, call, x, dx);
-    free(x);
+    for (int32_t k = 0; k < conv_norms(op); k++)
+        derive(s, &call->norm[k], dx);
 }
 
 static void backward_data(enum conv_op op, const struct conv_shape *s, const struct conv_call *call)
@@ -240,7 +262,7 @@ static void backward_data(enum conv_op op, const struct conv_shape *s, const str
     free(a.y);
     free(a.w);
     if (conv_norms(op))
-        backward_norm(s, call, a.x);
+        backward_norm(op, s, call, a.x);
     narrow(s->type, elements_in(s), a.x, call->dx);
 }
 
@@ -270,6 +292,8 @@ void conv_loops(enum conv_op op, const struct conv_shape *shape, const struct co
         break;
     case CONV_BACKWARD_DATA:
     case CONV_BACKWARD_DATA_NORM:
+    case CONV_BACKWARD_DATA_ADD_NORM:
+    case CONV_BACKWARD_DATA_ADD_NORMS:
         backward_data(op, shape, call);
         break;
     case CONV_BACKWARD_FILTER:

@@ -44,9 +44,9 @@ struct operands operands_of(enum conv_op op, const struct conv_shape *shape, siz
     assert_int_equal(cudaMalloc(&o.workspace, workspace + 1), 0);
     assert_int_equal(cudaMalloc((void **)&o.sums, 2 * (size_t)shape->out_channels * sizeof *o.sums),
                      0);
-    size_t derived = 5 * (size_t)shape->in_channels * sizeof *o.derived;
+    size_t derived = 2 * CONV_DERIVED_COUNT * (size_t)shape->in_channels * sizeof *o.derived;
     assert_int_equal(cudaMalloc((void **)&o.derived, derived), 0);
-    o.call = conv_call_of(op, o.array, o.sums, o.derived, o.workspace);
+    o.call = conv_call_of(shape, o.array, o.sums, o.derived, o.workspace);
     return o;
 }
 

@@ -30,6 +30,10 @@ static const enum conv_op contents[CONV_CHAIN_COUNT][2] = {
     [CONV_CHAIN_BACKWARD] = {CONV_BACKWARD_DATA, CONV_OP_COUNT},
     [CONV_CHAIN_BACKWARD_CUT] = {CONV_BACKWARD_DATA, CONV_OP_COUNT},
     [CONV_CHAIN_BACKWARD_NORM] = {CONV_BACKWARD_DATA_NORM, CONV_OP_COUNT},
+    [CONV_CHAIN_BACKWARD_ADD] = {CONV_BACKWARD_DATA, CONV_OP_COUNT},
+    [CONV_CHAIN_BACKWARD_ADD_NORM] = {CONV_BACKWARD_DATA_ADD_NORM, CONV_OP_COUNT},
+    [CONV_CHAIN_BACKWARD_ADD_TWO] = {CONV_BACKWARD_DATA, CONV_OP_COUNT},
+    [CONV_CHAIN_BACKWARD_ADD_NORMS] = {CONV_BACKWARD_DATA_ADD_NORMS, CONV_OP_COUNT},
 };
 
 /* Those of a pool, behind them, have none. */
@@ -70,8 +74,10 @@ static void a_chain_is_what_it_contains(void **state)
     int64_t each = CONV_CLOCK_ROUNDS * (CONV_CLOCK_RUNS + 1); /* of the last round: */
     assert_int_equal(conv_naive.runs[CONV_FORWARD], 2 * each);
     assert_int_equal(conv_naive.runs[CONV_BACKWARD_FILTER], 2 * each);
-    assert_int_equal(conv_naive.runs[CONV_BACKWARD_DATA], 2 * each);
+    assert_int_equal(conv_naive.runs[CONV_BACKWARD_DATA], 4 * each);
     assert_int_equal(conv_naive.runs[CONV_BACKWARD_DATA_NORM], each);
+    assert_int_equal(conv_naive.runs[CONV_BACKWARD_DATA_ADD_NORM], each);
+    assert_int_equal(conv_naive.runs[CONV_BACKWARD_DATA_ADD_NORMS], each);
     assert_int_equal(conv_naive.runs[CONV_FORWARD_APPLIED_SUMS], each);
 }
 

@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -108,24 +109,56 @@ static void samples_see_what_is_applied(void **state)
         }
 }
 
-/* dx is 0 where the ReLU was, which about half of the samples are. */
+/* dx is 0 where the ReLU was, which about half of the samples are; where another gradient is added,
+ * the others differ by that. */
 static void samples_see_what_is_cut(void **state)
 {
     (void)state;
+    static const enum conv_op op[] = {CONV_BACKWARD_DATA_NORM, CONV_BACKWARD_DATA_ADD_NORM,
+                                      CONV_BACKWARD_DATA_ADD_NORMS};
     const struct conv_shape *shape = &shapes[4];
-    struct conv_sample sample[CONV_SAMPLES];
-    struct operands o = operands_of(CONV_BACKWARD_DATA_NORM, shape, 0);
-    int32_t wrong = 0, cut = 0;
-    conv_loops(CONV_BACKWARD_DATA, shape, &o.call); /* without looking at the ReLU */
-    conv_samples(CONV_BACKWARD_DATA_NORM, shape, sample);
-    for (int32_t i = 0; i < CONV_SAMPLES; i++) {
-        double got = operands_element(shape->type, o.array[CONV_ARRAY_X], sample[i].index);
-        cut += sample[i].want == 0;
-        wrong += !conv_is_right(shape->type, &sample[i], got);
+    for (int32_t k = 0; k < 3; k++) {
+        struct conv_sample sample[CONV_SAMPLES];
+        struct operands o = operands_of(op[k], shape, 0);
+        int32_t wrong = 0, cut = 0;
+        conv_loops(CONV_BACKWARD_DATA, shape, &o.call); /* without looking at the ReLU */
+        conv_samples(op[k], shape, sample);
+        for (int32_t i = 0; i < CONV_SAMPLES; i++) {
+            double got = operands_element(shape->type, o.array[CONV_ARRAY_X], sample[i].index);
+            cut += sample[i].want == 0;
+            wrong += !conv_is_right(shape->type, &sample[i], got);
+        }
+        assert_true(cut >= 4 && cut <= CONV_SAMPLES - 4);
+        assert_int_equal(wrong, conv_adds(op[k]) ? CONV_SAMPLES : cut);
+        operands_release(&o);
     }
-    assert_true(cut >= 4 && cut <= CONV_SAMPLES - 4);
-    assert_int_equal(wrong, cut);
-    operands_release(&o);
+}
+
+/* Nor is an engine let through that leaves out what is added before the ReLU. */
+static void samples_see_what_ends_a_block(void **state)
+{
+    (void)state;
+    static const struct {
+        enum conv_op op;
+        enum conv_array added; /* without it, nothing is */
+    } row[] = {{CONV_BACKWARD_DATA_ADD_NORM, CONV_ARRAY_ADDED},
+               {CONV_BACKWARD_DATA_ADD_NORMS, CONV_ARRAY_PARAMETER_2}};
+    const struct conv_shape *shape = &shapes[4];
+    for (int32_t k = 0; k < 2; k++) {
+        struct conv_sample sample[CONV_SAMPLES];
+        struct operands o = operands_of(row[k].op, shape, 0);
+        int64_t count = conv_elements(row[k].op, shape, row[k].added);
+        int32_t wrong = 0, size = dtype_size(conv_array_type(shape->type, row[k].added));
+        memset(o.array[row[k].added], 0, (size_t)(count * size));
+        conv_loops(row[k].op, shape, &o.call);
+        conv_samples(row[k].op, shape, sample);
+        for (int32_t i = 0; i < CONV_SAMPLES; i++)
+            wrong += !conv_is_right(
+                shape->type, &sample[i],
+                operands_element(shape->type, o.array[CONV_ARRAY_X], sample[i].index));
+        assert_true(wrong > 0);
+        operands_release(&o);
+    }
 }
 
 static int nothing_is_left(void **state)
@@ -141,6 +174,7 @@ int main(void)
         cmocka_unit_test(samples_are_judged_by_the_type),
         cmocka_unit_test(samples_see_what_is_applied),
         cmocka_unit_test(samples_see_what_is_cut),
+        cmocka_unit_test(samples_see_what_ends_a_block),
     };
     return cmocka_run_group_tests_name("conv_check", tests, NULL, nothing_is_left);
 }

@@ -146,8 +146,9 @@ static struct cover cover(const struct described *device, const char *network, i
         seen[cover.shapes++] = shape;
         for (int32_t op = 0; op < CONV_OP_COUNT; op++) {
             bool optional = conv_optional((enum conv_op)op);
-            if (optional && type != DTYPE_FP16)
-                continue;
+            if (optional &&
+                (type != DTYPE_FP16 || (conv_adds((enum conv_op)op) && shape.stride > 1)))
+                continue; /* a block of ResNet-50 ends before a stride of 1 */
             int32_t engines = ask(&target, (enum conv_op)op, &shape);
             cover.having[op] += engines > 0;
             if (optional)
@@ -159,11 +160,12 @@ static struct cover cover(const struct described *device, const char *network, i
         }
     }
     print_message("%s, %s, %s: %d shapes, at least %d engines each, %d with sums, %d and %d with "
-                  "factors, %d back through batch norm\n",
+                  "factors, %d back through batch norm, %d and %d at the end of a block\n",
                   device->name, network, dtype_names[type], cover.shapes, cover.fewest,
                   cover.having[CONV_FORWARD_SUMS], cover.having[CONV_FORWARD_APPLIED_SUMS],
-                  cover.having[CONV_BACKWARD_FILTER_APPLIED],
-                  cover.having[CONV_BACKWARD_DATA_NORM]);
+                  cover.having[CONV_BACKWARD_FILTER_APPLIED], cover.having[CONV_BACKWARD_DATA_NORM],
+                  cover.having[CONV_BACKWARD_DATA_ADD_NORM],
+                  cover.having[CONV_BACKWARD_DATA_ADD_NORMS]);
     free(seen);
     model_free(model);
     conv_builder_release(&owner);
@@ -178,7 +180,9 @@ static void cover_resnet50(const struct described *device)
         struct cover got = cover(device, "resnet50", 224, (enum dtype)type, 256);
         assert_int_equal(got.shapes, 24); /* 23 convolutions and the classifier */
         for (int32_t op = 0; op < CONV_OP_COUNT; op++)
-            if (conv_optional((enum conv_op)op))
+            if (conv_adds((enum conv_op)op)) /* each with a stride of 1 */
+                assert_int_equal(got.having[op], type == DTYPE_FP16 ? 17 : 0);
+            else if (conv_optional((enum conv_op)op))
                 assert_true(type == DTYPE_FP16 ? got.having[op] >= 23 : got.having[op] == 0);
     }
 }
@@ -199,8 +203,9 @@ static void every_layer_of_resnet50_has_engines_on_a100(void **state)
 static void sums_and_factors_come_with_fp16_alone(void **state)
 {
     (void)state;
-    static const enum conv_op op[] = {CONV_FORWARD_SUMS, CONV_FORWARD_APPLIED_SUMS,
-                                      CONV_BACKWARD_DATA_NORM, CONV_BACKWARD_FILTER_APPLIED};
+    static const enum conv_op op[] = {
+        CONV_FORWARD_SUMS,           CONV_FORWARD_APPLIED_SUMS,    CONV_BACKWARD_DATA_NORM,
+        CONV_BACKWARD_DATA_ADD_NORM, CONV_BACKWARD_DATA_ADD_NORMS, CONV_BACKWARD_FILTER_APPLIED};
     static const enum dtype other[] = {DTYPE_FP32, DTYPE_BF16};
     static const struct described *const device[] = {&h200, &a100};
     struct conv_shape shape = {DTYPE_FP16, 256, 64, 56, 56, 64, 56, 56, 3, 1, 1};

@@ -64,7 +64,7 @@ static struct operands operands_of(enum conv_op op, const struct conv_shape *s, 
     size_t sums = 2 * (size_t)s->out_channels * sizeof *o.sums;
     o.host_sums = aligned_alloc(16, (sums + 15) / 16 * 16);
     must(cudaMalloc((void **)&o.sums, sums), "memory");
-    size_t derived = 5 * (size_t)s->in_channels * sizeof *o.derived;
+    size_t derived = 2 * CONV_DERIVED_COUNT * (size_t)s->in_channels * sizeof *o.derived;
     o.host_derived = aligned_alloc(16, (derived + 15) / 16 * 16);
     must(cudaMalloc((void **)&o.derived, derived), "memory");
     must(cudaMalloc(&o.workspace, workspace + 16), "memory");
@@ -106,7 +106,7 @@ static int64_t faults(enum conv_op op, const struct conv_shape *s, struct operan
         wrong += !conv_is_right(s->type, &sample[i], element(s->type, got, sample[i].index));
     if (!small)
         return wrong;
-    struct conv_call call = conv_call_of(op, o->host, o->host_sums, o->host_derived, NULL);
+    struct conv_call call = conv_call_of(s, o->host, o->host_sums, o->host_derived, NULL);
     conv_loops(op, s, &call);
     double size = 0, slack = 0; /* of the largest sample: elements are alike */
     for (int32_t i = 0; i < CONV_SAMPLES; i++) {
@@ -124,11 +124,11 @@ static int64_t faults(enum conv_op op, const struct conv_shape *s, struct operan
 }
 
 /* Run @plan on the stream, or captured and launched; the result to @got. */
-static void run(const struct conv_plan *plan, enum conv_op op, const struct operands *o,
-                bool capture, void *got)
+static void run(const struct conv_plan *plan, enum conv_op op, const struct conv_shape *s,
+                const struct operands *o, bool capture, void *got)
 {
     enum conv_array written = conv_written(op);
-    struct conv_call call = conv_call_of(op, o->gpu, o->sums, o->derived, o->workspace);
+    struct conv_call call = conv_call_of(s, o->gpu, o->sums, o->derived, o->workspace);
     cudaStream_t stream;
     cudaGraph_t graph;
     cudaGraphExec_t ready;
@@ -169,8 +169,8 @@ static int64_t check(struct conv_library *library, enum conv_op op, const struct
     struct operands o = operands_of(op, s, conv_workspace(plan));
     size_t size = (size_t)o.bytes[conv_written(op)];
     void *got = malloc(size), *again = malloc(size);
-    run(plan, op, &o, false, got);
-    run(plan, op, &o, true, again);
+    run(plan, op, s, &o, false, got);
+    run(plan, op, s, &o, true, again);
     int64_t wrong = faults(op, s, &o, got, small) + (memcmp(got, again, size) != 0);
     if (told || wrong)
         printf("%-23s %s %dx%dx%dx%d k%d s%d: %s, %.1f us, %zu bytes of workspace, %lld wrong\n",

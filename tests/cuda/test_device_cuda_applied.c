@@ -28,6 +28,7 @@ struct seen {
     float *gradient;
     int64_t applied; /* convolutions that applied, forward and backward */
     int64_t back;    /* that went back */
+    int64_t ended;   /* at the end of a block */
 };
 
 static struct device_run_job job_of(const struct model *model, uint64_t seed)
@@ -53,15 +54,17 @@ static int64_t applied(void)
 
 /* Which ways are faster. */
 struct way {
-    bool apply, back, pool;
+    bool apply, back, end, pool;
 };
 
-static const struct way neither = {false, false, false}, both = {true, true, false};
+static const struct way neither = {.apply = false}, both = {.apply = true, .back = true};
 
 static void take(struct way way)
 {
-    conv_naive = (struct conv_naive){
-        .slow_to_apply = !way.apply, .slow_to_norm = !way.back, .merges_pools = way.pool};
+    conv_naive = (struct conv_naive){.slow_to_apply = !way.apply,
+                                     .slow_to_norm = !way.back,
+                                     .slow_to_add = !way.end,
+                                     .merges_pools = way.pool};
 }
 
 /* The second step, so that also the weights' way of the first counts. */
@@ -72,8 +75,13 @@ static struct seen step(struct device_run_job job, struct way way)
     cuda_run_open(&run, job, &device_cuda_ops);
     device_run_step(&run);
     struct outcome outcome = device_run_step(&run);
-    struct seen seen = {outcome.loss, outcome.norm, cuda_run_gradients(&run), applied(),
-                        conv_naive.runs[CONV_BACKWARD_DATA_NORM]};
+    struct seen seen = {outcome.loss,
+                        outcome.norm,
+                        cuda_run_gradients(&run),
+                        applied(),
+                        conv_naive.runs[CONV_BACKWARD_DATA_NORM],
+                        conv_naive.runs[CONV_BACKWARD_DATA_ADD_NORM] +
+                            conv_naive.runs[CONV_BACKWARD_DATA_ADD_NORMS]};
     cuda_run_close(&run);
     return seen;
 }
@@ -91,8 +99,9 @@ static double distance(const struct device_run_job *job, struct way way)
     struct layout layout = layout_build(job->model);
     struct seen merged = step(*job, way), apart = step(*job, neither);
     double difference = 0, square = 0;
-    assert_int_equal(apart.applied + apart.back, 0);
+    assert_int_equal(apart.applied + apart.back + apart.ended, 0);
     assert_true((way.apply || merged.applied == 0) && (way.back || merged.back == 0));
+    assert_true(way.end || merged.ended == 0);
     assert_true(!way.apply || (merged.applied > 0) == (planned(job->model, 1) > 0));
     for (int64_t i = 0; i < layout.parameters; i++) {
         difference += pow((double)merged.gradient[i] - (double)apart.gradient[i], 2);
@@ -100,7 +109,7 @@ static double distance(const struct device_run_job *job, struct way way)
     }
     bool close = fabs(merged.loss - apart.loss) <= 2e-3 * apart.loss &&
                  fabs(merged.norm - apart.norm) <= 5e-3 * apart.norm;
-    bool any = merged.applied + merged.back > 0;
+    bool any = merged.applied + merged.back + merged.ended > 0;
     assert_true(any || memcmp(merged.gradient, apart.gradient,
                               (size_t)layout.parameters * sizeof(float)) == 0);
     free(merged.gradient);
@@ -161,6 +170,33 @@ static void both_train_alike(void **state)
 {
     (void)state;
     train_alike(both);
+}
+
+/* Whether a block's value is read by another block. */
+static bool has_ends(const struct model *model)
+{
+    bool any = false;
+    for (int32_t i = 0; i < model->layer_count; i++)
+        any = any || (model->layer[i].residual && model->layer[i].readers == 2);
+    return any;
+}
+
+/* Where blocks end in sums with values and with projections, of any shape; others merge nothing. */
+static void ending_blocks_trains_alike(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0, found = 0; found < NETWORKS; seed++) {
+        struct model *model = random_network(seed);
+        if (has_ends(model)) {
+            found++;
+            assert_true(compare(job_of(model, seed), (struct way){.end = true}));
+        }
+        model_free(model);
+    }
+    struct err err = {0};
+    struct model *model = network_build("resnet20", 16, 10, &err);
+    assert_true(compare(job_of(model, 3), (struct way){true, true, true, false}));
+    model_free(model);
 }
 
 static void add(struct model *model, struct layer layer)
@@ -338,6 +374,36 @@ static void pools_apply_to_the_same_bits(void **state)
     model_free(model);
 }
 
+/* Kernels of our own, and convolutions, so far. */
+static int64_t launches_so_far(void)
+{
+    int64_t count = emulate_launches();
+    for (int32_t op = 0; op < CONV_OP_COUNT; op++)
+        count += conv_naive.runs[op];
+    return count;
+}
+
+/* Those of the second step of resnet50 with @way; its layers are the same for any image. */
+static int64_t launches(struct way way)
+{
+    struct err err = {0};
+    struct model *model = network_build("resnet50", 32, 10, &err);
+    struct device_run_job job = job_of(model, 1);
+    struct device_run run;
+    job.batch = 2;
+    take(way);
+    cuda_run_open(&run, job, &device_cuda_ops);
+    device_run_step(&run);
+    int64_t before = launches_so_far();
+    device_run_step(&run);
+    int64_t count = launches_so_far() - before;
+    assert_int_equal(conv_naive.runs[CONV_BACKWARD_DATA_ADD_NORM], way.end ? 2 * 11 : 0);
+    assert_int_equal(conv_naive.runs[CONV_BACKWARD_DATA_ADD_NORMS], way.end ? 2 * 4 : 0);
+    cuda_run_close(&run);
+    model_free(model);
+    return count;
+}
+
 /* Bytes of a step of resnet50 on images of 224 x 224, @batch of them, with @way. */
 static int64_t moved(int32_t batch, struct way way)
 {
@@ -366,12 +432,19 @@ static int64_t moved(int32_t batch, struct way way)
     return bytes;
 }
 
-/* Of one image more, in MB, as docs/gpu.md has them from the schedule's counts: where convolutions
- * sum, where 32 of them also apply batch norm, and where these also go back through it; where also
- * the stem is merged, forward writes and reads its 112 x 112 x 64 values and mask once less,
- * backward writes them once and reads them twice less, and the mask; it reads the pool's gradient
- * and winners once more: 7.7 MB less. */
-static void bytes_are_counted(void **state)
+/* Of one image more, in MB, and of a step, as docs/gpu.md has them.  Bytes are those of the
+ * schedule's counts where convolutions sum, where 32 of them also apply batch norm, and where these
+ * also go back through it.
+ *
+ * Of 16 blocks all but the last end before another, 11 in a sum with a value V, 4 with a
+ * projection.  Of the first kind backward writes V once less, neither pass moves a mask, and sums
+ * and factors are not launched; of the second it also reads V twice less, and there are two of
+ * each: 18.2 MB.
+ *
+ * Where also the stem is merged, forward writes and reads its 112 x 112 x 64 values and mask once
+ * less, backward writes them once and reads them twice less, and the mask; it reads the pool's
+ * gradient and winners once more: 7.7 MB less. */
+static void bytes_and_launches_are_counted(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -380,10 +453,17 @@ static void bytes_are_counted(void **state)
     model_free(toy);
     const struct {
         struct way way;
-        int64_t megabytes;
-    } row[] = {{neither, 321}, {{.apply = true}, 306}, {both, 300}, {{true, true, true}, 292}};
-    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
-        assert_int_equal((moved(2, row[i].way) - moved(1, row[i].way)) / 1000000, row[i].megabytes);
+        int64_t megabytes, launches;
+    } row[] = {{neither, 321, 544},
+               {{.apply = true}, 306, 512},
+               {both, 300, 448},
+               {{true, true, true, false}, 282, 448 - 11 * 2 - 4 * 4},
+               {{true, true, true, true}, 274, 448 - 11 * 2 - 4 * 4 - 2}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        int64_t megabytes = (moved(2, row[i].way) - moved(1, row[i].way)) / 1000000;
+        assert_int_equal(megabytes, row[i].megabytes);
+        assert_int_equal(launches(row[i].way), row[i].launches);
+    }
 }
 
 int main(void)
@@ -392,12 +472,13 @@ int main(void)
         cmocka_unit_test(applying_trains_alike),
         cmocka_unit_test(going_back_trains_alike),
         cmocka_unit_test(both_train_alike),
+        cmocka_unit_test(ending_blocks_trains_alike),
         cmocka_unit_test(only_what_fits_is_merged),
         cmocka_unit_test(what_is_applied_takes_no_memory),
         cmocka_unit_test(what_comes_cut_needs_no_masks),
         cmocka_unit_test(scores_are_the_same_bits),
         cmocka_unit_test(pools_apply_to_the_same_bits),
-        cmocka_unit_test(bytes_are_counted),
+        cmocka_unit_test(bytes_and_launches_are_counted),
         cmocka_unit_test(inference_between_steps_changes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

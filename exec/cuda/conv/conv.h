@@ -30,8 +30,10 @@
 /** What to compute.  Where batch norm and ReLU are applied, the convolution's input is not x but
  * max(x * scale + shift, 0), per channel, which is never written; its padding is still 0.
  *
- * In backward through both, dx is 0 where the ReLU, recomputed from x, was 0, and the sums of dx
- * that batch norm's backward needs are formed too.  Here x is the input of batch norm.
+ * In backward through both, dx is 0 where the ReLU, recomputed from the input of batch norm, was 0,
+ * and the sums of dx that batch norm's backward needs are formed too.  At the end of a block the
+ * ReLU is that of a sum, of batch norm's result and a residual or a second batch norm's, and the
+ * gradient of the sum's other reader is added to the convolution's before it is cut.
  *
  * These ops exist only in fp16: cuDNN 9.19 has them for no other type, and not on every device the
  * application without sums. */
@@ -40,14 +42,17 @@ enum conv_op {
     CONV_FORWARD_SUMS,            /**< x, w -> y, and per channel sums of y and of y * y */
     CONV_FORWARD_APPLIED_SUMS,    /**< x, factors, w -> y and its sums */
     CONV_BACKWARD_DATA,           /**< dy, w -> dx */
-    CONV_BACKWARD_DATA_NORM,      /**< dy, w, x, norm -> dx, and norm's gradient */
+    CONV_BACKWARD_DATA_NORM,      /**< dy, w, norm -> dx, and norm's gradient */
+    CONV_BACKWARD_DATA_ADD_NORM,  /**< dy, w, other, norm, residual -> dx, and norm's gradient */
+    CONV_BACKWARD_DATA_ADD_NORMS, /**< dy, w, other, both norms -> dx, and both gradients */
     CONV_BACKWARD_FILTER,         /**< x, dy -> dw */
     CONV_BACKWARD_FILTER_APPLIED, /**< x, factors, dy -> dw */
     CONV_OP_COUNT
 };
 
 /** "forward", "forward-sums", "forward-applied-sums", "backward-data", "backward-data-norm",
- * "backward-filter", "backward-filter-applied". */
+ * "backward-data-add-norm", "backward-data-add-norms", "backward-filter",
+ * "backward-filter-applied". */
 extern const char *const conv_op_names[];
 
 /** Whether @op sums its output. */
@@ -56,8 +61,11 @@ bool conv_sums(enum conv_op op);
 /** Whether @op applies factors to x. */
 bool conv_applies(enum conv_op op);
 
-/** Whether @op includes the backward of batch norm and ReLU. */
-bool conv_norms(enum conv_op op);
+/** How many batch norms' backward @op includes, with that of the ReLU behind them: 0 to 2. */
+int32_t conv_norms(enum conv_op op);
+
+/** Whether that ReLU is at the end of a block. */
+bool conv_adds(enum conv_op op);
 
 /** Whether an engine for @op may be missing, because other ops can replace it. */
 bool conv_optional(enum conv_op op);
@@ -116,9 +124,15 @@ enum conv_chain {
                                    backward, where a mask was written */
     CONV_CHAIN_BACKWARD_CUT,  /**< the same, where the mask is recomputed */
     CONV_CHAIN_BACKWARD_NORM, /**< gradient of data through batch norm; application */
-    CONV_CHAIN_POOL,          /**< no convolution: application of batch norm, maximum pool, and
-                                   back through both */
-    CONV_CHAIN_POOL_MERGED,   /**< the same, where the pool applies and its gradient is gathered */
+    CONV_CHAIN_BACKWARD_ADD,  /**< CONV_CHAIN_BACKWARD at the end of a block, where sums add the
+                                   other gradient */
+    CONV_CHAIN_BACKWARD_ADD_NORM,  /**< gradient of data through that; application */
+    CONV_CHAIN_BACKWARD_ADD_TWO,   /**< CONV_CHAIN_BACKWARD_ADD; sums, factors and application of a
+                                        second batch norm's backward */
+    CONV_CHAIN_BACKWARD_ADD_NORMS, /**< gradient of data through both; two applications */
+    CONV_CHAIN_POOL,               /**< no convolution: application of batch norm, maximum pool, and
+                                        back through both */
+    CONV_CHAIN_POOL_MERGED, /**< the same, where the pool applies and its gradient is gathered */
     CONV_CHAIN_COUNT
 };
 
@@ -138,16 +152,26 @@ int conv_chain_seconds(struct conv_library *library, uint32_t wanted,
 /** Name of the engine, for people: "engine 47, tensor cores". */
 const char *conv_engine(const struct conv_plan *plan);
 
+enum { CONV_DERIVED_COUNT = 5 /**< numbers per channel: see conv_norm.derived */ };
+
+/** A batch norm that an op goes back through. */
+struct conv_norm {
+    const void *x;           /**< its input, of the shape of dx */
+    const float *statistics; /**< (2, in channels) mean, 1 / deviation of x */
+    const float *parameter;  /**< (2, in channels) scale, shift */
+    float *derived; /**< (CONV_DERIVED_COUNT, in channels) written: gradient of its scale, of its
+                       shift; then f so that the gradient of x is f[0] * dx + f[1] * x + f[2] */
+};
+
 /** Operands of one run: those of its op. */
 struct conv_call {
     const void *x, *w, *dy;
     const void *factors; /**< (2, in channels) of `type`, if the op applies them: scale, shift */
-    const float *statistics; /**< (2, in channels) of the norm: mean, 1 / deviation of x */
-    const float *parameter;  /**< (2, in channels) of the norm: scale, shift */
+    struct conv_norm norm[2];
+    const void *residual; /**< what is added to the one norm's result; of the shape of dx */
+    const void *other;    /**< a gradient that is added to dx; not dx itself */
     void *y, *dx, *dw;
-    float *sums;    /**< (2, out channels) if the op has sums: of y, then of y * y */
-    float *derived; /**< (5, in channels) of the norm: gradient of its scale, of its shift; then
-                       f so that the gradient of x is f[0] * dx + f[1] * x + f[2] */
+    float *sums; /**< (2, out channels) if the op has sums: of y, then of y * y */
     void *workspace;
 };
 

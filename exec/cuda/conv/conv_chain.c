@@ -10,6 +10,8 @@
 enum part {
     RAW,    /* the input of batch norm */
     VALUE,  /* the convolution's input; in backward its gradient */
+    ADDED,  /* the residual, or the second batch norm's input */
+    OTHER,  /* the gradient that is added */
     OUT,    /* its output, or that one's gradient */
     WEIGHT, /* and its gradient: */
     DW,
@@ -22,7 +24,7 @@ enum part {
     OUT_FACTORS,
     GRADIENT,  /* (2, in) of batch norm before */
     BACKWARD,  /* (3, in) factors of its backward */
-    DERIVED,   /* (5, in) */
+    DERIVED,   /* (2, CONV_DERIVED_COUNT, in) */
     PARTIAL,   /* (KERNEL_PARTIALS, 2, in or out) */
     MASK,      /* of VALUE */
     WINNER,    /* of a pool */
@@ -45,9 +47,13 @@ static void lay_out(struct bench *bench)
     const int64_t in = s->in_channels, out = s->out_channels, size = dtype_size(s->type);
     const int64_t x = (int64_t)s->batch * s->in_height * s->in_width * in;
     const int64_t weights = out * s->kernel * s->kernel * in, word = sizeof(float);
+    const struct conv_plan *const *plan = bench->job->plan;
+    const int64_t ends = plan[CONV_BACKWARD_DATA_ADD_NORM] || plan[CONV_BACKWARD_DATA_ADD_NORMS];
     int64_t bytes[PARTS] = {
         [RAW] = x * size,
         [VALUE] = x * size,
+        [ADDED] = ends * x * size,
+        [OTHER] = ends * x * size,
         [OUT] = (int64_t)s->batch * s->out_height * s->out_width * out * size,
         [WEIGHT] = weights * size,
         [DW] = weights * size,
@@ -60,16 +66,14 @@ static void lay_out(struct bench *bench)
         [OUT_FACTORS] = 2 * out * word,
         [GRADIENT] = 2 * in * word,
         [BACKWARD] = 3 * in * word,
-        [DERIVED] = 5 * in * word,
+        [DERIVED] = 2 * CONV_DERIVED_COUNT * in * word,
         [PARTIAL] = 2 * (int64_t)KERNEL_PARTIALS * (in > out ? in : out) * word,
         [WINNER] = (int64_t)s->batch * s->out_height * s->out_width * out,
         [MASK] = (x + 31) / 32 * (int64_t)sizeof(uint32_t),
     };
-    for (int32_t op = 0; op < CONV_OP_COUNT; op++) {
-        const struct conv_plan *plan = bench->job->plan[op];
-        if (plan && (int64_t)conv_workspace(plan) > bytes[WORKSPACE])
-            bytes[WORKSPACE] = (int64_t)conv_workspace(plan);
-    }
+    for (int32_t op = 0; op < CONV_OP_COUNT; op++)
+        if (plan[op] && (int64_t)conv_workspace(plan[op]) > bytes[WORKSPACE])
+            bytes[WORKSPACE] = (int64_t)conv_workspace(plan[op]);
     for (int32_t i = 0; i < PARTS; i++)
         bench->at[i + 1] = bench->at[i] + ((size_t)bytes[i] + 255) / 256 * 256;
 }
@@ -87,6 +91,8 @@ static cudaError_t fill(const struct bench *bench)
         enum conv_array array;
     } row[] = {{RAW, CONV_ARRAY_SEEN},
                {VALUE, CONV_ARRAY_X},
+               {ADDED, CONV_ARRAY_ADDED},
+               {OTHER, CONV_ARRAY_OTHER},
                {OUT, CONV_ARRAY_Y},
                {WEIGHT, CONV_ARRAY_W},
                {HALVES, CONV_ARRAY_FACTORS},
@@ -108,18 +114,24 @@ static cudaError_t fill(const struct bench *bench)
 
 static void issue_convolution(const struct bench *bench, enum conv_op op)
 {
+    const int64_t channels = bench->job->shape.in_channels;
+    struct conv_norm norm = {place(bench, RAW), place(bench, STATISTICS), place(bench, PARAMETER),
+                             place(bench, DERIVED)};
+    struct conv_norm second = norm;
+    second.x = place(bench, ADDED);
+    second.derived += CONV_DERIVED_COUNT * channels;
     struct conv_call call = {
-        .x = place(bench, conv_applies(op) || conv_norms(op) ? RAW : VALUE),
+        .x = place(bench, conv_applies(op) ? RAW : VALUE),
         .w = place(bench, WEIGHT),
         .dy = place(bench, OUT),
         .factors = place(bench, HALVES),
-        .statistics = place(bench, STATISTICS),
-        .parameter = place(bench, PARAMETER),
+        .norm = {norm, second},
+        .residual = second.x,
+        .other = place(bench, OTHER),
         .y = place(bench, OUT),
         .dx = place(bench, VALUE),
         .dw = place(bench, DW),
         .sums = place(bench, PARTIAL),
-        .derived = place(bench, DERIVED),
         .workspace = place(bench, WORKSPACE),
     };
     conv_run(bench->job->plan[op], bench->clock.stream, &call);
@@ -151,32 +163,62 @@ static void issue_forward(const struct bench *bench)
         issue_convolution(bench, applied ? CONV_BACKWARD_FILTER_APPLIED : CONV_BACKWARD_FILTER);
 }
 
-static void issue_backward(const struct bench *bench)
+/* The backward of batch norm with input @x, from @dy, and @more where not NULL, whose masked sum is
+ * then left in its place; to @dx. */
+static void issue_norm(const struct bench *bench, const void *dy, void *more, struct kernel_cut cut,
+                       const void *x, void *dx)
 {
     const struct conv_shape *s = &bench->job->shape;
     const cudaStream_t stream = bench->clock.stream;
     const int64_t rows = (int64_t)s->batch * s->in_height * s->in_width;
-    const int32_t channels = s->in_channels;
-    void *dx = place(bench, VALUE);
-    const float *factors = place(bench, BACKWARD);
+    const struct kernel_cut done = {0};
+    const float *statistics = place(bench, STATISTICS);
+    float *partial = place(bench, PARTIAL), *factors = place(bench, BACKWARD);
+    int32_t count = kernel_backward_sums(stream, s->type, rows, s->in_channels, dy, more, cut, x,
+                                         statistics, more, partial);
+    kernel_backward_factors(stream, rows, s->in_channels, count, partial, place(bench, PARAMETER),
+                            statistics, place(bench, GRADIENT), factors);
+    kernel_backward_apply(stream, s->type, rows, s->in_channels, more ? more : dy,
+                          more ? done : cut, x, factors, dx);
+}
+
+/* What of a batch norm's backward is left behind a convolution that went through it. */
+static void issue_rest(const struct bench *bench, int32_t which, const void *x, void *dx)
+{
+    const struct conv_shape *s = &bench->job->shape;
+    const float *derived = place(bench, DERIVED);
+    kernel_backward_apply(bench->clock.stream, s->type,
+                          (int64_t)s->batch * s->in_height * s->in_width, s->in_channels,
+                          place(bench, VALUE), (struct kernel_cut){0}, x,
+                          derived + (CONV_DERIVED_COUNT * which + 2) * (int64_t)s->in_channels, dx);
+}
+
+static void issue_backward(const struct bench *bench)
+{
+    static const enum conv_op merged[CONV_CHAIN_COUNT] = {
+        [CONV_CHAIN_BACKWARD_NORM] = CONV_BACKWARD_DATA_NORM,
+        [CONV_CHAIN_BACKWARD_ADD_NORM] = CONV_BACKWARD_DATA_ADD_NORM,
+        [CONV_CHAIN_BACKWARD_ADD_NORMS] = CONV_BACKWARD_DATA_ADD_NORMS};
+    const enum conv_op op = merged[bench->chain];
+    const bool adds = bench->chain >= CONV_CHAIN_BACKWARD_ADD;
+    const bool two = bench->chain >= CONV_CHAIN_BACKWARD_ADD_TWO;
+    void *dz = place(bench, VALUE), *other = place(bench, OTHER), *raw = place(bench, RAW);
     struct kernel_cut cut = {0};
-    if (bench->chain == CONV_CHAIN_BACKWARD_NORM) {
-        issue_convolution(bench, CONV_BACKWARD_DATA_NORM);
-        factors = (const float *)place(bench, DERIVED) + 2 * (int64_t)channels;
-    } else {
-        issue_convolution(bench, CONV_BACKWARD_DATA);
-        if (bench->chain == CONV_CHAIN_BACKWARD_CUT)
-            cut.factors = place(bench, FACTORS);
-        else
-            cut.mask = place(bench, MASK);
-        int32_t count =
-            kernel_backward_sums(stream, s->type, rows, channels, dx, NULL, cut, place(bench, RAW),
-                                 place(bench, STATISTICS), NULL, place(bench, PARTIAL));
-        kernel_backward_factors(stream, rows, channels, count, place(bench, PARTIAL),
-                                place(bench, PARAMETER), place(bench, STATISTICS),
-                                place(bench, GRADIENT), place(bench, BACKWARD));
+    if (op != CONV_FORWARD) { /* that is 0: nothing is merged */
+        issue_convolution(bench, op);
+        issue_rest(bench, 0, raw, adds ? other : dz);
+        if (two)
+            issue_rest(bench, 1, place(bench, ADDED), dz);
+        return;
     }
-    kernel_backward_apply(stream, s->type, rows, channels, dx, cut, place(bench, RAW), factors, dx);
+    if (bench->chain == CONV_CHAIN_BACKWARD_CUT)
+        cut.factors = place(bench, FACTORS);
+    else
+        cut.mask = place(bench, MASK);
+    issue_convolution(bench, CONV_BACKWARD_DATA);
+    issue_norm(bench, adds ? other : dz, adds ? dz : NULL, cut, raw, adds ? other : dz);
+    if (two)
+        issue_norm(bench, dz, NULL, (struct kernel_cut){0}, place(bench, ADDED), dz);
 }
 
 /* Forward and back; a pool's shape has as many channels behind it as before. */

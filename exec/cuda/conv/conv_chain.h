@@ -14,6 +14,6 @@ struct conv_chain_job {
 };
 
 /** Time the chains in @wanted of @job (struct conv_chain_job), in turns: see conv_measure.  It
- * takes memory for about five arrays of the convolution, released afterwards.
+ * takes memory for about five to seven arrays of the convolution, released afterwards.
  * @return 0, or -1: there is no room for it, or the device failed. */
 int conv_chain_measure(void *job, uint32_t wanted, double seconds[CONV_CHAIN_COUNT]);

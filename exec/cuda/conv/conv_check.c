@@ -17,9 +17,14 @@ bool conv_applies(enum conv_op op)
     return op == CONV_FORWARD_APPLIED_SUMS || op == CONV_BACKWARD_FILTER_APPLIED;
 }
 
-bool conv_norms(enum conv_op op)
+int32_t conv_norms(enum conv_op op)
 {
-    return op == CONV_BACKWARD_DATA_NORM;
+    return op == CONV_BACKWARD_DATA_ADD_NORMS ? 2 : op == CONV_BACKWARD_DATA_NORM || conv_adds(op);
+}
+
+bool conv_adds(enum conv_op op)
+{
+    return op == CONV_BACKWARD_DATA_ADD_NORM || op == CONV_BACKWARD_DATA_ADD_NORMS;
 }
 
 bool conv_optional(enum conv_op op)
@@ -41,30 +46,42 @@ int64_t conv_elements(enum conv_op op, const struct conv_shape *s, enum conv_arr
         return conv_applies(op) ? 2 * (int64_t)s->in_channels : 0;
     case CONV_ARRAY_SEEN:
         return conv_norms(op) ? x : 0;
-    default:
+    case CONV_ARRAY_ADDED:
+    case CONV_ARRAY_OTHER:
+        return conv_adds(op) ? x : 0;
+    case CONV_ARRAY_STATISTICS:
+    case CONV_ARRAY_PARAMETER:
         return conv_norms(op) ? 2 * (int64_t)s->in_channels : 0;
+    default:
+        return conv_norms(op) > 1 ? 2 * (int64_t)s->in_channels : 0;
     }
 }
 
 enum dtype conv_array_type(enum dtype type, enum conv_array array)
 {
-    return array == CONV_ARRAY_STATISTICS || array == CONV_ARRAY_PARAMETER ? DTYPE_FP32 : type;
+    bool wide = array == CONV_ARRAY_STATISTICS || array == CONV_ARRAY_PARAMETER ||
+                array == CONV_ARRAY_STATISTICS_2 || array == CONV_ARRAY_PARAMETER_2;
+    return wide ? DTYPE_FP32 : type;
 }
 
-struct conv_call conv_call_of(enum conv_op op, void *const array[CONV_ARRAY_COUNT], float *sums,
-                              float *derived, void *workspace)
+struct conv_call conv_call_of(const struct conv_shape *shape, void *const array[CONV_ARRAY_COUNT],
+                              float *sums, float *derived, void *workspace)
 {
-    return (struct conv_call){.x = array[conv_norms(op) ? CONV_ARRAY_SEEN : CONV_ARRAY_X],
+    float *second = derived ? derived + CONV_DERIVED_COUNT * (int64_t)shape->in_channels : NULL;
+    return (struct conv_call){.x = array[CONV_ARRAY_X],
                               .w = array[CONV_ARRAY_W],
                               .dy = array[CONV_ARRAY_Y],
                               .factors = array[CONV_ARRAY_FACTORS],
-                              .statistics = array[CONV_ARRAY_STATISTICS],
-                              .parameter = array[CONV_ARRAY_PARAMETER],
+                              .norm = {{array[CONV_ARRAY_SEEN], array[CONV_ARRAY_STATISTICS],
+                                        array[CONV_ARRAY_PARAMETER], derived},
+                                       {array[CONV_ARRAY_ADDED], array[CONV_ARRAY_STATISTICS_2],
+                                        array[CONV_ARRAY_PARAMETER_2], second}},
+                              .residual = array[CONV_ARRAY_ADDED],
+                              .other = array[CONV_ARRAY_OTHER],
                               .y = array[CONV_ARRAY_Y],
                               .dx = array[CONV_ARRAY_X],
                               .dw = array[CONV_ARRAY_W],
                               .sums = sums,
-                              .derived = derived,
                               .workspace = workspace};
 }
 
@@ -73,6 +90,8 @@ enum conv_array conv_written(enum conv_op op)
     switch (op) {
     case CONV_BACKWARD_DATA:
     case CONV_BACKWARD_DATA_NORM:
+    case CONV_BACKWARD_DATA_ADD_NORM:
+    case CONV_BACKWARD_DATA_ADD_NORMS:
         return CONV_ARRAY_X;
     case CONV_BACKWARD_FILTER:
     case CONV_BACKWARD_FILTER_APPLIED:
@@ -223,30 +242,55 @@ static void backward_filter(struct sum *sum, int64_t index)
     }
 }
 
-/* The output of batch norm, before the ReLU, at @index of x. */
-static double normalised(const struct sum *sum, int64_t index)
+/* Element @index of @array. */
+static double element(const struct sum *sum, enum conv_array array, int64_t index)
 {
-    const float *statistics = sum->pattern[CONV_ARRAY_STATISTICS];
-    const float *parameter = sum->pattern[CONV_ARRAY_PARAMETER];
+    return (double)sum->pattern[array][index % CONV_PATTERN];
+}
+
+/* The output of batch norm at @index of its input @x. */
+static double normalised(const struct sum *sum, enum conv_array x, enum conv_array statistics,
+                         enum conv_array parameter, int64_t index)
+{
     int64_t channels = sum->shape->in_channels, c = index % channels;
-    double x = (double)sum->pattern[CONV_ARRAY_SEEN][index % CONV_PATTERN];
-    double normal = (x - (double)statistics[c]) * (double)statistics[channels + c];
-    return normal * (double)parameter[c] + (double)parameter[channels + c];
+    double normal = (element(sum, x, index) - element(sum, statistics, c)) *
+                    element(sum, statistics, channels + c);
+    return normal * element(sum, parameter, c) + element(sum, parameter, channels + c);
+}
+
+/* What stood before the ReLU at @index. */
+static double before_relu(const struct sum *sum, enum conv_op op, int64_t index)
+{
+    double value =
+        normalised(sum, CONV_ARRAY_SEEN, CONV_ARRAY_STATISTICS, CONV_ARRAY_PARAMETER, index);
+    if (conv_norms(op) > 1)
+        return value + normalised(sum, CONV_ARRAY_ADDED, CONV_ARRAY_STATISTICS_2,
+                                  CONV_ARRAY_PARAMETER_2, index);
+    return conv_adds(op) ? value + element(sum, CONV_ARRAY_ADDED, index) : value;
 }
 
 /* The first element from @index on for which rounding cannot change the ReLU. */
-static int64_t sure(const struct sum *sum, int64_t index, int64_t count)
+static int64_t sure(const struct sum *sum, enum conv_op op, int64_t index, int64_t count)
 {
-    while (fabs(normalised(sum, index)) < 1e-5)
+    while (fabs(before_relu(sum, op, index)) < 1e-5)
         index = (index + 1) % count;
     return index;
 }
 
-/* dx[index], cut. */
-static void backward_norm(struct sum *sum, int64_t index)
+/* dx[index], with what is added to it, cut.  Engines may round the convolution's part first, as
+ * separate kernels do.  @return that possible change. */
+static double backward_norm(struct sum *sum, enum conv_op op, int64_t index)
 {
-    if (normalised(sum, index) > 0)
-        backward_data(sum, index);
+    if (before_relu(sum, op, index) <= 0)
+        return 0;
+    backward_data(sum, index);
+    if (!conv_adds(op))
+        return 0;
+    double slack = fabs(sum->value) * rounding[sum->shape->type];
+    double other = element(sum, CONV_ARRAY_OTHER, index);
+    sum->value += other;
+    sum->size += fabs(other);
+    return slack;
 }
 
 void conv_samples(enum conv_op op, const struct conv_shape *shape, struct conv_sample *sample)
@@ -260,10 +304,11 @@ void conv_samples(enum conv_op op, const struct conv_shape *shape, struct conv_s
         memcpy(sum.pattern, pattern, sizeof pattern);
         int64_t index = (int64_t)((double)count * base_uniform(2, (uint64_t)i, 0, 0));
         index = i == 0 ? 0 : i == 1 ? count - 1 : index;
+        double slack = 0;
         if (conv_norms(op))
-            index = sure(&sum, index, count);
+            index = sure(&sum, op, index, count);
         if (conv_norms(op))
-            backward_norm(&sum, index);
+            slack = backward_norm(&sum, op, index);
         else if (op == CONV_BACKWARD_DATA)
             backward_data(&sum, index);
         else if (conv_written(op) == CONV_ARRAY_W)
@@ -272,7 +317,7 @@ void conv_samples(enum conv_op op, const struct conv_shape *shape, struct conv_s
             forward(&sum, index);
         /* The rounding error of each applied value is at most that of its largest intermediate
          * number, with any sign: such errors grow like those of sums, see below. */
-        double slack = 4 * rounding[shape->type] * sqrt(sum.squares);
+        slack += 4 * rounding[shape->type] * sqrt(sum.squares);
         sample[i] = (struct conv_sample){index, sum.value, sum.size, slack};
     }
     for (int32_t array = 0; array < CONV_ARRAY_COUNT; array++)

@@ -23,9 +23,13 @@ enum conv_array {
     CONV_ARRAY_W,          /**< w or dw */
     CONV_ARRAY_Y,          /**< y or dy */
     CONV_ARRAY_FACTORS,    /**< those applied to x */
-    CONV_ARRAY_SEEN,       /**< x beside dx: the input of batch norm */
+    CONV_ARRAY_SEEN,       /**< the input of batch norm beside dx */
     CONV_ARRAY_STATISTICS, /**< fp32 for every type of shape, like the next */
     CONV_ARRAY_PARAMETER,
+    CONV_ARRAY_ADDED,        /**< the residual, or the second batch norm's input */
+    CONV_ARRAY_STATISTICS_2, /**< of that one */
+    CONV_ARRAY_PARAMETER_2,
+    CONV_ARRAY_OTHER, /**< the gradient that is added */
     CONV_ARRAY_COUNT
 };
 
@@ -35,10 +39,10 @@ int64_t conv_elements(enum conv_op op, const struct conv_shape *shape, enum conv
 /** Their type, where that of the shape is @type. */
 enum dtype conv_array_type(enum dtype type, enum conv_array array);
 
-/** The operands of a run of @op among @array, on the device or host; arrays that @op does not use
- * may be NULL. */
-struct conv_call conv_call_of(enum conv_op op, void *const array[CONV_ARRAY_COUNT], float *sums,
-                              float *derived, void *workspace);
+/** The operands of a run on @shape among @array, on the device or host; what its op does not use
+ * may be NULL.  @derived: (norms of the op, CONV_DERIVED_COUNT, in channels). */
+struct conv_call conv_call_of(const struct conv_shape *shape, void *const array[CONV_ARRAY_COUNT],
+                              float *sums, float *derived, void *workspace);
 
 /** Which array @op writes. */
 enum conv_array conv_written(enum conv_op op);

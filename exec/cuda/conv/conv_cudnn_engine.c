@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/base.h"
+#include "exec/cuda/conv/conv_check.h"
 
 void conv_keep_compiler(void)
 {
@@ -187,62 +188,58 @@ char *conv_engine_name(const struct conv_choice *choice)
 
 /* ---- running ---- */
 
-enum { MOST_OPERANDS = 13 };
+/* The tensors of a run and where they lie. */
+struct operands {
+    int64_t id[32], count;
+    void *pointer[32];
+};
 
-static int64_t operands_of_norm(int32_t channels, const struct conv_call *call, int64_t count,
-                                int64_t *id, void **pointer)
+/* cuDNN writes through void * arguments. */
+static void add_operand(struct operands *all, int32_t id, const void *pointer)
 {
-    const struct {
-        int64_t id;
-        const void *pointer;
-    } row[] = {{CONV_SEEN, call->x},
-               {CONV_MEAN, call->statistics},
-               {CONV_DEVIATION, call->statistics + channels},
-               {CONV_GAMMA, call->parameter},
-               {CONV_BETA, call->parameter + channels}};
-    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-        id[count] = row[i].id;
-        pointer[count++] = (void *)(uintptr_t)row[i].pointer;
-    }
-    for (int32_t i = 0; i < CONV_DERIVED_COUNT; i++) {
-        id[count] = CONV_DERIVED + i;
-        pointer[count++] = call->derived + (int64_t)i * channels;
-    }
-    return count;
+    all->id[all->count] = id;
+    all->pointer[all->count++] = (void *)(uintptr_t)pointer;
 }
 
-/* The operands of @call in order, by op. cuDNN writes through void * arguments. */
-static int64_t operands(enum conv_op op, const struct conv_shape *shape,
-                        const struct conv_call *call, int64_t *id, void **pointer)
+/* @second: 0, or CONV_SECOND. */
+static void add_norm(struct operands *all, int32_t channels, const struct conv_norm *norm,
+                     int32_t second)
 {
-    const bool data = op == CONV_BACKWARD_DATA || op == CONV_BACKWARD_DATA_NORM;
-    const bool filter = op == CONV_BACKWARD_FILTER || op == CONV_BACKWARD_FILTER_APPLIED;
-    const void *x = data ? call->dx : call->x, *w = filter ? call->dw : call->w;
-    const void *y = data || filter ? call->dy : call->y;
-    int64_t count = 0;
-    id[count] = CONV_X;
-    pointer[count++] = (void *)(uintptr_t)x;
-    id[count] = CONV_W;
-    pointer[count++] = (void *)(uintptr_t)w;
-    id[count] = CONV_Y;
-    pointer[count++] = (void *)(uintptr_t)y;
+    add_operand(all, second + CONV_SEEN, norm->x);
+    add_operand(all, second + CONV_MEAN, norm->statistics);
+    add_operand(all, second + CONV_DEVIATION, norm->statistics + channels);
+    add_operand(all, second + CONV_GAMMA, norm->parameter);
+    add_operand(all, second + CONV_BETA, norm->parameter + channels);
+    for (int32_t i = 0; i < CONV_DERIVED_COUNT; i++)
+        add_operand(all, second + CONV_DERIVED + i, norm->derived + (int64_t)i * channels);
+}
+
+/* The operands of @call, by op. */
+static struct operands operands(enum conv_op op, const struct conv_shape *shape,
+                                const struct conv_call *call)
+{
+    const bool data = conv_written(op) == CONV_ARRAY_X, filter = conv_written(op) == CONV_ARRAY_W;
+    struct operands all = {.count = 0};
+    add_operand(&all, CONV_X, data ? call->dx : call->x);
+    add_operand(&all, CONV_W, filter ? call->dw : call->w);
+    add_operand(&all, CONV_Y, data || filter ? call->dy : call->y);
     if (conv_applies(op)) {
-        const char *scale = call->factors;
-        const int64_t bytes = (int64_t)shape->in_channels * dtype_size(shape->type);
-        id[count] = CONV_SCALE;
-        pointer[count++] = (void *)(uintptr_t)scale;
-        id[count] = CONV_SHIFT;
-        pointer[count++] = (void *)(uintptr_t)(scale + bytes);
+        add_operand(&all, CONV_SCALE, call->factors);
+        add_operand(&all, CONV_SHIFT,
+                    (const char *)call->factors +
+                        (int64_t)shape->in_channels * dtype_size(shape->type));
     }
     if (conv_sums(op)) {
-        id[count] = CONV_SUM;
-        pointer[count++] = call->sums;
-        id[count] = CONV_SQUARES;
-        pointer[count++] = call->sums + shape->out_channels;
+        add_operand(&all, CONV_SUM, call->sums);
+        add_operand(&all, CONV_SQUARES, call->sums + shape->out_channels);
     }
-    if (conv_norms(op))
-        count = operands_of_norm(shape->in_channels, call, count, id, pointer);
-    return count;
+    for (int32_t k = 0; k < conv_norms(op); k++)
+        add_norm(&all, shape->in_channels, &call->norm[k], k * CONV_SECOND);
+    if (conv_adds(op))
+        add_operand(&all, CONV_OTHER, call->other);
+    if (conv_adds(op) && conv_norms(op) == 1)
+        add_operand(&all, CONV_RESIDUAL, call->residual);
+    return all;
 }
 
 cudnnStatus_t conv_execute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan, enum conv_op op,
@@ -250,15 +247,14 @@ cudnnStatus_t conv_execute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan, 
                            const struct conv_call *call, struct err *err)
 {
     struct conv_builder builder = {.err = err};
-    int64_t id[MOST_OPERANDS];
-    void *pointer[MOST_OPERANDS], *workspace = call->workspace;
-    int64_t count = operands(op, shape, call, id, pointer);
+    const struct operands all = operands(op, shape, call);
+    void *workspace = call->workspace;
     cudnnBackendDescriptor_t pack =
         conv_builder_new(&builder, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-    conv_builder_set(&builder, pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, count,
-                     id);
+    conv_builder_set(&builder, pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64,
+                     all.count, all.id);
     conv_builder_set(&builder, pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR,
-                     count, pointer);
+                     all.count, all.pointer);
     conv_builder_set(&builder, pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1,
                      &workspace);
     conv_builder_finalize(&builder, pack);

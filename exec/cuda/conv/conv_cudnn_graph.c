@@ -96,7 +96,8 @@ static cudnnBackendDescriptor_t tensor(struct conv_builder *builder, enum conv_o
 {
     const int64_t size[] = {n, c, h, w}, stride[] = {c * h * w, 1, c * w, c};
     const int64_t id = operand, alignment = 16;
-    const bool nowhere = operand >= CONV_SCALED && operand <= CONV_NORMAL;
+    const bool nowhere =
+        operand % CONV_SECOND >= CONV_SCALED && operand % CONV_SECOND <= CONV_ENDED;
     cudnnBackendDescriptor_t made = conv_builder_new(builder, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
     conv_builder_set(builder, made, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
     conv_builder_set(builder, made, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, size);
@@ -174,6 +175,8 @@ static enum conv_op plain(enum conv_op op)
     switch (op) {
     case CONV_BACKWARD_DATA:
     case CONV_BACKWARD_DATA_NORM:
+    case CONV_BACKWARD_DATA_ADD_NORM:
+    case CONV_BACKWARD_DATA_ADD_NORMS:
         return CONV_BACKWARD_DATA;
     case CONV_BACKWARD_FILTER:
     case CONV_BACKWARD_FILTER_APPLIED:
@@ -184,10 +187,11 @@ static enum conv_op plain(enum conv_op op)
 }
 
 /* The tensor @operand of x's shape. */
-static cudnnBackendDescriptor_t of_x(struct conv_builder *builder, enum conv_operand operand,
+static cudnnBackendDescriptor_t of_x(struct conv_builder *builder, int32_t operand,
                                      const struct conv_shape *s, cudnnDataType_t type)
 {
-    return tensor(builder, operand, type, s->batch, s->in_channels, s->in_height, s->in_width);
+    return tensor(builder, (enum conv_operand)operand, type, s->batch, s->in_channels, s->in_height,
+                  s->in_width);
 }
 
 /* Tensors of an operation, by cuDNN's names. */
@@ -307,9 +311,54 @@ static cudnnBackendDescriptor_t of_norm(struct conv_builder *builder, int32_t op
     return tensor(builder, (enum conv_operand)operand, CUDNN_DATA_FLOAT, 1, s->in_channels, 1, 1);
 }
 
-/* Sums over @dz and @seen of batch norm's backward. */
+enum { MOST = 16 };
+
+/* Operations of a graph. */
+struct operations {
+    cudnnBackendDescriptor_t list[MOST];
+    int64_t count;
+};
+
+/* What the sums of a batch norm's backward read besides the gradient. */
+enum { GIVEN = 4 };
+
+/* The result of a batch norm formed again in fp32, by four operations; @given is what its sums
+ * read.  @second: 0, or CONV_SECOND. */
+static cudnnBackendDescriptor_t normalise(struct conv_builder *builder, const struct conv_shape *s,
+                                          int32_t second, struct operations *operations,
+                                          struct named given[GIVEN])
+{
+    const cudnnDataType_t wide = CUDNN_DATA_FLOAT;
+    cudnnBackendDescriptor_t seen = of_x(builder, second + CONV_SEEN, s, data_type(s->type));
+    cudnnBackendDescriptor_t mean = of_norm(builder, second + CONV_MEAN, s);
+    cudnnBackendDescriptor_t deviation = of_norm(builder, second + CONV_DEVIATION, s);
+    cudnnBackendDescriptor_t gamma = of_norm(builder, second + CONV_GAMMA, s);
+    const struct {
+        cudnnPointwiseMode_t mode;
+        cudnnBackendDescriptor_t b;
+        int32_t result;
+    } row[] = {{CUDNN_POINTWISE_SUB, mean, CONV_CENTRED},
+               {CUDNN_POINTWISE_MUL, deviation, CONV_NORMAL},
+               {CUDNN_POINTWISE_MUL, gamma, CONV_SCALED},
+               {CUDNN_POINTWISE_ADD, of_norm(builder, second + CONV_BETA, s), CONV_SHIFTED}};
+    cudnnBackendDescriptor_t value = seen;
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        cudnnBackendDescriptor_t result = of_x(builder, second + row[i].result, s, wide);
+        operations->list[operations->count++] =
+            forward(builder, row[i].mode, value, row[i].b, result);
+        value = result;
+    }
+    given[0] = (struct named){CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_MEAN_DESC, mean};
+    given[1] = (struct named){CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_INVSTD_DESC, deviation};
+    given[2] = (struct named){CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_BN_SCALE_DESC, gamma};
+    given[3] = (struct named){CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_X_DESC, seen};
+    return value;
+}
+
+/* Sums over @dz, and what was @given, of batch norm's backward. */
 static cudnnBackendDescriptor_t norm_sums(struct conv_builder *builder, const struct conv_shape *s,
-                                          const struct named given[5])
+                                          int32_t second, const struct named given[GIVEN],
+                                          cudnnBackendDescriptor_t dz)
 {
     static const cudnnBackendAttributeName_t derived[CONV_DERIVED_COUNT] = {
         CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DBN_SCALE_DESC,
@@ -318,51 +367,54 @@ static cudnnBackendDescriptor_t norm_sums(struct conv_builder *builder, const st
         CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_X_SCALE_DESC,
         CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_BIAS};
     const cudnnDataType_t compute = CUDNN_DATA_FLOAT;
+    const struct named gradient = {CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DY_DESC, dz};
     struct named left[CONV_DERIVED_COUNT];
     for (int32_t i = 0; i < CONV_DERIVED_COUNT; i++)
-        left[i] = (struct named){derived[i], of_norm(builder, CONV_DERIVED + i, s)};
+        left[i] = (struct named){derived[i], of_norm(builder, second + CONV_DERIVED + i, s)};
     cudnnBackendDescriptor_t made =
         conv_builder_new(builder, CUDNN_BACKEND_OPERATION_BN_BWD_WEIGHTS_DESCRIPTOR);
     conv_builder_set(builder, made, CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_MATH_PREC,
                      CUDNN_TYPE_DATA_TYPE, 1, &compute);
-    set_tensors(builder, made, given, 5);
+    set_tensors(builder, made, given, GIVEN);
+    set_tensors(builder, made, &gradient, 1);
     set_tensors(builder, made, left, CONV_DERIVED_COUNT);
     conv_builder_finalize(builder, made);
     return made;
 }
 
-/* Back through the ReLU and to the sums of the batch norm before a convolution, which gives @uncut:
- * BACK operations in @operation. */
-enum { BACK = 6, MOST = APPLYING + 1 + BACK };
-
-static void go_back(struct conv_builder *builder, const struct conv_shape *s,
-                    cudnnBackendDescriptor_t uncut, cudnnBackendDescriptor_t operation[BACK])
+/* *@x plus @more, as the tensor @result of fp32, which *@x becomes. */
+static void add(struct conv_builder *builder, const struct conv_shape *s,
+                struct operations *operations, cudnnBackendDescriptor_t *x,
+                cudnnBackendDescriptor_t more, enum conv_operand result)
 {
-    const cudnnDataType_t type = data_type(s->type), wide = CUDNN_DATA_FLOAT;
-    cudnnBackendDescriptor_t mean = of_norm(builder, CONV_MEAN, s);
-    cudnnBackendDescriptor_t deviation = of_norm(builder, CONV_DEVIATION, s);
-    cudnnBackendDescriptor_t gamma = of_norm(builder, CONV_GAMMA, s);
-    cudnnBackendDescriptor_t beta = of_norm(builder, CONV_BETA, s);
-    cudnnBackendDescriptor_t seen = of_x(builder, CONV_SEEN, s, type);
-    cudnnBackendDescriptor_t centred = of_x(builder, CONV_CENTRED, s, wide);
-    cudnnBackendDescriptor_t normal = of_x(builder, CONV_NORMAL, s, wide);
-    cudnnBackendDescriptor_t scaled = of_x(builder, CONV_SCALED, s, wide);
-    cudnnBackendDescriptor_t shifted = of_x(builder, CONV_SHIFTED, s, wide);
-    cudnnBackendDescriptor_t dz = of_x(builder, CONV_X, s, type);
+    cudnnBackendDescriptor_t sum = of_x(builder, result, s, CUDNN_DATA_FLOAT);
+    operations->list[operations->count++] = forward(builder, CUDNN_POINTWISE_ADD, *x, more, sum);
+    *x = sum;
+}
+
+/* Back through the ReLU and to the sums of the batch norms before a convolution, which gives
+ * @uncut. */
+static void go_back(struct conv_builder *builder, enum conv_op op, const struct conv_shape *s,
+                    cudnnBackendDescriptor_t uncut, struct operations *operations)
+{
+    const cudnnDataType_t type = data_type(s->type);
+    struct named given[2][GIVEN];
+    cudnnBackendDescriptor_t dz = of_x(builder, CONV_X, s, type), value;
+    if (conv_adds(op))
+        add(builder, s, operations, &uncut, of_x(builder, CONV_OTHER, s, type), CONV_JOINED);
+    value = normalise(builder, s, 0, operations, given[0]);
+    if (conv_norms(op) > 1)
+        add(builder, s, operations, &value,
+            normalise(builder, s, CONV_SECOND, operations, given[1]), CONV_ENDED);
+    else if (conv_adds(op))
+        add(builder, s, operations, &value, of_x(builder, CONV_RESIDUAL, s, type), CONV_ENDED);
     const struct named relu[] = {{CUDNN_ATTR_OPERATION_POINTWISE_DYDESC, uncut},
-                                 {CUDNN_ATTR_OPERATION_POINTWISE_XDESC, shifted},
+                                 {CUDNN_ATTR_OPERATION_POINTWISE_XDESC, value},
                                  {CUDNN_ATTR_OPERATION_POINTWISE_DXDESC, dz}};
-    const struct named given[] = {{CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_MEAN_DESC, mean},
-                                  {CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_INVSTD_DESC, deviation},
-                                  {CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_BN_SCALE_DESC, gamma},
-                                  {CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_X_DESC, seen},
-                                  {CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DY_DESC, dz}};
-    operation[0] = forward(builder, CUDNN_POINTWISE_SUB, seen, mean, centred);
-    operation[1] = forward(builder, CUDNN_POINTWISE_MUL, centred, deviation, normal);
-    operation[2] = forward(builder, CUDNN_POINTWISE_MUL, normal, gamma, scaled);
-    operation[3] = forward(builder, CUDNN_POINTWISE_ADD, scaled, beta, shifted);
-    operation[4] = pointwise(builder, CUDNN_POINTWISE_RELU_BWD, relu, 3);
-    operation[5] = norm_sums(builder, s, given);
+    operations->list[operations->count++] = pointwise(builder, CUDNN_POINTWISE_RELU_BWD, relu, 3);
+    for (int32_t k = 0; k < conv_norms(op); k++)
+        operations->list[operations->count++] =
+            norm_sums(builder, s, k * CONV_SECOND, given[k], dz);
 }
 
 cudnnBackendDescriptor_t conv_graph(struct conv_builder *builder, const struct conv_target *target,
@@ -371,26 +423,23 @@ cudnnBackendDescriptor_t conv_graph(struct conv_builder *builder, const struct c
     bool norms = conv_norms(op);
     cudnnDataType_t type = norms ? CUDNN_DATA_FLOAT : data_type(shape->type);
     cudnnBackendDescriptor_t x = of_x(builder, norms ? CONV_UNCUT : CONV_X, shape, type), y;
-    cudnnBackendDescriptor_t operation[MOST];
-    int64_t count = 0;
+    struct operations operations = {.count = 0};
     if (conv_applies(op)) {
-        apply(builder, shape, &x, operation);
-        count = APPLYING;
+        apply(builder, shape, &x, operations.list);
+        operations.count = APPLYING;
     }
-    operation[count++] = convolution(builder, op, shape, x, &y);
+    operations.list[operations.count++] = convolution(builder, op, shape, x, &y);
     if (conv_sums(op))
-        operation[count++] = statistics(builder, shape->out_channels, y);
-    if (norms) {
-        go_back(builder, shape, x, &operation[count]);
-        count += BACK;
-    }
+        operations.list[operations.count++] = statistics(builder, shape->out_channels, y);
+    if (norms)
+        go_back(builder, op, shape, x, &operations);
     cudnnBackendDescriptor_t made =
         conv_builder_new(builder, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
     if (target->handle)
         conv_builder_set(builder, made, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1,
                          &target->handle);
     conv_builder_set(builder, made, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-                     count, operation);
+                     operations.count, operations.list);
     conv_builder_finalize(builder, made);
     return builder->failed ? NULL : made;
 }

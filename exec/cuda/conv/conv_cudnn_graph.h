@@ -31,7 +31,9 @@ enum conv_operand {
     CONV_SHIFT = 'b',
     CONV_SUM = 's',
     CONV_SQUARES = 'q',
-    CONV_SEEN = 'v', /**< the input of batch norm, where dx is x */
+    CONV_OTHER = 'o',    /**< the gradient that is added */
+    CONV_RESIDUAL = 'r', /**< the value that is added */
+    CONV_SEEN = 'v',     /**< the input of batch norm, where dx is x */
     CONV_MEAN = 'm',
     CONV_DEVIATION = 'd', /**< 1 / it */
     CONV_GAMMA = 'g',
@@ -43,10 +45,11 @@ enum conv_operand {
     CONV_APPLIED = '3', /**< cut at 0 */
     CONV_UNCUT = '4',   /**< the convolution's output, before the ReLU */
     CONV_CENTRED = '5', /**< x less mean */
-    CONV_NORMAL = '6'   /**< times 1 / deviation */
+    CONV_NORMAL = '6',  /**< times 1 / deviation */
+    CONV_JOINED = '7',  /**< the convolution's output and the other gradient */
+    CONV_ENDED = '8',   /**< batch norm's result and what is added to it */
+    CONV_SECOND = 256   /**< more, where it is of the second batch norm */
 };
-
-enum { CONV_DERIVED_COUNT = 5 };
 
 /** Descriptors made together and released together.  Start from {.err = err}; after the first
  * failure, which adds one message to @err (exit code 69) where that is not NULL, calls do nothing.
@@ -85,7 +88,8 @@ void conv_status(cudnnStatus_t status, const char *what, struct err *err);
 
 /** The graph of @op on @shape: multiplication, addition and ReLU if factors are applied; the
  * convolution; its statistics if it has sums.  With batch norm's backward, the convolution is
- * followed by batch norm's recomputed result, the ReLU's backward and the sums for batch norm's.
+ * followed by the addition of the other gradient, if there is one, batch norm's recomputed result
+ * and what is added to it, the ReLU's backward and the sums for batch norm's.
  * @return a finalized descriptor that @builder owns, or NULL with @builder failed. */
 cudnnBackendDescriptor_t conv_graph(struct conv_builder *builder, const struct conv_target *target,
                                     enum conv_op op, const struct conv_shape *shape);

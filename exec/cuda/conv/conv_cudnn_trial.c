@@ -50,7 +50,8 @@ static int64_t written_rows(const struct conv_trial *trial)
 
 static size_t derived_bytes(const struct conv_trial *trial)
 {
-    return CONV_DERIVED_COUNT * (size_t)trial->shape.in_channels * sizeof(float);
+    return (size_t)conv_norms(trial->op) * CONV_DERIVED_COUNT * (size_t)trial->shape.in_channels *
+           sizeof(float);
 }
 
 static int prepare(struct conv_trial *trial, bool checked, struct err *err)
@@ -139,7 +140,7 @@ int conv_trial_reserve(struct conv_trial *trial, int64_t workspace)
 static bool issue(struct conv_trial *trial, cudnnBackendDescriptor_t plan)
 {
     struct conv_call call =
-        conv_call_of(trial->op, trial->array, trial->sums, trial->derived, trial->workspace);
+        conv_call_of(&trial->shape, trial->array, trial->sums, trial->derived, trial->workspace);
     return conv_execute(trial->handle, plan, trial->op, &trial->shape, trial->clock.stream, &call,
                         NULL) == CUDNN_STATUS_SUCCESS;
 }
@@ -257,25 +258,27 @@ static bool sums_are_right(const struct conv_trial *trial, const struct result *
     return right;
 }
 
-/* Whether the derived values agree with the written dx and x. */
-static cudaError_t check_derived(struct conv_trial *trial, const struct result *result, bool *right)
+/* Whether the derived values of batch norm @which agree with the written dx and its x. */
+static cudaError_t check_derived(struct conv_trial *trial, const struct result *result,
+                                 int32_t which, bool *right)
 {
     const int32_t channels = trial->shape.in_channels;
     const int64_t rows = written_rows(trial), all = 2 * (int64_t)KERNEL_PARTIALS * channels;
-    const void *dx = trial->array[CONV_ARRAY_X], *x = trial->array[CONV_ARRAY_SEEN];
+    /* of the second norm they follow those of the first in the same order */
+    void *const *array = trial->array + which * (CONV_ARRAY_ADDED - CONV_ARRAY_SEEN);
+    const void *dx = trial->array[CONV_ARRAY_X], *x = array[CONV_ARRAY_SEEN];
+    const float *derived = result->number + (int64_t)which * CONV_DERIVED_COUNT * channels;
     float *of_both = base_alloc(2 * all + 4 * (int64_t)channels, sizeof *of_both);
     float *of_x = of_both + all, *statistics = of_x + all, *parameter = statistics + 2 * channels;
     int32_t both = kernel_backward_sums(trial->clock.stream, trial->shape.type, rows, channels, dx,
                                         NULL, (struct kernel_cut){0}, x,
-                                        trial->array[CONV_ARRAY_STATISTICS], NULL, trial->partial);
+                                        array[CONV_ARRAY_STATISTICS], NULL, trial->partial);
     cudaError_t error[4] = {read_numbers(trial, trial->partial, 2 * both * channels, of_both)};
     int32_t alone =
         kernel_sums(trial->clock.stream, trial->shape.type, rows, channels, x, trial->partial);
     error[1] = read_numbers(trial, trial->partial, 2 * alone * channels, of_x);
-    error[2] =
-        read_numbers(trial, trial->array[CONV_ARRAY_STATISTICS], 2 * (int64_t)channels, statistics);
-    error[3] =
-        read_numbers(trial, trial->array[CONV_ARRAY_PARAMETER], 2 * (int64_t)channels, parameter);
+    error[2] = read_numbers(trial, array[CONV_ARRAY_STATISTICS], 2 * (int64_t)channels, statistics);
+    error[3] = read_numbers(trial, array[CONV_ARRAY_PARAMETER], 2 * (int64_t)channels, parameter);
     for (int32_t c = 0; c < channels && *right; c++) {
         struct conv_channel of = {.rows = rows};
         for (int32_t k = 0; k < 2; k++) {
@@ -288,7 +291,7 @@ static cudaError_t check_derived(struct conv_trial *trial, const struct result *
         struct conv_derived want = conv_derive(&of);
         for (int32_t i = 0; i < CONV_DERIVED_COUNT; i++)
             *right = *right && conv_sum_is_right(rows, want.value[i], want.size[i],
-                                                 (double)result->number[i * channels + c]);
+                                                 (double)derived[i * channels + c]);
     }
     free(of_both);
     for (int32_t i = 1; i < 4; i++)
@@ -304,9 +307,8 @@ static cudaError_t read_result(struct conv_trial *trial, struct result *result)
     cudaError_t error = cudaSuccess;
     for (int32_t i = 0; i < CONV_SAMPLES && error == cudaSuccess; i++)
         error = read_element(trial, trial->sample[i].index, &result->value[i]);
-    result->own = trial->sums      ? 2 * trial->shape.out_channels
-                  : trial->derived ? CONV_DERIVED_COUNT * trial->shape.in_channels
-                                   : 0;
+    result->own = trial->sums ? 2 * trial->shape.out_channels
+                              : (int32_t)(derived_bytes(trial) / sizeof(float));
     result->partials = kernel_sums(trial->clock.stream, trial->shape.type, written_rows(trial),
                                    channels, trial->array[conv_written(trial->op)], trial->partial);
     int64_t partial = 2 * (int64_t)result->partials * channels;
@@ -362,12 +364,12 @@ enum conv_verdict conv_trial_check(struct conv_trial *trial, cudnnBackendDescrip
     if (verdict == CONV_RIGHT) {
         bool right = looks_right(trial, &first, &again);
         right = right && (!trial->sums || sums_are_right(trial, &first));
-        if (right && trial->derived &&
-            fails(check_derived(trial, &first, &right), "read sums", err))
-            verdict = CONV_REFUSED;
-        else if (!right)
+        for (int32_t k = 0; k < conv_norms(trial->op) && right && verdict == CONV_RIGHT; k++)
+            if (fails(check_derived(trial, &first, k, &right), "read sums", err))
+                verdict = CONV_REFUSED;
+        if (!right)
             verdict = CONV_WRONG;
-        else if (!can_be_captured(trial, plan))
+        else if (verdict == CONV_RIGHT && !can_be_captured(trial, plan))
             verdict = CONV_REFUSED;
     }
     free(first.number);

@@ -321,15 +321,17 @@ struct issue {
 /* Spoil what the engine sums or derives. */
 static void spoil_sums(const struct issue *issue)
 {
-    float *last = conv_sums(issue->op)    ? issue->call.sums + 2 * issue->shape.out_channels - 1
-                  : conv_norms(issue->op) ? issue->call.derived + 5 * issue->shape.in_channels - 1
-                                          : NULL;
+    float *derived = issue->call.norm[conv_norms(issue->op) > 1].derived; /* of the last */
+    float *last = conv_sums(issue->op) ? issue->call.sums + 2 * issue->shape.out_channels - 1
+                  : conv_norms(issue->op)
+                      ? derived + CONV_DERIVED_COUNT * issue->shape.in_channels - 1
+                      : NULL;
     if (last && fake_cudnn.fickle_sums && fake_cudnn.runs[issue->engine] % 2)
         *(uint32_t *)(void *)last ^= 1;
     if (conv_sums(issue->op) && fake_cudnn.missummed)
         issue->call.sums[fake_cudnn.missummed - 1] *= -1.03125F;
     if (conv_norms(issue->op) && fake_cudnn.misderived)
-        issue->call.derived[(fake_cudnn.misderived - 1) * issue->shape.in_channels] *= -1.03125F;
+        derived[(fake_cudnn.misderived - 1) * issue->shape.in_channels] *= -1.03125F;
 }
 
 /* Spoil the result as the engine does. */
@@ -375,20 +377,20 @@ static void *pointer(const struct fake_descriptor *pack, int64_t id)
     return NULL;
 }
 
-/* Operands of a batch norm, which must lie one after the other as the loops look for them. */
+/* Operands of batch norm @k, which must lie one after the other as the loops look for them. */
 static bool find_norm(const struct fake_descriptor *pack, const struct fake_reading *reading,
-                      struct conv_call *call)
+                      int32_t k, struct conv_norm *norm)
 {
     int32_t channels = reading->shape.in_channels;
-    call->x = pointer(pack, reading->seen);
-    call->statistics = pointer(pack, reading->norm[0]);
-    call->parameter = pointer(pack, reading->norm[2]);
-    call->derived = pointer(pack, reading->derived[0]);
-    bool good = pointer(pack, reading->norm[1]) == (const void *)(call->statistics + channels) &&
-                pointer(pack, reading->norm[3]) == (const void *)(call->parameter + channels);
-    for (int32_t i = 1; i < 5; i++)
-        good = good && pointer(pack, reading->derived[i]) ==
-                           (const void *)(call->derived + (int64_t)i * channels);
+    norm->x = pointer(pack, reading->seen[k]);
+    norm->statistics = pointer(pack, reading->norm[k][0]);
+    norm->parameter = pointer(pack, reading->norm[k][2]);
+    norm->derived = pointer(pack, reading->derived[k][0]);
+    bool good = pointer(pack, reading->norm[k][1]) == (const void *)(norm->statistics + channels) &&
+                pointer(pack, reading->norm[k][3]) == (const void *)(norm->parameter + channels);
+    for (int32_t i = 1; i < CONV_DERIVED_COUNT; i++)
+        good = good && pointer(pack, reading->derived[k][i]) ==
+                           (const void *)(norm->derived + (int64_t)i * channels);
     return good;
 }
 
@@ -426,8 +428,11 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     if ((conv_sums(issue.op) && squares != issue.call.sums + reading.shape.out_channels) ||
         (conv_applies(issue.op) && shift != scale + reading.shape.in_channels))
         return CUDNN_STATUS_BAD_PARAM; /* the loops leave and look for them there */
-    if (conv_norms(issue.op) && !find_norm(pack, &reading, &issue.call))
-        return CUDNN_STATUS_BAD_PARAM;
+    for (int32_t k = 0; k < conv_norms(issue.op); k++)
+        if (!find_norm(pack, &reading, k, &issue.call.norm[k]))
+            return CUDNN_STATUS_BAD_PARAM;
+    issue.call.other = pointer(pack, reading.other);
+    issue.call.residual = pointer(pack, reading.residual);
     fake_enqueue_c(handle->stream, run, &issue, sizeof issue);
     return CUDNN_STATUS_SUCCESS;
 }

@@ -200,9 +200,15 @@ static bool read_sums(const struct fake_descriptor *operation, struct fake_readi
                                size, &type, &reading->squares);
 }
 
-/* Batch norm formed again, after the convolution: four operations whose result is @result. */
-static bool read_norm(const struct fake_descriptor *graph, struct fake_reading *reading,
-                      int64_t *result)
+/* The operations of a graph, one after the other. */
+static const struct fake_descriptor *next(const struct fake_descriptor *graph, int32_t *at)
+{
+    return fake_part(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, (*at)++);
+}
+
+/* Batch norm @k formed again: four operations whose result is @result. */
+static bool read_norm(const struct fake_descriptor *graph, int32_t *at, int32_t k,
+                      struct fake_reading *reading, int64_t *result)
 {
     static const cudnnPointwiseMode_t mode[] = {CUDNN_POINTWISE_SUB, CUDNN_POINTWISE_MUL,
                                                 CUDNN_POINTWISE_MUL, CUDNN_POINTWISE_ADD};
@@ -210,17 +216,50 @@ static bool read_norm(const struct fake_descriptor *graph, struct fake_reading *
     const int32_t size[] = {s->batch, s->in_channels, s->in_height, s->in_width};
     struct pointwise p[4];
     for (int32_t i = 0; i < 4; i++) {
-        if (!read_pointwise(fake_part(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, 1 + i), mode[i], &p[i]))
+        if (!read_pointwise(next(graph, at), mode[i], &p[i]))
             return false;
         if (i > 0 ? p[i].reads_memory || p[i].x != p[i - 1].y : !p[i].reads_memory)
             return false;
         if (p[i].b_type != CUDNN_DATA_FLOAT || p[i].y_type != CUDNN_DATA_FLOAT)
             return false;
-        reading->norm[i] = p[i].b;
+        reading->norm[k][i] = p[i].b;
     }
-    reading->seen = p[0].x;
+    reading->seen[k] = p[0].x;
     *result = p[3].y;
     return p[0].x_type == CUDNN_DATA_HALF && memcmp(p[0].size, size, sizeof size) == 0;
+}
+
+/* The sum of @x and @more, both of x's shape, which @x becomes; in no memory.  @more lies there,
+ * and becomes its id, if it is INT64_MIN. */
+static bool read_add(const struct fake_descriptor *operation, const struct conv_shape *s,
+                     int64_t *x, int64_t *more)
+{
+    static const cudnnBackendAttributeName_t name[] = {CUDNN_ATTR_OPERATION_POINTWISE_XDESC,
+                                                       CUDNN_ATTR_OPERATION_POINTWISE_BDESC,
+                                                       CUDNN_ATTR_OPERATION_POINTWISE_YDESC};
+    const int32_t want[] = {s->batch, s->in_channels, s->in_height, s->in_width};
+    const bool given = *more == INT64_MIN;
+    int64_t id[3];
+    if (!operation || operation->type != CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR)
+        return false;
+    const struct fake_descriptor *how =
+        fake_part(operation, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, 0);
+    if (!how || fake_integer(how, CUDNN_ATTR_POINTWISE_MODE, 0) != CUDNN_POINTWISE_ADD ||
+        fake_integer(how, CUDNN_ATTR_POINTWISE_MATH_PREC, 0) != CUDNN_DATA_FLOAT)
+        return false;
+    for (int32_t i = 0; i < 3; i++) {
+        const struct fake_descriptor *tensor = fake_part(operation, name[i], 0);
+        const bool lies = i == 1 && given;
+        int32_t size[4], type;
+        if (!read_any_tensor(tensor, size, &type, &id[i]) || is_virtual(tensor) == lies ||
+            type != (lies ? CUDNN_DATA_HALF : CUDNN_DATA_FLOAT) ||
+            memcmp(size, want, sizeof size) != 0)
+            return false;
+    }
+    bool right = id[0] == *x && (given || id[1] == *more);
+    *x = id[2];
+    *more = id[1];
+    return right;
 }
 
 /* The ReLU's backward: dz, in memory, is the convolution's result where @shifted is positive. */
@@ -246,7 +285,8 @@ static bool read_relu(const struct fake_descriptor *operation, int64_t shifted,
     return true;
 }
 
-static bool read_norm_sums(const struct fake_descriptor *graph, struct fake_reading *reading)
+static bool read_norm_sums(const struct fake_descriptor *sums, int32_t k,
+                           struct fake_reading *reading)
 {
     static const cudnnBackendAttributeName_t given[] = {
         CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_MEAN_DESC,
@@ -258,37 +298,62 @@ static bool read_norm_sums(const struct fake_descriptor *graph, struct fake_read
         CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_DY_SCALE_DESC,
         CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_X_SCALE_DESC,
         CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_BIAS};
-    const struct fake_descriptor *sums = fake_part(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, 6);
     int32_t size[4], type;
     int64_t id;
     if (!sums || sums->type != CUDNN_BACKEND_OPERATION_BN_BWD_WEIGHTS_DESCRIPTOR ||
         fake_integer(sums, CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_MATH_PREC, 0) != CUDNN_DATA_FLOAT)
         return false;
     for (int32_t i = 0; i < 3; i++)
-        if (!read_tensor(fake_part(sums, given[i], 0), size, &type, &id) || id != reading->norm[i])
+        if (!read_tensor(fake_part(sums, given[i], 0), size, &type, &id) ||
+            id != reading->norm[k][i])
             return false;
     if (!read_tensor(fake_part(sums, CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_X_DESC, 0), size, &type,
                      &id) ||
-        id != reading->seen ||
+        id != reading->seen[k] ||
         !read_tensor(fake_part(sums, CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DY_DESC, 0), size, &type,
                      &id) ||
         id != reading->x)
         return false;
     for (int32_t i = 0; i < 5; i++)
-        if (!read_tensor(fake_part(sums, derived[i], 0), size, &type, &reading->derived[i]) ||
+        if (!read_tensor(fake_part(sums, derived[i], 0), size, &type, &reading->derived[k][i]) ||
             size[1] != reading->shape.in_channels || type != CUDNN_DATA_FLOAT)
             return false;
     return true;
 }
 
 /* What stands behind a convolution whose result is cut: see conv_graph(). */
-static bool read_back(const struct fake_descriptor *graph, struct fake_reading *reading)
+static bool read_back(const struct fake_descriptor *graph, enum conv_op op,
+                      struct fake_reading *reading)
 {
-    int64_t shifted;
-    reading->op = CONV_BACKWARD_DATA_NORM;
-    return read_norm(graph, reading, &shifted) &&
-           read_relu(fake_part(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, 5), shifted, reading) &&
-           read_norm_sums(graph, reading);
+    int64_t value, second;
+    int32_t at = 1;
+    reading->op = op;
+    reading->other = reading->residual = INT64_MIN;
+    if ((conv_adds(op) &&
+         !read_add(next(graph, &at), &reading->shape, &reading->x, &reading->other)) ||
+        !read_norm(graph, &at, 0, reading, &value))
+        return false;
+    if (conv_norms(op) > 1 && (!read_norm(graph, &at, 1, reading, &second) ||
+                               !read_add(next(graph, &at), &reading->shape, &value, &second)))
+        return false;
+    if (conv_adds(op) && conv_norms(op) == 1 &&
+        !read_add(next(graph, &at), &reading->shape, &value, &reading->residual))
+        return false;
+    if (!read_relu(next(graph, &at), value, reading))
+        return false;
+    for (int32_t k = 0; k < conv_norms(op); k++)
+        if (!read_norm_sums(next(graph, &at), k, reading))
+            return false;
+    return true;
+}
+
+/* The op that goes back with @count operations; CONV_OP_COUNT: none. */
+static enum conv_op back_op(int64_t count)
+{
+    return count == 7    ? CONV_BACKWARD_DATA_NORM
+           : count == 9  ? CONV_BACKWARD_DATA_ADD_NORM
+           : count == 14 ? CONV_BACKWARD_DATA_ADD_NORMS
+                         : CONV_OP_COUNT;
 }
 
 bool fake_read_graph(const struct fake_descriptor *graph, struct fake_reading *reading)
@@ -297,10 +362,11 @@ bool fake_read_graph(const struct fake_descriptor *graph, struct fake_reading *r
     *reading = (struct fake_reading){0};
     if (!operations || !fake_find(graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE))
         return false;
-    if (operations->count == 7)
+    enum conv_op back = back_op(operations->count);
+    if (back != CONV_OP_COUNT)
         return read_convolution(fake_part(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, 0), reading) &&
                reading->op == CONV_BACKWARD_DATA && !reading->in_memory &&
-               read_back(graph, reading);
+               read_back(graph, back, reading);
     bool applies = operations->count > 2;
     int32_t at = applies ? 3 : 0;
     bool sums = operations->count == at + 2;

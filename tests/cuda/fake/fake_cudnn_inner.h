@@ -52,9 +52,10 @@ struct fake_reading {
     enum conv_op op;
     struct conv_shape shape;
     int64_t x, w, y, scale, shift, sum, squares;
-    int64_t seen, norm[4]; /* batch norm's input; mean, 1 / deviation, scale, shift */
-    int64_t derived[5];    /* as conv_call.derived */
-    bool in_memory;        /* of the convolution itself: x is not between operations */
+    int64_t seen[2], norm[2][4]; /* a batch norm's input; mean, 1 / deviation, scale, shift */
+    int64_t derived[2][CONV_DERIVED_COUNT]; /* as conv_norm.derived */
+    int64_t other, residual;
+    bool in_memory; /* of the convolution itself: x is not between operations */
 };
 
 /** What the operation graph @graph computes.  @return whether it is a graph for one of our ops. */
