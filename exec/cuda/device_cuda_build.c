@@ -126,7 +126,7 @@ static void lay_out_place(struct device_state *state, struct arena *arena, int32
         place->statistics = take(arena, 2 * (int64_t)place->channels, sizeof(float));
         place->factors = take(arena, 2 * (int64_t)place->channels, sizeof(float));
         place->running = take(arena, 2 * (int64_t)place->channels, sizeof(float));
-        if (place->applied)
+        if (place->applied || place->ends)
             place->halves = take(arena, 2 * (int64_t)place->channels, size);
         if (place->derives)
             place->derived =

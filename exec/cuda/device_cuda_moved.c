@@ -34,13 +34,12 @@ static int64_t convolution(const struct device_state *state, int32_t index)
 static int64_t normalise(const struct device_state *state, int32_t index)
 {
     const struct graph_node *node = &state->graph.node[index];
-    const struct conv_plan *const *plan = state->place[node->reads].plan;
     const int64_t bytes = value(state, index);
-    bool summed = plan[CONV_FORWARD_SUMS] || plan[CONV_FORWARD_APPLIED_SUMS];
+    bool summed = conv_sums(cuda_state_forward(&state->place[node->reads]));
     bool adds = node->finishes != index || node->residual >= 0;
     int64_t all = summed ? 0 : bytes;
     const struct cuda_place *place = &state->place[node->finishes];
-    if (node->finish == index && !place->applied && !place->pool)
+    if (node->finish == index && !place->applied && !place->ends && !place->pool)
         all += (adds ? 3 : 2) * bytes + mask(state, node->finishes);
     return all;
 }
@@ -49,15 +48,16 @@ static int64_t forward(const struct device_state *state, int32_t index)
 {
     const struct layer *layer = &state->job.model->layer[index];
     const struct cuda_place *place = &state->place[index];
+    const int64_t read = value(state, state->graph.node[index].reads);
     switch (layer->op) {
     case LAYER_BATCH_NORM:
         return normalise(state, index);
     case LAYER_MAX_POOL:
     case LAYER_AVERAGE_POOL:
-        return value(state, state->graph.node[index].reads) + value(state, index) +
-               (place->winner ? place->rows * place->channels : 0);
+        return read + value(state, index) + (place->winner ? place->rows * place->channels : 0);
     default:
         return convolution(state, index) +
+               (conv_adds(cuda_state_forward(place)) ? 2 * read : 0) + /* residual and value */
                (layer->bias || layer->relu ? 2 * value(state, index) + mask(state, index) : 0);
     }
 }
@@ -118,11 +118,9 @@ static int64_t backward_data(const struct device_state *state, int32_t index)
         return norms_backward(state, index);
     if (layer->op == LAYER_MAX_POOL || layer->op == LAYER_AVERAGE_POOL)
         return settle(state, index) + pool_backward(state, index);
-    int64_t more = 0; /* batch norm's input; at the end of a block two more arrays beside */
-    for (int32_t op = 0; op < CONV_OP_COUNT; op++)
-        if (place->plan[op] && conv_norms((enum conv_op)op))
-            more = conv_adds((enum conv_op)op) ? 3 * read : read;
-    return settle(state, index) + convolution(state, index) + more;
+    const enum conv_op op = cuda_state_backward(place);
+    int64_t more = conv_adds(op) ? 3 : conv_norms(op) ? 1 : 0; /* batch norm's input, and others */
+    return settle(state, index) + convolution(state, index) + more * read;
 }
 
 static int64_t backward_filter(const struct device_state *state, int32_t index)

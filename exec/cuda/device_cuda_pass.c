@@ -19,12 +19,23 @@ static const void *source(const struct device_state *state, int32_t index, const
     return from >= 0 ? value(&state->place[from], trains) : images;
 }
 
-/* Let @call apply the batch norm that layer @index reads, and its ReLU. */
-static void apply_source(const struct device_state *state, int32_t index, struct conv_call *call)
+/* Let @call of @op apply the batch norm that layer @index reads, and its ReLU; where it ends a
+ * block, also add what is added there, and write the value. */
+static void apply_source(const struct device_state *state, int32_t index, enum conv_op op,
+                         struct conv_call *call)
 {
-    int32_t norm = state->graph.node[index].reads;
-    call->x = state->place[state->graph.node[norm].reads].y;
+    const int32_t norm = state->graph.node[index].reads;
+    const struct graph_node *node = &state->graph.node[norm];
+    call->x = state->place[node->reads].y;
     call->factors = state->place[norm].halves;
+    if (!conv_adds(op))
+        return;
+    call->value = state->place[norm].y;
+    call->residual = state->place[node->residual].y;
+    if (conv_pairs(op)) {
+        call->residual = state->place[state->graph.node[node->finish].reads].y;
+        call->residual_factors = state->place[node->finish].halves;
+    }
 }
 
 /* ---- forward ---- */
@@ -34,18 +45,14 @@ static void run_convolution(const struct device_state *state, cudaStream_t strea
 {
     const struct layer *layer = &state->job.model->layer[index];
     const struct cuda_place *place = &state->place[index];
-    enum conv_op op = CONV_FORWARD;
-    if (trains && place->plan[CONV_FORWARD_APPLIED_SUMS])
-        op = CONV_FORWARD_APPLIED_SUMS;
-    else if (trains && place->plan[CONV_FORWARD_SUMS])
-        op = CONV_FORWARD_SUMS;
+    const enum conv_op op = trains ? cuda_state_forward(place) : CONV_FORWARD;
     struct conv_call call = {.x = source(state, index, images, trains),
                              .w = place->working,
                              .y = place->y,
                              .sums = conv_sums(op) ? state->scratch.partial : NULL,
                              .workspace = state->scratch.workspace};
     if (conv_applies(op))
-        apply_source(state, index, &call);
+        apply_source(state, index, op, &call);
     conv_run(place->plan[op], stream, &call);
     if (layer->bias || layer->relu)
         kernel_bias(stream, state->type, place->rows, place->channels, place->y, place->vector,
@@ -68,7 +75,7 @@ static void find_statistics(const struct device_state *state, cudaStream_t strea
                                      .keep = (float)(micro == 0 ? 1 - share : 1),
                                      .take = (float)(share / state->job.micro_batches)};
     int32_t count = 1; /* the convolution has left them */
-    if (!from->plan[CONV_FORWARD_SUMS] && !from->plan[CONV_FORWARD_APPLIED_SUMS])
+    if (!conv_sums(cuda_state_forward(from)))
         count = kernel_sums(stream, state->type, place->rows, place->channels, from->y,
                             state->scratch.partial);
     kernel_statistics(stream, place->rows, place->channels, scenario->training.batch_norm.epsilon,
@@ -93,7 +100,7 @@ static void normalise(const struct device_state *state, cudaStream_t stream, int
                          last->factors);
     if (node->finish != index)
         return; /* the projection's last layer adds both */
-    if (place->pool || (place->applied && micro >= 0))
+    if (place->pool || ((place->applied || place->ends) && micro >= 0))
         return; /* what reads it applies the factors */
     if (whose != index)
         residual = state->place[node->reads].y;
@@ -286,7 +293,7 @@ static void go_back(const struct device_state *state, int32_t index, enum conv_o
     }
     if (conv_adds(op))
         call->other = state->place[whose].given[0];
-    if (conv_adds(op) && conv_norms(op) == 1)
+    if (conv_adds(op) && !conv_pairs(op))
         call->residual = state->place[node->residual].y;
 }
 
@@ -312,9 +319,7 @@ void cuda_pass_backward_data(struct device_state *state, cudaStream_t stream, in
                              .dy = place->given[0],
                              .dx = place->dx,
                              .workspace = state->scratch.workspace};
-    enum conv_op op = CONV_BACKWARD_DATA; /* or the only one of these that has a plan */
-    while (!place->plan[op])
-        op++;
+    const enum conv_op op = cuda_state_backward(place);
     go_back(state, index, op, &call);
     conv_run(place->plan[op], stream, &call);
 }
@@ -332,7 +337,7 @@ void cuda_pass_backward_filter(struct device_state *state, cudaStream_t stream, 
                              .workspace = scratch->workspace};
     bool applied = place->plan[CONV_BACKWARD_FILTER_APPLIED];
     if (applied)
-        apply_source(state, index, &call);
+        apply_source(state, index, CONV_BACKWARD_FILTER_APPLIED, &call);
     conv_run(place->plan[applied ? CONV_BACKWARD_FILTER_APPLIED : CONV_BACKWARD_FILTER], stream,
              &call);
     pack(state, stream, &state->tensor[place->tensor], state->type, scratch->dw, micro);

@@ -75,8 +75,8 @@ static bool wants(const struct device_state *state, int32_t index, enum conv_op 
 {
     if (conv_adds(op)) {
         int32_t source = state->graph.node[index].reads;
-        return ends_block(state, index) &&
-               (state->graph.node[source].finish != source) == (conv_norms(op) > 1);
+        return ends_block(state, index) && (conv_norms(op) || feeds_norm(state, index)) &&
+               (state->graph.node[source].finish != source) == conv_pairs(op);
     }
     if (conv_applies(op))
         return may_apply(state, index);
@@ -170,7 +170,7 @@ static void choose_norm(struct device_state *state, int32_t index)
         enum conv_chain way[] = {norm->applied ? CONV_CHAIN_BACKWARD_CUT : CONV_CHAIN_BACKWARD,
                                  CONV_CHAIN_BACKWARD_NORM};
         if (conv_adds((enum conv_op)op)) {
-            bool two = conv_norms((enum conv_op)op) > 1;
+            bool two = conv_pairs((enum conv_op)op);
             way[0] = two ? CONV_CHAIN_BACKWARD_ADD_TWO : CONV_CHAIN_BACKWARD_ADD;
             way[1] = two ? CONV_CHAIN_BACKWARD_ADD_NORMS : CONV_CHAIN_BACKWARD_ADD_NORM;
         }
@@ -180,11 +180,31 @@ static void choose_norm(struct device_state *state, int32_t index)
     }
 }
 
+/* Whether convolution @index writes the value of the block before it.  That has no mask, so
+ * backward must form the ReLU again. */
+static void choose_end(struct device_state *state, int32_t index)
+{
+    const struct conv_plan **plan = state->place[index].plan;
+    for (int32_t op = CONV_FORWARD_ADD_SUMS; op <= CONV_FORWARD_ADD_TWO_SUMS; op++) {
+        if (!plan[op])
+            continue;
+        const bool two = conv_pairs((enum conv_op)op);
+        const enum conv_chain way[] = {two ? CONV_CHAIN_END_TWO : CONV_CHAIN_END,
+                                       two ? CONV_CHAIN_END_TWO_MERGED : CONV_CHAIN_END_MERGED};
+        const int32_t source = state->graph.node[index].reads;
+        struct cuda_place *norm = &state->place[source];
+        norm->ends = norm->derives && fastest(state, index, way, 2) == way[1];
+        state->place[state->graph.node[source].finish].ends = norm->ends;
+        plan[norm->ends ? CONV_FORWARD_SUMS : op] = NULL;
+    }
+}
+
 static void choose(struct device_state *state, int32_t index)
 {
     const struct conv_plan **plan = state->place[index].plan;
     choose_forward(state, index);
     choose_norm(state, index);
+    choose_end(state, index);
     for (int32_t op = 0; op < CONV_OP_COUNT; op++)
         if (plan[op] && conv_workspace(plan[op]) > state->workspace)
             state->workspace = conv_workspace(plan[op]);

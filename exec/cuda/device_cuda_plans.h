@@ -13,6 +13,7 @@
  * mask it by the ReLU and form the sums for batch norm's backward.  Then no mask is written.  The
  * same holds for the value at the end of a block, for the convolution that gives the second of its
  * two gradients: it adds the first, and forms the sums of both batch norms where there are two.
+ * There the same convolution may in forward apply, add and write the value, which it reads first.
  */
 
 #include "exec/cuda/device_cuda_state.h"

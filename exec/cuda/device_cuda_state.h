@@ -22,7 +22,7 @@ struct cuda_place {
     uint8_t *winner;     /**< (rows, channels) of a max pool */
     float *statistics;   /**< (2, channels) of batch norm: mean, 1 / deviation of the batch */
     float *factors;      /**< (2, channels) of batch norm: scale and shift of the forward pass */
-    void *halves;        /**< (2, channels) the factors as fp16, where its value is applied */
+    void *halves;        /**< (2, channels) the factors as fp16, where a convolution applies it */
     float *running;      /**< (2, channels) of batch norm: mean, variance */
     float *vector;       /**< bias, or scale and shift (2, channels) */
     float *derived;      /**< (CONV_DERIVED_COUNT, channels) of batch norm, if its reader derives
@@ -32,6 +32,8 @@ struct cuda_place {
     bool applied;        /**< of batch norm: in training its reader applies it and its ReLU */
     bool derives;        /**< of batch norm: its reader, or the next block's first convolution, also
                               computes its backward and its ReLU's */
+    bool ends;      /**< of batch norm that ends a block, or the projection's there: in training the
+                         next block's first convolution applies and adds them, and writes the value */
     int32_t pool;   /**< of batch norm: the maximum pool that applies it and its ReLU; 0: none */
     int32_t tensor; /**< its first in the model; -1: it has none */
     void *working;  /**< weights as convolutions read them */
@@ -94,6 +96,24 @@ struct device_state {
     struct stream *stream;                 /**< for work between iterations */
     struct event *fork, *join[LANE_COUNT]; /**< of a capture */
 };
+
+/** How a convolution runs forward in training. */
+static inline enum conv_op cuda_state_forward(const struct cuda_place *place)
+{
+    for (int32_t op = CONV_FORWARD_SUMS; op < CONV_BACKWARD_DATA; op++)
+        if (place->plan[op])
+            return (enum conv_op)op;
+    return CONV_FORWARD;
+}
+
+/** How the gradient of its input is formed, where it is. */
+static inline enum conv_op cuda_state_backward(const struct cuda_place *place)
+{
+    int32_t op = CONV_BACKWARD_DATA;
+    while (op < CONV_BACKWARD_FILTER && !place->plan[op])
+        op++;
+    return (enum conv_op)op;
+}
 
 /** Padded number of channels. */
 static inline int32_t cuda_state_pad(int32_t channels)

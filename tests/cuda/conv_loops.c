@@ -45,16 +45,12 @@ static void narrow(enum dtype type, int64_t count, float *from, void *to)
     free(from);
 }
 
-/* @x with batch norm's factors and a ReLU applied, rounded. */
-static void apply(const struct conv_shape *s, const void *factors, float *x)
+/* @x with batch norm's factors. */
+static void scale(const struct conv_shape *s, const void *factors, float *x)
 {
     float *line = widened(s->type, 2 * (int64_t)s->in_channels, factors);
-    for (int64_t i = 0; i < elements_in(s); i++) {
-        float value = x[i] * line[i % s->in_channels] + line[s->in_channels + i % s->in_channels];
-        x[i] = value > 0 ? value : 0;
-    }
-    if (s->type != DTYPE_FP32)
-        half_round(s->type, elements_in(s), x);
+    for (int64_t i = 0; i < elements_in(s); i++)
+        x[i] = x[i] * line[i % s->in_channels] + line[s->in_channels + i % s->in_channels];
     free(line);
 }
 
@@ -62,8 +58,26 @@ static void apply(const struct conv_shape *s, const void *factors, float *x)
 static float *read_x(enum conv_op op, const struct conv_shape *s, const struct conv_call *call)
 {
     float *x = widened(s->type, elements_in(s), call->x);
-    if (conv_applies(op))
-        apply(s, call->factors, x);
+    if (!conv_applies(op))
+        return x;
+    scale(s, call->factors, x);
+    if (conv_adds(op)) {
+        float *more = widened(s->type, elements_in(s), call->residual);
+        if (conv_pairs(op))
+            scale(s, call->residual_factors, more);
+        for (int64_t i = 0; i < elements_in(s); i++)
+            x[i] += more[i];
+        free(more);
+    }
+    for (int64_t i = 0; i < elements_in(s); i++)
+        x[i] = x[i] > 0 ? x[i] : 0;
+    if (s->type != DTYPE_FP32)
+        half_round(s->type, elements_in(s), x);
+    if (conv_adds(op)) {
+        float *value = base_alloc(elements_in(s), sizeof *value);
+        memcpy(value, x, (size_t)elements_in(s) * sizeof *value);
+        narrow(s->type, elements_in(s), value, call->value);
+    }
     return x;
 }
 
@@ -241,7 +255,7 @@ static void backward_norm(enum conv_op op, const struct conv_shape *s, const str
         add(s->type, elements_in(s), call->other, dx);
     for (int32_t k = 0; k < conv_norms(op); k++)
         add_norm(s, &call->norm[k], value);
-    if (conv_adds(op) && conv_norms(op) == 1)
+    if (conv_adds(op) && !conv_pairs(op))
         add(s->type, elements_in(s), call->residual, value);
     for (int64_t i = 0; i < elements_in(s); i++)
         dx[i] = value[i] > 0 ? dx[i] : 0;
@@ -287,6 +301,8 @@ void conv_loops(enum conv_op op, const struct conv_shape *shape, const struct co
         break;
     case CONV_FORWARD_SUMS:
     case CONV_FORWARD_APPLIED_SUMS:
+    case CONV_FORWARD_ADD_SUMS:
+    case CONV_FORWARD_ADD_TWO_SUMS:
         forward(op, shape, call);
         sum(shape, call->y, call->sums);
         break;

@@ -13,6 +13,7 @@ struct conv_naive {
     bool slow_to_apply;          /**< ops that apply factors take a second */
     bool slow_to_norm;           /**< so do those that go back through batch norm */
     bool slow_to_add;            /**< so do those of them at the end of a block */
+    bool slow_to_end;            /**< so do those that write the value of a block */
     bool merges_pools;           /**< pools that apply batch norm do not */
     double takes[CONV_OP_COUNT]; /**< each run puts the clock forward by so much [s] */
     double once;                 /**< so does the next run, of any op */

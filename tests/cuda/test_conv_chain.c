@@ -27,6 +27,10 @@ static const enum conv_op contents[CONV_CHAIN_COUNT][2] = {
     [CONV_CHAIN_APPLY_FORWARD] = {CONV_FORWARD, CONV_BACKWARD_FILTER},
     [CONV_CHAIN_APPLY_FORWARD_SUMS] = {CONV_FORWARD_SUMS, CONV_BACKWARD_FILTER},
     [CONV_CHAIN_APPLIED] = {CONV_FORWARD_APPLIED_SUMS, CONV_BACKWARD_FILTER_APPLIED},
+    [CONV_CHAIN_END] = {CONV_FORWARD_SUMS, CONV_OP_COUNT},
+    [CONV_CHAIN_END_MERGED] = {CONV_FORWARD_ADD_SUMS, CONV_OP_COUNT},
+    [CONV_CHAIN_END_TWO] = {CONV_FORWARD_SUMS, CONV_OP_COUNT},
+    [CONV_CHAIN_END_TWO_MERGED] = {CONV_FORWARD_ADD_TWO_SUMS, CONV_OP_COUNT},
     [CONV_CHAIN_BACKWARD] = {CONV_BACKWARD_DATA, CONV_OP_COUNT},
     [CONV_CHAIN_BACKWARD_CUT] = {CONV_BACKWARD_DATA, CONV_OP_COUNT},
     [CONV_CHAIN_BACKWARD_NORM] = {CONV_BACKWARD_DATA_NORM, CONV_OP_COUNT},
@@ -79,6 +83,9 @@ static void a_chain_is_what_it_contains(void **state)
     assert_int_equal(conv_naive.runs[CONV_BACKWARD_DATA_ADD_NORM], each);
     assert_int_equal(conv_naive.runs[CONV_BACKWARD_DATA_ADD_NORMS], each);
     assert_int_equal(conv_naive.runs[CONV_FORWARD_APPLIED_SUMS], each);
+    assert_int_equal(conv_naive.runs[CONV_FORWARD_SUMS], 4 * each);
+    assert_int_equal(conv_naive.runs[CONV_FORWARD_ADD_SUMS], each);
+    assert_int_equal(conv_naive.runs[CONV_FORWARD_ADD_TWO_SUMS], each);
 }
 
 static void without_room_nothing_is_known(void **state)

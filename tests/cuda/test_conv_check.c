@@ -21,15 +21,14 @@ static const struct conv_shape shapes[] = {
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
-static void assert_samples(enum conv_op op, const struct conv_shape *shape,
+static void assert_samples(enum conv_op op, const struct conv_shape *shape, enum conv_array array,
                            const struct operands *o)
 {
     struct conv_sample sample[CONV_SAMPLES];
-    conv_samples(op, shape, sample);
+    conv_samples(op, shape, array, sample);
     for (int32_t i = 0; i < CONV_SAMPLES; i++)
-        assert_true(conv_is_right(
-            shape->type, &sample[i],
-            operands_element(shape->type, o->array[conv_written(op)], sample[i].index)));
+        assert_true(conv_is_right(shape->type, &sample[i],
+                                  operands_element(shape->type, o->array[array], sample[i].index)));
 }
 
 /* The host's way to compute an element and the loops agree, for every op, shape and type. */
@@ -43,7 +42,9 @@ static void samples_are_what_loops_compute(void **state)
                 shape.type = (enum dtype)type;
                 struct operands o = operands_of((enum conv_op)op, &shape, 0);
                 conv_loops((enum conv_op)op, &shape, &o.call);
-                assert_samples((enum conv_op)op, &shape, &o);
+                assert_samples((enum conv_op)op, &shape, conv_written((enum conv_op)op), &o);
+                if (conv_elements((enum conv_op)op, &shape, CONV_ARRAY_VALUE))
+                    assert_samples((enum conv_op)op, &shape, CONV_ARRAY_VALUE, &o);
                 operands_release(&o);
             }
 }
@@ -82,10 +83,11 @@ static void stretch(int64_t count, uint16_t *numbers)
 static void samples_see_what_is_applied(void **state)
 {
     (void)state;
-    static const enum conv_op op[] = {CONV_FORWARD_APPLIED_SUMS, CONV_BACKWARD_FILTER_APPLIED};
+    static const enum conv_op op[] = {CONV_FORWARD_APPLIED_SUMS, CONV_BACKWARD_FILTER_APPLIED,
+                                      CONV_FORWARD_ADD_SUMS, CONV_FORWARD_ADD_TWO_SUMS};
     const struct conv_shape *shape = &shapes[4];
-    for (int32_t i = 0; i < 2; i++)
-        for (int32_t fault = 0; fault < 5; fault++) {
+    for (int32_t i = 0; i < 4; i++)
+        for (int32_t fault = 0; fault < 5 + conv_adds(op[i]); fault++) {
             struct operands o = operands_of(op[i], shape, 0);
             struct conv_sample sample[CONV_SAMPLES];
             uint16_t *factors = o.array[CONV_ARRAY_FACTORS], *x = o.array[CONV_ARRAY_X];
@@ -96,10 +98,13 @@ static void samples_see_what_is_applied(void **state)
                 factors[shape->in_channels + c] = 0;
             for (int64_t k = 0; fault == 3 && k < conv_elements(op[i], shape, CONV_ARRAY_X); k++)
                 x[k] &= 0x7fff; /* no sign */
+            if (fault == 5)     /* nothing is added */
+                memset(o.array[CONV_ARRAY_ADDED], 0,
+                       sizeof *x * (size_t)conv_elements(op[i], shape, CONV_ARRAY_ADDED));
             if (fault == 4)
                 stretch(2 * (int64_t)shape->in_channels, factors);
             conv_loops(op[i], shape, &o.call);
-            conv_samples(op[i], shape, sample);
+            conv_samples(op[i], shape, conv_written(op[i]), sample);
             const void *got = o.array[conv_written(op[i])];
             for (int32_t k = 0; k < CONV_SAMPLES; k++)
                 wrong += !conv_is_right(shape->type, &sample[k],
@@ -122,7 +127,7 @@ static void samples_see_what_is_cut(void **state)
         struct operands o = operands_of(op[k], shape, 0);
         int32_t wrong = 0, cut = 0;
         conv_loops(CONV_BACKWARD_DATA, shape, &o.call); /* without looking at the ReLU */
-        conv_samples(op[k], shape, sample);
+        conv_samples(op[k], shape, CONV_ARRAY_X, sample);
         for (int32_t i = 0; i < CONV_SAMPLES; i++) {
             double got = operands_element(shape->type, o.array[CONV_ARRAY_X], sample[i].index);
             cut += sample[i].want == 0;
@@ -151,7 +156,7 @@ static void samples_see_what_ends_a_block(void **state)
         int32_t wrong = 0, size = dtype_size(conv_array_type(shape->type, row[k].added));
         memset(o.array[row[k].added], 0, (size_t)(count * size));
         conv_loops(row[k].op, shape, &o.call);
-        conv_samples(row[k].op, shape, sample);
+        conv_samples(row[k].op, shape, CONV_ARRAY_X, sample);
         for (int32_t i = 0; i < CONV_SAMPLES; i++)
             wrong += !conv_is_right(
                 shape->type, &sample[i],

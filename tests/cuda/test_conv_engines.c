@@ -160,12 +160,14 @@ static struct cover cover(const struct described *device, const char *network, i
         }
     }
     print_message("%s, %s, %s: %d shapes, at least %d engines each, %d with sums, %d and %d with "
-                  "factors, %d back through batch norm, %d and %d at the end of a block\n",
+                  "factors, %d back through batch norm, %d and %d at the end of a block, %d and %d "
+                  "forward\n",
                   device->name, network, dtype_names[type], cover.shapes, cover.fewest,
                   cover.having[CONV_FORWARD_SUMS], cover.having[CONV_FORWARD_APPLIED_SUMS],
                   cover.having[CONV_BACKWARD_FILTER_APPLIED], cover.having[CONV_BACKWARD_DATA_NORM],
                   cover.having[CONV_BACKWARD_DATA_ADD_NORM],
-                  cover.having[CONV_BACKWARD_DATA_ADD_NORMS]);
+                  cover.having[CONV_BACKWARD_DATA_ADD_NORMS], cover.having[CONV_FORWARD_ADD_SUMS],
+                  cover.having[CONV_FORWARD_ADD_TWO_SUMS]);
     free(seen);
     model_free(model);
     conv_builder_release(&owner);
@@ -173,30 +175,34 @@ static struct cover cover(const struct described *device, const char *network, i
 }
 
 /* In fp16 every convolution but the stem's, and the classifier, can leave batch norm's sums, and
- * apply what the batch norm before it would, and go back through that. */
-static void cover_resnet50(const struct described *device)
+ * apply what the batch norm before it would, and go back through that; those of stride 1 also where
+ * a block ends, but forward only @ends shapes. */
+static void cover_resnet50(const struct described *device, int32_t ends)
 {
     for (int32_t type = 0; type < DTYPE_COUNT; type++) {
         struct cover got = cover(device, "resnet50", 224, (enum dtype)type, 256);
         assert_int_equal(got.shapes, 24); /* 23 convolutions and the classifier */
         for (int32_t op = 0; op < CONV_OP_COUNT; op++)
-            if (conv_adds((enum conv_op)op)) /* each with a stride of 1 */
-                assert_int_equal(got.having[op], type == DTYPE_FP16 ? 17 : 0);
+            if (conv_adds((enum conv_op)op))
+                assert_int_equal(got.having[op], type != DTYPE_FP16             ? 0
+                                                 : conv_norms((enum conv_op)op) ? 17
+                                                                                : ends);
             else if (conv_optional((enum conv_op)op))
                 assert_true(type == DTYPE_FP16 ? got.having[op] >= 23 : got.having[op] == 0);
     }
 }
 
+/* All 1 x 1 convolutions of stride 1, with which blocks begin, and the classifier. */
 static void every_layer_of_resnet50_has_engines_on_h200(void **state)
 {
     (void)state;
-    cover_resnet50(&h200);
+    cover_resnet50(&h200, 13);
 }
 
 static void every_layer_of_resnet50_has_engines_on_a100(void **state)
 {
     (void)state;
-    cover_resnet50(&a100);
+    cover_resnet50(&a100, 0);
 }
 
 /* Why conv_plan() does not ask for them in other types. */

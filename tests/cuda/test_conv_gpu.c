@@ -101,7 +101,7 @@ static int64_t faults(enum conv_op op, const struct conv_shape *s, struct operan
     enum conv_array written = conv_written(op);
     struct conv_sample sample[CONV_SAMPLES];
     int64_t wrong = 0;
-    conv_samples(op, s, sample);
+    conv_samples(op, s, written, sample);
     for (int32_t i = 0; i < CONV_SAMPLES; i++)
         wrong += !conv_is_right(s->type, &sample[i], element(s->type, got, sample[i].index));
     if (!small)

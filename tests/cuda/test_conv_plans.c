@@ -268,7 +268,8 @@ static void chains_are_timed_once(void **state)
         clock.seconds = 9;
         conv_chain_seconds(library, few | 1 << CONV_CHAIN_BACKWARD, &shapes[2], got, look, &clock);
         assert_int_equal(clock.asked, 3);
-        assert_true(got[CONV_CHAIN_FORWARD] == 1.5 && got[CONV_CHAIN_BACKWARD] == 14);
+        assert_true(got[CONV_CHAIN_FORWARD] == 1.5 &&
+                    got[CONV_CHAIN_BACKWARD] == 9 + CONV_CHAIN_BACKWARD);
         conv_close(library);
     }
 }
@@ -307,6 +308,22 @@ static void what_is_summed_is_looked_at(void **state)
     assert_null(plan_of(library, CONV_BACKWARD_DATA_NORM, &shapes[4]));
     assert_non_null(plan_of(library, CONV_BACKWARD_FILTER_APPLIED, &shapes[4]));
     conv_close(library);
+}
+
+/* Nor is one that writes another value of the block, in the first element or the last. */
+static void what_is_written_beside_is_looked_at(void **state)
+{
+    (void)state;
+    const int32_t all = (int32_t)conv_elements(CONV_FORWARD_ADD_SUMS, &shapes[4], CONV_ARRAY_VALUE);
+    const int32_t at[] = {0, 1, all};
+    for (int32_t i = 0; i < 3; i++) {
+        fake_cudnn.misvalued = at[i];
+        struct conv_library *library = open_library(NULL);
+        assert_int_equal(plan_of(library, CONV_FORWARD_ADD_SUMS, &shapes[4]) != NULL, i == 0);
+        assert_int_equal(plan_of(library, CONV_FORWARD_ADD_TWO_SUMS, &shapes[4]) != NULL, i == 0);
+        assert_non_null(plan_of(library, CONV_FORWARD_APPLIED_SUMS, &shapes[4]));
+        conv_close(library);
+    }
 }
 
 static void assert_refused(struct conv_library *library, enum conv_op op,
@@ -412,6 +429,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(chains_are_timed_once, enter, leave),
         cmocka_unit_test_setup_teardown(what_is_derived_is_looked_at, enter, leave),
         cmocka_unit_test_setup_teardown(what_is_summed_is_looked_at, enter, leave),
+        cmocka_unit_test_setup_teardown(what_is_written_beside_is_looked_at, enter, leave),
         cmocka_unit_test_setup_teardown(engines_that_are_all_wrong_are_a_fault, enter, leave),
         cmocka_unit_test_setup_teardown(too_little_memory_is_told, enter, leave),
         cmocka_unit_test_setup_teardown(a_shape_that_does_not_fit_is_told, enter, leave),

@@ -28,7 +28,9 @@
 #include "core/base/err.h"
 
 /** What to compute.  Where batch norm and ReLU are applied, the convolution's input is not x but
- * max(x * scale + shift, 0), per channel, which is never written; its padding is still 0.
+ * max(x * scale + shift, 0), per channel, which is never written; its padding is still 0.  At the
+ * end of a block a residual, or that one's batch norm, is added before the maximum, and what the
+ * convolution reads is written too, as the value of the block.
  *
  * In backward through both, dx is 0 where the ReLU, recomputed from the input of batch norm, was 0,
  * and the sums of dx that batch norm's backward needs are formed too.  At the end of a block the
@@ -41,6 +43,8 @@ enum conv_op {
     CONV_FORWARD,                 /**< x, w -> y */
     CONV_FORWARD_SUMS,            /**< x, w -> y, and per channel sums of y and of y * y */
     CONV_FORWARD_APPLIED_SUMS,    /**< x, factors, w -> y and its sums */
+    CONV_FORWARD_ADD_SUMS,        /**< x, factors, residual, w -> value, y and its sums */
+    CONV_FORWARD_ADD_TWO_SUMS,    /**< the same with factors of the residual */
     CONV_BACKWARD_DATA,           /**< dy, w -> dx */
     CONV_BACKWARD_DATA_NORM,      /**< dy, w, norm -> dx, and norm's gradient */
     CONV_BACKWARD_DATA_ADD_NORM,  /**< dy, w, other, norm, residual -> dx, and norm's gradient */
@@ -50,7 +54,8 @@ enum conv_op {
     CONV_OP_COUNT
 };
 
-/** "forward", "forward-sums", "forward-applied-sums", "backward-data", "backward-data-norm",
+/** "forward", "forward-sums", "forward-applied-sums", "forward-add-sums", "forward-add-two-sums",
+ * "backward-data", "backward-data-norm",
  * "backward-data-add-norm", "backward-data-add-norms", "backward-filter",
  * "backward-filter-applied". */
 extern const char *const conv_op_names[];
@@ -64,8 +69,11 @@ bool conv_applies(enum conv_op op);
 /** How many batch norms' backward @op includes, with that of the ReLU behind them: 0 to 2. */
 int32_t conv_norms(enum conv_op op);
 
-/** Whether that ReLU is at the end of a block. */
+/** Whether the ReLU that @op includes, forward or backward, is at the end of a block. */
 bool conv_adds(enum conv_op op);
+
+/** Whether what is added there is a batch norm's result. */
+bool conv_pairs(enum conv_op op);
 
 /** Whether an engine for @op may be missing, because other ops can replace it. */
 bool conv_optional(enum conv_op op);
@@ -120,6 +128,11 @@ enum conv_chain {
     CONV_CHAIN_APPLY_FORWARD,      /**< application to x; CONV_CHAIN_FORWARD; gradient of weights */
     CONV_CHAIN_APPLY_FORWARD_SUMS, /**< the same with CONV_CHAIN_FORWARD_SUMS */
     CONV_CHAIN_APPLIED,            /**< the same, where both convolutions apply */
+    CONV_CHAIN_END,        /**< application and addition; convolution, with sums if there is such
+                                a plan; statistics */
+    CONV_CHAIN_END_MERGED, /**< convolution that does so; statistics */
+    CONV_CHAIN_END_TWO,    /**< the same two, where another application is added */
+    CONV_CHAIN_END_TWO_MERGED,
     CONV_CHAIN_BACKWARD,      /**< gradient of data; sums, factors and application of batch norm's
                                    backward, where a mask was written */
     CONV_CHAIN_BACKWARD_CUT,  /**< the same, where the mask is recomputed */
@@ -168,9 +181,12 @@ struct conv_call {
     const void *x, *w, *dy;
     const void *factors; /**< (2, in channels) of `type`, if the op applies them: scale, shift */
     struct conv_norm norm[2];
-    const void *residual; /**< what is added to the one norm's result; of the shape of dx */
-    const void *other;    /**< a gradient that is added to dx; not dx itself */
+    const void *residual; /**< what is added to batch norm's result, of the shape of x; if the op
+                             pairs, the input of the batch norm that gives it */
+    const void *residual_factors; /**< its factors, where forward pairs */
+    const void *other;            /**< a gradient that is added to dx; not dx itself */
     void *y, *dx, *dw;
+    void *value; /**< of the block, of the shape of x, where forward adds */
     float *sums; /**< (2, out channels) if the op has sums: of y, then of y * y */
     void *workspace;
 };

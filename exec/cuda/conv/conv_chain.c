@@ -48,7 +48,10 @@ static void lay_out(struct bench *bench)
     const int64_t x = (int64_t)s->batch * s->in_height * s->in_width * in;
     const int64_t weights = out * s->kernel * s->kernel * in, word = sizeof(float);
     const struct conv_plan *const *plan = bench->job->plan;
-    const int64_t ends = plan[CONV_BACKWARD_DATA_ADD_NORM] || plan[CONV_BACKWARD_DATA_ADD_NORMS];
+    int64_t ends = 0;
+    for (int32_t op = 0; op < CONV_OP_COUNT; op++)
+        if (plan[op] && conv_adds((enum conv_op)op))
+            ends = 1;
     int64_t bytes[PARTS] = {
         [RAW] = x * size,
         [VALUE] = x * size,
@@ -127,40 +130,69 @@ static void issue_convolution(const struct bench *bench, enum conv_op op)
         .factors = place(bench, HALVES),
         .norm = {norm, second},
         .residual = second.x,
+        .residual_factors = place(bench, HALVES),
         .other = place(bench, OTHER),
         .y = place(bench, OUT),
         .dx = place(bench, VALUE),
         .dw = place(bench, DW),
+        .value = place(bench, VALUE),
         .sums = place(bench, PARTIAL),
         .workspace = place(bench, WORKSPACE),
     };
     conv_run(bench->job->plan[op], bench->clock.stream, &call);
 }
 
-static void issue_forward(const struct bench *bench)
+/* The convolution of @op, and what is left of its output's statistics. */
+static void issue_summed(const struct bench *bench, enum conv_op op)
 {
     const struct conv_shape *s = &bench->job->shape;
     const cudaStream_t stream = bench->clock.stream;
-    const enum conv_chain chain = bench->chain;
     const int64_t rows = (int64_t)s->batch * s->out_height * s->out_width;
-    bool sums = chain != CONV_CHAIN_FORWARD && chain != CONV_CHAIN_APPLY_FORWARD;
-    bool applied = chain == CONV_CHAIN_APPLIED;
     int32_t count = 1;
-    if (chain == CONV_CHAIN_APPLY_FORWARD || chain == CONV_CHAIN_APPLY_FORWARD_SUMS)
-        kernel_apply(stream, s->type, (int64_t)s->batch * s->in_height * s->in_width,
-                     s->in_channels, place(bench, RAW), place(bench, FACTORS), NULL, NULL, 1,
-                     place(bench, MASK), place(bench, VALUE));
-    issue_convolution(bench, applied ? CONV_FORWARD_APPLIED_SUMS
-                             : sums  ? CONV_FORWARD_SUMS
-                                     : CONV_FORWARD);
-    if (!sums)
+    issue_convolution(bench, op);
+    if (!conv_sums(op))
         count = kernel_sums(stream, s->type, rows, s->out_channels, place(bench, OUT),
                             place(bench, PARTIAL));
     kernel_statistics(stream, rows, s->out_channels, 1e-5, count, place(bench, PARTIAL),
                       place(bench, OUT_PARAMETER), (struct kernel_running){0},
                       place(bench, OUT_STATISTICS), place(bench, OUT_FACTORS), NULL);
+}
+
+/* Apply batch norm to RAW, and to what is added if that has @factors; @added NULL: nothing is. */
+static void issue_apply(const struct bench *bench, const void *added, const float *factors,
+                        uint32_t *mask)
+{
+    const struct conv_shape *s = &bench->job->shape;
+    kernel_apply(bench->clock.stream, s->type, (int64_t)s->batch * s->in_height * s->in_width,
+                 s->in_channels, place(bench, RAW), place(bench, FACTORS), added, factors, 1, mask,
+                 place(bench, VALUE));
+}
+
+static void issue_forward(const struct bench *bench)
+{
+    const enum conv_chain chain = bench->chain;
+    bool sums = chain != CONV_CHAIN_FORWARD && chain != CONV_CHAIN_APPLY_FORWARD;
+    bool applied = chain == CONV_CHAIN_APPLIED;
+    if (chain == CONV_CHAIN_APPLY_FORWARD || chain == CONV_CHAIN_APPLY_FORWARD_SUMS)
+        issue_apply(bench, NULL, NULL, place(bench, MASK));
+    issue_summed(bench, applied ? CONV_FORWARD_APPLIED_SUMS
+                        : sums  ? CONV_FORWARD_SUMS
+                                : CONV_FORWARD);
     if (chain >= CONV_CHAIN_APPLY_FORWARD)
         issue_convolution(bench, applied ? CONV_BACKWARD_FILTER_APPLIED : CONV_BACKWARD_FILTER);
+}
+
+/* Where a block ends; no mask is written, since backward forms it again. */
+static void issue_end(const struct bench *bench)
+{
+    bool two = bench->chain >= CONV_CHAIN_END_TWO;
+    bool sums = bench->job->plan[CONV_FORWARD_SUMS];
+    enum conv_op op = two ? CONV_FORWARD_ADD_TWO_SUMS : CONV_FORWARD_ADD_SUMS;
+    if (bench->chain == CONV_CHAIN_END || bench->chain == CONV_CHAIN_END_TWO) {
+        issue_apply(bench, place(bench, ADDED), two ? place(bench, FACTORS) : NULL, NULL);
+        op = sums ? CONV_FORWARD_SUMS : CONV_FORWARD;
+    }
+    issue_summed(bench, op);
 }
 
 /* The backward of batch norm with input @x, from @dy, and @more where not NULL, whose masked sum is
@@ -269,6 +301,8 @@ static bool issue(void *context)
         issue_pool(bench);
     else if (bench->chain >= CONV_CHAIN_BACKWARD)
         issue_backward(bench);
+    else if (bench->chain >= CONV_CHAIN_END)
+        issue_end(bench);
     else
         issue_forward(bench);
     return cudaGetLastError() == cudaSuccess;

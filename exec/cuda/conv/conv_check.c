@@ -9,22 +9,29 @@
 
 bool conv_sums(enum conv_op op)
 {
-    return op == CONV_FORWARD_SUMS || op == CONV_FORWARD_APPLIED_SUMS;
+    return op > CONV_FORWARD && op < CONV_BACKWARD_DATA;
 }
 
 bool conv_applies(enum conv_op op)
 {
-    return op == CONV_FORWARD_APPLIED_SUMS || op == CONV_BACKWARD_FILTER_APPLIED;
+    return (conv_sums(op) && op != CONV_FORWARD_SUMS) || op == CONV_BACKWARD_FILTER_APPLIED;
 }
 
 int32_t conv_norms(enum conv_op op)
 {
-    return op == CONV_BACKWARD_DATA_ADD_NORMS ? 2 : op == CONV_BACKWARD_DATA_NORM || conv_adds(op);
+    return op == CONV_BACKWARD_DATA_ADD_NORMS
+               ? 2
+               : op == CONV_BACKWARD_DATA_NORM || op == CONV_BACKWARD_DATA_ADD_NORM;
 }
 
 bool conv_adds(enum conv_op op)
 {
-    return op == CONV_BACKWARD_DATA_ADD_NORM || op == CONV_BACKWARD_DATA_ADD_NORMS;
+    return op == CONV_FORWARD_ADD_SUMS || op == CONV_BACKWARD_DATA_ADD_NORM || conv_pairs(op);
+}
+
+bool conv_pairs(enum conv_op op)
+{
+    return op == CONV_FORWARD_ADD_TWO_SUMS || op == CONV_BACKWARD_DATA_ADD_NORMS;
 }
 
 bool conv_optional(enum conv_op op)
@@ -47,8 +54,13 @@ int64_t conv_elements(enum conv_op op, const struct conv_shape *s, enum conv_arr
     case CONV_ARRAY_SEEN:
         return conv_norms(op) ? x : 0;
     case CONV_ARRAY_ADDED:
-    case CONV_ARRAY_OTHER:
         return conv_adds(op) ? x : 0;
+    case CONV_ARRAY_OTHER:
+        return conv_adds(op) && conv_norms(op) ? x : 0;
+    case CONV_ARRAY_VALUE:
+        return conv_adds(op) && conv_sums(op) ? x : 0;
+    case CONV_ARRAY_FACTORS_2:
+        return conv_pairs(op) && conv_sums(op) ? 2 * (int64_t)s->in_channels : 0;
     case CONV_ARRAY_STATISTICS:
     case CONV_ARRAY_PARAMETER:
         return conv_norms(op) ? 2 * (int64_t)s->in_channels : 0;
@@ -77,6 +89,8 @@ struct conv_call conv_call_of(const struct conv_shape *shape, void *const array[
                                        {array[CONV_ARRAY_ADDED], array[CONV_ARRAY_STATISTICS_2],
                                         array[CONV_ARRAY_PARAMETER_2], second}},
                               .residual = array[CONV_ARRAY_ADDED],
+                              .residual_factors = array[CONV_ARRAY_FACTORS_2],
+                              .value = array[CONV_ARRAY_VALUE],
                               .other = array[CONV_ARRAY_OTHER],
                               .y = array[CONV_ARRAY_Y],
                               .dx = array[CONV_ARRAY_X],
@@ -121,7 +135,7 @@ static const double rounding[] = {
 struct sum {
     const struct conv_shape *shape;
     const float *pattern[CONV_ARRAY_COUNT]; /* those that are read */
-    bool applies;
+    enum conv_op op;
     double value, size; /* of products, and of their magnitudes */
     double squares;     /* of what may be rounded of each */
 };
@@ -131,13 +145,26 @@ struct factor {
     double value, size;
 };
 
-/* The convolution's input from @x, of @channel. */
-static struct factor apply(const struct sum *sum, double x, int64_t channel)
+/* Element @index of @array. */
+static double element(const struct sum *sum, enum conv_array array, int64_t index)
 {
-    const float *factors = sum->pattern[CONV_ARRAY_FACTORS];
-    double scaled = x * (double)factors[channel];
-    double shift = (double)factors[sum->shape->in_channels + channel];
-    return (struct factor){fmax(scaled + shift, 0), fabs(scaled) + fabs(shift)};
+    return (double)sum->pattern[array][index % CONV_PATTERN];
+}
+
+/* The convolution's input at @index of x. */
+static struct factor apply(const struct sum *sum, int64_t index)
+{
+    const int64_t channels = sum->shape->in_channels, c = index % channels;
+    double scaled = element(sum, CONV_ARRAY_X, index) * element(sum, CONV_ARRAY_FACTORS, c);
+    double shift = element(sum, CONV_ARRAY_FACTORS, channels + c), added = 0, added_shift = 0;
+    if (conv_adds(sum->op))
+        added = element(sum, CONV_ARRAY_ADDED, index);
+    if (conv_pairs(sum->op)) {
+        added *= element(sum, CONV_ARRAY_FACTORS_2, c);
+        added_shift = element(sum, CONV_ARRAY_FACTORS_2, channels + c);
+    }
+    return (struct factor){fmax(scaled + shift + added + added_shift, 0),
+                           fabs(scaled) + fabs(shift) + fabs(added) + fabs(added_shift)};
 }
 
 /* Add @count products, of elements that begin at start[] of each array and are step[] apart;
@@ -150,8 +177,8 @@ static void add(struct sum *sum, const int64_t start[2], const enum conv_array a
     int64_t step_a = step[0] % CONV_PATTERN, step_b = step[1] % CONV_PATTERN;
     for (int64_t i = 0; i < count; i++) {
         struct factor x = {(double)left[a], 0};
-        if (sum->applies)
-            x = apply(sum, x.value, (start[0] + i * step[0]) % sum->shape->in_channels);
+        if (conv_applies(sum->op))
+            x = apply(sum, start[0] + i * step[0]);
         double product = x.value * (double)right[b];
         sum->value += product;
         sum->size += fabs(product);
@@ -242,12 +269,6 @@ static void backward_filter(struct sum *sum, int64_t index)
     }
 }
 
-/* Element @index of @array. */
-static double element(const struct sum *sum, enum conv_array array, int64_t index)
-{
-    return (double)sum->pattern[array][index % CONV_PATTERN];
-}
-
 /* The output of batch norm at @index of its input @x. */
 static double normalised(const struct sum *sum, enum conv_array x, enum conv_array statistics,
                          enum conv_array parameter, int64_t index)
@@ -259,32 +280,32 @@ static double normalised(const struct sum *sum, enum conv_array x, enum conv_arr
 }
 
 /* What stood before the ReLU at @index. */
-static double before_relu(const struct sum *sum, enum conv_op op, int64_t index)
+static double before_relu(const struct sum *sum, int64_t index)
 {
     double value =
         normalised(sum, CONV_ARRAY_SEEN, CONV_ARRAY_STATISTICS, CONV_ARRAY_PARAMETER, index);
-    if (conv_norms(op) > 1)
+    if (conv_pairs(sum->op))
         return value + normalised(sum, CONV_ARRAY_ADDED, CONV_ARRAY_STATISTICS_2,
                                   CONV_ARRAY_PARAMETER_2, index);
-    return conv_adds(op) ? value + element(sum, CONV_ARRAY_ADDED, index) : value;
+    return conv_adds(sum->op) ? value + element(sum, CONV_ARRAY_ADDED, index) : value;
 }
 
 /* The first element from @index on for which rounding cannot change the ReLU. */
-static int64_t sure(const struct sum *sum, enum conv_op op, int64_t index, int64_t count)
+static int64_t sure(const struct sum *sum, int64_t index, int64_t count)
 {
-    while (fabs(before_relu(sum, op, index)) < 1e-5)
+    while (fabs(before_relu(sum, index)) < 1e-5)
         index = (index + 1) % count;
     return index;
 }
 
 /* dx[index], with what is added to it, cut.  Engines may round the convolution's part first, as
  * separate kernels do.  @return that possible change. */
-static double backward_norm(struct sum *sum, enum conv_op op, int64_t index)
+static double backward_norm(struct sum *sum, int64_t index)
 {
-    if (before_relu(sum, op, index) <= 0)
+    if (before_relu(sum, index) <= 0)
         return 0;
     backward_data(sum, index);
-    if (!conv_adds(op))
+    if (!conv_adds(sum->op))
         return 0;
     double slack = fabs(sum->value) * rounding[sum->shape->type];
     double other = element(sum, CONV_ARRAY_OTHER, index);
@@ -293,35 +314,45 @@ static double backward_norm(struct sum *sum, enum conv_op op, int64_t index)
     return slack;
 }
 
-void conv_samples(enum conv_op op, const struct conv_shape *shape, struct conv_sample *sample)
+/* Element @index of @array. */
+static struct conv_sample sample_of(struct sum *sum, enum conv_array array, int64_t index)
 {
-    int64_t count = conv_elements(op, shape, conv_written(op));
+    double slack = 0;
+    if (array == CONV_ARRAY_VALUE) {
+        struct factor value = apply(sum, index);
+        return (struct conv_sample){index, value.value, value.size,
+                                    value.size * rounding[sum->shape->type]};
+    }
+    if (conv_norms(sum->op))
+        slack = backward_norm(sum, index);
+    else if (array == CONV_ARRAY_X)
+        backward_data(sum, index);
+    else if (array == CONV_ARRAY_W)
+        backward_filter(sum, index);
+    else
+        forward(sum, index);
+    /* The rounding error of each applied value is at most that of its largest intermediate number,
+     * with any sign: such errors grow like those of sums, see below. */
+    slack += 4 * rounding[sum->shape->type] * sqrt(sum->squares);
+    return (struct conv_sample){index, sum->value, sum->size, slack};
+}
+
+void conv_samples(enum conv_op op, const struct conv_shape *shape, enum conv_array array,
+                  struct conv_sample *sample)
+{
+    int64_t count = conv_elements(op, shape, array);
     float *pattern[CONV_ARRAY_COUNT];
-    for (int32_t array = 0; array < CONV_ARRAY_COUNT; array++)
-        pattern[array] = conv_pattern(shape->type, (enum conv_array)array);
+    for (int32_t i = 0; i < CONV_ARRAY_COUNT; i++)
+        pattern[i] = conv_pattern(shape->type, (enum conv_array)i);
     for (int32_t i = 0; i < CONV_SAMPLES; i++) {
-        struct sum sum = {.shape = shape, .applies = conv_applies(op)};
+        struct sum sum = {.shape = shape, .op = op};
         memcpy(sum.pattern, pattern, sizeof pattern);
         int64_t index = (int64_t)((double)count * base_uniform(2, (uint64_t)i, 0, 0));
         index = i == 0 ? 0 : i == 1 ? count - 1 : index;
-        double slack = 0;
-        if (conv_norms(op))
-            index = sure(&sum, op, index, count);
-        if (conv_norms(op))
-            slack = backward_norm(&sum, op, index);
-        else if (op == CONV_BACKWARD_DATA)
-            backward_data(&sum, index);
-        else if (conv_written(op) == CONV_ARRAY_W)
-            backward_filter(&sum, index);
-        else
-            forward(&sum, index);
-        /* The rounding error of each applied value is at most that of its largest intermediate
-         * number, with any sign: such errors grow like those of sums, see below. */
-        slack += 4 * rounding[shape->type] * sqrt(sum.squares);
-        sample[i] = (struct conv_sample){index, sum.value, sum.size, slack};
+        sample[i] = sample_of(&sum, array, conv_norms(op) ? sure(&sum, index, count) : index);
     }
-    for (int32_t array = 0; array < CONV_ARRAY_COUNT; array++)
-        free(pattern[array]);
+    for (int32_t i = 0; i < CONV_ARRAY_COUNT; i++)
+        free(pattern[i]);
 }
 
 /* ---- how far off a result may be ---- */

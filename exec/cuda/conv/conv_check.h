@@ -29,7 +29,9 @@ enum conv_array {
     CONV_ARRAY_ADDED,        /**< the residual, or the second batch norm's input */
     CONV_ARRAY_STATISTICS_2, /**< of that one */
     CONV_ARRAY_PARAMETER_2,
-    CONV_ARRAY_OTHER, /**< the gradient that is added */
+    CONV_ARRAY_OTHER,     /**< the gradient that is added */
+    CONV_ARRAY_FACTORS_2, /**< those applied to what is added */
+    CONV_ARRAY_VALUE,     /**< of the block */
     CONV_ARRAY_COUNT
 };
 
@@ -44,7 +46,7 @@ enum dtype conv_array_type(enum dtype type, enum conv_array array);
 struct conv_call conv_call_of(const struct conv_shape *shape, void *const array[CONV_ARRAY_COUNT],
                               float *sums, float *derived, void *workspace);
 
-/** Which array @op writes. */
+/** Which array @op writes; beside it CONV_ARRAY_VALUE, where it has that. */
 enum conv_array conv_written(enum conv_op op);
 
 /** The pattern of @array: CONV_PATTERN numbers in (-1, 1) that @type holds exactly; element i of
@@ -60,9 +62,10 @@ struct conv_sample {
     double slack;  /**< possible change by the rounding of applied values; 0 without them */
 };
 
-/** Choose CONV_SAMPLES elements of the result of @op on @shape (including the first and last,
+/** Choose CONV_SAMPLES elements of @array, that @op on @shape writes (including the first and last,
  * unless rounding could decide their ReLU) and compute them from the patterns. */
-void conv_samples(enum conv_op op, const struct conv_shape *shape, struct conv_sample *sample);
+void conv_samples(enum conv_op op, const struct conv_shape *shape, enum conv_array array,
+                  struct conv_sample *sample);
 
 /** Whether @got is @sample rounded to @type, up to its slack and the error of sums in fp32
  * relative to `size`: 2^-20, and 2^-17 for types of 16 bits, since tensor cores truncate where

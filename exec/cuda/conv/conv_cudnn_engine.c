@@ -214,6 +214,13 @@ static void add_norm(struct operands *all, int32_t channels, const struct conv_n
         add_operand(all, second + CONV_DERIVED + i, norm->derived + (int64_t)i * channels);
 }
 
+/* (2, @channels) numbers of fp16. */
+static void add_factors(struct operands *all, int32_t channels, const void *factors, int32_t second)
+{
+    add_operand(all, second + CONV_SCALE, factors);
+    add_operand(all, second + CONV_SHIFT, (const uint16_t *)factors + channels);
+}
+
 /* The operands of @call, by op. */
 static struct operands operands(enum conv_op op, const struct conv_shape *shape,
                                 const struct conv_call *call)
@@ -223,21 +230,21 @@ static struct operands operands(enum conv_op op, const struct conv_shape *shape,
     add_operand(&all, CONV_X, data ? call->dx : call->x);
     add_operand(&all, CONV_W, filter ? call->dw : call->w);
     add_operand(&all, CONV_Y, data || filter ? call->dy : call->y);
-    if (conv_applies(op)) {
-        add_operand(&all, CONV_SCALE, call->factors);
-        add_operand(&all, CONV_SHIFT,
-                    (const char *)call->factors +
-                        (int64_t)shape->in_channels * dtype_size(shape->type));
-    }
+    if (conv_applies(op))
+        add_factors(&all, shape->in_channels, call->factors, 0);
+    if (conv_applies(op) && conv_pairs(op))
+        add_factors(&all, shape->in_channels, call->residual_factors, CONV_SECOND);
+    if (conv_applies(op) && conv_adds(op))
+        add_operand(&all, CONV_VALUE, call->value);
     if (conv_sums(op)) {
         add_operand(&all, CONV_SUM, call->sums);
         add_operand(&all, CONV_SQUARES, call->sums + shape->out_channels);
     }
     for (int32_t k = 0; k < conv_norms(op); k++)
         add_norm(&all, shape->in_channels, &call->norm[k], k * CONV_SECOND);
-    if (conv_adds(op))
+    if (conv_adds(op) && conv_norms(op))
         add_operand(&all, CONV_OTHER, call->other);
-    if (conv_adds(op) && conv_norms(op) == 1)
+    if (conv_adds(op) && conv_norms(op) < 2)
         add_operand(&all, CONV_RESIDUAL, call->residual);
     return all;
 }

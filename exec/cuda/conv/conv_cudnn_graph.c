@@ -238,23 +238,61 @@ static cudnnBackendDescriptor_t forward(struct conv_builder *builder, cudnnPoint
     return pointwise(builder, mode, named, b ? 3 : 2);
 }
 
-/* Batch norm's factors and ReLU applied to *@x, which becomes their result: APPLYING operations in
- * @operation.  Intermediate values are fp32, so that only the result is rounded. */
-enum { APPLYING = 3 };
+enum { MOST = 16 };
 
-static void apply(struct conv_builder *builder, const struct conv_shape *s,
-                  cudnnBackendDescriptor_t *x, cudnnBackendDescriptor_t operation[APPLYING])
+/* Operations of a graph. */
+struct operations {
+    cudnnBackendDescriptor_t list[MOST];
+    int64_t count;
+};
+
+/* @x with batch norm's factors applied, in fp32.  @second: 0, or CONV_SECOND. */
+static cudnnBackendDescriptor_t scale(struct conv_builder *builder, const struct conv_shape *s,
+                                      int32_t second, cudnnBackendDescriptor_t x,
+                                      struct operations *operations)
 {
     const cudnnDataType_t type = data_type(s->type), wide = CUDNN_DATA_FLOAT;
-    cudnnBackendDescriptor_t scale = tensor(builder, CONV_SCALE, type, 1, s->in_channels, 1, 1);
-    cudnnBackendDescriptor_t shift = tensor(builder, CONV_SHIFT, type, 1, s->in_channels, 1, 1);
-    cudnnBackendDescriptor_t scaled = of_x(builder, CONV_SCALED, s, wide);
-    cudnnBackendDescriptor_t shifted = of_x(builder, CONV_SHIFTED, s, wide);
-    cudnnBackendDescriptor_t applied = of_x(builder, CONV_APPLIED, s, type);
-    operation[0] = forward(builder, CUDNN_POINTWISE_MUL, *x, scale, scaled);
-    operation[1] = forward(builder, CUDNN_POINTWISE_ADD, scaled, shift, shifted);
-    operation[2] = forward(builder, CUDNN_POINTWISE_RELU_FWD, shifted, NULL, applied);
-    *x = applied;
+    cudnnBackendDescriptor_t scaled = of_x(builder, second + CONV_SCALED, s, wide);
+    cudnnBackendDescriptor_t shifted = of_x(builder, second + CONV_SHIFTED, s, wide);
+    cudnnBackendDescriptor_t factor[2];
+    for (int32_t i = 0; i < 2; i++)
+        factor[i] = tensor(builder, (enum conv_operand)(second + (i ? CONV_SHIFT : CONV_SCALE)),
+                           type, 1, s->in_channels, 1, 1);
+    operations->list[operations->count++] =
+        forward(builder, CUDNN_POINTWISE_MUL, x, factor[0], scaled);
+    operations->list[operations->count++] =
+        forward(builder, CUDNN_POINTWISE_ADD, scaled, factor[1], shifted);
+    return shifted;
+}
+
+/* *@x plus @more, as the tensor @result of fp32, which *@x becomes. */
+static void add(struct conv_builder *builder, const struct conv_shape *s,
+                struct operations *operations, cudnnBackendDescriptor_t *x,
+                cudnnBackendDescriptor_t more, enum conv_operand result)
+{
+    cudnnBackendDescriptor_t sum = of_x(builder, result, s, CUDNN_DATA_FLOAT);
+    operations->list[operations->count++] = forward(builder, CUDNN_POINTWISE_ADD, *x, more, sum);
+    *x = sum;
+}
+
+/* What the convolution of @op reads instead of @x: batch norm's factors and ReLU applied, and what
+ * is added between them.  Intermediate values are fp32, so that only the result is rounded. */
+static cudnnBackendDescriptor_t apply(struct conv_builder *builder, enum conv_op op,
+                                      const struct conv_shape *s, cudnnBackendDescriptor_t x,
+                                      struct operations *operations)
+{
+    const cudnnDataType_t type = data_type(s->type);
+    cudnnBackendDescriptor_t value = scale(builder, s, 0, x, operations), result, more;
+    if (conv_adds(op)) {
+        more = of_x(builder, CONV_RESIDUAL, s, type);
+        if (conv_pairs(op))
+            more = scale(builder, s, CONV_SECOND, more, operations);
+        add(builder, s, operations, &value, more, CONV_ENDED);
+    }
+    result = of_x(builder, conv_adds(op) ? CONV_VALUE : CONV_APPLIED, s, type);
+    operations->list[operations->count++] =
+        forward(builder, CUDNN_POINTWISE_RELU_FWD, value, NULL, result);
+    return result;
 }
 
 /* The convolution of @op on @x; its y goes to @y. */
@@ -310,14 +348,6 @@ static cudnnBackendDescriptor_t of_norm(struct conv_builder *builder, int32_t op
 {
     return tensor(builder, (enum conv_operand)operand, CUDNN_DATA_FLOAT, 1, s->in_channels, 1, 1);
 }
-
-enum { MOST = 16 };
-
-/* Operations of a graph. */
-struct operations {
-    cudnnBackendDescriptor_t list[MOST];
-    int64_t count;
-};
 
 /* What the sums of a batch norm's backward read besides the gradient. */
 enum { GIVEN = 4 };
@@ -382,16 +412,6 @@ static cudnnBackendDescriptor_t norm_sums(struct conv_builder *builder, const st
     return made;
 }
 
-/* *@x plus @more, as the tensor @result of fp32, which *@x becomes. */
-static void add(struct conv_builder *builder, const struct conv_shape *s,
-                struct operations *operations, cudnnBackendDescriptor_t *x,
-                cudnnBackendDescriptor_t more, enum conv_operand result)
-{
-    cudnnBackendDescriptor_t sum = of_x(builder, result, s, CUDNN_DATA_FLOAT);
-    operations->list[operations->count++] = forward(builder, CUDNN_POINTWISE_ADD, *x, more, sum);
-    *x = sum;
-}
-
 /* Back through the ReLU and to the sums of the batch norms before a convolution, which gives
  * @uncut. */
 static void go_back(struct conv_builder *builder, enum conv_op op, const struct conv_shape *s,
@@ -403,7 +423,7 @@ static void go_back(struct conv_builder *builder, enum conv_op op, const struct 
     if (conv_adds(op))
         add(builder, s, operations, &uncut, of_x(builder, CONV_OTHER, s, type), CONV_JOINED);
     value = normalise(builder, s, 0, operations, given[0]);
-    if (conv_norms(op) > 1)
+    if (conv_pairs(op))
         add(builder, s, operations, &value,
             normalise(builder, s, CONV_SECOND, operations, given[1]), CONV_ENDED);
     else if (conv_adds(op))
@@ -424,10 +444,8 @@ cudnnBackendDescriptor_t conv_graph(struct conv_builder *builder, const struct c
     cudnnDataType_t type = norms ? CUDNN_DATA_FLOAT : data_type(shape->type);
     cudnnBackendDescriptor_t x = of_x(builder, norms ? CONV_UNCUT : CONV_X, shape, type), y;
     struct operations operations = {.count = 0};
-    if (conv_applies(op)) {
-        apply(builder, shape, &x, operations.list);
-        operations.count = APPLYING;
-    }
+    if (conv_applies(op))
+        x = apply(builder, op, shape, x, &operations);
     operations.list[operations.count++] = convolution(builder, op, shape, x, &y);
     if (conv_sums(op))
         operations.list[operations.count++] = statistics(builder, shape->out_channels, y);

@@ -48,6 +48,7 @@ enum conv_operand {
     CONV_NORMAL = '6',  /**< times 1 / deviation */
     CONV_JOINED = '7',  /**< the convolution's output and the other gradient */
     CONV_ENDED = '8',   /**< batch norm's result and what is added to it */
+    CONV_VALUE = 'z',   /**< CONV_APPLIED, where it is written */
     CONV_SECOND = 256   /**< more, where it is of the second batch norm */
 };
 

@@ -17,7 +17,7 @@ struct conv_trial {
     float *sums, *derived, *partial; /* partial: of our own kernels */
     int64_t room;                    /* of the workspace */
     struct conv_clock clock;
-    struct conv_sample sample[CONV_SAMPLES];
+    struct conv_sample sample[2][CONV_SAMPLES]; /* see output() */
 };
 
 /* Whether @error is one; the first occurrence is reported. */
@@ -33,6 +33,12 @@ static int64_t bytes(const struct conv_trial *trial, enum conv_array array)
 {
     return conv_elements(trial->op, &trial->shape, array) *
            dtype_size(conv_array_type(trial->shape.type, array));
+}
+
+/* The array that is written, and that which may be beside; 0 bytes: there is none. */
+static enum conv_array output(const struct conv_trial *trial, int32_t which)
+{
+    return which ? CONV_ARRAY_VALUE : conv_written(trial->op);
 }
 
 /* The array that is written is (rows, channels). */
@@ -70,9 +76,10 @@ static int prepare(struct conv_trial *trial, bool checked, struct err *err)
     if (conv_norms(trial->op) && fails(cudaMalloc((void **)&trial->derived, derived_bytes(trial)),
                                        "get memory for sums", err))
         return -1;
-    size_t partial = 2 * KERNEL_PARTIALS * sizeof(float);
+    const struct conv_shape *s = &trial->shape;
+    size_t widest = (size_t)(s->in_channels > s->out_channels ? s->in_channels : s->out_channels);
     if (checked &&
-        fails(cudaMalloc((void **)&trial->partial, partial * (size_t)written_channels(trial)),
+        fails(cudaMalloc((void **)&trial->partial, 2 * KERNEL_PARTIALS * sizeof(float) * widest),
               "get memory for sums", err))
         return -1;
     for (int32_t i = 0; checked && i < CONV_ARRAY_COUNT; i++)
@@ -82,8 +89,9 @@ static int prepare(struct conv_trial *trial, bool checked, struct err *err)
                             (enum conv_array)i),
                   "fill operands", err))
             return -1;
-    if (checked)
-        conv_samples(trial->op, &trial->shape, trial->sample);
+    for (int32_t k = 0; checked && k < 2; k++)
+        if (bytes(trial, output(trial, k)) > 0)
+            conv_samples(trial->op, &trial->shape, output(trial, k), trial->sample[k]);
     /* Operands were filled on the default stream, for which this one does not wait. */
     return fails(cudaDeviceSynchronize(), "fill operands", err) ? -1 : 0;
 }
@@ -196,12 +204,13 @@ static bool can_be_captured(struct conv_trial *trial, cudnnBackendDescriptor_t p
 
 /* ---- results ---- */
 
-/* Element @index of the array that is written. */
-static cudaError_t read_element(const struct conv_trial *trial, int64_t index, double *value)
+/* Element @index of @array. */
+static cudaError_t read_element(const struct conv_trial *trial, enum conv_array array,
+                                int64_t index, double *value)
 {
     const enum dtype type = trial->shape.type;
     const size_t size = (size_t)dtype_size(type);
-    const char *from = trial->array[conv_written(trial->op)];
+    const char *from = trial->array[array];
     float wide = 0;
     uint16_t narrow = 0;
     cudaError_t error = cudaMemcpy(type == DTYPE_FP32 ? (void *)&wide : (void *)&narrow,
@@ -212,12 +221,13 @@ static cudaError_t read_element(const struct conv_trial *trial, int64_t index, d
     return error;
 }
 
-/* What one run left.  The array that is written is summed per channel by our own kernel, so that
- * all of it is looked at where it lies. */
+/* What one run left.  The arrays that are written are summed per channel by our own kernel, so that
+ * all of them is looked at where it lies. */
 struct result {
-    double value[CONV_SAMPLES];
+    double value[2][CONV_SAMPLES];
     int32_t own, partials; /* numbers of the engine, and partial sums (partials, 2, channels) */
-    float *number;         /* first those, then these; owned */
+    int64_t count;         /* of all numbers, with partial sums of the array beside */
+    float *number;         /* in this order; owned */
 };
 
 /* Copy @count numbers from @from, which a kernel of ours may just have been launched for. */
@@ -299,35 +309,56 @@ static cudaError_t check_derived(struct conv_trial *trial, const struct result *
     return error[0];
 }
 
+/* Read samples and sums of output @which; @partials: per channel. */
+static cudaError_t read_output(struct conv_trial *trial, int32_t which, struct result *result,
+                               int32_t *partials)
+{
+    const enum conv_array array = output(trial, which);
+    const int32_t channels = which ? trial->shape.in_channels : written_channels(trial);
+    const int64_t rows = conv_elements(trial->op, &trial->shape, array) / channels;
+    cudaError_t error = cudaSuccess;
+    if (rows == 0)
+        return error;
+    for (int32_t i = 0; i < CONV_SAMPLES && error == cudaSuccess; i++)
+        error = read_element(trial, array, trial->sample[which][i].index, &result->value[which][i]);
+    *partials = kernel_sums(trial->clock.stream, trial->shape.type, rows, channels,
+                            trial->array[array], trial->partial);
+    if (error == cudaSuccess)
+        error = read_numbers(trial, trial->partial, 2 * (int64_t)*partials * channels,
+                             result->number + result->count);
+    result->count += 2 * (int64_t)*partials * channels;
+    return error;
+}
+
 /* Read what a run left. */
 static cudaError_t read_result(struct conv_trial *trial, struct result *result)
 {
-    const int32_t channels = written_channels(trial);
     const float *own = trial->sums ? trial->sums : trial->derived;
+    const int64_t channels = trial->shape.in_channels + (int64_t)written_channels(trial);
     cudaError_t error = cudaSuccess;
-    for (int32_t i = 0; i < CONV_SAMPLES && error == cudaSuccess; i++)
-        error = read_element(trial, trial->sample[i].index, &result->value[i]);
+    int32_t beside;
     result->own = trial->sums ? 2 * trial->shape.out_channels
                               : (int32_t)(derived_bytes(trial) / sizeof(float));
-    result->partials = kernel_sums(trial->clock.stream, trial->shape.type, written_rows(trial),
-                                   channels, trial->array[conv_written(trial->op)], trial->partial);
-    int64_t partial = 2 * (int64_t)result->partials * channels;
-    result->number = base_alloc(result->own + partial, sizeof *result->number);
-    if (error == cudaSuccess && own)
+    result->count = result->own;
+    result->number =
+        base_alloc(result->own + 2 * KERNEL_PARTIALS * channels, sizeof *result->number);
+    if (own)
         error = read_numbers(trial, own, result->own, result->number);
     if (error == cudaSuccess)
-        error = read_numbers(trial, trial->partial, partial, result->number + result->own);
-    return error;
+        error = read_output(trial, 0, result, &result->partials);
+    return error == cudaSuccess ? read_output(trial, 1, result, &beside) : error;
 }
 
 /* Fill the outputs with NaN, run, and read what it left; the caller frees result->number. */
 static enum conv_verdict run_clean(struct conv_trial *trial, cudnnBackendDescriptor_t plan,
                                    struct result *result, struct err *err)
 {
-    enum conv_array written = conv_written(trial->op);
     size_t sums = 2 * (size_t)trial->shape.out_channels * sizeof(float);
-    cudaError_t error = cudaMemsetAsync(trial->array[written], 0xff, (size_t)bytes(trial, written),
-                                        trial->clock.stream);
+    cudaError_t error = cudaSuccess;
+    for (int32_t k = 0; k < 2 && error == cudaSuccess; k++)
+        if (bytes(trial, output(trial, k)) > 0)
+            error = cudaMemsetAsync(trial->array[output(trial, k)], 0xff,
+                                    (size_t)bytes(trial, output(trial, k)), trial->clock.stream);
     if (trial->sums && error == cudaSuccess)
         error = cudaMemsetAsync(trial->sums, 0xff, sums, trial->clock.stream);
     if (trial->derived && error == cudaSuccess)
@@ -344,12 +375,13 @@ static enum conv_verdict run_clean(struct conv_trial *trial, cudnnBackendDescrip
 static bool looks_right(const struct conv_trial *trial, const struct result *first,
                         const struct result *again)
 {
-    const int64_t numbers = first->own + 2 * (int64_t)first->partials * written_channels(trial);
     bool right = memcmp(first->value, again->value, sizeof first->value) == 0 &&
-                 memcmp(first->number, again->number, (size_t)numbers * sizeof(float)) == 0;
-    for (int32_t i = 0; i < CONV_SAMPLES; i++)
-        right = right && conv_is_right(trial->shape.type, &trial->sample[i], first->value[i]);
-    for (int64_t i = 0; i < numbers && right; i++)
+                 memcmp(first->number, again->number, (size_t)first->count * sizeof(float)) == 0;
+    for (int32_t k = 0; k < 2; k++)
+        for (int32_t i = 0; i < CONV_SAMPLES && bytes(trial, output(trial, k)) > 0; i++)
+            right =
+                right && conv_is_right(trial->shape.type, &trial->sample[k][i], first->value[k][i]);
+    for (int64_t i = 0; i < first->count && right; i++)
         right = isfinite(first->number[i]);
     return right;
 }

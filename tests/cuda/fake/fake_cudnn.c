@@ -348,6 +348,8 @@ static void spoil(const struct issue *issue)
     if (fake_cudnn.unwritten)
         memset(to + size / 2, 0xff, (size_t)dtype_size(issue->shape.type));
     spoil_sums(issue);
+    if (issue->call.value && fake_cudnn.misvalued)
+        ((unsigned char *)issue->call.value)[2 * fake_cudnn.misvalued - 1] ^= 0x40;
     if (issue->engine == FAKE_FICKLE && fake_cudnn.runs[FAKE_FICKLE] % 2)
         to[0] ^= 1;
 }
@@ -428,6 +430,11 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     if ((conv_sums(issue.op) && squares != issue.call.sums + reading.shape.out_channels) ||
         (conv_applies(issue.op) && shift != scale + reading.shape.in_channels))
         return CUDNN_STATUS_BAD_PARAM; /* the loops leave and look for them there */
+    issue.call.residual_factors = scale = pointer(pack, reading.residual_scale);
+    if (scale &&
+        pointer(pack, reading.residual_shift) != (const void *)(scale + reading.shape.in_channels))
+        return CUDNN_STATUS_BAD_PARAM;
+    issue.call.value = pointer(pack, reading.value);
     for (int32_t k = 0; k < conv_norms(issue.op); k++)
         if (!find_norm(pack, &reading, k, &issue.call.norm[k]))
             return CUDNN_STATUS_BAD_PARAM;

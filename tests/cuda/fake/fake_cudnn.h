@@ -39,6 +39,7 @@ struct fake_cudnn {
     bool no_start;              /**< cudnnCreate() fails */
     int32_t misderived;         /**< 1 ... 5: this of what is derived for a batch norm is off */
     int32_t missummed;          /**< 1 ...: this of the sums is off */
+    int32_t misvalued;          /**< 1 ...: this element of a block's value is off */
     bool fickle_sums;           /**< the last bit of the last sum, or derived number, varies */
     bool unwritten;             /**< one element amid the result is left as it was */
     bool waits;                 /**< the first run takes a second and more of real time */

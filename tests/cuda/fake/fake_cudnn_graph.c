@@ -119,14 +119,6 @@ static bool read_convolution(const struct fake_descriptor *operation, struct fak
            factor(operation, names->alpha) == 1.0F && factor(operation, names->beta) == 0.0F;
 }
 
-/* The op that is @op with factors applied before; CONV_OP_COUNT: there is none. */
-static enum conv_op applied_op(enum conv_op op, bool sums)
-{
-    if (op == CONV_BACKWARD_FILTER)
-        return CONV_BACKWARD_FILTER_APPLIED;
-    return op == CONV_FORWARD && sums ? CONV_FORWARD_APPLIED_SUMS : CONV_OP_COUNT;
-}
-
 /* The ids and types of a pointwise operation's tensors: x, b (per channel, in memory), y (in none),
  * all of x's shape but b. */
 struct pointwise {
@@ -160,73 +152,10 @@ static bool read_pointwise(const struct fake_descriptor *operation, cudnnPointwi
            channels[1] == p->size[1] && channels[2] == 1 && channels[3] == 1;
 }
 
-/* The three operations before the convolution, whose x theirs becomes. */
-static bool read_applying(const struct fake_descriptor *graph, struct fake_reading *reading)
-{
-    static const cudnnPointwiseMode_t mode[] = {CUDNN_POINTWISE_MUL, CUDNN_POINTWISE_ADD,
-                                                CUDNN_POINTWISE_RELU_FWD};
-    struct pointwise p[3];
-    for (int32_t i = 0; i < 3; i++)
-        if (!read_pointwise(fake_part(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, i), mode[i], &p[i]))
-            return false;
-    const struct conv_shape *s = &reading->shape;
-    const int32_t size[] = {s->batch, s->in_channels, s->in_height, s->in_width};
-    const int32_t half = CUDNN_DATA_HALF, wide = CUDNN_DATA_FLOAT; /* as cuDNN has engines for */
-    bool chained = p[0].reads_memory && !p[1].reads_memory && !p[2].reads_memory &&
-                   p[1].x == p[0].y && p[2].x == p[1].y && p[2].y == reading->x;
-    bool typed = p[0].x_type == half && p[0].b_type == half && p[1].b_type == half &&
-                 p[0].y_type == wide && p[1].y_type == wide && p[2].y_type == half;
-    reading->x = p[0].x;
-    reading->scale = p[0].b;
-    reading->shift = p[1].b;
-    return chained && typed && memcmp(p[0].size, size, sizeof size) == 0;
-}
-
-static bool read_sums(const struct fake_descriptor *operation, struct fake_reading *reading)
-{
-    int32_t y[4], size[4], type;
-    int64_t id;
-    if (operation->type != CUDNN_BACKEND_OPERATION_GEN_STATS_DESCRIPTOR ||
-        fake_integer(operation, CUDNN_ATTR_OPERATION_GENSTATS_MODE, 0) !=
-            CUDNN_GENSTATS_SUM_SQSUM ||
-        fake_integer(operation, CUDNN_ATTR_OPERATION_GENSTATS_MATH_PREC, 0) != CUDNN_DATA_FLOAT ||
-        !read_tensor(fake_part(operation, CUDNN_ATTR_OPERATION_GENSTATS_XDESC, 0), y, &type, &id) ||
-        id != reading->y)
-        return false;
-    bool good = read_tensor(fake_part(operation, CUDNN_ATTR_OPERATION_GENSTATS_SUMDESC, 0), size,
-                            &type, &reading->sum) &&
-                size[1] == y[1] && type == CUDNN_DATA_FLOAT;
-    return good && read_tensor(fake_part(operation, CUDNN_ATTR_OPERATION_GENSTATS_SQSUMDESC, 0),
-                               size, &type, &reading->squares);
-}
-
 /* The operations of a graph, one after the other. */
 static const struct fake_descriptor *next(const struct fake_descriptor *graph, int32_t *at)
 {
     return fake_part(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, (*at)++);
-}
-
-/* Batch norm @k formed again: four operations whose result is @result. */
-static bool read_norm(const struct fake_descriptor *graph, int32_t *at, int32_t k,
-                      struct fake_reading *reading, int64_t *result)
-{
-    static const cudnnPointwiseMode_t mode[] = {CUDNN_POINTWISE_SUB, CUDNN_POINTWISE_MUL,
-                                                CUDNN_POINTWISE_MUL, CUDNN_POINTWISE_ADD};
-    const struct conv_shape *s = &reading->shape;
-    const int32_t size[] = {s->batch, s->in_channels, s->in_height, s->in_width};
-    struct pointwise p[4];
-    for (int32_t i = 0; i < 4; i++) {
-        if (!read_pointwise(next(graph, at), mode[i], &p[i]))
-            return false;
-        if (i > 0 ? p[i].reads_memory || p[i].x != p[i - 1].y : !p[i].reads_memory)
-            return false;
-        if (p[i].b_type != CUDNN_DATA_FLOAT || p[i].y_type != CUDNN_DATA_FLOAT)
-            return false;
-        reading->norm[k][i] = p[i].b;
-    }
-    reading->seen[k] = p[0].x;
-    *result = p[3].y;
-    return p[0].x_type == CUDNN_DATA_HALF && memcmp(p[0].size, size, sizeof size) == 0;
 }
 
 /* The sum of @x and @more, both of x's shape, which @x becomes; in no memory.  @more lies there,
@@ -260,6 +189,107 @@ static bool read_add(const struct fake_descriptor *operation, const struct conv_
     *x = id[2];
     *more = id[1];
     return right;
+}
+
+/* Factors applied to @x, in memory, which becomes the result of two operations. */
+static bool read_scale(const struct fake_descriptor *graph, int32_t *at, const struct conv_shape *s,
+                       int64_t *x, int64_t *scale, int64_t *shift, int64_t *result)
+{
+    const int32_t size[] = {s->batch, s->in_channels, s->in_height, s->in_width};
+    const int32_t half = CUDNN_DATA_HALF, wide = CUDNN_DATA_FLOAT; /* as cuDNN has engines for */
+    struct pointwise p[2];
+    if (!read_pointwise(next(graph, at), CUDNN_POINTWISE_MUL, &p[0]) ||
+        !read_pointwise(next(graph, at), CUDNN_POINTWISE_ADD, &p[1]))
+        return false;
+    *x = p[0].x;
+    *scale = p[0].b;
+    *shift = p[1].b;
+    *result = p[1].y;
+    return p[0].reads_memory && !p[1].reads_memory && p[1].x == p[0].y && p[0].x_type == half &&
+           p[0].b_type == half && p[1].b_type == half && p[0].y_type == wide &&
+           p[1].y_type == wide && memcmp(p[0].size, size, sizeof size) == 0;
+}
+
+/* The ReLU of @value gives the convolution's x, of fp16, which lies in memory if it is @written. */
+static bool read_cut(const struct fake_descriptor *operation, int64_t value, bool written,
+                     int64_t result)
+{
+    int32_t size[4], type;
+    int64_t id[2];
+    if (!operation || operation->type != CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR)
+        return false;
+    const struct fake_descriptor *how =
+        fake_part(operation, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, 0);
+    const struct fake_descriptor *y = fake_part(operation, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, 0);
+    return how && fake_integer(how, CUDNN_ATTR_POINTWISE_MODE, 0) == CUDNN_POINTWISE_RELU_FWD &&
+           fake_integer(how, CUDNN_ATTR_POINTWISE_MATH_PREC, 0) == CUDNN_DATA_FLOAT &&
+           read_any_tensor(fake_part(operation, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, 0), size,
+                           &type, &id[0]) &&
+           id[0] == value && type == CUDNN_DATA_FLOAT && read_any_tensor(y, size, &type, &id[1]) &&
+           id[1] == result && type == CUDNN_DATA_HALF && is_virtual(y) != written;
+}
+
+/* What stands before the convolution, whose x it gives: see conv_graph(). */
+static bool read_applying(const struct fake_descriptor *graph, enum conv_op op,
+                          struct fake_reading *reading)
+{
+    const struct conv_shape *s = &reading->shape;
+    int64_t read = reading->x, value, more;
+    int32_t at = 0;
+    if (!read_scale(graph, &at, s, &reading->x, &reading->scale, &reading->shift, &value))
+        return false;
+    more = reading->residual = INT64_MIN;
+    if (conv_pairs(op) && !read_scale(graph, &at, s, &reading->residual, &reading->residual_scale,
+                                      &reading->residual_shift, &more))
+        return false;
+    if (conv_adds(op) && !read_add(next(graph, &at), s, &value, &more))
+        return false;
+    if (conv_adds(op))
+        reading->value = read;
+    if (conv_adds(op) && !conv_pairs(op))
+        reading->residual = more;
+    return read_cut(next(graph, &at), value, conv_adds(op), read);
+}
+
+static bool read_sums(const struct fake_descriptor *operation, struct fake_reading *reading)
+{
+    int32_t y[4], size[4], type;
+    int64_t id;
+    if (operation->type != CUDNN_BACKEND_OPERATION_GEN_STATS_DESCRIPTOR ||
+        fake_integer(operation, CUDNN_ATTR_OPERATION_GENSTATS_MODE, 0) !=
+            CUDNN_GENSTATS_SUM_SQSUM ||
+        fake_integer(operation, CUDNN_ATTR_OPERATION_GENSTATS_MATH_PREC, 0) != CUDNN_DATA_FLOAT ||
+        !read_tensor(fake_part(operation, CUDNN_ATTR_OPERATION_GENSTATS_XDESC, 0), y, &type, &id) ||
+        id != reading->y)
+        return false;
+    bool good = read_tensor(fake_part(operation, CUDNN_ATTR_OPERATION_GENSTATS_SUMDESC, 0), size,
+                            &type, &reading->sum) &&
+                size[1] == y[1] && type == CUDNN_DATA_FLOAT;
+    return good && read_tensor(fake_part(operation, CUDNN_ATTR_OPERATION_GENSTATS_SQSUMDESC, 0),
+                               size, &type, &reading->squares);
+}
+
+/* Batch norm @k formed again: four operations whose result is @result. */
+static bool read_norm(const struct fake_descriptor *graph, int32_t *at, int32_t k,
+                      struct fake_reading *reading, int64_t *result)
+{
+    static const cudnnPointwiseMode_t mode[] = {CUDNN_POINTWISE_SUB, CUDNN_POINTWISE_MUL,
+                                                CUDNN_POINTWISE_MUL, CUDNN_POINTWISE_ADD};
+    const struct conv_shape *s = &reading->shape;
+    const int32_t size[] = {s->batch, s->in_channels, s->in_height, s->in_width};
+    struct pointwise p[4];
+    for (int32_t i = 0; i < 4; i++) {
+        if (!read_pointwise(next(graph, at), mode[i], &p[i]))
+            return false;
+        if (i > 0 ? p[i].reads_memory || p[i].x != p[i - 1].y : !p[i].reads_memory)
+            return false;
+        if (p[i].b_type != CUDNN_DATA_FLOAT || p[i].y_type != CUDNN_DATA_FLOAT)
+            return false;
+        reading->norm[k][i] = p[i].b;
+    }
+    reading->seen[k] = p[0].x;
+    *result = p[3].y;
+    return p[0].x_type == CUDNN_DATA_HALF && memcmp(p[0].size, size, sizeof size) == 0;
 }
 
 /* The ReLU's backward: dz, in memory, is the convolution's result where @shifted is positive. */
@@ -347,13 +377,16 @@ static bool read_back(const struct fake_descriptor *graph, enum conv_op op,
     return true;
 }
 
-/* The op that goes back with @count operations; CONV_OP_COUNT: none. */
-static enum conv_op back_op(int64_t count)
+/* The op with @count operations, where that is not a convolution alone; CONV_OP_COUNT: none. */
+static enum conv_op op_of(int64_t count)
 {
-    return count == 7    ? CONV_BACKWARD_DATA_NORM
-           : count == 9  ? CONV_BACKWARD_DATA_ADD_NORM
-           : count == 14 ? CONV_BACKWARD_DATA_ADD_NORMS
-                         : CONV_OP_COUNT;
+    static const enum conv_op op[] = {
+        [2] = CONV_FORWARD_SUMS,           [4] = CONV_BACKWARD_FILTER_APPLIED,
+        [5] = CONV_FORWARD_APPLIED_SUMS,   [6] = CONV_FORWARD_ADD_SUMS,
+        [7] = CONV_BACKWARD_DATA_NORM,     [8] = CONV_FORWARD_ADD_TWO_SUMS,
+        [9] = CONV_BACKWARD_DATA_ADD_NORM, [14] = CONV_BACKWARD_DATA_ADD_NORMS};
+    const int64_t most = sizeof op / sizeof *op;
+    return count < most && op[count] != CONV_FORWARD ? op[count] : CONV_OP_COUNT;
 }
 
 bool fake_read_graph(const struct fake_descriptor *graph, struct fake_reading *reading)
@@ -362,24 +395,24 @@ bool fake_read_graph(const struct fake_descriptor *graph, struct fake_reading *r
     *reading = (struct fake_reading){0};
     if (!operations || !fake_find(graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE))
         return false;
-    enum conv_op back = back_op(operations->count);
-    if (back != CONV_OP_COUNT)
+    const int64_t count = operations->count;
+    if (count == 1)
         return read_convolution(fake_part(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, 0), reading) &&
-               reading->op == CONV_BACKWARD_DATA && !reading->in_memory &&
-               read_back(graph, back, reading);
-    bool applies = operations->count > 2;
-    int32_t at = applies ? 3 : 0;
-    bool sums = operations->count == at + 2;
-    if ((operations->count != at + 1 && !sums) ||
-        !read_convolution(fake_part(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, at), reading) ||
-        (sums && (reading->op != CONV_FORWARD ||
-                  !read_sums(fake_part(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, at + 1), reading))))
+               reading->in_memory;
+    const enum conv_op op = op_of(count);
+    if (op == CONV_OP_COUNT)
         return false;
-    if (reading->in_memory == applies)
+    const bool filter = op == CONV_BACKWARD_FILTER_APPLIED, sums = conv_sums(op);
+    const enum conv_op inner = conv_norms(op) ? CONV_BACKWARD_DATA
+                               : filter       ? CONV_BACKWARD_FILTER
+                                              : CONV_FORWARD;
+    int32_t at = conv_applies(op) ? (int32_t)count - 1 - sums : 0;
+    if (!read_convolution(next(graph, &at), reading) || reading->op != inner ||
+        reading->in_memory != (op == CONV_FORWARD_SUMS || (sums && conv_adds(op))) ||
+        (sums && !read_sums(next(graph, &at), reading)))
         return false;
-    if (applies)
-        reading->op = applied_op(reading->op, sums);
-    else if (sums)
-        reading->op = CONV_FORWARD_SUMS;
-    return !applies || (reading->op != CONV_OP_COUNT && read_applying(graph, reading));
+    reading->op = op;
+    if (conv_norms(op))
+        return read_back(graph, op, reading);
+    return !conv_applies(op) || read_applying(graph, op, reading);
 }

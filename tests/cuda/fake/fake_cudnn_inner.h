@@ -54,7 +54,7 @@ struct fake_reading {
     int64_t x, w, y, scale, shift, sum, squares;
     int64_t seen[2], norm[2][4]; /* a batch norm's input; mean, 1 / deviation, scale, shift */
     int64_t derived[2][CONV_DERIVED_COUNT]; /* as conv_norm.derived */
-    int64_t other, residual;
+    int64_t other, residual, residual_scale, residual_shift, value;
     bool in_memory; /* of the convolution itself: x is not between operations */
 };
 
