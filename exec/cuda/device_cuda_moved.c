@@ -2,6 +2,8 @@
 
 #include <assert.h>
 
+#include "exec/cuda/device_cuda_weights.h"
+
 /* Each function follows the one of device_cuda_pass.c that issues the kernels. */
 
 /* The value of layer @index; -1: images. */
@@ -127,8 +129,9 @@ static int64_t backward_filter(const struct device_state *state, int32_t index)
 {
     const struct kernel_tensor *tensor = &state->tensor[state->place[index].tensor];
     const int64_t elements = (int64_t)tensor->out * tensor->taps * tensor->in;
-    int64_t all = convolution(state, index) + weights(state, index) +
-                  elements * dtype_size(state->gradient_type);
+    int64_t all = convolution(state, index);
+    if (!cuda_state_direct(state, tensor))
+        all += weights(state, index) + elements * dtype_size(state->gradient_type);
     if (state->graph.node[index].reads < 0)
         all += settle(state, index);
     if (state->sum)

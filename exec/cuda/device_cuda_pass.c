@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "core/base/base.h"
+#include "exec/cuda/device_cuda_weights.h"
 
 /* The value of a layer.  A value that is not written in training is written in inference, to the
  * place of its gradient. */
@@ -329,18 +330,21 @@ void cuda_pass_backward_filter(struct device_state *state, cudaStream_t stream, 
 {
     const struct cuda_place *place = &state->place[index];
     const struct scratch *scratch = &state->scratch;
+    const struct kernel_tensor *weights = &state->tensor[place->tensor];
+    void *direct = cuda_state_direct(state, weights);
     if (state->graph.node[index].reads < 0)
         settle(state, stream, index); /* else its data step has */
     struct conv_call call = {.x = source(state, index, images, true),
                              .dy = place->given[0],
-                             .dw = scratch->dw,
+                             .dw = direct ? direct : scratch->dw,
                              .workspace = scratch->workspace};
     bool applied = place->plan[CONV_BACKWARD_FILTER_APPLIED];
     if (applied)
         apply_source(state, index, CONV_BACKWARD_FILTER_APPLIED, &call);
     conv_run(place->plan[applied ? CONV_BACKWARD_FILTER_APPLIED : CONV_BACKWARD_FILTER], stream,
              &call);
-    pack(state, stream, &state->tensor[place->tensor], state->type, scratch->dw, micro);
+    if (!direct)
+        pack(state, stream, weights, state->type, scratch->dw, micro);
     if (!state->job.model->layer[index].bias)
         return;
     kernel_bias_backward(stream, state->type, place->rows, place->channels, place->given[0],

@@ -53,6 +53,14 @@ void cuda_state_place_tensors(struct device_state *state)
     }
 }
 
+void *cuda_state_direct(const struct device_state *state, const struct kernel_tensor *tensor)
+{
+    char *to = (char *)state->gradient + tensor->offset * dtype_size(state->gradient_type);
+    bool same = state->gradient_type == state->type && !state->sum && !(state->share < 1) &&
+                tensor->in == tensor->padded_in && tensor->out == cuda_state_pad(tensor->out);
+    return same && (uintptr_t)to % 16 == 0 ? to : NULL;
+}
+
 int64_t cuda_state_working_elements(const struct device_state *state)
 {
     int64_t working = 0;

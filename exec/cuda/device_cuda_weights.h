@@ -10,6 +10,11 @@
 /** Where each tensor lies: fill state->tensor. */
 void cuda_state_place_tensors(struct device_state *state);
 
+/** Where a convolution may write the gradient of weights @tensor itself: its place in the flat
+ * gradients, where that has the type, the shape and the alignment of cuDNN's, and nothing is added
+ * to it or multiplied.  NULL: kernel_pack() brings it there. */
+void *cuda_state_direct(const struct device_state *state, const struct kernel_tensor *tensor);
+
 /** Elements of the buffer of working copies. */
 int64_t cuda_state_working_elements(const struct device_state *state);
 
