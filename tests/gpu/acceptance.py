@@ -344,7 +344,7 @@ class Acceptance:
         ]
         timed = []
         for batch in self.batches:
-            timed += [(f"plans {batch}", 160, self.plans(batch, first)),
+            timed += [(f"plans {batch}", 180, self.plans(batch, first)),
                       (f"throughput {batch}", 140, self.throughput(batch)),
                       (f"throughput {batch}: images/s", 10, self.published(batch))]
             if batch == self.batches[0]:
