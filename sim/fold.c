@@ -110,14 +110,14 @@ static void list_members(const int32_t *class, int32_t count, int32_t classes, i
 static bool members_agree(const struct fold *fold, const struct relation *relation, int32_t rank)
 {
     int32_t member = fold->member[fold->class_of[rank]];
-    const int32_t *path = relation->link + relation->path[rank];
-    const int32_t *member_path = relation->link + relation->path[member];
-    int32_t length = relation->path[rank + 1] - relation->path[rank];
-    if (relation->path[member + 1] - relation->path[member] != length ||
+    int32_t path = relation->path[rank], member_path = relation->path[member]; /* of links */
+    int32_t length = relation->path[rank + 1] - path;
+    if (relation->path[member + 1] - member_path != length ||
         relation->latency[rank] != relation->latency[member])
         return false;
     for (int32_t i = 0; i < length; i++) {
-        if (fold->link_class[path[i]] != fold->link_class[member_path[i]])
+        if (fold->link_class[relation->link[path + i]] !=
+            fold->link_class[relation->link[member_path + i]])
             return false;
     }
     return colour(fold->class_of, relation->to[rank]) ==
