@@ -1,8 +1,10 @@
 #include "sim/engine.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <simgrid/engine.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -72,4 +74,37 @@ int engine_start(const struct traffic *traffic, const struct fold *fold, struct 
     int status = load_platform(&xml, err);
     text_release(&xml);
     return status;
+}
+
+static int compare_hosts(const void *a, const void *b)
+{
+    const sg_host_t *first = a, *second = b;
+    return strcmp(sg_host_get_name(*first), sg_host_get_name(*second));
+}
+
+struct directory directory_new(void)
+{
+    struct directory directory = {.host = sg_host_list(), .count = sg_host_count()};
+    qsort(directory.host, directory.count, sizeof(*directory.host), compare_hosts);
+    return directory;
+}
+
+static int compare_name(const void *name, const void *host)
+{
+    const sg_host_t *found = host;
+    return strcmp(name, sg_host_get_name(*found));
+}
+
+sg_host_t directory_find(const struct directory *directory, const char *name)
+{
+    sg_host_t *found =
+        bsearch(name, directory->host, directory->count, sizeof(*directory->host), compare_name);
+    assert(found);
+    return *found;
+}
+
+void directory_release(struct directory *directory)
+{
+    free(directory->host);
+    *directory = (struct directory){0};
 }

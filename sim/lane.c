@@ -13,6 +13,8 @@
 #include <string.h>
 
 #include "core/base/base.h"
+#include "sim/engine.h"
+#include "sim/pace.h"
 #include "sim/platform_xml.h"
 
 /* A class and a relation meet in a host and in a queue of messages to that class. */
@@ -40,6 +42,7 @@ struct entity {
     int32_t class;
     bool traced;
     int32_t *done; /* (steps) */
+    struct pace pace;
     struct walker walker[LANE_COUNT];
 };
 
@@ -70,6 +73,8 @@ static void wait_for(struct walker *walker, int32_t step, int32_t iteration)
     if (walker->entity->done[step] > iteration)
         return;
     catch_up(walker);
+    if (walker->lane == LANE_COMPUTE)
+        pace_compute(&walker->entity->pace, false);
     while (walker->entity->done[step] <= iteration) {
         walker->wanted = step;
         sg_sem_acquire(walker->wake);
@@ -249,6 +254,44 @@ static void wait_for_nccl(struct walker *walker, const struct step *step)
     walker->clock = simgrid_get_clock() + run_nccl(stage->simulation->run, step).seconds;
 }
 
+static void run_exchange(struct walker *walker, int32_t id)
+{
+    const struct simulation *simulation = walker->entity->stage->simulation;
+    const struct step *step = &simulation->schedule->step[id];
+    walker->clock += simulation->run->device->collective_launch.value;
+    if (step->collective.algorithm == ALGORITHM_NCCL)
+        wait_for_nccl(walker, step);
+    else
+        run_collective(walker, id);
+}
+
+/* Beside compute it goes on for what it lost. */
+static void fly(struct walker *walker, int32_t id)
+{
+    struct pace *pace = &walker->entity->pace;
+    double slower = pace->slowdown.communication;
+    catch_up(walker);
+    pace_fly(pace, 1);
+    double before = pace_computed(pace);
+    run_exchange(walker, id);
+    catch_up(walker);
+    double lost = (pace_computed(pace) - before) * slower / (1 + slower);
+    walker->clock = pace_work(pace, walker->lane, walker->clock, lost);
+    pace_fly(pace, -1);
+}
+
+static void compute(struct walker *walker, double seconds)
+{
+    struct pace *pace = &walker->entity->pace;
+    if (!pace->any) {
+        walker->clock += seconds;
+        return;
+    }
+    catch_up(walker);
+    pace_compute(pace, true);
+    walker->clock = pace_work(pace, LANE_COMPUTE, walker->clock, seconds);
+}
+
 static void run_step(struct walker *walker, int32_t id)
 {
     const struct stage *stage = walker->entity->stage;
@@ -256,12 +299,14 @@ static void run_step(struct walker *walker, int32_t id)
     walker->step = id;
     wait_for_deps(walker, step);
     double begin = walker->clock;
-    if (step->kind == STEP_COLLECTIVE && step->collective.algorithm == ALGORITHM_NCCL)
-        wait_for_nccl(walker, step);
-    else if (step->kind == STEP_COLLECTIVE)
-        run_collective(walker, id);
+    if (step->kind == STEP_INPUT)
+        walker->clock += stage->seconds[id];
+    else if (step->kind == STEP_COMPUTE)
+        compute(walker, stage->seconds[id] * walker->slowdown);
+    else if (walker->entity->pace.any)
+        fly(walker, id);
     else
-        walker->clock += stage->seconds[id] * (step->kind == STEP_COMPUTE ? walker->slowdown : 1);
+        run_exchange(walker, id);
     if (walker->entity->traced)
         trace_add(stage->trace, (struct span){
                                     .iteration = walker->iteration,
@@ -297,6 +342,8 @@ static void walk(int argc, char **argv)
         trace_finish(stage->trace, i, walker->clock);
     }
     wait_until_left(walker);
+    if (walker->lane == LANE_COMPUTE)
+        pace_compute(&walker->entity->pace, false);
     walker->finished = true;
 }
 
@@ -340,6 +387,7 @@ static void start_entity(struct stage *stage, int32_t class)
         .traced = is_traced(class, simulation->fold->count, simulation->run->traced_ranks),
         .done = base_alloc(simulation->schedule->step_count, sizeof(*entity->done)),
     };
+    pace_init(&entity->pace, device_slowdown(simulation->run->device));
     for (int32_t lane = 0; lane < LANE_COUNT; lane++) {
         entity->walker[lane] = (struct walker){.wanted = -1, .finished = true};
         if (lane_is_used(simulation->schedule, (enum lane)lane))
@@ -347,47 +395,13 @@ static void start_entity(struct stage *stage, int32_t class)
     }
 }
 
-/* All hosts by name. sg_host_by_name() searches one zone after the other, and there may be as many
- * zones as hosts. */
-struct directory {
-    sg_host_t *host; /* (count) in the order of their names; owned */
-    size_t count;
-};
-
-static int compare_hosts(const void *a, const void *b)
-{
-    const sg_host_t *first = a, *second = b;
-    return strcmp(sg_host_get_name(*first), sg_host_get_name(*second));
-}
-
-static struct directory list_hosts(void)
-{
-    struct directory directory = {.host = sg_host_list(), .count = sg_host_count()};
-    qsort(directory.host, directory.count, sizeof(*directory.host), compare_hosts);
-    return directory;
-}
-
-static int compare_name(const void *name, const void *host)
-{
-    const sg_host_t *found = host;
-    return strcmp(name, sg_host_get_name(*found));
-}
-
-static sg_host_t find_host(const struct directory *directory, const char *name)
-{
-    sg_host_t *found =
-        bsearch(name, directory->host, directory->count, sizeof(*directory->host), compare_name);
-    assert(found);
-    return *found;
-}
-
 static void find_places(struct stage *stage)
 {
     const struct fold *fold = stage->simulation->fold;
     const struct traffic *traffic = stage->simulation->traffic;
-    struct directory directory = list_hosts();
+    struct directory directory = directory_new();
     int32_t *host = platform_hosts(traffic, fold);
-    stage->home = find_host(&directory, PLATFORM_HOME);
+    stage->home = directory_find(&directory, PLATFORM_HOME);
     stage->meeting =
         base_alloc((int64_t)traffic->relation_count * fold->count, sizeof(*stage->meeting));
     for (int32_t p = 0; p < traffic->relation_count; p++) {
@@ -396,14 +410,14 @@ static void find_places(struct stage *stage)
             if (fold_to(fold, relation, c) < 0 && fold_from(fold, relation, c) < 0)
                 continue;
             char *name = platform_host_name(fold, host[p], c), *queue = base_format("%d.%d", p, c);
-            meeting(stage, p, c)->host = find_host(&directory, name);
+            meeting(stage, p, c)->host = directory_find(&directory, name);
             meeting(stage, p, c)->queue = sg_mailbox_by_name(queue);
             free(queue);
             free(name);
         }
     }
     free(host);
-    free(directory.host);
+    directory_release(&directory);
 }
 
 static void read_schedule(struct stage *stage)
@@ -449,6 +463,7 @@ static void release_stage(struct stage *stage)
             if (stage->entity[c].walker[lane].wake)
                 sg_sem_destroy(stage->entity[c].walker[lane].wake);
         }
+        pace_release(&stage->entity[c].pace);
         free(stage->entity[c].done);
     }
     sg_barrier_destroy(stage->together);

@@ -137,7 +137,8 @@ static void add_noise(struct task *task)
     task->step = trace_step_time(task_trace(task));
     if (task->drawn || !noise_is_any(&task->noise))
         return;
-    struct steady steady = steady_new(task->point.schedule, task->quiet);
+    struct steady steady =
+        steady_new(task->point.schedule, device_slowdown(task->point.run.device), task->quiet);
     task->step += steady_waiting(&steady, &task->noise, grid_ranks(task->point.grid));
     steady_release(&steady);
 }

@@ -266,9 +266,10 @@ static double draw_step(const struct table *t, const struct factors *d, double e
 static struct table table_new(const struct task *task)
 {
     const struct schedule *schedule = task->point.schedule;
-    struct table t = {.task = task,
-                      .steady = steady_new(schedule, task->quiet),
-                      .parts = base_alloc(schedule->step_count, sizeof(struct parts))};
+    struct table t = {
+        .task = task,
+        .steady = steady_new(schedule, device_slowdown(task->point.run.device), task->quiet),
+        .parts = base_alloc(schedule->step_count, sizeof(struct parts))};
     for (int32_t id = 0; id < schedule->step_count; id++)
         t.parts[id] = schedule->step[id].kind == STEP_COLLECTIVE
                           ? split_exchange(&t, id)

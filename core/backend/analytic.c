@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/backend/floor.h"
+#include "core/backend/lanes.h"
 
 /* What a rank sends in the rounds of one pattern. */
 struct hop {
@@ -226,25 +227,14 @@ static double *step_seconds(const struct run *run, const struct schedule *schedu
         const struct step *step = &schedule->step[id];
         if (step->kind == STEP_COLLECTIVE) {
             int32_t like = schedule_first_like(schedule, id);
-            seconds[id] = like < id ? seconds[like] : collective_seconds(run, schedule, id);
+            seconds[id] = like < id ? seconds[like]
+                                    : run->device->collective_launch.value +
+                                          collective_seconds(run, schedule, id);
         } else {
             seconds[id] = run_local_seconds(run, step) * (step->kind == STEP_COMPUTE ? slowest : 1);
         }
     }
     return seconds;
-}
-
-static double deps_end(const struct schedule *schedule, const struct step *step, const double *ends,
-                       int32_t iteration)
-{
-    double end = 0;
-    for (int32_t i = step->dep_begin; i < step->dep_end; i++) {
-        struct dep dep = schedule->dep[i];
-        if (dep.distance <= iteration)
-            end = fmax(end,
-                       ends[(int64_t)(iteration - dep.distance) * schedule->step_count + dep.step]);
-    }
-    return end;
 }
 
 /* One rank stands for all: without contention and with equal compute they never differ. */
@@ -261,18 +251,16 @@ static int analytic_run(const struct run *run, const struct schedule *schedule, 
     trace->entities = 1;
 
     double *seconds = step_seconds(run, schedule);
-    double *ends = base_alloc((int64_t)run->iterations * schedule->step_count, sizeof(*ends));
-    double lane_end[LANE_COUNT] = {0};
+    int32_t steps = schedule->step_count;
+    struct when *when = base_alloc((int64_t)run->iterations * steps, sizeof(*when));
+    lanes_run(schedule, device_slowdown(run->device), seconds, 1, run->iterations, when);
     for (int32_t iteration = 0; iteration < run->iterations; iteration++)
-        for (int32_t id = 0; id < schedule->step_count; id++) {
-            const struct step *step = &schedule->step[id];
-            double begin = fmax(lane_end[step->lane], deps_end(schedule, step, ends, iteration));
-            double end = begin + seconds[id];
-            ends[(int64_t)iteration * schedule->step_count + id] = lane_end[step->lane] = end;
-            trace_add(trace, (struct span){iteration, 0, id, begin, end});
-            trace_finish(trace, iteration, end);
+        for (int32_t id = 0; id < steps; id++) {
+            struct when step = when[(int64_t)iteration * steps + id];
+            trace_add(trace, (struct span){iteration, 0, id, step.begin, step.end});
+            trace_finish(trace, iteration, step.end);
         }
-    free(ends);
+    free(when);
     free(seconds);
     return 0;
 }

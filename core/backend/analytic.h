@@ -6,10 +6,11 @@
 
 #include "core/backend/backend.h"
 
-/** Closed form: max-plus over lanes.  A collective lasts analytic_collective(), or its floor where
- * shared links make that longer.  With noise every rank computes as long as the slowest one draws
- * in the last iteration.  Times are usually too short, but not a lower bound: each collective uses
- * its slowest rank, while real ranks may catch up.  Traces rank 0 for all. */
+/** Closed form: lanes_run().  A collective lasts analytic_collective(), or its floor where
+ * shared links make that longer, and its launch before that.  With noise every rank computes as
+ * long as the slowest one draws in the last iteration.  Times are usually too short, but not a
+ * lower bound: each collective uses its slowest rank, while real ranks may catch up.  Traces rank 0
+ * for all. */
 extern const struct backend backend_analytic;
 
 /** Seconds of one collective with every route alone on its links, or where routes choose among

@@ -4,6 +4,7 @@
  * A steady iteration in closed form, from the duration of each of its steps.
  */
 
+#include "core/backend/lanes.h"
 #include "core/backend/noise.h"
 #include "core/backend/trace.h"
 #include "core/schedule/schedule.h"
@@ -11,15 +12,18 @@
 /** The steps of one rank.  Release with steady_release(). */
 struct steady {
     const struct schedule *schedule; /**< borrowed */
-    double *seconds;                 /**< (steps) of each [s] */
-    double *ends;                    /**< (2 * steps) private */
+    struct slowdown slowdown;        /**< of what runs beside each other */
+    double *seconds;                 /**< (steps) of each alone [s] */
+    struct when *when;               /**< (2 * steps) private */
 };
 
-/** The durations in the last iteration of the first traced rank of @trace. */
-struct steady steady_new(const struct schedule *schedule, const struct trace *trace);
+/** The durations in the last iteration of the first traced rank of @trace, which ran with
+ * @slowdown. */
+struct steady steady_new(const struct schedule *schedule, struct slowdown slowdown,
+                         const struct trace *trace);
 
 /** Seconds of an iteration in which compute takes @factor times as long and everything else as long
- * as stated: each step starts when its lane and what it depends on are free. */
+ * as stated (see core/backend/lanes.h). */
 double steady_step(const struct steady *steady, double factor);
 
 /** Append to zeroed @trace what the last steady_step() with factor 1 timed: two iterations of one

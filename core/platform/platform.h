@@ -30,11 +30,15 @@ struct device {
     struct quantity kernel_overhead;    /**< [s] added per kernel: launch, ramp-up, tail */
     struct quantity iteration_overhead; /**< [s] from the last step of an iteration to the first of
                                              the next; optional */
-    int64_t compute_capability;         /**< of CUDA: 10 * major + minor; 0: unknown or no CUDA */
-    int32_t fusion;                     /**< enum fusion of the software */
-    int32_t small_fusion;               /**< the same where a device has few images */
-    int64_t small_batch;                /**< up to this number of images; 0: never */
-    struct field_list classes;          /**< struct device_class of core/platform/device_table.h */
+    /** Extra time of compute while a collective is in flight, and of a collective while the device
+     * computes, as fractions up to 1; optional. */
+    struct quantity compute_slowdown, communication_slowdown;
+    struct quantity collective_launch; /**< [s] of the host, before each collective; optional */
+    int64_t compute_capability;        /**< of CUDA: 10 * major + minor; 0: unknown or no CUDA */
+    int32_t fusion;                    /**< enum fusion of the software */
+    int32_t small_fusion;              /**< the same where a device has few images */
+    int64_t small_batch;               /**< up to this number of images; 0: never */
+    struct field_list classes;         /**< struct device_class of core/platform/device_table.h */
     struct {
         char *source;            /**< origin, date and command of the measurement; NULL: not
                                       measured */

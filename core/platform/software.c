@@ -19,6 +19,10 @@
     ROW(key, record, member, "0", meaning, .kind = FIELD_REAL, .unit = UNIT_FRACTION,              \
         .minimum = 0, .maximum = 10)
 
+#define BESIDE(key, member, meaning, measure)                                                      \
+    ROW(key, software, member, "", meaning, .kind = FIELD_QUANTITY, .unit = measure, .minimum = 0, \
+        .maximum = 1)
+
 /* The keys of a fit, in a list and for the rest. */
 #define FIT_ROWS(at, record, member)                                                               \
     ROW(at "fusion", record, member fusion, "",                                                    \
@@ -77,6 +81,14 @@ static const struct field software_rows[] = {
         .kind = FIELD_WORD, .words = overlap_words),
     ROW("jitter", software, jitter, NULL, "coefficient of variation of a device's step time",
         .kind = FIELD_QUANTITY, .unit = UNIT_FRACTION, .minimum = 0, .maximum = 1),
+    BESIDE("compute_slowdown", compute_slowdown,
+           "how much longer a device computes while a collective of it is in flight; as the "
+           "device file says when not given, like the next two",
+           UNIT_FRACTION),
+    BESIDE("communication_slowdown", communication_slowdown,
+           "how much longer a collective takes while its device computes", UNIT_FRACTION),
+    BESIDE("collective_launch", collective_launch,
+           "what the host takes to launch a collective, before its first message", UNIT_SECONDS),
     ROW("startup", software, startup, "",
         "on one node before the first step runs at full speed, for information: training.startup "
         "decides",
@@ -153,12 +165,15 @@ const struct software_fit *software_find_fit(const struct software *software, co
 /* The path stays, since lists of numbers use it.  What the user assigned stays, too. */
 static void replace(struct quantity *quantity, const struct quantity *by)
 {
-    if (!strcmp(quantity->source, "--set"))
+    if (!by->path || (quantity->source && !strcmp(quantity->source, "--set")))
         return;
     free(quantity->source);
     quantity->source = base_copy(by->source);
     quantity->value = by->value;
+    quantity->spread = by->spread;
     quantity->provenance = by->provenance;
+    if (!quantity->path)
+        quantity->path = base_format("device.%s", by->path);
 }
 
 static int32_t find_fusion(const char *word, int32_t fallback)
@@ -175,6 +190,9 @@ void software_apply(const struct software *software, struct device *device)
     replace(&device->math_efficiency, &fit->efficiency);
     replace(&device->memory_efficiency, &fit->efficiency);
     replace(&device->kernel_overhead, &fit->kernel_overhead);
+    replace(&device->compute_slowdown, &software->compute_slowdown);
+    replace(&device->communication_slowdown, &software->communication_slowdown);
+    replace(&device->collective_launch, &software->collective_launch);
     device->fusion = find_fusion(fit->fusion, device->fusion);
     device->small_fusion = find_fusion(fit->small_fusion, device->fusion);
     device->small_batch = fit->small_batch;

@@ -37,12 +37,14 @@ struct software {
     int64_t version;
     char *name;
     char *description;
-    int64_t nccl;             /**< 100 * major + minor; 0: does not use NCCL */
-    bool cuda_graphs;         /**< kernels are launched as recorded graphs */
-    int64_t groups;           /**< all-reduces per step that it makes at scale */
-    int32_t overlap;          /**< enum overlap at scale */
-    struct quantity jitter;   /**< coefficient of variation of a device's step time */
-    struct quantity startup;  /**< [s] on one node before the first step runs at full speed */
+    int64_t nccl;            /**< 100 * major + minor; 0: does not use NCCL */
+    bool cuda_graphs;        /**< kernels are launched as recorded graphs */
+    int64_t groups;          /**< all-reduces per step that it makes at scale */
+    int32_t overlap;         /**< enum overlap at scale */
+    struct quantity jitter;  /**< coefficient of variation of a device's step time */
+    struct quantity startup; /**< [s] on one node before the first step runs at full speed */
+    /** Those of the device, which they replace; path NULL: not given. */
+    struct quantity compute_slowdown, communication_slowdown, collective_launch;
     struct field_list fits;   /**< struct software_fit */
     struct software_fit rest; /**< for devices not in the list; its `device` is NULL */
 };
@@ -59,7 +61,7 @@ void software_free(struct software *software);
 const struct software_fit *software_find_fit(const struct software *software, const char *device);
 
 /** Give @device the values of its fit under @software: both efficiencies, the overhead and the
- * fusion. */
+ * fusion; and what it says of collectives beside compute. */
 void software_apply(const struct software *software, struct device *device);
 
 /** The rows of a profile file. */

@@ -83,6 +83,26 @@ static void makes_a_device_what_its_fit_says(void **state)
     software_free(software);
 }
 
+static void replaces_what_it_says_of_collectives_and_nothing_else(void **state)
+{
+    (void)state;
+    struct software *software = read_valid(
+        HEAD "compute_slowdown: {value: 10 %, spread: 20 %, source: a paper, kind: published}\n"
+             "fits:\n" FIT("v100-sxm2-16gb"));
+    struct device device = {0};
+    assert_int_equal(device_read(&device, "v100-sxm2-16gb", &(struct err){0}), 0);
+    device.communication_slowdown.value = 0.3;
+    device.collective_launch.value = 1e-5;
+    software_apply(software, &device);
+    assert_true(device.compute_slowdown.value == 0.1 && device.compute_slowdown.spread == 0.2);
+    assert_string_equal(device.compute_slowdown.path, "device.compute_slowdown");
+    assert_int_equal(device.compute_slowdown.provenance, PROVENANCE_PUBLISHED);
+    assert_true(device.communication_slowdown.value == 0.3);
+    assert_true(device.collective_launch.value == 1e-5);
+    device_release(&device);
+    software_free(software);
+}
+
 static void gives_other_devices_the_fallback_and_their_own_fusion(void **state)
 {
     (void)state;
@@ -160,6 +180,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_what_the_file_says),
         cmocka_unit_test(makes_a_device_what_its_fit_says),
+        cmocka_unit_test(replaces_what_it_says_of_collectives_and_nothing_else),
         cmocka_unit_test(gives_other_devices_the_fallback_and_their_own_fusion),
         cmocka_unit_test(refuses_two_fits_for_one_device),
         cmocka_unit_test(refuses_what_it_does_not_know),

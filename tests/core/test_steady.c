@@ -56,7 +56,7 @@ static void expectation_is_the_mean_of_draws(void **state)
     for (int i = 0; i < 9; i++) {
         struct trace trace = {0};
         struct schedule *schedule = overlapped(&trace, exchange[i % 3]);
-        struct steady steady = steady_new(schedule, &trace);
+        struct steady steady = steady_new(schedule, (struct slowdown){0}, &trace);
         struct noise noise = noises[i / 3];
         double sum = 0, squares = 0;
         for (noise.seed = 1; noise.seed <= DRAWS; noise.seed++) {
@@ -79,7 +79,7 @@ static void a_step_is_what_its_longest_chain_takes(void **state)
     (void)state;
     struct trace trace = {0};
     struct schedule *schedule = overlapped(&trace, 0.5);
-    struct steady steady = steady_new(schedule, &trace);
+    struct steady steady = steady_new(schedule, (struct slowdown){0}, &trace);
     assert_true(fabs(steady_step(&steady, 1) - 3.5) < 1e-12);
     assert_true(fabs(steady_step(&steady, 2) - 6.5) < 1e-12);
     struct noise none = {.straggler_fraction = 0.5, .seed = 3};

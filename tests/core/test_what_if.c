@@ -212,6 +212,38 @@ static void change_numbers(struct findings *findings, const struct point *point)
     free(list.number);
 }
 
+/* What runs beside each other: the more it costs, the longer the step, by no more than that part.
+ */
+static void change_slowdowns(struct findings *findings, const struct point *point)
+{
+    struct device *device = platform_change_device(point->trial.platform);
+    double *const value[] = {&device->compute_slowdown.value, &device->communication_slowdown.value,
+                             &device->collective_launch.value};
+    static const char *const name[] = {"compute_slowdown", "communication_slowdown",
+                                       "collective_launch"};
+    for (int i = 0; i < 6; i++) {
+        double before[] = {*value[0], *value[1], *value[2]};
+        bool launch = i % 3 == 2, both = i >= 3;
+        double start = launch ? 1e-5 : 0.1;
+        if (both) /* beside the other two */
+            *value[0] = *value[1] = 0.5, *value[2] = 1e-5;
+        *value[i % 3] = start;
+        struct point from = point_new(findings, point->trial);
+        if (!both) {
+            *value[i % 3] = 0;
+            expect(findings, &from, point->trial, name[i % 3], launch ? 0 : 1 / 1.1, 1);
+        }
+        for (double more = 1.1; more <= 10; more += 2.9) {
+            *value[i % 3] = more * start;
+            double most = launch ? more : (1 + more * start) / (1 + start);
+            expect(findings, &from, point->trial, name[i % 3], 1, most);
+        }
+        point_release(&from);
+        for (int k = 0; k < 3; k++)
+            *value[k] = before[k];
+    }
+}
+
 /* --- the harness --- */
 
 static void change_uplinks(struct findings *findings, const struct point *point)
@@ -405,6 +437,17 @@ static void numbers_that_are_better_never_make_a_step_longer(void **state)
     on_all(try_numbers, 10000);
 }
 
+static void try_slowdowns(void *context, struct platform *platform)
+{
+    each_algorithm(context, trial_new(platform, 2), change_slowdowns);
+}
+
+static void more_slowdown_never_makes_a_step_shorter(void **state)
+{
+    (void)state;
+    on_all(try_slowdowns, 1000);
+}
+
 static void more_work_never_makes_a_step_shorter(void **state)
 {
     (void)state;
@@ -433,6 +476,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_that_are_better_never_make_a_step_longer),
+        cmocka_unit_test(more_slowdown_never_makes_a_step_shorter),
         cmocka_unit_test(more_work_never_makes_a_step_shorter),
         cmocka_unit_test(more_nodes_never_make_a_step_shorter),
         cmocka_unit_test(more_uplinks_never_make_a_step_longer),

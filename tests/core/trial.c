@@ -221,7 +221,8 @@ struct number_list trial_numbers(struct platform *platform)
 
 bool number_is_rate(const struct number *number)
 {
-    bool part = number->unit == UNIT_FRACTION && strcmp(number->path, "node.contention") != 0;
+    bool part = number->unit == UNIT_FRACTION && strcmp(number->path, "node.contention") != 0 &&
+                !strstr(number->path, "_slowdown");
     return number->unit == UNIT_BYTES_PER_SECOND || number->unit == UNIT_FLOPS || part ||
            strstr(number->path, ".uplinks");
 }

@@ -283,6 +283,54 @@ static void a_step_of_nccl_starts_on_all_ranks_together(void **state)
     fabric_free(fabric);
 }
 
+/* --- lanes that slow each other down --- */
+
+/* Four buckets, each after 1 ms of compute; then 1 ms of update.  Every rank is alike, so the step
+ * is what core/backend/lanes.h says of the collectives' own times, on every grain and with merged
+ * rounds.  @expected: of a replay of the lanes in Python [s]. */
+static void slowed_lanes_take_what_a_replay_says(void **state)
+{
+    (void)state;
+    static const struct {
+        double compute, communication, launch; /* of the device */
+        double torus, ring;
+    } replays[] = {
+        {0, 0, 0, 0.005911, 0.0101},
+        {0.2, 0, 0, 0.0063665, 0.0101},
+        {0, 0.3, 0, 0.00633630769230769, 0.0107923076923077},
+        {0.2, 0.3, 0, 0.00650315, 0.0109307692307692},
+        {1, 1, 0, 0.008644, 0.0131},
+        {0.2, 0.3, 1.2e-05, 0.00661876923076923, 0.0109787692307692},
+    };
+    for (size_t i = 0; i < sizeof(replays) / sizeof(*replays); i++) {
+        struct device device = *world_device();
+        device.compute_slowdown.value = replays[i].compute;
+        device.communication_slowdown.value = replays[i].communication;
+        device.collective_launch.value = replays[i].launch;
+        for (int ring = 0; ring < 2; ring++) {
+            struct grid grid = ring ? (struct grid){16, 1} : (struct grid){4, 4};
+            struct fabric *fabric = world_torus(grid);
+            struct schedule *schedule =
+                world_step(grid, ring ? ALGORITHM_RING : ALGORITHM_TORUS2D, 4, 100000000);
+            double expected = ring ? replays[i].ring : replays[i].torus;
+            for (enum grain grain = GRAIN_AUTO; grain < GRAIN_COUNT; grain++) {
+                struct run run = world_run(fabric, grain);
+                run.device = &device;
+                assert_near(simulated_seconds(&run, schedule), expected, rounding);
+            }
+            struct run run = world_run(fabric, GRAIN_AUTO);
+            struct trace trace = {0};
+            struct err err = {0};
+            run.device = &device;
+            assert_int_equal(backend_analytic.run(&run, schedule, &trace, &err), 0);
+            assert_near(trace_step_time(&trace), expected, rounding);
+            trace_release(&trace);
+            schedule_free(schedule);
+            fabric_free(fabric);
+        }
+    }
+}
+
 /* --- noise --- */
 
 static const struct noise noises[] = {{.compute_cv = 0.05},
@@ -308,7 +356,7 @@ static void expected_noise_is_the_mean_of_full_runs(void **state)
     struct schedule *schedule = world_step(grid, ALGORITHM_TORUS2D, 4, 100000000);
     struct run run = world_run(fabric, GRAIN_FOLDED);
     struct trace trace = simulate(&run, schedule);
-    struct steady steady = steady_new(schedule, &trace);
+    struct steady steady = steady_new(schedule, (struct slowdown){0}, &trace);
     for (int i = 0; i < 2; i += WORLD_EVERY) {
         struct noise noise = noises[i];
         double sum = 0, squares = 0;
@@ -414,6 +462,7 @@ int main(void)
         cmocka_unit_test(ranks_are_numbered_node_by_node),
         cmocka_unit_test(a_slow_link_is_felt_by_its_row_alone),
         cmocka_unit_test(a_step_of_nccl_starts_on_all_ranks_together),
+        cmocka_unit_test(slowed_lanes_take_what_a_replay_says),
         cmocka_unit_test(expected_noise_is_the_mean_of_full_runs),
         cmocka_unit_test(same_seed_same_answer),
         cmocka_unit_test(names_the_grain_it_took),
