@@ -35,6 +35,7 @@ static struct json *row_of(const struct result *result, bool torus, bool own)
     json_put_text(row, "backend", own ? result->backend : backend_words[BACKEND_ANALYTIC]);
     put_range(row, "step_s", step->time, result->step_likely);
     json_put_real(row, "compute_s", step->compute);
+    json_put_real(row, "slowed_s", step->slowed > 0 ? step->slowed : NAN);
     json_put_real(row, "slower_ranks_s", step->slower);
     json_put_real(row, "exposed_row_s", torus ? step->exposed_row : NAN);
     json_put_real(row, "exposed_column_s", torus ? step->exposed_column : NAN);

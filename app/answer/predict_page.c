@@ -188,6 +188,7 @@ static void add_curve(struct answer *answer)
 
 static const struct chart_part step_parts[] = {
     {"compute_s", "compute", CHART_COMPUTE},
+    {"slowed_s", "slowed by the all-reduce", CHART_BACKWARD},
     {"slower_ranks_s", "waits for slower devices", CHART_SLOWER},
     {"exposed_row_s", "waits for rows", CHART_ROW},
     {"exposed_column_s", "waits for columns", CHART_COLUMN},
@@ -210,8 +211,8 @@ static void choose_parts(const struct json *rows, struct chart_part *chosen)
 static void add_stack(struct answer *answer)
 {
     const struct json *rows = json_get(answer->all, "curve");
-    struct chart_part part[8] = {{0}};
-    struct html_column column[10] = {{"devices", "devices", UNIT_NONE, false},
+    struct chart_part part[9] = {{0}};
+    struct html_column column[11] = {{"devices", "devices", UNIT_NONE, false},
                                      {"step_s", "step", UNIT_SECONDS, false}};
     choose_parts(rows, part);
     for (int i = 0; part[i].key; i++)

@@ -11,6 +11,9 @@ enum { RUN = EXPLAIN_RUN, BASELINE = EXPLAIN_BASELINE, PAIR_COUNT };
 const char *const cause_names[CAUSE_COUNT] = {
     [CAUSE_NOISE] = "jitter and slow ranks",
     [CAUSE_INPUT] = "input",
+    [CAUSE_SLOWED_COMPUTE] = "compute beside communication",
+    [CAUSE_SLOWED_COMMUNICATION] = "communication beside compute",
+    [CAUSE_LAUNCH] = "launching collectives",
     [CAUSE_ROW_LATENCY] = "latency of the row exchange",
     [CAUSE_ROW_BYTES] = "bytes of the row exchange",
     [CAUSE_COLUMN_LATENCY] = "latency of the column all-reduce",
@@ -59,14 +62,10 @@ static int closed_form(const struct point *point, struct breakdown *breakdown, s
     struct trace trace = {0};
     if (backend_analytic.run(&point->run, point->schedule, &trace, err))
         return -1;
-    *breakdown = report_breakdown(point->schedule, &trace, trace_step_time(&trace));
+    *breakdown = report_breakdown(point->schedule, device_slowdown(point->run.device), &trace,
+                                  trace_step_time(&trace));
     trace_release(&trace);
     return 0;
-}
-
-static double share_lost(double with, double without)
-{
-    return with > without ? 1 - without / with : 0;
 }
 
 /* NCCL's latencies are its own constants, not part of platforms. */
@@ -84,27 +83,47 @@ static double nccl_share(const struct point *point)
     return seconds > 0 ? latency / seconds : 0;
 }
 
+/* @point, with @device and if @swift on a network without latency. */
+static int changed_form(const struct point *point, const struct device *device,
+                        const struct fabric *swift, struct breakdown *breakdown, struct err *err)
+{
+    struct point other = *point;
+    other.run.device = device;
+    if (swift) {
+        other.run.fabric = swift;
+        other.run.layout = 0; /* what is known of the other network does not hold */
+    }
+    return closed_form(&other, breakdown, err);
+}
+
 /* @swift is the job on a network without latency. */
 static int find_shares(const struct job *swift, int32_t phase, const struct point *point,
                        struct split *split, struct err *err)
 {
-    if (swift->scenario.allreduce.algorithm == ALGORITHM_NCCL) {
-        split->row = nccl_share(point);
-        return 0;
-    }
+    bool nccl = swift->scenario.allreduce.algorithm == ALGORITHM_NCCL;
+    struct device device = *point->run.device;
+    struct breakdown all, unslowed, launched, least;
     struct point other = {0};
-    struct breakdown with, without;
-    int failed = job_point(swift, phase, &other, err);
-    if (!failed) {
-        other.run.iterations = point->run.iterations;
-        other.run.noise = point->run.noise;
-        failed = closed_form(point, &with, err) || closed_form(&other, &without, err);
-    }
-    if (!failed)
-        *split = (struct split){share_lost(with.exposed_row, without.exposed_row),
-                                share_lost(with.exposed_column, without.exposed_column), 0};
+    int failed = closed_form(point, &all, err);
+    device.communication_slowdown.value = 0;
+    failed = failed || changed_form(point, &device, NULL, &unslowed, err);
+    device.collective_launch.value = 0;
+    failed = failed || changed_form(point, &device, NULL, &launched, err);
+    least = launched;
+    if (!failed && !nccl)
+        failed = job_point(swift, phase, &other, err) ||
+                 changed_form(point, &device, other.fabric, &least, err);
     point_release(&other);
-    return failed ? -1 : 0;
+    if (failed)
+        return -1;
+    *split = (struct split){
+        wait_share(all.exposed_row, unslowed.exposed_row, launched.exposed_row, least.exposed_row),
+        wait_share(all.exposed_column, unslowed.exposed_column, launched.exposed_column,
+                   least.exposed_column),
+        0};
+    if (nccl)
+        split->row.latency = (1 - split->row.slowed - split->row.launch) * nccl_share(point);
+    return 0;
 }
 
 static int find_both_shares(const struct explanation *e, const struct predict_options *options,
@@ -124,6 +143,17 @@ static int find_both_shares(const struct explanation *e, const struct predict_op
 
 /* --- causes --- */
 
+/* A wait of @all, whose latency and bytes go to @parts. */
+static void spend_wait(double all, const struct wait_share *share, double parts[2],
+                       double seconds[CAUSE_COUNT])
+{
+    double slowed = all * share->slowed, launch = all * share->launch;
+    seconds[CAUSE_SLOWED_COMMUNICATION] += slowed;
+    seconds[CAUSE_LAUNCH] += launch;
+    parts[0] = all * share->latency;
+    parts[1] = all - parts[0] - slowed - launch;
+}
+
 /* Where one step goes [s]: adds up to its time with noise. */
 static void spend(const struct explanation *e, const struct breakdown *step,
                   const struct split *split, double seconds[CAUSE_COUNT])
@@ -133,10 +163,9 @@ static void spend(const struct explanation *e, const struct breakdown *step,
     memset(seconds, 0, CAUSE_COUNT * sizeof(*seconds));
     seconds[CAUSE_NOISE] = step->slower;
     seconds[CAUSE_INPUT] = step->input_wait;
-    seconds[row] = step->exposed_row * split->row;
-    seconds[row + 1] = step->exposed_row - seconds[row];
-    seconds[CAUSE_COLUMN_LATENCY] = step->exposed_column * split->column;
-    seconds[CAUSE_COLUMN_BYTES] = step->exposed_column - seconds[CAUSE_COLUMN_LATENCY];
+    seconds[CAUSE_SLOWED_COMPUTE] = step->slowed;
+    spend_wait(step->exposed_row, &split->row, &seconds[row], seconds);
+    spend_wait(step->exposed_column, &split->column, &seconds[CAUSE_COLUMN_LATENCY], seconds);
     seconds[CAUSE_BATCH] = step->compute;
     seconds[CAUSE_OTHER] = step->other;
     seconds[CAUSE_LEFT_OUT] = split->left_out;
@@ -174,7 +203,7 @@ static void find_causes(struct explanation *e)
     double images = (double)e->task[RUN].point.batch / (double)e->task[BASELINE].point.batch;
     struct breakdown step[PAIR_COUNT];
     for (int i = 0; i < PAIR_COUNT; i++)
-        step[i] = report_breakdown(e->task[i].point.schedule, e->task[i].quiet, e->task[i].step);
+        step[i] = task_breakdown(&e->task[i]);
     explanation_causes(e, &step[RUN], &step[BASELINE], e->split, e->cause);
     e->efficiency = images * e->task[BASELINE].step / e->task[RUN].step;
     e->efficiency_likely = (struct interval){NAN, NAN};

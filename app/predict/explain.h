@@ -17,14 +17,15 @@
  *   1. jitter and slow ranks: the step, less the step without noise on the same back end.  First,
  * because all other waits are defined only when all ranks compute equally fast;
  *   2. input, communication by axis, and the rest, as the step without noise waits for them;
- *   3. communication is split again: its latency is what the closed form would not wait for in a
- *      network without latency, its bytes are the rest (and contention with them).  Latency goes
- *      first, because a faster link helps the bytes and leaves the latency.  For algorithm nccl,
+ *   3. compute is split: what it takes longer because a collective is in flight, as timed;
+ *   4. communication is split again, by what the closed form would not wait for: first if compute
+ *      did not slow collectives down, then if launching them took no time either, then in a network
+ *      without latency.  Its bytes are the rest (and contention with them).  Latency goes before
+ *      them, because a faster link helps the bytes and leaves the latency.  For algorithm nccl,
  *      latency is its share in NCCL's own cost model.
  */
 
-#include "app/predict/task.h"
-#include "core/report/report.h"
+#include "app/predict/uncertainty.h"
 
 enum { EXPLAIN_RUN, EXPLAIN_BASELINE };
 
@@ -32,6 +33,9 @@ enum { EXPLAIN_RUN, EXPLAIN_BASELINE };
 enum cause_kind {
     CAUSE_NOISE,
     CAUSE_INPUT,
+    CAUSE_SLOWED_COMPUTE,
+    CAUSE_SLOWED_COMMUNICATION,
+    CAUSE_LAUNCH,
     CAUSE_ROW_LATENCY, /**< of torus2d, as the next three */
     CAUSE_ROW_BYTES,
     CAUSE_COLUMN_LATENCY,
@@ -58,8 +62,8 @@ struct cause {
 
 /** What a breakdown does not say of a step. */
 struct split {
-    double row, column; /**< share of the waits along each axis that is latency */
-    double left_out;    /**< that belongs to no part of it, in a draw [s] */
+    struct wait_share row, column; /**< of the waits along each axis */
+    double left_out;               /**< that belongs to no part of it, in a draw [s] */
 };
 
 /** One draw of everything uncertain. */

@@ -14,6 +14,19 @@ static double share_of(double centre, double before, double after)
     return fmin(fmax(centre + after - before, 0), 1);
 }
 
+static struct wait_share shares_of(struct wait_share centre, struct wait_share before,
+                                   struct wait_share after)
+{
+    struct wait_share share = {
+        .slowed = share_of(centre.slowed, before.slowed, after.slowed),
+        .launch = share_of(centre.launch, before.launch, after.launch),
+        .latency = share_of(centre.latency, before.latency, after.latency),
+    };
+    share.launch = fmin(share.launch, 1 - share.slowed);
+    share.latency = fmin(share.latency, 1 - share.slowed - share.launch);
+    return share;
+}
+
 /* Append to @e what draw @number of run @own spends; @before: its centre in closed form. */
 static void take(struct explanation *e, const struct explanation *own,
                  const struct spending before[PAIR_COUNT],
@@ -25,10 +38,9 @@ static void take(struct explanation *e, const struct explanation *own,
     double images = (double)own->task[RUN].point.batch / (double)own->task[BASELINE].point.batch;
     double said = images * own->task[BASELINE].step / own->task[RUN].step;
     for (int i = 0; i < PAIR_COUNT; i++)
-        split[i] = (struct split){
-            share_of(e->split[i].row, before[i].row_share, drawn[i]->row_share),
-            share_of(e->split[i].column, before[i].column_share, drawn[i]->column_share),
-            drawn[i]->left_out};
+        split[i] = (struct split){shares_of(e->split[i].row, before[i].row, drawn[i]->row),
+                                  shares_of(e->split[i].column, before[i].column, drawn[i]->column),
+                                  drawn[i]->left_out};
     draw->number = number;
     draw->batch = (double)own->task[RUN].point.batch;
     draw->efficiency = fmin(images * baseline->time / run->time, fmax(1, said));
@@ -65,6 +77,7 @@ static void scale(struct spending *spending, double ratio)
     spending->left_out *= ratio;
     step->time *= ratio;
     step->compute *= ratio;
+    step->slowed *= ratio;
     step->slower *= ratio;
     step->exposed_communication *= ratio;
     step->exposed_row *= ratio;

@@ -82,7 +82,7 @@ static void find_bound(struct prediction *prediction)
          100 * step->input_wait / step->time},
         {"slow devices", "the slowest device", 100 * step->slower / step->time},
     };
-    double busy = 100 * (step->compute + step->other) / step->time;
+    double busy = 100 * (step->compute + step->slowed + step->other) / step->time;
     int most = 0;
     for (int i = 1; i < 3; i++)
         most = wait[most].percent < wait[i].percent ? i : most;
@@ -228,7 +228,7 @@ static void conclude(struct prediction *prediction)
         result->grid = last->point.grid;
     result->nodes = last->point.nodes;
     result->devices = grid_ranks(last->point.grid);
-    result->step = report_breakdown(last->point.schedule, last->quiet, last->step);
+    result->step = task_breakdown(last);
     result->images_per_s = images_per_s(last);
     compare(prediction);
     find_bound(prediction);
@@ -291,7 +291,7 @@ int prediction_screen(struct prediction *prediction, const char *path,
         return -1;
     struct result *result = &prediction->result;
     const struct task *last = prediction_last(prediction);
-    result->step = report_breakdown(last->point.schedule, last->quiet, last->step);
+    result->step = task_breakdown(last);
     result->nodes = last->point.nodes;
     result->devices = grid_ranks(last->point.grid);
     result->images_per_s = images_per_s(last);

@@ -163,6 +163,12 @@ int task_run_all(struct task *task, int32_t count, enum backend_choice backend,
     return failed;
 }
 
+struct breakdown task_breakdown(const struct task *task)
+{
+    return report_breakdown(task->point.schedule, device_slowdown(task->point.run.device),
+                            task->quiet, task->step);
+}
+
 void task_release(struct task *task)
 {
     if (task->drawn)

@@ -8,6 +8,7 @@
 #include "app/cli/request.h"
 #include "app/job/job.h"
 #include "app/process/child.h"
+#include "core/report/report.h"
 
 /** One point to run.  Start from {0}; release with task_release(). */
 struct task {
@@ -40,6 +41,9 @@ int task_build(struct task *task, const struct job *job, int32_t phase,
  * @return 0, or -1 with the message of the back end or of the floor. */
 int task_run_all(struct task *task, int32_t count, enum backend_choice backend,
                  const struct predict_options *options, struct err *err);
+
+/** Where the step of @task, which has run, goes. */
+struct breakdown task_breakdown(const struct task *task);
 
 /** Release. */
 void task_release(struct task *task);

@@ -38,8 +38,8 @@ enum { FEW_RUNS = 10 };
 
 enum { DRAWS = 400, SEED = 1 };
 
-/* The stream of random numbers for hops, which only some jobs have: it moves no other draw. */
-enum { HOPS = 2 };
+/* The streams of random numbers for what only some jobs have: they move no other draw. */
+enum { HOPS = 2, SLOWDOWNS = 3, LAUNCHES = 4 };
 
 /* Of the overhead of a kernel without a fit: it was not measured. */
 #define OVERHEAD_SPREAD 0.5
@@ -112,6 +112,16 @@ static void doubt_device(struct uncertainty *u, const struct device *device)
     u->overhead = OVERHEAD_SPREAD;
 }
 
+static void doubt_overlap(struct uncertainty *u, const struct device *device)
+{
+    if (device->compute_slowdown.value > 0)
+        u->slowdown = uncertainty_quantity(&device->compute_slowdown);
+    if (device->communication_slowdown.value > 0)
+        u->slowdown = fmax(u->slowdown, uncertainty_quantity(&device->communication_slowdown));
+    if (device->collective_launch.value > 0)
+        u->launch = uncertainty_quantity(&device->collective_launch);
+}
+
 static void doubt_software(struct uncertainty *u, const struct software *software,
                            const struct device *device)
 {
@@ -135,6 +145,7 @@ struct uncertainty uncertainty_of(const struct job *job)
         .seed = SEED,
     };
     platform_each_quantity(job->platform, widen_hop, &u.hop);
+    doubt_overlap(&u, platform_device(job->platform));
     for (int64_t i = 0; i < job->unknowns.count; i++)
         if (!strcmp(job->unknowns.item[i].key, "noise.compute_cv"))
             u.jitter = 0;
@@ -153,6 +164,7 @@ struct parts {
     double fixed;    /* batch norm's exchanges, and what lies between iterations */
     double exchange; /* bytes of a collective */
     double latency;  /* of its messages */
+    double launch;   /* of a collective */
     double input;
 };
 
@@ -171,9 +183,10 @@ static struct parts split_exchange(const struct table *t, int32_t id)
     int32_t like = schedule_first_like(schedule, id);
     double latency =
         like < id ? t->parts[like].latency : floor_latency(&t->task->point.run, schedule, id);
-    double seconds = t->steady.seconds[id];
+    double launch = fmin(t->task->point.run.device->collective_launch.value, t->steady.seconds[id]);
+    double seconds = t->steady.seconds[id] - launch;
     latency = fmin(latency, seconds);
-    return (struct parts){.exchange = seconds - latency, .latency = latency};
+    return (struct parts){.exchange = seconds - latency, .latency = latency, .launch = launch};
 }
 
 static struct parts split(const struct run *run, const struct step *step)
@@ -194,6 +207,8 @@ const char *const factor_names[FACTOR_COUNT] = {
     [FACTOR_RESIDUAL] = "one machine against another",
     [FACTOR_NETWORK] = "bandwidths of the network",
     [FACTOR_HOP] = "latency of a message",
+    [FACTOR_SLOWDOWN] = "cost of overlap",
+    [FACTOR_LAUNCH] = "cost of launching a collective",
     [FACTOR_MODEL] = "what the model leaves out",
     [FACTOR_TAIL] = "something slower than usual",
     [FACTOR_JITTER] = "jitter",
@@ -218,7 +233,7 @@ static double expected_slowest(const struct noise *noise, int32_t ranks)
     return kept[hash].slowest;
 }
 
-const struct factors factors_none = {{1, 1, 1, 1, 1, 1, 1, 1}, 1};
+const struct factors factors_none = {{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, 1};
 
 /* How much longer a rank computes as drawn: with @waiting as long as the slowest of all. */
 static double drawn_local(const struct table *t, const struct factors *d, bool waiting)
@@ -235,32 +250,47 @@ static double drawn_longer(const struct table *t, const struct factors *d)
     return t->task->point.nodes > 1 ? d->of[FACTOR_MODEL] * d->of[FACTOR_TAIL] : d->alone;
 }
 
-/* The closed form as drawn, with @hop times the latency, if computing takes @local times as long.
- */
-static double closed_step(const struct table *t, const struct factors *d, double local, double hop)
+/* A step as drawn, some of it taken away. */
+struct drawn {
+    double local; /* how much longer computing takes */
+    double hop;   /* times the latency */
+    double launch;
+    struct slowdown slowdown;
+};
+
+static struct drawn drawn_new(const struct table *t, const struct factors *d, bool waiting)
+{
+    double factor = d->of[FACTOR_SLOWDOWN];
+    struct slowdown whole = t->steady.slowdown;
+    return (struct drawn){
+        .local = drawn_local(t, d, waiting),
+        .hop = t->task->point.nodes > 1 ? d->of[FACTOR_HOP] : 1,
+        .launch = d->of[FACTOR_LAUNCH],
+        .slowdown = {fmin(1, factor * whole.compute), fmin(1, factor * whole.communication)}};
+}
+
+/* The closed form as drawn. */
+static double closed_step(const struct table *t, const struct factors *d, struct drawn drawn)
 {
     const struct schedule *schedule = t->steady.schedule;
     const double *of = d->of;
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct parts *p = &t->parts[id];
-        t->steady.seconds[id] = local * (p->roof / of[FACTOR_EFFICIENCY] +
-                                         of[FACTOR_OVERHEAD] * p->overhead + p->fixed) +
-                                of[FACTOR_NETWORK] * p->exchange + hop * p->latency + p->input;
+        t->steady.seconds[id] = drawn.local * (p->roof / of[FACTOR_EFFICIENCY] +
+                                               of[FACTOR_OVERHEAD] * p->overhead + p->fixed) +
+                                of[FACTOR_NETWORK] * p->exchange + drawn.hop * p->latency +
+                                drawn.launch * p->launch + p->input;
     }
-    return steady_step(&t->steady, 1);
-}
-
-static double drawn_hop(const struct table *t, const struct factors *d)
-{
-    return t->task->point.nodes > 1 ? d->of[FACTOR_HOP] : 1;
+    struct steady steady = t->steady;
+    steady.slowdown = drawn.slowdown;
+    return steady_step(&steady, 1);
 }
 
 /* The closed form of a task when everything is as drawn. */
 static double draw_step(const struct table *t, const struct factors *d, double extra)
 {
-    double local = drawn_local(t, d, true);
-    return drawn_longer(t, d) *
-           (closed_step(t, d, local, drawn_hop(t, d)) + t->above + local * extra);
+    struct drawn drawn = drawn_new(t, d, true);
+    return drawn_longer(t, d) * (closed_step(t, d, drawn) + t->above + drawn.local * extra);
 }
 
 static struct table table_new(const struct task *task)
@@ -313,6 +343,11 @@ bool uncertainty_is_unknown(const struct device *device)
     return !strcmp(device->name, "ideal");
 }
 
+static double draw_apart(const struct uncertainty *u, double sd, int32_t k, uint64_t stream)
+{
+    return exp(sd * base_normal(u->seed, (uint64_t)k, stream, 0));
+}
+
 struct factors *uncertainty_factors(const struct uncertainty *u)
 {
     assert(u->draws >= 20);
@@ -321,7 +356,9 @@ struct factors *uncertainty_factors(const struct uncertainty *u)
     gsl_rng_set(rng, (unsigned long)u->seed);
     for (int32_t k = 0; k < u->draws; k++) {
         factors[k] = draw_all(u, rng);
-        factors[k].of[FACTOR_HOP] = exp(u->hop * base_normal(u->seed, (uint64_t)k, HOPS, 0));
+        factors[k].of[FACTOR_HOP] = draw_apart(u, u->hop, k, HOPS);
+        factors[k].of[FACTOR_SLOWDOWN] = draw_apart(u, u->slowdown, k, SLOWDOWNS);
+        factors[k].of[FACTOR_LAUNCH] = draw_apart(u, u->launch, k, LAUNCHES);
     }
     gsl_rng_free(rng);
     return factors;
@@ -336,12 +373,14 @@ void uncertainty_steps(const struct task *task, double extra, const struct facto
     table_release(&t);
 }
 
-/* Where the closed form goes that is in place, if waiting for slower ranks makes it @time. */
-static struct breakdown closed_breakdown(const struct table *t, double time)
+/* Where the closed form as @drawn goes, if waiting for slower ranks makes it @time. */
+static struct breakdown closed_breakdown(const struct table *t, const struct factors *d,
+                                         struct drawn drawn, double time)
 {
     struct trace trace = {0};
+    closed_step(t, d, drawn);
     steady_trace(&t->steady, &trace);
-    struct breakdown step = report_breakdown(t->steady.schedule, &trace, time);
+    struct breakdown step = report_breakdown(t->steady.schedule, drawn.slowdown, &trace, time);
     trace_release(&trace);
     return step;
 }
@@ -351,28 +390,50 @@ static double share_lost(double with, double without)
     return with > without ? 1 - without / with : 0;
 }
 
+struct wait_share wait_share(double all, double unslowed, double launched, double swift)
+{
+    struct wait_share share = {.slowed = share_lost(all, unslowed)};
+    share.launch = fmax(0, share_lost(all, launched) - share.slowed);
+    share.latency = fmax(0, share_lost(all, swift) - share.slowed - share.launch);
+    return share;
+}
+
 static struct spending closed_spending(const struct table *t, const struct factors *d)
 {
-    double hop = drawn_hop(t, d), local = drawn_local(t, d, false);
-    double time = closed_step(t, d, drawn_local(t, d, true), hop);
-    closed_step(t, d, local, hop);
-    struct breakdown with = closed_breakdown(t, time);
-    closed_step(t, d, local, 0);
-    struct breakdown without = closed_breakdown(t, time);
-    return (struct spending){with, share_lost(with.exposed_row, without.exposed_row),
-                             share_lost(with.exposed_column, without.exposed_column), 0};
+    double time = closed_step(t, d, drawn_new(t, d, true));
+    struct drawn drawn = drawn_new(t, d, false);
+    struct breakdown all, unslowed, launched, swift;
+    all = unslowed = closed_breakdown(t, d, drawn, time);
+    if (drawn.slowdown.communication > 0) {
+        drawn.slowdown.communication = 0;
+        unslowed = closed_breakdown(t, d, drawn, time);
+    }
+    launched = unslowed;
+    if (t->task->point.run.device->collective_launch.value > 0) {
+        drawn.launch = 0;
+        launched = closed_breakdown(t, d, drawn, time);
+    }
+    drawn.hop = 0;
+    swift = closed_breakdown(t, d, drawn, time);
+    return (struct spending){
+        all,
+        wait_share(all.exposed_row, unslowed.exposed_row, launched.exposed_row, swift.exposed_row),
+        wait_share(all.exposed_column, unslowed.exposed_column, launched.exposed_column,
+                   swift.exposed_column),
+        0};
 }
 
 void uncertainty_spending(const struct task *task, const struct factors *factors, int32_t count,
                           struct spending *spending)
 {
     struct table t = table_new(task);
-    const struct breakdown base = report_breakdown(task->point.schedule, task->quiet, task->step);
+    const struct breakdown base = task_breakdown(task);
     const struct breakdown before = closed_spending(&t, &factors_none).step;
     for (int32_t k = 0; k < count; k++) {
         spending[k] = closed_spending(&t, &factors[k]);
         struct breakdown *step = &spending[k].step;
         step->compute += base.compute - before.compute;
+        step->slowed += base.slowed - before.slowed;
         step->slower += base.slower - before.slower;
         step->exposed_communication += base.exposed_communication - before.exposed_communication;
         step->exposed_row += base.exposed_row - before.exposed_row;

@@ -27,6 +27,8 @@ struct uncertainty {
     double jitter;      /**< of the coefficient of variation in task.noise */
     double network;     /**< of the bandwidth of collectives */
     double hop;         /**< of the latency of their messages */
+    double slowdown;    /**< of what compute and collectives lose beside each other: the larger */
+    double launch;      /**< of the time to launch a collective */
     double model;       /**< of effects missing in the model, on the whole step of several nodes */
     int32_t draws;      /**< at least 20 */
     uint64_t seed;
@@ -43,6 +45,8 @@ enum factor {
     FACTOR_RESIDUAL,   /**< compute of a machine */
     FACTOR_NETWORK,    /**< the time that bytes of collectives take */
     FACTOR_HOP,        /**< the latency of their messages */
+    FACTOR_SLOWDOWN,   /**< what compute and collectives lose beside each other, at most 1 */
+    FACTOR_LAUNCH,     /**< the time to launch a collective */
     FACTOR_MODEL,      /**< the whole step of several nodes */
     FACTOR_TAIL,       /**< the same, at least 1: a node, the fabric or storage slower than usual */
     FACTOR_JITTER,     /**< the coefficient of variation of noise */
@@ -62,13 +66,24 @@ struct factors {
  * degrees of freedom, which another fit has.  (draws), which the caller frees. */
 struct factors *uncertainty_factors(const struct uncertainty *uncertainty);
 
+/** What is not bytes of the wait for collectives along an axis; at most 1 together. */
+struct wait_share {
+    double slowed; /**< they go slower beside compute */
+    double launch;
+    double latency;
+};
+
+/** The shares of a wait @all that is @unslowed if nothing goes slower beside compute, @launched if
+ * launching takes no time either, and @swift if messages have no latency either [s]. */
+struct wait_share wait_share(double all, double unslowed, double launched, double swift);
+
 /** Where the step of @task, which has run, goes in one draw. */
 struct spending {
     struct breakdown step; /**< its time is what uncertainty_steps() says without `extra` */
-    double row_share;      /**< of the wait for a row, or for all, that is latency */
-    double column_share;   /**< of the wait for a column */
-    double left_out;       /**< what the step has beyond its parts: effects that the model leaves
-                                out, something slower than usual [s] */
+    struct wait_share row; /**< or of all */
+    struct wait_share column;
+    double left_out; /**< what the step has beyond its parts: effects that the model leaves
+                          out, something slower than usual [s] */
 };
 
 /** Everything as it is. */

@@ -19,6 +19,7 @@ static const struct row result_rows[] = {
     {"step.exposed_communication_s", "number", "waiting for a collective"},
     {"step.exposed_row_s", "number?", "the part waiting for a row's; null if the job has no rows"},
     {"step.exposed_column_s", "number?", "the part waiting for a column's"},
+    {"step.slowed_s", "number", "computing longer because a collective is in flight"},
     {"step.slower_ranks_s", "number", "waiting for the slowest device to compute"},
     {"step.input_wait_s", "number", "waiting for images"},
     {"step.other_s", "number", "optimizer and the rest"},

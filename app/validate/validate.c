@@ -157,7 +157,8 @@ static double part_seconds(const struct joined *joined, int32_t iteration, enum 
 {
     struct trace until = *joined->trace;
     until.iterations = iteration + 1;
-    struct breakdown step = report_breakdown(joined->schedule, &until, trace_step_time(&until));
+    struct breakdown step =
+        report_breakdown(joined->schedule, (struct slowdown){0}, &until, trace_step_time(&until));
     const double seconds[PART_COUNT] = {
         step.compute,
         step.exposed_communication,

@@ -8,26 +8,10 @@
 #include "core/base/base.h"
 #include "core/base/json.h"
 #include "core/price/price.h"
+#include "core/report/breakdown.h"
 #include "core/report/doubts.h"
 #include "core/report/toll.h"
 #include "core/scenario/phase.h"
-
-/** Where the time of one step goes, on the rank that finishes last [s]; sums to time. */
-struct breakdown {
-    double time;
-    double compute;                     /**< forward, loss and backward, of a rank that nothing
-                                             slows down */
-    double slower;                      /**< waiting for the slowest rank to compute */
-    double exposed_communication;       /**< waiting for a collective while not computing */
-    double exposed_row, exposed_column; /**< the same, by the axis waited for */
-    double input_wait;                  /**< waiting for input */
-    double other;                       /**< optimizer and whatever is left */
-};
-
-/** Split the last iteration of @trace, which ran without noise; with noise a step takes @step [s].
- */
-struct breakdown report_breakdown(const struct schedule *schedule, const struct trace *trace,
-                                  double step);
 
 /** The link kind that limits collectives along @axis: highest load over bandwidth when all ranks
  * send at once.  @return an index into fabric.tier_name, or -1 when the axis has one rank. */

@@ -21,8 +21,8 @@ KEYS = {
     "schema": str, "version": str, "scenario_sha256": str, "schedule_hash": str, "backend": str,
     "platform_hash": str, "grain": str, "devices": int, "grid.columns": int, "grid.rows": int,
     "step.time_s": NUMBER,
-    "step.compute_s": NUMBER, "step.exposed_communication_s": NUMBER, "step.input_wait_s": NUMBER,
-    "step.other_s": NUMBER, "images_per_s": NUMBER, "scaling_efficiency": NUMBER,
+    "step.compute_s": NUMBER, "step.slowed_s": NUMBER, "step.exposed_communication_s": NUMBER,
+    "step.input_wait_s": NUMBER, "step.other_s": NUMBER, "images_per_s": NUMBER, "scaling_efficiency": NUMBER,
     "baseline.devices": int, "baseline.images_per_s": NUMBER, "phases": list, "epochs": NUMBER,
     "startup_s": NUMBER, "time_to_train_s": NUMBER, "bound_by": str, "assumptions": list,
     "warnings": list,
@@ -61,7 +61,7 @@ class Predict(support.Case):
             result = answer("predict", self.job, "--backend", backend)
             step, phases = result["step"], result["phases"]
             parts = sum(value for key, value in step.items() if key in (
-                "compute_s", "exposed_communication_s", "input_wait_s", "other_s"))
+                "compute_s", "slowed_s", "exposed_communication_s", "input_wait_s", "other_s"))
             self.assertAlmostEqual(parts / step["time_s"], 1.0, places=9)
             self.assertEqual(result["devices"], 16)
             self.assertEqual([p["global_batch"] for p in phases], [256, 512])

@@ -56,7 +56,8 @@ static void ran(struct trace *trace, int32_t rank, int32_t step, double begin, d
 static struct breakdown broken_down(struct trace *trace)
 {
     struct schedule *schedule = six_steps();
-    struct breakdown step = report_breakdown(schedule, trace, trace_step_time(trace));
+    struct breakdown step =
+        report_breakdown(schedule, (struct slowdown){0}, trace, trace_step_time(trace));
     assert_true(
         step.compute + step.exposed_communication + step.input_wait + step.other == step.time ||
         fabs(step.compute + step.exposed_communication + step.input_wait + step.other - step.time) <
@@ -81,6 +82,25 @@ static void communication_behind_compute_is_not_exposed(void **state)
     assert_near(step.compute, 6);
     assert_near(step.exposed_communication, 0);
     assert_near(step.other, 1);
+}
+
+/* Of 4 s of backward 3.5 are beside collectives, at 2/3 of the speed. */
+static void what_compute_lost_beside_collectives_is_apart(void **state)
+{
+    (void)state;
+    struct schedule *schedule = six_steps();
+    struct trace trace = started();
+    ran(&trace, 1, FORWARD, 10, 12);
+    ran(&trace, 1, BACKWARD, 12, 16);
+    ran(&trace, 1, ROW, 12, 13);
+    ran(&trace, 1, COLUMN, 13, 15.5);
+    ran(&trace, 1, OPTIMIZER, 16, 17);
+    struct breakdown step = report_breakdown(schedule, (struct slowdown){0.5, 0}, &trace, 7);
+    assert_near(step.slowed, 3.5 / 3);
+    assert_near(step.compute, 6 - 3.5 / 3);
+    assert_near(step.other, 1);
+    schedule_free(schedule);
+    trace_release(&trace);
 }
 
 static void exposed_communication_belongs_to_the_axis_waited_for(void **state)
@@ -330,6 +350,7 @@ static const char *const json_lines[] = {
     "\"exposed_communication_s\": 0.031,",
     "\"exposed_row_s\": 0.001,",
     "\"exposed_column_s\": 0.029999999999999999,",
+    "\"slowed_s\": 0.0,",
     "\"slower_ranks_s\": 0.01,",
     "\"input_wait_s\": 0.0,",
     "\"other_s\": 0.0089999999999999993",
@@ -459,6 +480,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(communication_behind_compute_is_not_exposed),
+        cmocka_unit_test(what_compute_lost_beside_collectives_is_apart),
         cmocka_unit_test(exposed_communication_belongs_to_the_axis_waited_for),
         cmocka_unit_test(where_both_axes_run_the_column_is_waited_for),
         cmocka_unit_test(waiting_for_images_is_input_wait),

@@ -1,0 +1,107 @@
+#include "core/report/breakdown.h"
+
+#include <stdlib.h>
+
+#include "core/base/base.h"
+
+/* Activities of a rank; the first that applies is used: compute hides communication, and
+ * communication hides waiting for input. */
+enum activity { BUSY_COMPUTE, BUSY_OPTIMIZER, BUSY_COLUMN, BUSY_ROW, BUSY_INPUT, ACTIVITY_COUNT };
+
+static enum activity step_activity(const struct step *step)
+{
+    switch (step->lane) {
+    case LANE_ROW:
+        return BUSY_ROW;
+    case LANE_COLUMN:
+        return BUSY_COLUMN;
+    case LANE_INPUT:
+        return BUSY_INPUT;
+    default:
+        return step->kind == STEP_COMPUTE && step->compute.op == COMPUTE_OPTIMIZER ? BUSY_OPTIMIZER
+                                                                                   : BUSY_COMPUTE;
+    }
+}
+
+/* The beginning or end of an activity. */
+struct event {
+    double time;
+    enum activity activity;
+    int32_t change; /* +1 or -1 */
+};
+
+static int event_compare(const void *a, const void *b)
+{
+    const struct event *x = a, *y = b;
+    return (x->time > y->time) - (x->time < y->time);
+}
+
+/* The traced rank that ends the last iteration. */
+static int32_t last_rank(const struct trace *trace)
+{
+    const struct span *last = NULL;
+    for (int64_t i = 0; i < trace->span_count; i++)
+        if (trace->span[i].iteration == trace->iterations - 1 &&
+            (!last || last->end < trace->span[i].end))
+            last = &trace->span[i];
+    return last ? last->rank : -1;
+}
+
+static double clip(double time, double from, double to)
+{
+    return time < from ? from : time > to ? to : time;
+}
+
+/* The events of @rank between @from and @to, in order of time; the caller frees them. */
+static struct event *event_list(const struct schedule *schedule, const struct trace *trace,
+                                int32_t rank, double from, double to, int64_t *count)
+{
+    struct event *event = NULL;
+    int64_t capacity = 0;
+    *count = 0;
+    for (int64_t i = 0; i < trace->span_count; i++) {
+        const struct span *span = &trace->span[i];
+        if (span->rank != rank || span->end <= from || span->begin >= to)
+            continue;
+        enum activity activity = step_activity(&schedule->step[span->step]);
+        event = base_grow(event, *count + 2, &capacity, sizeof(*event));
+        event[(*count)++] = (struct event){clip(span->begin, from, to), activity, 1};
+        event[(*count)++] = (struct event){clip(span->end, from, to), activity, -1};
+    }
+    if (*count > 0)
+        qsort(event, (size_t)*count, sizeof(*event), event_compare);
+    return event;
+}
+
+struct breakdown report_breakdown(const struct schedule *schedule, struct slowdown slowdown,
+                                  const struct trace *trace, double time)
+{
+    double to = trace->iteration_end[trace->iterations - 1];
+    double from = to - trace_step_time(trace);
+    double spent[ACTIVITY_COUNT] = {0}, beside = 0;
+    int32_t running[ACTIVITY_COUNT] = {0};
+    int64_t count;
+    struct event *event = event_list(schedule, trace, last_rank(trace), from, to, &count);
+    for (int64_t i = 0; i + 1 < count; i++) {
+        running[event[i].activity] += event[i].change;
+        int32_t now = 0;
+        while (now < ACTIVITY_COUNT && running[now] == 0)
+            now++;
+        if (now < ACTIVITY_COUNT)
+            spent[now] += event[i + 1].time - event[i].time;
+        if (now == BUSY_COMPUTE && running[BUSY_ROW] + running[BUSY_COLUMN] > 0)
+            beside += event[i + 1].time - event[i].time;
+    }
+    free(event);
+    double slowed = beside * slowdown.compute / (1 + slowdown.compute);
+    struct breakdown step = {.time = time,
+                             .slower = time - (to - from),
+                             .compute = spent[BUSY_COMPUTE] - slowed,
+                             .slowed = slowed,
+                             .exposed_communication = spent[BUSY_ROW] + spent[BUSY_COLUMN],
+                             .exposed_row = spent[BUSY_ROW],
+                             .exposed_column = spent[BUSY_COLUMN],
+                             .input_wait = spent[BUSY_INPUT]};
+    step.other = to - from - spent[BUSY_COMPUTE] - step.exposed_communication - step.input_wait;
+    return step;
+}
