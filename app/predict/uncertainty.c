@@ -39,7 +39,7 @@ enum { FEW_RUNS = 10 };
 enum { DRAWS = 400, SEED = 1 };
 
 /* The streams of random numbers for what only some jobs have: they move no other draw. */
-enum { HOPS = 2, SLOWDOWNS = 3, LAUNCHES = 4 };
+enum { HOPS = 2, COMPUTE_SLOWDOWNS, COMMUNICATION_SLOWDOWNS, LAUNCHES };
 
 /* Of the overhead of a kernel without a fit: it was not measured. */
 #define OVERHEAD_SPREAD 0.5
@@ -112,14 +112,10 @@ static void doubt_device(struct uncertainty *u, const struct device *device)
     u->overhead = OVERHEAD_SPREAD;
 }
 
-static void doubt_overlap(struct uncertainty *u, const struct device *device)
+/* What is left out has no doubt. */
+static double doubt_of(const struct quantity *quantity)
 {
-    if (device->compute_slowdown.value > 0)
-        u->slowdown = uncertainty_quantity(&device->compute_slowdown);
-    if (device->communication_slowdown.value > 0)
-        u->slowdown = fmax(u->slowdown, uncertainty_quantity(&device->communication_slowdown));
-    if (device->collective_launch.value > 0)
-        u->launch = uncertainty_quantity(&device->collective_launch);
+    return quantity->value > 0 ? uncertainty_quantity(quantity) : 0;
 }
 
 static void doubt_software(struct uncertainty *u, const struct software *software,
@@ -145,11 +141,13 @@ struct uncertainty uncertainty_of(const struct job *job)
         .seed = SEED,
     };
     platform_each_quantity(job->platform, widen_hop, &u.hop);
-    doubt_overlap(&u, platform_device(job->platform));
     for (int64_t i = 0; i < job->unknowns.count; i++)
         if (!strcmp(job->unknowns.item[i].key, "noise.compute_cv"))
             u.jitter = 0;
     const struct device *device = platform_device(job->platform);
+    u.slowdown = (struct slowdown){doubt_of(&device->compute_slowdown),
+                                   doubt_of(&device->communication_slowdown)};
+    u.launch = doubt_of(&device->collective_launch);
     if (job->software)
         doubt_software(&u, job->software, device);
     else
@@ -207,7 +205,8 @@ const char *const factor_names[FACTOR_COUNT] = {
     [FACTOR_RESIDUAL] = "one machine against another",
     [FACTOR_NETWORK] = "bandwidths of the network",
     [FACTOR_HOP] = "latency of a message",
-    [FACTOR_SLOWDOWN] = "cost of overlap",
+    [FACTOR_COMPUTE_SLOWDOWN] = "slowdown of compute",
+    [FACTOR_COMMUNICATION_SLOWDOWN] = "slowdown of communication",
     [FACTOR_LAUNCH] = "cost of launching a collective",
     [FACTOR_MODEL] = "what the model leaves out",
     [FACTOR_TAIL] = "something slower than usual",
@@ -233,7 +232,7 @@ static double expected_slowest(const struct noise *noise, int32_t ranks)
     return kept[hash].slowest;
 }
 
-const struct factors factors_none = {{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, 1};
+const struct factors factors_none = {{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, 1};
 
 /* How much longer a rank computes as drawn: with @waiting as long as the slowest of all. */
 static double drawn_local(const struct table *t, const struct factors *d, bool waiting)
@@ -260,13 +259,13 @@ struct drawn {
 
 static struct drawn drawn_new(const struct table *t, const struct factors *d, bool waiting)
 {
-    double factor = d->of[FACTOR_SLOWDOWN];
-    struct slowdown whole = t->steady.slowdown;
+    struct slowdown centre = t->steady.slowdown;
     return (struct drawn){
         .local = drawn_local(t, d, waiting),
         .hop = t->task->point.nodes > 1 ? d->of[FACTOR_HOP] : 1,
         .launch = d->of[FACTOR_LAUNCH],
-        .slowdown = {fmin(1, factor * whole.compute), fmin(1, factor * whole.communication)}};
+        .slowdown = {fmin(1, d->of[FACTOR_COMPUTE_SLOWDOWN] * centre.compute),
+                     fmin(1, d->of[FACTOR_COMMUNICATION_SLOWDOWN] * centre.communication)}};
 }
 
 /* The closed form as drawn. */
@@ -356,9 +355,12 @@ struct factors *uncertainty_factors(const struct uncertainty *u)
     gsl_rng_set(rng, (unsigned long)u->seed);
     for (int32_t k = 0; k < u->draws; k++) {
         factors[k] = draw_all(u, rng);
-        factors[k].of[FACTOR_HOP] = draw_apart(u, u->hop, k, HOPS);
-        factors[k].of[FACTOR_SLOWDOWN] = draw_apart(u, u->slowdown, k, SLOWDOWNS);
-        factors[k].of[FACTOR_LAUNCH] = draw_apart(u, u->launch, k, LAUNCHES);
+        double *of = factors[k].of;
+        of[FACTOR_HOP] = draw_apart(u, u->hop, k, HOPS);
+        of[FACTOR_COMPUTE_SLOWDOWN] = draw_apart(u, u->slowdown.compute, k, COMPUTE_SLOWDOWNS);
+        of[FACTOR_COMMUNICATION_SLOWDOWN] =
+            draw_apart(u, u->slowdown.communication, k, COMMUNICATION_SLOWDOWNS);
+        of[FACTOR_LAUNCH] = draw_apart(u, u->launch, k, LAUNCHES);
     }
     gsl_rng_free(rng);
     return factors;

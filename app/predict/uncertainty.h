@@ -27,10 +27,10 @@ struct uncertainty {
     double jitter;      /**< of the coefficient of variation in task.noise */
     double network;     /**< of the bandwidth of collectives */
     double hop;         /**< of the latency of their messages */
-    double slowdown;    /**< of what compute and collectives lose beside each other: the larger */
-    double launch;      /**< of the time to launch a collective */
-    double model;       /**< of effects missing in the model, on the whole step of several nodes */
-    int32_t draws;      /**< at least 20 */
+    struct slowdown slowdown; /**< of what compute and collectives lose beside each other */
+    double launch;            /**< of the time to launch a collective */
+    double model;  /**< of effects missing in the model, on the whole step of several nodes */
+    int32_t draws; /**< at least 20 */
     uint64_t seed;
 };
 
@@ -40,16 +40,17 @@ struct uncertainty uncertainty_of(const struct job *job);
 
 /** What one draw multiplies. */
 enum factor {
-    FACTOR_EFFICIENCY, /**< the fraction of the roofline that kernels reach */
-    FACTOR_OVERHEAD,   /**< the time added per kernel */
-    FACTOR_RESIDUAL,   /**< compute of a machine */
-    FACTOR_NETWORK,    /**< the time that bytes of collectives take */
-    FACTOR_HOP,        /**< the latency of their messages */
-    FACTOR_SLOWDOWN,   /**< what compute and collectives lose beside each other, at most 1 */
-    FACTOR_LAUNCH,     /**< the time to launch a collective */
-    FACTOR_MODEL,      /**< the whole step of several nodes */
-    FACTOR_TAIL,       /**< the same, at least 1: a node, the fabric or storage slower than usual */
-    FACTOR_JITTER,     /**< the coefficient of variation of noise */
+    FACTOR_EFFICIENCY,             /**< the fraction of the roofline that kernels reach */
+    FACTOR_OVERHEAD,               /**< the time added per kernel */
+    FACTOR_RESIDUAL,               /**< compute of a machine */
+    FACTOR_NETWORK,                /**< the time that bytes of collectives take */
+    FACTOR_HOP,                    /**< the latency of their messages */
+    FACTOR_COMPUTE_SLOWDOWN,       /**< what compute loses beside collectives, at most 1 */
+    FACTOR_COMMUNICATION_SLOWDOWN, /**< and they beside it */
+    FACTOR_LAUNCH,                 /**< the time to launch a collective */
+    FACTOR_MODEL,                  /**< the whole step of several nodes */
+    FACTOR_TAIL,   /**< the same, at least 1: a node, the fabric or storage slower than usual */
+    FACTOR_JITTER, /**< the coefficient of variation of noise */
     FACTOR_COUNT
 };
 

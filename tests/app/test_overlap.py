@@ -103,10 +103,10 @@ class Overlap(support.Case):
             if not found["step_interval_s"]:
                 self.skipTest("a build without GSL")
             return {row["input"]: row["step"] for row in found["interval_shares"]}[name]
-        self.assertEqual(share("0 %", "cost of overlap"), 0)
-        self.assertGreater(share("50 %", "cost of overlap"), 0)
+        self.assertEqual(share("0 %", "slowdown of compute"), 0)
+        self.assertGreater(share("50 %", "slowdown of compute"), 0)
         for doubt in ("{low: 0 %, high: 100 %}", "{value: 50 %, spread: 90 %}"):
-            self.assertEqual(share(doubt, "cost of overlap"), 0)
+            self.assertEqual(share(doubt, "slowdown of compute"), 0)
             self.assertGreater(share(doubt, "device.compute_slowdown"), 0.01)
 
     def test_what_has_no_effect_is_said(self):
