@@ -122,6 +122,8 @@ void software_fit_profile(struct text *out, const struct software_fit *c, const 
     add_quantity(out, "jitter", value,
                  "NVIDIA DeepLearningExamples, MXNet ResNet-50: one device against eight, V100 and "
                  "A100");
+    if (era->overlap_costs)
+        text_add(out, "%s", era->overlap_costs);
     add_startup(out, c, software);
     add_fallback(out, c, era);
     text_add(out, "\nfits:\n");

@@ -361,7 +361,7 @@ static bool moves(struct platform *platform, const struct number *number, int32_
         bool computes = platform_device(platform)->peak[trial.compute].value > 0;
         if (!computes || (nodes * trial.devices > 1 && !trial_can_run(&trial)))
             continue;
-        trial.overlap = OVERLAP_NONE;
+        trial.overlap = strstr(number->path, "_slowdown") ? OVERLAP_BACKWARD : OVERLAP_NONE;
         double before = trial_seconds(&trial);
         double was = number_scale(number, number_is_rate(number) ? 1e-3 : 1e3);
         if (was == 0)
