@@ -61,7 +61,7 @@ static void try_factors(const struct study *study, struct rival *rival, const st
         for (int e = 0; e < ENDS; e++) {
             struct factors *one = &at[i * ENDS + e];
             double value = e == LOW ? ends.low : ends.high;
-            *one = (struct factors){{1, 1, 1, 1, 1, 1, 1, 1}, 1};
+            *one = factors_none;
             one->of[i] = i == FACTOR_NETWORK ? 1 / value : value;
             one->alone = i == FACTOR_TAIL ? value : 1;
         }
