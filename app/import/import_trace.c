@@ -59,7 +59,8 @@ static int64_t external_of(const struct json *event)
     int64_t id = -1;
     const struct json *arguments = json_get(event, "args");
     if (json_count_members(arguments) >= 0 &&
-        !json_as_integer(json_get(arguments, "External id"), &id))
+        !json_as_integer(json_get(arguments, "External id"), &id) &&
+        !json_as_integer(json_get(arguments, "external id"), &id)) /* before 1.12 */
         id = -1;
     return id;
 }
@@ -130,6 +131,12 @@ static const char *argument_of(const struct json *event, const char *key)
     return json_count_members(arguments) >= 0 ? json_as_text(json_get(arguments, key)) : NULL;
 }
 
+/* Whether @category is @name, or what PyTorch called it before 1.12. */
+static bool is_category(const char *category, const char *name, const char *before)
+{
+    return !strcmp(category, name) || !strcmp(category, before);
+}
+
 static void add_event(struct summary *summary, const struct json *event)
 {
     double microseconds, begin = 0;
@@ -139,11 +146,14 @@ static void add_event(struct summary *summary, const struct json *event)
     if (!phase || strcmp(phase, "X") != 0 || !name || !category ||
         !json_as_real(json_get(event, "dur"), &microseconds) || !(microseconds >= 0))
         return;
-    if (!strcmp(category, "user_annotation") && !strncmp(name, "ProfilerStep#", 13)) {
+    if (is_category(category, "user_annotation", "Operator") &&
+        !strncmp(name, "ProfilerStep#", 13)) {
         summary->step = base_grow(summary->step, summary->steps + 1, &summary->step_capacity,
                                   sizeof(*summary->step));
         summary->step[summary->steps++] = microseconds * 1e-6;
-    } else if (!strcmp(category, "kernel") || !strncmp(category, "gpu_mem", 7)) {
+    } else if (is_category(category, "kernel", "Kernel") ||
+               is_category(category, "gpu_memcpy", "Memcpy") ||
+               is_category(category, "gpu_memset", "Memset")) {
         summary->event = base_grow(summary->event, summary->events + 1, &summary->event_capacity,
                                    sizeof(*summary->event));
         json_as_real(json_get(event, "ts"), &begin);
@@ -155,7 +165,7 @@ static void add_event(struct summary *summary, const struct json *event)
             .op = argument_of(event, "op"),
             .layer = argument_of(event, "layer"),
         };
-    } else if (!strcmp(category, "cpu_op")) {
+    } else if (is_category(category, "cpu_op", "Operator")) {
         add_operation(summary, event, name);
         add_product(summary, event, name);
     }
@@ -358,6 +368,8 @@ static int read_trace(struct import *import, const struct import_request *reques
         find_kinds(&summary);
         tell_steps(import, &summary);
         tell_kernels(import, &summary);
+        if (!summary.events)
+            import_warn(import, "nothing ran on a device: record with ProfilerActivity.CUDA");
         tell_products(import, &summary, import->device ? &device : NULL);
         failed = compare_job(import, request, &summary, err);
     }

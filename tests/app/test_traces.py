@@ -148,6 +148,14 @@ class Profiles(Case):
                 kernel("ncclDevKernel_AllReduce_Sum_f16_RING_LL", start + 550, 100),  # 50 more
                 kernel("something_new", start + 860, 10)]
         profile = self.write("profile.json", json.dumps({"traceEvents": events}))
+        before = {"user_annotation": "Operator", "cpu_op": "Operator", "kernel": "Kernel"}
+        older = self.write("older.json", json.dumps({"traceEvents": [
+            {**event, "cat": before[event["cat"]], "args": {
+                key.lower(): value for key, value in event.get("args", {}).items()}}
+            for event in events]}))
+        self.assertEqual(self.kinds(older), self.kinds(profile))
+        nothing = self.write("nothing.json", json.dumps({"traceEvents": events[:2]}))
+        self.assertIn("ProfilerActivity.CUDA", answer("import", "trace", nothing)["warnings"][0])
         kinds = {kind: measured for kind, (measured, _) in self.kinds(profile).items()}
         told = {"convolutions": .3, "matrix products": .05, "norm, ReLU, add": .12,
                 "optimizer": .04, "other computation": .01, "communication": .25,
