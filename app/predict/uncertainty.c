@@ -387,19 +387,6 @@ static struct breakdown closed_breakdown(const struct table *t, const struct fac
     return step;
 }
 
-static double share_lost(double with, double without)
-{
-    return with > without ? 1 - without / with : 0;
-}
-
-struct wait_share wait_share(double all, double unslowed, double launched, double swift)
-{
-    struct wait_share share = {.slowed = share_lost(all, unslowed)};
-    share.launch = fmax(0, share_lost(all, launched) - share.slowed);
-    share.latency = fmax(0, share_lost(all, swift) - share.slowed - share.launch);
-    return share;
-}
-
 static struct spending closed_spending(const struct table *t, const struct factors *d)
 {
     double time = closed_step(t, d, drawn_new(t, d, true));

@@ -67,17 +67,6 @@ struct factors {
  * degrees of freedom, which another fit has.  (draws), which the caller frees. */
 struct factors *uncertainty_factors(const struct uncertainty *uncertainty);
 
-/** What is not bytes of the wait for collectives along an axis; at most 1 together. */
-struct wait_share {
-    double slowed; /**< they go slower beside compute */
-    double launch;
-    double latency;
-};
-
-/** The shares of a wait @all that is @unslowed if nothing goes slower beside compute, @launched if
- * launching takes no time either, and @swift if messages have no latency either [s]. */
-struct wait_share wait_share(double all, double unslowed, double launched, double swift);
-
 /** Where the step of @task, which has run, goes in one draw. */
 struct spending {
     struct breakdown step; /**< its time is what uncertainty_steps() says without `extra` */

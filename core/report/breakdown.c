@@ -1,5 +1,6 @@
 #include "core/report/breakdown.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "core/base/base.h"
@@ -104,4 +105,17 @@ struct breakdown report_breakdown(const struct schedule *schedule, struct slowdo
                              .input_wait = spent[BUSY_INPUT]};
     step.other = to - from - spent[BUSY_COMPUTE] - step.exposed_communication - step.input_wait;
     return step;
+}
+
+static double share_lost(double with, double without)
+{
+    return with > without ? 1 - without / with : 0;
+}
+
+struct wait_share wait_share(double all, double unslowed, double launched, double swift)
+{
+    struct wait_share share = {.slowed = share_lost(all, unslowed)};
+    share.launch = fmax(0, share_lost(all, launched) - share.slowed);
+    share.latency = fmax(0, share_lost(all, swift) - share.slowed - share.launch);
+    return share;
 }

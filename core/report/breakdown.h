@@ -23,3 +23,14 @@ struct breakdown {
  * step takes @step [s]. */
 struct breakdown report_breakdown(const struct schedule *schedule, struct slowdown slowdown,
                                   const struct trace *trace, double step);
+
+/** What is not bytes of the wait for collectives along an axis; at most 1 together. */
+struct wait_share {
+    double slowed; /**< they go slower beside compute */
+    double launch;
+    double latency;
+};
+
+/** The shares of a wait @all that is @unslowed if nothing goes slower beside compute, @launched if
+ * launching takes no time either, and @swift if messages have no latency either [s]. */
+struct wait_share wait_share(double all, double unslowed, double launched, double swift);
