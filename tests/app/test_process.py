@@ -75,7 +75,7 @@ class Children(support.Case):
             self.assertIn("how it ended is lost", done.stderr)
         if EXECUTOR.exists():
             done = run(*TRAIN, *ONE, env=lost)
-            self.assertEqual((done.returncode, done.stdout), (71, ""), done.stderr)
+            self.assertEqual(done.returncode, 71, done.stderr)  # whatever it said before it was ended
             self.assertIn("its exit code is lost", done.stderr)
 
 
