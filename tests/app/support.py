@@ -59,6 +59,11 @@ def has_simulator():
     return answer("env")["foretrain-sim"]["found"] is not None
 
 
+def has_gsl():
+    """Whether this build has GSL, which intervals need."""
+    return run("calibrate", "device", "--from", "none.csv").returncode != 69
+
+
 def program_beside():
     """The path of foretrain-sim in this build."""
     return pathlib.Path(PROGRAM).parent / "foretrain-sim"

@@ -12,7 +12,7 @@ PROFILES = support.ROOT / "platforms" / "software"
 # Beside those that are calibrated: one that extends another.
 BY_HAND = {"mxnet-2018-11"}
 
-WITHOUT_GSL = support.run("calibrate", "device", "--from", RUNS).returncode == 69
+WITHOUT_GSL = not support.has_gsl()
 
 
 @unittest.skipIf(WITHOUT_GSL, "built without GSL")

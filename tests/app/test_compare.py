@@ -7,7 +7,7 @@ import statistics
 import unittest
 
 import support
-from support import STARVED, answer, run
+from support import STARVED, answer, has_gsl, run
 
 PRICES = """\
 version: 1
@@ -30,7 +30,7 @@ class Compare(support.Case):
 
     def need_intervals(self):
         """Skip without GSL."""
-        if not answer("predict", self.job, "-banalytic")["step_interval_s"]:
+        if not has_gsl():
             self.skipTest("intervals need GSL")
 
     def test_a_job_ties_with_itself(self):

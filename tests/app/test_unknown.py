@@ -9,6 +9,7 @@ import support
 from support import STARVED, answer, run
 
 
+@unittest.skipUnless(support.has_gsl(), "built without GSL")
 class Unknown(support.Case):
     """`predict` with unknown inputs."""
 
@@ -77,6 +78,7 @@ class Unknown(support.Case):
             self.assertIn(refused.returncode, (65, 66))
             self.assertIn(word, refused.stderr)
 
+    @unittest.skipUnless(support.has_simulator(), "built without SimGrid")
     def test_the_simulator_checks_some_draws(self):
         unknown = ("--set", "platform.transport.between={low: 6 us, high: 10 us}")
         draws = answer("predict", self.job, *unknown, "--backend", "sim")["draws"]
@@ -127,6 +129,7 @@ class Unknown(support.Case):
             self.assertEqual(jsonschema.Draft202012Validator(schema).is_valid(job), right, rate)
 
 
+@unittest.skipUnless(support.has_gsl(), "built without GSL")
 class Stated(unittest.TestCase):
     """The intervals that experiment 01 states."""
 

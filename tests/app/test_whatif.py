@@ -189,6 +189,7 @@ transport:
                            )["step_interval_s"]
         return high / low
 
+    @unittest.skipUnless(support.has_gsl(), "built without GSL")
     def test_it_widens_the_interval_where_messages_wait_for_each_other(self):
         self.assertGreater(self.width("60 %", 128), 1.3 * self.width("1 %", 128))
         self.assertLess(self.width("60 %", 1) / self.width("1 %", 1) - 1, 1e-9)
@@ -205,6 +206,7 @@ class Columns(support.Case):
                                "--set", "allreduce.grid={columns: 8, rows: 2}")
         self.assertIn("a row must be a node of 4", message)
 
+    @unittest.skipUnless(support.has_simulator(), "built without SimGrid")
     def test_both_back_ends_agree_where_only_the_columns_cross_the_network(self):
         steps = [answer("predict", self.job, *self.NCCL, "--set", "allreduce.overlap=none",
                         "--backend", backend)["step"]["time_s"] for backend in ("analytic", "sim")]
@@ -309,6 +311,7 @@ class Scaling(support.Case):
             expected = result["images_per_s"] / 4 / single["images_per_s"]
             self.assertLess(abs(result[f"{kind}_scaling_efficiency"] / expected - 1), 1e-9)
 
+    @unittest.skipUnless(support.has_gsl(), "built without GSL")
     def test_no_interval_of_efficiency_passes_one(self):
         result = answer("predict", self.job)
         low, high = result["scaling_efficiency_interval"]
