@@ -154,17 +154,21 @@ void chart_bars(struct page *page, const struct chart_bars *bars)
 
 /* ---- ranges ---- */
 
-/* Vertical lines at round values, from 0 to @end, and the values below. */
+/* Vertical lines at round values, from 0 to @end, and below them the values for which a phone has
+ * room. */
 static void add_rules(struct text *out, const struct axis_scale *scale, double end)
 {
     double tick[SCALE_TICKS];
     int32_t ticks = scale_ticks(scale, tick);
+    double room = 0;
     for (int32_t i = 0; i < ticks; i++) {
         double x = 100 * scale_at(scale, tick[i]);
-        text_add(out,
-                 "<line class=\"rule\" x1=\"%.3f%%\" x2=\"%.3f%%\" y2=\"%.0f\"/><text class=\"soft "
-                 "mid\" x=\"%.3f%%\" y=\"%.0f\">",
-                 x, x, end, x, end + 16);
+        text_add(out, "<line class=\"rule\" x1=\"%.3f%%\" x2=\"%.3f%%\" y2=\"%.0f\"/>\n", x, x,
+                 end);
+        if (x < room)
+            continue;
+        room = x + 22;
+        text_add(out, "<text class=\"soft mid\" x=\"%.3f%%\" y=\"%.0f\">", x, end + 16);
         html_quantity(out, scale->unit, tick[i]);
         text_add(out, "</text>\n");
     }
