@@ -20,9 +20,17 @@ static void add_model(struct text *out, const struct measure_network *network, b
     text_add(out, "  precision: {compute: %s, gradients: %s}\n", type, type);
 }
 
-/* The first recipe that ended at the accuracy @text, or NULL with a message. */
-static const char *find_recipe(const char *text, struct err *err)
+/* The first recipe of @network that ended at the accuracy @text, or NULL with a message. */
+static const char *find_recipe(const char *text, const char *network, struct err *err)
 {
+    if (strcmp(network, "resnet50")) {
+        err_add_code(
+            err, 64,
+            "--target %s: published runs are of resnet50, not %s; give the epochs of yours, "
+            "or its points (training.recipe.points)",
+            text, network);
+        return NULL;
+    }
     struct err why = {0};
     double target = 0;
     if (unit_parse(UNIT_FRACTION, text, &target, &why)) {
@@ -69,7 +77,7 @@ static int add_job(const struct new_request *request, const struct platform *pla
 {
     int32_t devices = platform_devices_per_node(platform);
     struct grid grid = grid_nearest_square(request->nodes * devices);
-    const char *recipe = request->target ? find_recipe(request->target, err) : NULL;
+    const char *recipe = request->target ? find_recipe(request->target, network->name, err) : NULL;
     if (platform_check_extent(platform, request->nodes, devices, grid, err) ||
         (request->target && !recipe))
         return -1;

@@ -89,8 +89,8 @@ class New(support.Case):
             self.assertGreater(found["time_to_target_s"], 0)
         self.assertIn("no published runs ended there", self.refused(64, *words, "--target=80 %"))
         self.assertIn("--target: 'good' is not", self.refused(64, *words, "--target=good"))
-        self.assertIn("is of resnet50", self.refused(65, *words, "--target=75.9%", "--network=vgg16",
-                                                     "--to", self.directory / "other.yaml"))
+        self.assertIn("published runs are of resnet50, not vgg16",
+                      self.refused(64, *words, "--target=75.9%", "--network=vgg16"))
 
     def test_a_device_of_ones_own_and_files_in_another_folder(self):
         """The drafts find their files from wherever predict is started."""
