@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/predict/prediction.h"
+#include "app/job/job.h"
 #include "core/base/base.h"
 #include "core/config/yaml.h"
 
