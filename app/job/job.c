@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/config/yaml.h"
 #include "core/schedule/trainable.h"
 #include "models/networks.h"
 
@@ -129,14 +130,17 @@ static int check_name(const char *key, const char *value, struct err *err)
 
 int job_check_value(const char *key, const char *value, struct err *err)
 {
-    size_t start = strspn(value, " "), length = strlen(value + start);
-    if (strchr("\0{[\"'~&*!", value[start]) || !strcmp(value + start, "null"))
-        return 0;
-    while (value[start + length - 1] == ' ')
-        length--;
-    char *own = strndup(value + start, length);
-    int failed = field_check_text(&scenario_table, key, own, err) || check_name(key, own, err);
-    free(own);
+    char *text = base_format("value: %s\n", value);
+    struct err later = {0}; /* what is no YAML is refused where it is set */
+    struct document *document = yaml_read_text(key, text, &later);
+    const struct node *node = document ? node_get(yaml_root(document), "value") : NULL;
+    bool word = node && node->kind == NODE_SCALAR && node->text[0] && strcmp(node->text, "null") &&
+                strcmp(node->text, "~");
+    int failed = word && (field_check_text(&scenario_table, key, node->text, err) ||
+                          check_name(key, node->text, err));
+    yaml_free(document);
+    err_release(&later);
+    free(text);
     return failed ? -1 : 0;
 }
 

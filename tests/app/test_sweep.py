@@ -119,6 +119,10 @@ class Sweep(support.Case):
         rows = self.sweep("--list", "allreduce.algorithm=nccl, torus2d", "--list",
                           "allreduce.grid={columns: 4, rows: 4},null")
         self.assertEqual([row["status"] for row in rows], ["refused", "ok", "ok", "ok"])
+        # what is no plain word is a value, too
+        rows = self.sweep("--list", "allreduce.bucket={low: 1 MiB, high: 4 MiB},16 MiB",
+                          "--list", "allreduce.algorithm='nccl',\"ring\"")
+        self.assertEqual([row["status"] for row in rows], ["ok"] * 4)
 
     def test_mistakes_in_axes_have_their_place_and_a_way_out(self):
         for axis, column, words in (("cluster.nodes", 1, "key=values is expected"),
