@@ -87,8 +87,7 @@ static void add_parts(struct page *page, const struct json *result)
     json_put_real(row, "without_low_s", html_number(f, "without_interval_s", 0));
     json_put_real(row, "without_high_s", html_number(f, "without_interval_s", 1));
     json_append(rows, row);
-    chart_bars(page, &(struct chart_bars){.words = {"Parts of the time to train",
-                                                    "The table below has the numbers."},
+    chart_bars(page, &(struct chart_bars){.words = {.title = "Parts of the time to train"},
                                           .rows = rows,
                                           .label = "what",
                                           .word = "",
@@ -118,19 +117,19 @@ void failing_add(struct page *page, const struct json *all)
     add_parts(page, result);
     if (json_count_items(rows) < 2)
         return;
-    chart_curve(page, &(struct chart_curve){.words = {"Time to train by work between checkpoints",
-                                                      "The table below has the numbers."},
-                                            .rows = rows,
-                                            .x = "interval_s",
-                                            .x_label = "work between checkpoints",
-                                            .value = "time_to_train_s",
-                                            .value_label = "Expected time to train",
-                                            .marked = "own",
-                                            .marked_label = "this job",
-                                            .x_unit = UNIT_SECONDS,
-                                            .unit = UNIT_SECONDS,
-                                            .x_log = true,
-                                            .centre = NAN});
+    chart_curve(
+        page, &(struct chart_curve){.words = {.title = "Time to train by work between checkpoints"},
+                                    .rows = rows,
+                                    .x = "interval_s",
+                                    .x_label = "work between checkpoints",
+                                    .value = "time_to_train_s",
+                                    .value_label = "Expected time to train",
+                                    .marked = "own",
+                                    .marked_label = "this job",
+                                    .x_unit = UNIT_SECONDS,
+                                    .unit = UNIT_SECONDS,
+                                    .x_log = true,
+                                    .centre = NAN});
     html_table(page, "checkpoints", "time to train by work between checkpoints", rows, columns,
                true);
 }

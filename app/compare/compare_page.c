@@ -87,16 +87,15 @@ static void add_times(struct page *page, const struct json *jobs)
         json_append(rows, range_row(html_word(json_item(jobs, i), "name"), json_item(jobs, i),
                                     "time_to_train_s"));
     html_section(page, "How long does each take?");
-    chart_ranges(page, &(struct chart_ranges){
-                           {"Time to train of each job", "The table below has the numbers."},
-                           rows,
-                           "label",
-                           "low",
-                           "value",
-                           "high",
-                           UNIT_SECONDS,
-                           NAN,
-                           false});
+    chart_ranges(page, &(struct chart_ranges){{.title = "Time to train of each job"},
+                                              rows,
+                                              "label",
+                                              "low",
+                                              "value",
+                                              "high",
+                                              UNIT_SECONDS,
+                                              NAN,
+                                              false});
     add_figures(page, jobs);
     json_free(rows);
 }
@@ -138,16 +137,15 @@ static void add_pairs(struct page *page, const struct json *pairs)
         page, NULL,
         "The time of one job over that of another. What is uncertain in both in the same "
         "way cancels. An interval that does not cross 1 settles which is faster.");
-    chart_ranges(page,
-                 &(struct chart_ranges){{"Ratios of times", "The table below has the numbers."},
-                                        rows,
-                                        "label",
-                                        "low",
-                                        "value",
-                                        "high",
-                                        UNIT_NONE,
-                                        1,
-                                        true});
+    chart_ranges(page, &(struct chart_ranges){{.title = "Ratios of times"},
+                                              rows,
+                                              "label",
+                                              "low",
+                                              "value",
+                                              "high",
+                                              UNIT_NONE,
+                                              1,
+                                              true});
     html_table(page, "pairs", "ratios of times", rows, columns, false);
     json_free(rows);
 }
@@ -169,15 +167,9 @@ static void add_factors(struct page *page, const struct json *pairs)
         char *title =
             base_format("Factors of %s over %s", html_word(pair, "b"), html_word(pair, "a"));
         char *name = base_format("factors-%s-%s", html_word(pair, "b"), html_word(pair, "a"));
-        chart_ranges(page, &(struct chart_ranges){{title, "The table below has the numbers."},
-                                                  rows,
-                                                  "label",
-                                                  "low",
-                                                  "value",
-                                                  "high",
-                                                  UNIT_NONE,
-                                                  1,
-                                                  true});
+        chart_ranges(
+            page, &(struct chart_ranges){
+                      {.title = title}, rows, "label", "low", "value", "high", UNIT_NONE, 1, true});
         html_table(page, name, title, rows, columns, false);
         free(title);
         free(name);

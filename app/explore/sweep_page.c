@@ -131,56 +131,41 @@ static void add_failures(struct page *page, const struct json *rows)
 
 /* ---- pictures ---- */
 
-/* The largest over the smallest of @key in @rows. */
-static double spread_of(const struct json *rows, const char *key)
-{
-    double least = INFINITY, most = 0;
-    for (int64_t i = 0; i < json_count_items(rows); i++) {
-        least = fmin(least, html_number(json_item(rows, i), key, -1));
-        most = fmax(most, html_number(json_item(rows, i), key, -1));
-    }
-    return least > 0 ? most / least : INFINITY;
-}
-
 static void add_curves(struct page *page, const struct sweep *sweep, const struct json *rows,
                        int32_t axis)
 {
-    const double wide = 8; /* from here on an axis is logarithmic */
     if (axis < 0) {
-        chart_ranges(
-            page, &(struct chart_ranges){{"Time of each point", "The table below has the numbers."},
-                                         rows,
-                                         "name",
-                                         "time_to_target_low_s",
-                                         "time_to_target_s",
-                                         "time_to_target_high_s",
-                                         UNIT_SECONDS,
-                                         NAN,
-                                         false});
+        chart_ranges(page, &(struct chart_ranges){{.title = "Time of each point"},
+                                                  rows,
+                                                  "name",
+                                                  "time_to_target_low_s",
+                                                  "time_to_target_s",
+                                                  "time_to_target_high_s",
+                                                  UNIT_SECONDS,
+                                                  NAN,
+                                                  false});
         return;
     }
     const char *key = sweep->axes.item[axis].key;
-    double spread = spread_of(rows, key);
-    chart_curve(page, &(struct chart_curve){
-                          .words = {"Time along one axis, a line for each value of the others",
-                                    "The table below has the numbers."},
-                          .rows = rows,
-                          .x = key,
-                          .x_label = key,
-                          .value = "time_to_target_s",
-                          .low = "time_to_target_low_s",
-                          .high = "time_to_target_high_s",
-                          .value_label = "Time to train or to the target",
-                          .series = "line",
-                          .unit = UNIT_SECONDS,
-                          .x_log = spread >= wide && isfinite(spread),
-                          .log = spread_of(rows, "time_to_target_s") >= wide,
-                          .centre = NAN});
+    chart_curve(page,
+                &(struct chart_curve){
+                    .words = {.title = "Time along one axis, a line for each value of the others"},
+                    .rows = rows,
+                    .x = key,
+                    .x_label = key,
+                    .value = "time_to_target_s",
+                    .low = "time_to_target_low_s",
+                    .high = "time_to_target_high_s",
+                    .value_label = "Time to train or to the target",
+                    .series = "line",
+                    .unit = UNIT_SECONDS,
+                    .x_log = chart_wide(rows, key, NAN),
+                    .log = chart_wide(rows, "time_to_target_s", NAN),
+                    .centre = NAN});
 }
 
 static void add_front(struct page *page, const struct json *rows)
 {
-    const double wide = 8;
     html_section(page, "What do time and device-hours cost each other?");
     chart_curve(page, &(struct chart_curve){
                           .words = {"Time against device-hours",
@@ -194,8 +179,8 @@ static void add_front(struct page *page, const struct json *rows)
                           .series = "line",
                           .marked = "front",
                           .unit = UNIT_SECONDS,
-                          .x_log = spread_of(rows, "device_hours") >= wide,
-                          .log = spread_of(rows, "time_to_target_s") >= wide,
+                          .x_log = chart_wide(rows, "device_hours", NAN),
+                          .log = chart_wide(rows, "time_to_target_s", NAN),
                           .points = true,
                           .centre = NAN});
 }

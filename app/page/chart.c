@@ -16,6 +16,16 @@ void chart_figure(struct page *page)
     text_add(&page->body, "<figure>\n");
 }
 
+bool chart_wide(const struct json *rows, const char *key, double other)
+{
+    double least = other, most = other;
+    for (int64_t i = 0; i < json_count_items(rows); i++) {
+        least = fmin(least, html_number(json_item(rows, i), key, -1)); /* which leave NAN out */
+        most = fmax(most, html_number(json_item(rows, i), key, -1));
+    }
+    return least > 0 && most >= 8 * least;
+}
+
 void chart_begin(struct page *page, struct chart_words words, const char *class, double height)
 {
     struct text *out = &page->body;
@@ -27,7 +37,7 @@ void chart_begin(struct page *page, struct chart_words words, const char *class,
              number, class, height, number, number, number);
     html_text(out, words.title);
     text_add(out, "</title><desc id=\"d%" PRId32 "\">", number);
-    html_text(out, words.about);
+    html_text(out, words.about ? words.about : "The table below has the numbers.");
     text_add(out, "</desc>\n");
 }
 

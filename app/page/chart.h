@@ -29,11 +29,15 @@ struct chart_part {
     enum chart_colour colour;
 };
 
-/** What all pictures have: its title and what it shows in a sentence, for those who do not see it.
- */
+/** What all pictures have: its title and what it shows in a sentence, for those who do not see it;
+ * @about NULL: that the table below has the numbers. */
 struct chart_words {
     const char *title, *about;
 };
+
+/** Whether an axis of numbers @key of @rows, and of @other, which may be NAN, is to be logarithmic:
+ * the largest is eight times the smallest, which is above 0. */
+bool chart_wide(const struct json *rows, const char *key, double other);
 
 /** Horizontal bars, a group per row. */
 struct chart_bars {

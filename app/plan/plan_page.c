@@ -5,8 +5,6 @@
 #include "app/page/chart.h"
 #include "app/plan/plan_report.h"
 
-static const double WIDE = 8; /* from here on an axis is logarithmic */
-
 /* The key of what a plan costs. */
 static const char *price_key(const struct json *all)
 {
@@ -172,17 +170,6 @@ static void add_table(struct page *page, const struct json *all, const char *nam
     html_table(page, name, words, rows, columns, folded);
 }
 
-/* The largest of @key in @rows, and @other, over the smallest. */
-static double spread_of(const struct json *rows, const char *key, double other)
-{
-    double least = other, most = other;
-    for (int64_t i = 0; i < json_count_items(rows); i++) {
-        least = fmin(least, html_number(json_item(rows, i), key, -1)); /* which leave NAN out */
-        most = fmax(most, html_number(json_item(rows, i), key, -1));
-    }
-    return most / least;
-}
-
 static void add_front(struct page *page, const struct json *all)
 {
     struct json *rows = plans_of(all, true);
@@ -204,8 +191,8 @@ static void add_front(struct page *page, const struct json *all)
                     .series = "platform",
                     .marked = "plan",
                     .unit = UNIT_SECONDS,
-                    .x_log = spread_of(rows, price_key(all), NAN) >= WIDE,
-                    .log = spread_of(rows, "time_s", within) >= WIDE,
+                    .x_log = chart_wide(rows, price_key(all), NAN),
+                    .log = chart_wide(rows, "time_s", within),
                     .points = true,
                     .centre = within,
                     .centre_colour = CHART_OTHER});

@@ -133,8 +133,7 @@ static void add_loss(struct page *page, const struct json *rows)
                                                  {"loss", "loss", UNIT_NONE, false},
                                                  {0}};
     html_section(page, "Does it learn?");
-    chart_curve(page, &(struct chart_curve){.words = {"Loss over the steps of the run",
-                                                      "The table below has the numbers."},
+    chart_curve(page, &(struct chart_curve){.words = {.title = "Loss over the steps of the run"},
                                             .rows = rows,
                                             .x = "step",
                                             .x_label = "step",
@@ -154,8 +153,7 @@ static void add_accuracy(struct page *page, const struct json *evaluations)
     if (json_count_items(evaluations) <= 0)
         return;
     html_section(page, "How good is it?");
-    chart_curve(page, &(struct chart_curve){.words = {"Top-1 accuracy of each evaluation",
-                                                      "The table below has the numbers."},
+    chart_curve(page, &(struct chart_curve){.words = {.title = "Top-1 accuracy of each evaluation"},
                                             .rows = evaluations,
                                             .x = "step",
                                             .x_label = "step",
@@ -174,8 +172,7 @@ static void add_time(struct page *page, const struct json *rows, const struct js
                                              {"input_wait_s", "waits for images", CHART_INPUT},
                                              {0}};
     html_section(page, "Where does the time go?");
-    chart_curve(page, &(struct chart_curve){.words = {"Time of a step over the run",
-                                                      "The table below has the numbers."},
+    chart_curve(page, &(struct chart_curve){.words = {.title = "Time of a step over the run"},
                                             .rows = rows,
                                             .x = "step",
                                             .x_label = "step",
@@ -186,8 +183,7 @@ static void add_time(struct page *page, const struct json *rows, const struct js
                                             .centre = NAN});
     html_table(page, "times", "time of steps, means", rows, step_columns, true);
     html_paragraph(page, NULL, "Parts of a step in equal parts of the run, up to the step named:");
-    chart_bars(page, &(struct chart_bars){.words = {"Parts of a step over the run",
-                                                    "The table below has the numbers."},
+    chart_bars(page, &(struct chart_bars){.words = {.title = "Parts of a step over the run"},
                                           .rows = spans,
                                           .label = "step",
                                           .word = "",

@@ -104,14 +104,14 @@ static void add_rows(struct page *page, const struct json *rows)
     struct json *shown = long_rows(rows);
     html_section(page, "Where do both differ?");
     html_paragraph(page, "small", "What takes less than 1 % of the step is in the table alone.");
-    chart_bars(page, &(struct chart_bars){.words = {"Predicted and measured times of one step",
-                                                    "The table below has the numbers."},
-                                          .rows = shown,
-                                          .label = "name",
-                                          .word = "",
-                                          .part = part,
-                                          .unit = UNIT_SECONDS,
-                                          .beside = true});
+    chart_bars(page,
+               &(struct chart_bars){.words = {.title = "Predicted and measured times of one step"},
+                                    .rows = shown,
+                                    .label = "name",
+                                    .word = "",
+                                    .part = part,
+                                    .unit = UNIT_SECONDS,
+                                    .beside = true});
     html_table(page, "rows", "predicted and measured times of one step", rows, columns, true);
     json_free(shown);
 }
