@@ -111,7 +111,7 @@ static void end_steps(struct walk *walk, double now)
 }
 
 /* Where nothing slows anything down, a step begins when its lane and what it depends on are free,
- * and lasts as long as alone. */
+ * and lasts as long as alone.  The walk over moments says the same in twice the time. */
 static void run_freely(struct walk *walk)
 {
     const struct schedule *schedule = walk->schedule;

@@ -125,11 +125,31 @@ static void two_at_once_are_never_slower_than_one_after_the_other(void **state)
     schedule_free(schedule);
 }
 
+/* A slow-down too small to change a number takes the other way through lanes_run(). */
+static void both_ways_say_the_same_where_nothing_slows_down(void **state)
+{
+    (void)state;
+    struct schedule *schedule = overlapped();
+    for (int32_t k = 0; k < 1000; k++) {
+        struct when free_of_it[ITERATIONS * STEPS], next_to_none[ITERATIONS * STEPS];
+        const double seconds[STEPS] = {k % 7 / 3.0, k / 100.0, k % 3, k % 11 / 5.0, k % 2};
+        lanes_run(schedule, (struct slowdown){0, 0}, seconds, 1, ITERATIONS, free_of_it);
+        lanes_run(schedule, (struct slowdown){1e-300, 1e-300}, seconds, 1, ITERATIONS,
+                  next_to_none);
+        for (int32_t i = 0; i < ITERATIONS * STEPS; i++) {
+            assert_true(fabs(free_of_it[i].begin - next_to_none[i].begin) < exact);
+            assert_true(fabs(free_of_it[i].end - next_to_none[i].end) < exact);
+        }
+    }
+    schedule_free(schedule);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_end_as_a_replay_by_hand_says),
         cmocka_unit_test(what_a_step_lost_is_found_in_a_trace),
+        cmocka_unit_test(both_ways_say_the_same_where_nothing_slows_down),
         cmocka_unit_test(two_at_once_are_never_slower_than_one_after_the_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
