@@ -1,10 +1,9 @@
-#include <stdint.h>
-#include <stdlib.h>
-#include <sys/mman.h>
+#include <stdbool.h>
 #include <unistd.h>
 
 #include "core/base/base.h"
 #include "exec/input/dataset.h"
+#include "tests/fuzz/memory_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -21,9 +20,8 @@ static void remove_folder(void)
 }
 
 /* A folder whose five files are all the same one in memory. */
-static void make_folder(int fd)
+static void make_folder(const char *target)
 {
-    char *target = base_format("/proc/self/fd/%d", fd);
     if (!mkdtemp(folder))
         abort();
     for (int32_t i = 1; i <= 5; i++) {
@@ -32,22 +30,20 @@ static void make_folder(int fd)
             abort();
         free(name);
     }
-    free(target);
 }
 
 /* Every image of the files can be read, or is named as corrupt, or there is a message. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static int fd = -1;
+    static bool made;
     static float image[3 * 32 * 32];
     struct err err = {0};
-    if (fd < 0) {
-        fd = memfd_create("fuzz", 0);
-        make_folder(fd);
+    const char *path = memory_file(data, size);
+    if (!made) {
+        make_folder(path);
         atexit(remove_folder);
+        made = true;
     }
-    if (ftruncate(fd, 0) || pwrite(fd, data, size, 0) != (ssize_t)size)
-        abort();
     struct dataset_spec spec = {.source = SOURCE_CIFAR10, .path = folder, .image = 32};
     struct dataset *dataset = dataset_open(&spec, SPLIT_TRAIN, &err);
     if (!dataset && err.count == 0)

@@ -1,13 +1,11 @@
-#include <stdint.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "core/base/base.h"
 #include "core/platform/platform.h"
 #include "core/platform/software.h"
 #include "core/price/price.h"
 #include "models/networks.h"
+#include "tests/fuzz/memory_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -60,18 +58,12 @@ static bool (*const readers[])(const char *path, struct err *err) = {
 /* Any file is read by each reader, or gets a message. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static int fd = -1;
-    if (fd < 0)
-        fd = memfd_create("fuzz", 0);
-    if (ftruncate(fd, 0) || pwrite(fd, data, size, 0) != (ssize_t)size)
-        abort();
-    char *path = base_format("/proc/self/fd/%d", fd);
+    const char *path = memory_file(data, size);
     for (size_t i = 0; i < sizeof(readers) / sizeof(readers[0]); i++) {
         struct err err = {0};
         if (!readers[i](path, &err) && (err.count == 0 || !err.text))
             abort();
         err_release(&err);
     }
-    free(path);
     return 0;
 }

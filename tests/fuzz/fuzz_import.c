@@ -1,9 +1,5 @@
-#include <stdint.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include "app/import/import.h"
+#include "tests/fuzz/memory_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -15,12 +11,7 @@ static import_reader *const readers[] = {
 /* Any bytes are understood by each reader, and then told of, or get a message. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static int fd = -1;
-    if (fd < 0)
-        fd = memfd_create("fuzz", 0);
-    if (ftruncate(fd, 0) || pwrite(fd, data, size, 0) != (ssize_t)size)
-        abort();
-    char *path = base_format("/proc/self/fd/%d", fd);
+    const char *path = memory_file(data, size);
     for (size_t i = 0; i < sizeof(readers) / sizeof(readers[0]); i++) {
         struct import_request request = {.ranks = 4};
         struct import import = {.file = path, .base_name = base_copy("fuzz")};
@@ -36,6 +27,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         err_release(&err);
         import_release(&import);
     }
-    free(path);
     return 0;
 }

@@ -2,11 +2,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "core/base/base.h"
 #include "exec/input/files/catalog.h"
+#include "tests/fuzz/memory_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -36,11 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint8_t *copy = base_alloc((int64_t)size + 1, 1);
     memcpy(copy, data, size);
     sum_up(copy, size);
-    int fd = memfd_create("fuzz", MFD_CLOEXEC);
-    if (fd < 0 || write(fd, copy, size) != (ssize_t)size)
-        abort();
-    char *path = base_format("/proc/self/fd/%d", fd);
-    if (catalog_open_shards(&catalog, path, &err) == 0) {
+    if (catalog_open_shards(&catalog, memory_file(copy, size), &err) == 0) {
         for (int64_t i = 0; i < catalog.count; i++) {
             int32_t label = catalog.ops->label(catalog.listing, i);
             if (label < 0 || label >= catalog.classes ||
@@ -52,8 +47,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else if (err.count == 0 || !err.text) {
         abort();
     }
-    close(fd);
-    free(path);
     free(copy);
     buffer_release(&bytes);
     err_release(&err);
