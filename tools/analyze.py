@@ -36,10 +36,11 @@ def findings(entry):
     for run in (command + ["-fanalyzer", "-Wno-error", "-fdiagnostics-color=never"],
                 ["clang-tidy-14", "--quiet", entry["file"], "--", *flags, "-Wno-everything"]):
         result = subprocess.run(run, cwd=entry["directory"], text=True, capture_output=True)
-        found |= {f"{name_of(match['file'], entry['directory'])} {match['check']}"
-                  for match in FINDING.finditer(result.stdout + result.stderr)}
-        if result.returncode and not found:
-            found.add(f"{entry['file']}: {result.stderr}")
+        told = {f"{name_of(match['file'], entry['directory'])} {match['check']}"
+                for match in FINDING.finditer(result.stdout + result.stderr)}
+        if result.returncode and not told:
+            told = {f"{entry['file']}: {result.stderr}"}
+        found |= told
     return found
 
 
