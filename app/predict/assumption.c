@@ -65,6 +65,8 @@ static bool plays_a_part(const struct listing *listing, const struct quantity *q
     if (!(quantity->value > 0) || listing->prediction->result.devices > PROBE_LIMIT ||
         failing_depends_on(listing->prediction, quantity))
         return true;
+    if (!strcmp(quantity->path, "device.jitter")) /* the closed form below has no noise */
+        return job->resolved.noise.compute_cv == quantity->value;
     struct change change = {quantity->path, unit == UNIT_SECONDS ? 2 : 0.5};
     platform_scale(job->platform, change_one, &change);
     bool moves = closed_form(job, JOB_LAST) != listing->last ||

@@ -142,7 +142,8 @@ struct uncertainty uncertainty_of(const struct job *job)
     };
     platform_each_quantity(job->platform, widen_hop, &u.hop);
     for (int64_t i = 0; i < job->unknowns.count; i++)
-        if (!strcmp(job->unknowns.item[i].key, "noise.compute_cv"))
+        if (!strcmp(job->unknowns.item[i].key, "noise.compute_cv") ||
+            !strcmp(job->unknowns.item[i].key, "device.jitter"))
             u.jitter = 0;
     const struct device *device = platform_device(job->platform);
     u.slowdown = (struct slowdown){doubt_of(&device->compute_slowdown),

@@ -278,11 +278,10 @@ static int64_t find_most_images(const struct question *q)
     return memory_largest_batch(q->model, q->scenario, workspace, 0, (int64_t)device->memory.value);
 }
 
-static struct noise find_noise(const struct scenario *s, const struct software *software)
+static struct noise find_noise(const struct scenario *s, const struct device *device)
 {
     bool given = scenario_is_given(s, "noise.compute_cv");
-    return (struct noise){.compute_cv =
-                              !given && software ? software->jitter.value : s->noise.compute_cv,
+    return (struct noise){.compute_cv = given ? s->noise.compute_cv : device->jitter.value,
                           .straggler_fraction = s->noise.straggler_fraction,
                           .straggler_slowdown = s->noise.straggler_slowdown,
                           .seed = (uint64_t)s->seed};
@@ -335,7 +334,7 @@ int resolved_build(struct resolved *resolved, const struct scenario *scenario,
         .column_algorithm =
             column_algorithm((enum column_algorithm)scenario->allreduce.column_algorithm),
         .bucket = find_bucket(scenario, model),
-        .noise = find_noise(scenario, software),
+        .noise = find_noise(scenario, platform_device(platform)),
         .nccl = software ? (int32_t)software->nccl : 0,
         .software = software ? software->name : NULL,
     };

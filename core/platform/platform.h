@@ -34,6 +34,7 @@ struct device {
      * computes, as fractions up to 1; optional. */
     struct quantity compute_slowdown, communication_slowdown;
     struct quantity collective_launch; /**< [s] of the host, before each collective; optional */
+    struct quantity jitter;            /**< coefficient of variation of its step time; optional */
     int64_t compute_capability;        /**< of CUDA: 10 * major + minor; 0: unknown or no CUDA */
     int32_t fusion;                    /**< enum fusion of the software */
     int32_t small_fusion;              /**< the same where a device has few images */

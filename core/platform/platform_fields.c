@@ -193,6 +193,8 @@ static const struct field device_rows[] = {
              1, "how much longer a collective takes while its device computes"),
     QUANTITY("collective_launch", device, collective_launch, OPTIONAL, UNIT_SECONDS, 0, 1,
              "what the host takes to launch a collective, before its first message"),
+    QUANTITY("jitter", device, jitter, OPTIONAL, UNIT_FRACTION, 0, 1,
+             "coefficient of variation of its step time, where noise.compute_cv does not say one"),
     COUNTED("compute_capability", device, compute_capability, OPTIONAL, 200,
             "of a device that runs CUDA: 10 * major + minor"),
     ROW("fusion", device, fusion, REQUIRED, "which operations the software merges into one kernel",

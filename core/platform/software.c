@@ -193,6 +193,7 @@ void software_apply(const struct software *software, struct device *device)
     replace(&device->compute_slowdown, &software->compute_slowdown);
     replace(&device->communication_slowdown, &software->communication_slowdown);
     replace(&device->collective_launch, &software->collective_launch);
+    replace(&device->jitter, &software->jitter);
     device->fusion = find_fusion(fit->fusion, device->fusion);
     device->small_fusion = find_fusion(fit->small_fusion, device->fusion);
     device->small_batch = fit->small_batch;

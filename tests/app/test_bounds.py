@@ -24,6 +24,7 @@ DEVICE = {
     "memory_bandwidth": "900 GB/s", "memory": "16 GB", "math_efficiency": "50 %",
     "memory_efficiency": "80 %", "kernel_overhead": "5 us", "iteration_overhead": "1 ms",
     "compute_slowdown": "10 %", "communication_slowdown": "10 %", "collective_launch": "10 us",
+    "jitter": "1 %",
     "compute_capability": 70, "fusion": "none",
     "classes": [{"op": "forward", "layer": "convolution", "dtype": "fp16", "efficiency": "40 %",
                  "efficiency_sd": "1 %", "residual": "1 %", "rows": 5}],

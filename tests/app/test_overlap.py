@@ -118,6 +118,15 @@ class Overlap(support.Case):
                           "part in this job", warnings)
         self.assertEqual(answer("predict", self.job, *alone, "--set",
                                 "device.collective_launch=10 us")["warnings"], [])
+        # jitter is the job's, where it says one, else the device's
+        for noise, said in (("seed=1", []), ("noise.compute_cv=2 %", [
+                "device.jitter, which --set changes, plays no part in this job"])):
+            self.assertEqual(answer("predict", self.job, "--backend", "analytic", "--set", noise,
+                                    "--set", "device.jitter=3 %")["warnings"], said)
+        steps = [answer("predict", self.job, "--backend", "analytic", "--set", key)["time_to_train_s"]
+                 for key in ("device.jitter=3 %", "noise.compute_cv=3 %", "device.jitter=0 %")]
+        self.assertEqual(steps[0], steps[1])
+        self.assertGreater(steps[0], steps[2])
         self.assertIn("100 %",
                       self.refused(65, "predict", self.job, "--set",
                                    "device.compute_slowdown=101 %"))

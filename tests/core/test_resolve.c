@@ -200,14 +200,17 @@ static double jitter(const char *noise)
     return compute_cv;
 }
 
-/* A zero that is written is a zero; one that is not means what the software measured. */
-static void jitter_is_the_softwares_unless_it_is_given(void **state)
+/* A zero that is written is a zero; one that is not means what the device has of its file, or of
+ * its software. */
+static void jitter_is_the_devices_unless_it_is_given(void **state)
 {
     (void)state;
     struct job job = job_with(PHASE, "");
     job.software = software_read("mlperf-v4.0", &job.err);
     assert_non_null(job.software);
+    software_apply(job.software, platform_change_device(job.platform));
     assert_int_equal(resolve(&job, (struct wish){0}), 0);
+    assert_true(job.software->jitter.value > 0);
     assert_true(job.resolved.noise.compute_cv == job.software->jitter.value);
     assert_string_equal(job.resolved.software, "mlperf-v4.0");
     release(&job);
@@ -261,7 +264,7 @@ int main(void)
         cmocka_unit_test(real_ranks_may_be_more_than_the_platform_has),
         cmocka_unit_test(a_fault_of_the_file_is_no_fault_of_the_wished_ranks),
         cmocka_unit_test(a_grid_that_wished_ranks_do_not_fill_says_what_would),
-        cmocka_unit_test(jitter_is_the_softwares_unless_it_is_given),
+        cmocka_unit_test(jitter_is_the_devices_unless_it_is_given),
         cmocka_unit_test(all_faults_are_reported_at_once),
         cmocka_unit_test(every_impossible_job_gets_its_message),
     };

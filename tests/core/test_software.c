@@ -93,12 +93,14 @@ static void replaces_what_it_says_of_collectives_and_nothing_else(void **state)
     assert_int_equal(device_read(&device, "v100-sxm2-16gb", &(struct err){0}), 0);
     device.communication_slowdown.value = 0.3;
     device.collective_launch.value = 1e-5;
+    device.jitter.value = 0.5;
     software_apply(software, &device);
     assert_true(device.compute_slowdown.value == 0.1 && device.compute_slowdown.spread == 0.2);
     assert_string_equal(device.compute_slowdown.path, "device.compute_slowdown");
     assert_int_equal(device.compute_slowdown.provenance, PROVENANCE_PUBLISHED);
     assert_true(device.communication_slowdown.value == 0.3);
     assert_true(device.collective_launch.value == 1e-5);
+    assert_true(device.jitter.value == software->jitter.value);
     device_release(&device);
     software_free(software);
 }
