@@ -53,7 +53,7 @@ predicted{wrong}.
 ## Real training jobs
 
 These jobs really compute. `foretrain calibrate cluster` measures resnet20 at 4, 16 and 64 images on one
-rank, how much longer ranks compute when all compute at once, and messages between ranks. Then other
+rank, what ranks lose that train together, and messages between ranks. Then other
 networks at other batch sizes are predicted from its files, and trained. The tolerance of the step is
 {job} %. A fixed piece of work is timed before and after: *slower* is its time relative to that at
 calibration, and the prediction is multiplied by it. When there are more ranks than cores, ranks take

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "app/calibrate/calibrate_exchange.h"
+#include "app/calibrate/calibrate_training.h"
 #include "app/process/cores.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
@@ -19,8 +20,8 @@ struct cluster {
     int32_t ranks;
     int32_t cores; /* ranks that compute at once, while others wait for their turn; else 0 */
     struct exchanges exchange;
-    struct machine alone, together; /* without a lab */
-    double contention;
+    struct machine alone; /* without a lab, like the next */
+    struct training_cost training;
     char *device;      /* the file of the device, as the platform names it; owned */
     char *device_path; /* the same to write it; NULL: it is not written; owned */
 };
@@ -106,30 +107,23 @@ static int open_cluster(struct cluster *cluster, const struct calibrate_request 
 
 /* --- measuring --- */
 
-/* How much longer the same iterations take while every rank computes. */
-static int measure_contention(struct cluster *cluster, struct budget *budget, struct err *err)
+/* Steps of a rank alone, and what ranks that train together lose beside them. */
+static int measure_training(struct cluster *cluster, struct budget *budget, struct err *err)
 {
-    struct machine_options options = cluster->request.machine;
-    double alone = 0, together = 0;
+    const struct calibrate_request *request = &cluster->request;
     budget_part(budget, "steps of training", 0.6);
-    if (machine_measure(&cluster->alone, &options, 1, budget, err))
+    if (machine_measure(&cluster->alone, &request->machine, budget, err))
         return -1;
-    budget_part(budget, "the same while all ranks compute", 1);
-    options.repeats = STEPS_REPEATS_LEAST; /* only the whole iterations count */
-    if (machine_measure(&cluster->together, &options, cluster->ranks, budget, err))
-        return -1;
-    for (int32_t i = 0; i < cluster->alone.trials && i < cluster->together.trials; i++) {
-        alone += cluster->alone.trial[i].time_s;
-        together += cluster->together.trial[i].time_s;
-    }
-    cluster->contention = fmax(together / alone - 1, 0);
-    return 0;
+    budget_part(budget, "training with all ranks", 1);
+    return training_measure(&cluster->training, &cluster->alone, request,
+                            cluster->cores ? cluster->cores : cluster->ranks,
+                            &cluster->exchange.line[EXCHANGE_ROUND], budget, err);
 }
 
 /* Also of the ranks that compute at once. */
 static double compute_spread(const struct cluster *cluster)
 {
-    return fmax(machine_spread(&cluster->alone), machine_spread(&cluster->together));
+    return fmax(machine_spread(&cluster->alone), cluster->training.contention_sd);
 }
 
 static int make_device(struct cluster *cluster, struct err *err)
@@ -137,9 +131,13 @@ static int make_device(struct cluster *cluster, struct err *err)
     struct calibrate_request request = cluster->request;
     struct text talk = {0};
     request.directory = cluster->device_path;
-    int failed = request.directory ? calibrate_device_of(&cluster->alone, &request,
-                                                         compute_spread(cluster), &talk, err)
-                                   : 0;
+    const struct training_cost *training = &cluster->training;
+    struct machine *machine = &cluster->alone;
+    machine->together =
+        (struct machine_together){training->jitter, training->launch, training->between};
+    int failed = request.directory
+                     ? calibrate_device_of(machine, &request, compute_spread(cluster), &talk, err)
+                     : 0;
     text_release(&talk);
     return failed;
 }
@@ -204,7 +202,7 @@ static void write_machine(struct text *out, const struct cluster *cluster, const
              "\"one machine of %d devices that talk through its memory\"\nkind: cluster\ndevice: "
              "%s\nnodes: 1\n\nnode:\n  devices: %d\n  cpus: 1\n",
              name, cluster->ranks, cluster->device, cluster->ranks);
-    snprintf(value, sizeof(value), "%.4g %%", 100 * cluster->contention);
+    snprintf(value, sizeof(value), "%.4g %%", 100 * cluster->training.contention);
     add_quantity(out, "  ", "contention", value, source, "measured");
     if (cluster->cores)
         text_add(out, "  cores: %d # the ranks take turns\n", cluster->cores);
@@ -290,6 +288,7 @@ static void print_times(struct text *out, const struct exchanges *exchange)
 static void print_people(struct text *out, const struct cluster *cluster)
 {
     const struct exchanges *exchange = &cluster->exchange;
+    const struct training_cost *training = &cluster->training;
     print_times(out, exchange);
     text_add(out, "\n\n");
     for (int32_t kind = 0; kind < EXCHANGE_KIND_COUNT; kind++) {
@@ -310,8 +309,11 @@ static void print_people(struct text *out, const struct cluster *cluster)
         text_add(out, "a rank adds up %.3g GB/s of what arrives\n", 1e-9 * exchange->added);
     if (!cluster->base)
         text_add(out,
-                 "%d ranks that compute at once take %.1f %% longer than one, spread %.0f %%\n",
-                 cluster->ranks, 100 * cluster->contention, 100 * compute_spread(cluster));
+                 "ranks that train together compute %.1f %% longer than one alone, spread %.0f %%; "
+                 "jitter %.1f %%\neach waits %.0f us more for an all-reduce than its rounds, and "
+                 "%.0f us from an update to the next step\n",
+                 100 * training->contention, 100 * compute_spread(cluster), 100 * training->jitter,
+                 1e6 * training->launch, 1e6 * training->between);
     if (cluster->cores)
         text_add(out, "they take turns: %d compute at once, which is not in that\n",
                  cluster->cores);
@@ -352,7 +354,10 @@ static void print_json(struct text *out, const struct cluster *cluster)
     json_put_text(json, "gradients", gradients_of(cluster));
     json_put_text(json, "lab", cluster->base ? platform_name(cluster->base) : NULL);
     if (!cluster->base) {
-        json_put_real(json, "contention", cluster->contention);
+        json_put_real(json, "contention", cluster->training.contention);
+        json_put_real(json, "jitter", cluster->training.jitter);
+        json_put_real(json, "collective_launch_s", cluster->training.launch);
+        json_put_real(json, "iteration_overhead_s", cluster->training.between);
         json_put_real(json, "compute_spread", compute_spread(cluster));
     }
     for (int32_t kind = 0; kind < EXCHANGE_KIND_COUNT; kind++)
@@ -375,7 +380,7 @@ static int measure_all(struct cluster *cluster, struct err *err)
         exchange_measure(&cluster->exchange, &cluster->request.exchange, cluster->request.bytes,
                          cluster->ranks, lab_of(cluster), &budget, cluster->base ? 1 : 0.25, err);
     if (!failed && !cluster->base)
-        failed = measure_contention(cluster, &budget, err);
+        failed = measure_training(cluster, &budget, err);
     budget_close(&budget);
     return failed || (!cluster->base && make_device(cluster, err)) ? -1 : 0;
 }
@@ -396,7 +401,6 @@ int calibrate_cluster(const struct calibrate_request *request, struct text *out,
         text_add(out, "written to %s\n", request->directory);
     exchange_release(&cluster.exchange);
     machine_release(&cluster.alone);
-    machine_release(&cluster.together);
     platform_free(cluster.base);
     free(cluster.device);
     free(cluster.device_path);

@@ -196,7 +196,8 @@ int device_fit_make(struct device_fit *fit, const struct machine *machine, struc
     collect(fit, machine);
     find_peaks(fit, machine);
     find_classes(fit);
-    fit->between = median_between(machine);
+    fit->between =
+        machine->together.between > 0 ? machine->together.between : median_between(machine);
     struct fit_row *row = base_alloc(fit->rows, sizeof(*row));
     for (int32_t i = 0; i < fit->rows; i++)
         row[i] = (struct fit_row){.group = class_of(fit, &fit->row[i]),
@@ -266,6 +267,20 @@ static void write_numbers(struct text *out, const struct device_fit *fit,
         text_add(out, "compute_capability: %d\n", text->compute_capability);
 }
 
+static void write_together(struct text *out, const struct machine_together *together,
+                           const struct device_text *text)
+{
+    char value[64];
+    char *source = base_format("of ranks that train together, %s", text->source);
+    snprintf(value, sizeof(value), "%.3g %%", 100 * together->jitter);
+    if (together->jitter > 0)
+        add_number(out, "jitter", value, source, "measured");
+    snprintf(value, sizeof(value), "%.4g us", 1e6 * together->launch);
+    if (together->launch > 0)
+        add_number(out, "collective_launch", value, source, "measured");
+    free(source);
+}
+
 static void write_fit(struct text *out, const struct device_fit *fit,
                       const struct device_text *text)
 {
@@ -315,6 +330,7 @@ void device_fit_write(struct text *out, const struct device_fit *fit, const stru
              text->description);
     write_numbers(out, fit, text);
     write_fit(out, fit, text);
+    write_together(out, &machine->together, text);
     text_add(out, "fusion: %s\n", machine->fusion);
     write_classes(out, fit, text);
     text_add(out,

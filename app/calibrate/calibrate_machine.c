@@ -297,7 +297,7 @@ int calibrate_device(const struct calibrate_request *request, struct text *out, 
     free(name);
     struct budget budget = budget_open(request->budget, request->strict);
     budget_part(&budget, "steps of training", 1);
-    failed = failed || machine_measure(&machine, &request->machine, 1, &budget, err);
+    failed = failed || machine_measure(&machine, &request->machine, &budget, err);
     budget_close(&budget);
     failed = failed || calibrate_device_of(&machine, request, machine_spread(&machine), out, err);
     machine_release(&machine);

@@ -187,12 +187,12 @@ static void add_words(struct launch *launch, const struct machine_options *optio
 }
 
 /* One round in about @seconds, and not beyond @most: @return its answer, or NULL. */
-static struct json *run_round(const struct machine_options *options, int32_t ranks, double seconds,
-                              double most, struct err *err)
+static struct json *run_round(const struct machine_options *options, double seconds, double most,
+                              struct err *err)
 {
     struct launch launch = {.output = launch_file(err)};
     struct json *json = NULL;
-    if (launch.output >= 0 && !launch_begin(&launch, ranks, err)) {
+    if (launch.output >= 0 && !launch_begin(&launch, 1, err)) {
         add_words(&launch, options, seconds, most);
         int code = launch_run(&launch, err);
         if (code > 0) /* it has said why */
@@ -249,18 +249,17 @@ static void tell_left_out(const struct machine *machine, const struct machine_op
     err_release(&ignored);
 }
 
-int machine_measure(struct machine *machine, const struct machine_options *options, int32_t ranks,
+int machine_measure(struct machine *machine, const struct machine_options *options,
                     struct budget *budget, struct err *err)
 {
     struct processors before = processors_now();
-    machine->ranks = ranks;
     for (machine->apart = INFINITY;
          (machine->rounds < MACHINE_ROUNDS_LEAST ||
           (machine->rounds < MACHINE_ROUNDS_MOST && machine->apart > MACHINE_AGREE)) &&
          budget_next(budget);
          machine->rounds++) {
         double left = budget_of_part(budget); /* two rounds say more than one long one */
-        struct json *json = run_round(options, ranks, machine->rounds ? left : left / 3, left, err);
+        struct json *json = run_round(options, machine->rounds ? left : left / 3, left, err);
         bool good = json && read_answer(json, machine);
         json_free(json);
         if (!good && !err->count && !err->exit_code)

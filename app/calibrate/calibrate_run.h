@@ -60,24 +60,29 @@ struct machine_copy {
     double time_s; /**< in the round that was quickest */
 };
 
+/** What ranks add that train together: see struct training_cost. */
+struct machine_together {
+    double jitter, launch, between; /**< all 0: not measured */
+};
+
 /** All measurements.  Start from {0}; release with machine_release(). */
 struct machine {
     struct machine_trial *trial; /**< (trials) batch by batch; owned */
-    int32_t trials, ranks, threads, rounds;
+    int32_t trials, threads, rounds;
     struct machine_copy *copy; /**< (copies) by size; none if the device cannot time them; owned */
     int32_t copies;
     char *fusion; /**< a word of fusion_names: how the device merges operations; owned */
     double apart; /**< the largest of second_s / time_s - 1; INFINITY: there was one round */
+    struct machine_together together;
     struct processors_share share; /**< other processes' share of the processors, mean over the
                                         rounds */
 };
 
-/** Measure the networks, batches, threads, device, precision and repeats of @options on @ranks
- * ranks at once, each with a device of its own, into zeroed @machine, within the part of @budget
- * that has begun.
+/** Measure the networks, batches, threads, device, precision and repeats of @options on one
+ * device into zeroed @machine, within the part of @budget that has begun.
  * @return 0, or -1: no foretrain-exec or mpirun (exit code 69), its own messages and exit codes, an
  * answer that is none (70), rounds that do not agree though @budget is strict (75). */
-int machine_measure(struct machine *machine, const struct machine_options *options, int32_t ranks,
+int machine_measure(struct machine *machine, const struct machine_options *options,
                     struct budget *budget, struct err *err);
 
 /** The relative standard deviation of its times that rounds show, or MACHINE_UNKNOWN. */

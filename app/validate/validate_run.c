@@ -64,7 +64,7 @@ static int run_ranks(const struct validate_run *run, int spans, int output,
         add_words(&launch, run);
         /* In a lab this process is the child that is process 1. */
         launch_add(&launch, "--spans=/proc/%d/fd/%d", run->lab ? 1 : getpid(), spans);
-        char *line = run->lab ? NULL : launch_line(&launch);
+        char *line = run->lab || run->quiet ? NULL : launch_line(&launch);
         if (line)
             fprintf(stderr, "%s\n", line);
         free(line);

@@ -28,6 +28,7 @@ struct validate_run {
     const struct point *point; /**< where ranks are placed in the lab */
     const struct cabling *lab; /**< NULL: all on this machine */
     int32_t steps;             /**< to measure; VALIDATE_EXTRA_STEPS more are run */
+    bool quiet;                /**< without the command line on stderr */
 };
 
 /** Facts of the measurement besides the spans; negative: unknown. */
