@@ -89,8 +89,8 @@ CAUSES = [
      "a token bucket lets 20 kB pass at the speed of memory after every pause"),
     (lambda r: r["kind"] == "job",
      "the machine's speed, which changes by several percent within a minute (2026-11-22, 11:13 UTC: "
-     "-13 and -12 % for the jobs on two ranks); on two ranks also gradients that come from memory, "
-     "half of which were in caches during calibration, and the faster rank's wait for the other"),
+     "-13 and -12 % for the jobs on two ranks); errors are relative to the lower quartile, and what "
+     "ranks lose that train together is calibrated as a median"),
     (lambda r: r["kind"] == "step" and r["exposed_error"] < -0.01,
      "39 collectives in a row, each a little late: ranks enter it some ms apart, and a message "
      "begins when both of its ranks have entered"),
