@@ -13,6 +13,7 @@ struct machine {
     double rate;           /* of a card [bytes/s] */
     struct platform *near; /* of the library, with the same kind of device; owned */
     char *near_name;       /* owned */
+    struct fabric *inside; /* one node of it; NULL: it is no cluster; owned */
     struct device device;  /* where no platform has it; owned */
     struct text *out;
 };
@@ -62,12 +63,20 @@ static int find_near(struct machine *machine, bool *same, struct err *err)
     char *found = platform_like(machine->gpu, machine->gpus, machine->nics);
     *same = found;
     if (!found)
+        found = platform_like(machine->gpu, machine->gpus, 0);
+    if (!found)
         found = platform_like(machine->gpu, 0, 0);
     if (!found && device_read(&machine->device, machine->gpu, err))
         return -1;
     machine->near_name = found ? found : base_copy("l40s-node");
     machine->near = platform_read(machine->near_name, err);
-    return machine->near ? 0 : -1;
+    if (!machine->near)
+        return -1;
+    struct err ignored = {0};
+    struct grid grid = grid_nearest_square(platform_devices_per_node(machine->near));
+    machine->inside = platform_fabric(machine->near, 1, grid_ranks(grid), grid, &ignored);
+    err_release(&ignored);
+    return 0;
 }
 
 static const struct device *device_of(const struct machine *machine)
@@ -140,13 +149,66 @@ static void add_pairs(const struct machine *machine, const char *end, int32_t co
 
 static struct nccl_world near_nccl(const struct machine *machine)
 {
-    struct err ignored = {0};
-    struct grid grid = grid_nearest_square(platform_devices_per_node(machine->near));
-    struct fabric *fabric = platform_fabric(machine->near, 1, grid_ranks(grid), grid, &ignored);
-    struct nccl_world nccl = fabric ? fabric->nccl : (struct nccl_world){0};
-    fabric_free(fabric);
-    err_release(&ignored);
-    return nccl;
+    return machine->inside ? machine->inside->nccl : (struct nccl_world){0};
+}
+
+/* The kind of link that the near platform calls pcie. */
+static int32_t near_pcie(const struct machine *machine)
+{
+    int32_t kind = 0;
+    while (kind + 1 < machine->inside->tier_count &&
+           strcmp(machine->inside->tier_name[kind], "pcie"))
+        kind++;
+    return kind;
+}
+
+/* What a device of the near platform sends to the others of its node over NVLink [bytes/s]: in a
+ * mesh over several links. */
+static double near_inside(const struct machine *machine)
+{
+    const struct fabric *fabric = machine->inside;
+    int32_t pcie = near_pcie(machine);
+    double sum = 0;
+    bool *seen = base_alloc(fabric->link_count, sizeof(*seen));
+    for (int32_t rank = 1; rank < fabric->ranks; rank++) {
+        struct route route;
+        fabric_route(fabric, 0, rank, &route);
+        const struct link *link = &fabric->link[route.link[0]];
+        if (link->tier != pcie && !seen[route.link[0]])
+            sum += link->bandwidth;
+        seen[route.link[0]] = true;
+    }
+    free(seen);
+    return sum / near_value(machine, "node.links[0].efficiency");
+}
+
+static void add_inside(const struct machine *machine, bool nvlink)
+{
+    static const char path[] = "node.links[0].bandwidth";
+    double one = near_value(machine, path), all = nvlink ? near_inside(machine) : one;
+    text_add(machine->out, "    - name: inside\n");
+    if (all > 1.001 * one) {
+        char *source = base_format("all links of a device, as in %s: %s", machine->near_name,
+                                   find_number(machine, path).found->source);
+        add_number(machine->out, "      bandwidth", UNIT_BYTES_PER_SECOND, all, source);
+        free(source);
+    } else
+        add_near(machine, "      bandwidth", path);
+    add_near(machine, "      efficiency", "node.links[0].efficiency");
+    add_near(machine, "      latency", "node.links[0].latency");
+}
+
+static void add_pcie(const struct machine *machine)
+{
+    static const char *const keys[] = {"bandwidth", "efficiency", "latency"};
+    text_add(machine->out, "    - name: pcie\n");
+    for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++) {
+        char *key = base_format("      %s", keys[i]);
+        char *path = base_format("node.links[%d].%s", near_pcie(machine), keys[i]);
+        add_near(machine, key, path);
+        free(path);
+        free(key);
+    }
 }
 
 /* Devices meet in a plane of switches (NVLink) or at the processor (PCIe); cards are at PCIe. */
@@ -163,18 +225,10 @@ static void add_node(const struct machine *machine, bool nvlink)
         text_add(out, "  cpus: 1\n");
     if (machine->nics)
         text_add(out, "  nics: %d\n", machine->nics);
-    text_add(out, "  links:\n    - name: inside\n");
-    add_near(machine, "      bandwidth", "node.links[0].bandwidth");
-    add_near(machine, "      efficiency", "node.links[0].efficiency");
-    add_near(machine, "      latency", "node.links[0].latency");
-    if (nvlink && machine->nics) {
-        text_add(out, "    - name: pcie\n");
-        add_number(out, "      bandwidth", UNIT_BYTES_PER_SECOND, 63.015e9,
-                   "PCI Express 5.0 x16: 16 lanes of 32 GT/s, 128b/130b");
-        add_number(out, "      efficiency", UNIT_FRACTION, 0.762,
-                   "NCCL 2.28 src/graph/topo.h: PCI_BW 12.0 GB/s for Gen3 x16 of 15.754");
-        add_number(out, "      latency", UNIT_SECONDS, 0, "contained in transport");
-    }
+    text_add(out, "  links:\n");
+    add_inside(machine, nvlink);
+    if (nvlink && machine->nics)
+        add_pcie(machine);
     text_add(out, "  edges:\n    - {link: inside, connect: ");
     add_pairs(machine, "gpu", machine->gpus, nvlink ? "switch" : "cpu", 0, 1);
     if (nvlink && machine->nics) {
@@ -196,11 +250,11 @@ static void add_tiers(const struct machine *machine)
     if (!request->leaves)
         return;
     text_add(machine->out,
-             "  tiers:    # %d leaves: %d cards below each, %d uplinks\n"
+             "  tiers:    # %d leaves: %d cards below each, %d uplink%s\n"
              "    - name: leaf\n"
              "      nodes: %d\n"
              "      uplinks: %d\n",
-             request->leaves, nodes * machine->nics, uplinks, nodes, uplinks);
+             request->leaves, nodes * machine->nics, uplinks, base_plural(uplinks), nodes, uplinks);
     add_number(machine->out, "      bandwidth", UNIT_BYTES_PER_SECOND, machine->rate,
                "as a network card");
     add_number(machine->out, "      efficiency", UNIT_FRACTION, 0.96, "as a network card");
@@ -229,8 +283,9 @@ static void add_rest(const struct machine *machine, bool nvlink)
 {
     struct text *out = machine->out;
     int64_t channels = near_nccl(machine).channels;
-    double inside = near_value(machine, "node.links[0].bandwidth") *
-                    near_value(machine, "node.links[0].efficiency");
+    double inside =
+        (nvlink ? near_inside(machine) : near_value(machine, "node.links[0].bandwidth")) *
+        near_value(machine, "node.links[0].efficiency");
     text_add(out, "\ntransport:    # what software adds to every message\n");
     add_near(machine, "  inside", "transport.inside");
     add_near(machine, "  between", "transport.between");
@@ -305,6 +360,7 @@ int new_platform(const struct new_request *request, struct text *out, struct err
         read_nics(&machine, err) || check_leaves(&machine, err) || find_near(&machine, &same, err);
     if (!failed)
         add_platform(&machine, same);
+    fabric_free(machine.inside);
     platform_free(machine.near);
     device_release(&machine.device);
     free(machine.near_name);

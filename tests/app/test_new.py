@@ -66,6 +66,19 @@ class New(support.Case):
         self.assertEqual(nccl["kind"], "assumed")
         self.assertIn("algorithm: nccl", job.read_text(encoding="utf-8"))
 
+    def test_nvlink_and_pcie_are_those_of_the_device(self):
+        """NVIDIA's data sheets: all links of a device each way, and its generation of PCIe x16."""
+        for gpus, nvlink, pcie in (("8xp100-sxm2", 80e9, 15.75e9), ("6xv100-sxm2", 150e9, 15.75e9),
+                                   ("3xa100-sxm4-40gb", 300e9, 31.51e9),
+                                   ("16xa100-sxm4-80gb", 300e9, 31.51e9),
+                                   ("16xh100-sxm5", 450e9, 63.02e9)):
+            platform, _ = self.draft(6, gpus, "3x200Gb/s", [])
+            numbers = {n["key"]: n for n in answer("show", "platform", platform)["numbers"]}
+            for kind, rate in enumerate((nvlink, pcie)):
+                found = numbers[f"node.links[{kind}].bandwidth"]
+                self.assertAlmostEqual(found["value"] / rate, 1, places=3, msg=gpus)
+                self.assertEqual(found["kind"], "assumed")
+
     def test_jobs_of_other_platforms_and_networks(self):
         for platform, network, algorithm in (("torus-4x4", "resnet50", "torus2d"),
                                              ("stampede2-knl", "vgg16", "ring"),
