@@ -13,7 +13,8 @@
  * in src/init.cc at v2.4.8-1.  Nothing here was fitted to a training run.
  *
  * Different from NCCL, on purpose:
- *   - NCCL searches rings and trees in the topology; here the platform gives their bandwidth;
+ *   - NCCL searches rings and trees in the topology; here the platform gives their bandwidth, of
+ *     which the links of a device bound what counts;
  *   - the correction of tree bandwidth by size is interpolated between its powers of two, where
  *     NCCL's steps would let a larger vector take less time;
  *   - 2.3 has no model: rings only, with the times of 2.4 (it has no choice of protocols);

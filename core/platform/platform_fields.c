@@ -156,7 +156,8 @@ static const struct field platform_rows[] = {
     COUNTED("nccl.channels", platform, nccl.channels, OPTIONAL, 64,
             "rings or trees that NCCL runs side by side"),
     QUANTITY("nccl.intra_bandwidth", platform, nccl.intra_bandwidth, OPTIONAL,
-             UNIT_BYTES_PER_SECOND, 1, 1e15, "of all of NCCL's rings inside a node together"),
+             UNIT_BYTES_PER_SECOND, 1, 1e15,
+             "of all of NCCL's rings inside a node together; at most the links of a device count"),
     ROW("nccl.sharp", platform, nccl.sharp, OPTIONAL, "whether the network's switches can reduce",
         .kind = FIELD_BOOLEAN),
 };

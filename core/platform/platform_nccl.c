@@ -35,6 +35,43 @@ static double card_bandwidth(const struct platform *platform, int32_t nic)
     return bandwidth;
 }
 
+/* What @device sends to the others of its node, which all rings together pass: over the cable to
+ * the card at @nic only where there is no other. */
+static double links_of(const struct platform *platform, int32_t device, int32_t devices,
+                       int32_t nic, int32_t *path)
+{
+    const struct wiring *wiring = &platform->wiring;
+    int32_t first_nic = wiring_first(wiring, VERTEX_NIC);
+    bool *seen = base_alloc(wiring->cable_count, sizeof(*seen));
+    int32_t out =
+        nic >= 0 && wiring_path(wiring, device, first_nic + nic, path) > 0 ? path[0] / 2 : -1;
+    double sum = 0;
+    for (int32_t other = 0; other < devices; other++) {
+        if (other == device || wiring_path(wiring, device, other, path) < 1)
+            continue;
+        int32_t cable = path[0] / 2;
+        sum += cable != out && !seen[cable] ? cable_bandwidth(platform, cable) : 0;
+        seen[cable] = true;
+    }
+    free(seen);
+    return sum > 0 || out < 0 ? sum : cable_bandwidth(platform, out);
+}
+
+/* Bandwidth of all rings of a node: as the platform says, and at most what its links carry. */
+static double inside_bandwidth(const struct platform *platform, int32_t devices)
+{
+    const struct wiring *wiring = &platform->wiring;
+    double bandwidth = platform->nccl.intra_bandwidth.value;
+    int32_t *nic = base_alloc(wiring->count[VERTEX_DEVICE], sizeof(*nic));
+    int32_t *path = base_alloc(wiring_vertices(wiring), sizeof(*path));
+    wiring_assign_nics(wiring, nic);
+    for (int32_t d = 0; d < devices && devices > 1; d++)
+        bandwidth = fmin(bandwidth, links_of(platform, d, devices, nic[d], path));
+    free(path);
+    free(nic);
+    return bandwidth;
+}
+
 /* Bandwidth of the devices out of a node: at most that of its network cards, and at most that of
  * the paths to them.  A card that would get less than half of its bandwidth stays idle. */
 static void leave_node(const struct platform *platform, int32_t devices, struct nccl_world *world)
@@ -218,7 +255,7 @@ struct nccl_world platform_nccl(const struct platform *platform, const struct fa
         .nvswitch = has_nvswitch(platform),
         .sharp = platform->nccl.sharp,
         .channels = (int32_t)platform->nccl.channels,
-        .intra_bandwidth = platform->nccl.intra_bandwidth.value,
+        .intra_bandwidth = inside_bandwidth(platform, devices_per_node),
     };
     if (nodes > 1)
         leave_node(platform, devices_per_node, &world);

@@ -121,6 +121,34 @@ class Uplinks(support.Case):
         self.assertTrue(listed(1))
 
 
+class Inside(support.Case):
+    """NCCL inside one node."""
+
+    def seconds(self, platform, *words):
+        """All-reduces of one step that nothing hides."""
+        job = self.write("job.yaml", JOB % platform)
+        return answer("predict", job, "--nodes=1", "--set", "cluster.software=null", "--set",
+                      "allreduce.overlap=none", *words)["step"]["exposed_communication_s"]
+
+    def test_rings_carry_no_more_than_the_links_of_a_device(self):
+        """A ring of n enters and leaves a device with 2 (n - 1) / n of the vector."""
+        for platform, links, devices, rate in (
+                ("dgx-a100", {0: 30e9}, 8, 0.8 * 30e9),
+                ("dgx-1", {0: 5e9, 1: 2.5e9}, 8, 0.8 * (2 * 5e9 + 2 * 2.5e9)),
+                ("dell-xe8545", {0: 10e9}, 4, 0.8 * 3 * 10e9)):
+            words = [f"--set=platform.node.links[{link}].bandwidth={value:.0f}B/s"
+                     for link, value in links.items()]
+            least = GRADIENTS * 2 * (devices - 1) / devices / rate
+            found = self.seconds(platform, *words)
+            self.assertGreaterEqual(found, least, platform)
+            self.assertLess(found, 1.3 * least + 1e-3, platform)
+            self.assertLess(self.seconds(platform), 0.3 * least)
+
+    def test_two_devices_of_a_mesh_have_the_link_between_them(self):
+        found = self.seconds("abci", "--set", "cluster.devices_per_node=2")
+        self.assertGreaterEqual(found, GRADIENTS / (50e9 * 0.84))
+
+
 class Noise(support.Case):
     """Jitter and slow ranks."""
 
