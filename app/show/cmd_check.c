@@ -19,11 +19,13 @@ static int check_job(const struct check_request *request, struct text *out, stru
     int failed = 0;
     if (request->explain)
         failed = scenario_explain(out, path, request->set.item, request->set.count, err);
-    else
-        text_add(out, "%s: ok: %s on %lld devices of %s, grid %d x %d, %d phase%s\n",
-                 scenario_name(&job.scenario), job.model->name, (long long)extent_devices(cluster),
-                 platform_name(job.platform), cluster.grid.columns, cluster.grid.rows,
-                 job_phases(&job), base_plural(job_phases(&job)));
+    else {
+        text_add(out, "%s: ok: %s on %lld devices of %s", scenario_name(&job.scenario),
+                 job.model->name, (long long)extent_devices(cluster), platform_name(job.platform));
+        if (grid_matters(job.resolved.algorithm, job.resolved.order, job.platform))
+            text_add(out, ", grid %d x %d", cluster.grid.columns, cluster.grid.rows);
+        text_add(out, ", %d phase%s\n", job_phases(&job), base_plural(job_phases(&job)));
+    }
     for (int64_t i = 0; i < job.unknowns.count && !request->explain; i++)
         text_add(out, "  unknown: %s, %s\n", job.unknowns.item[i].key, job.unknowns.item[i].range);
     job_release(&job);

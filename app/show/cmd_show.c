@@ -111,7 +111,8 @@ static int show_job(const void *record, struct text *out, struct err *err)
     if (job_open(&job, request->head.argument.item[0], request->set.item, request->set.count,
                  &draw_centre, &(struct wish){.ignore_memory = true}, err))
         return -1;
-    resolved_print(out, &job.resolved);
+    resolved_print(out, &job.resolved,
+                   grid_matters(job.resolved.algorithm, job.resolved.order, job.platform));
     job_release(&job);
     return 0;
 }

@@ -94,5 +94,5 @@ struct wish wish_for_ranks(int64_t ranks, int64_t room);
 /** Which tensors are larger than a bucket, in words; NULL: none is.  The caller frees it. */
 char *resolved_cut_text(const struct resolved *resolved);
 
-/** Append everything that was decided, one line each. */
-void resolved_print(struct text *out, const struct resolved *resolved);
+/** Append everything that was decided, one line each, with rows and columns if there is a @grid. */
+void resolved_print(struct text *out, const struct resolved *resolved, bool grid);

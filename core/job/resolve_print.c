@@ -12,26 +12,30 @@ char *resolved_cut_text(const struct resolved *resolved)
                        (long long)resolved->all_reduces);
 }
 
-static void print_extent(struct text *out, const char *name, struct extent extent)
+static void print_extent(struct text *out, const char *name, struct extent extent, bool grid)
 {
     int64_t devices = extent_devices(extent);
-    text_add(out, "%-10s %lld device%s in %d node%s of %d, grid of %d column%s x %d row%s\n", name,
-             (long long)devices, base_plural(devices), extent.nodes, base_plural(extent.nodes),
-             extent.devices_per_node, extent.grid.columns, base_plural(extent.grid.columns),
-             extent.grid.rows, base_plural(extent.grid.rows));
+    text_add(out, "%-10s %lld device%s in %d node%s of %d", name, (long long)devices,
+             base_plural(devices), extent.nodes, base_plural(extent.nodes),
+             extent.devices_per_node);
+    if (grid)
+        text_add(out, ", grid of %d column%s x %d row%s", extent.grid.columns,
+                 base_plural(extent.grid.columns), extent.grid.rows, base_plural(extent.grid.rows));
+    text_add(out, "\n");
 }
 
-void resolved_print(struct text *out, const struct resolved *resolved)
+void resolved_print(struct text *out, const struct resolved *resolved, bool grid)
 {
-    print_extent(out, "cluster", resolved->cluster);
-    print_extent(out, "baseline", resolved->baseline);
+    print_extent(out, "cluster", resolved->cluster, grid);
+    print_extent(out, "baseline", resolved->baseline, grid);
     if (resolved->choice.why) {
         char *why = grid_choice_text(&resolved->choice);
         text_add(out, "%-10s %s\n", "grid", why);
         free(why);
     }
-    text_add(out, "%-10s ranks fill nodes along the %s\n", "order",
-             resolved->order == RANK_ORDER_ROW ? "rows" : "columns");
+    if (grid)
+        text_add(out, "%-10s ranks fill nodes along the %s\n", "order",
+                 resolved->order == RANK_ORDER_ROW ? "rows" : "columns");
     text_add(out, "%-10s %s", "all-reduce", algorithm_names[resolved->algorithm]);
     if (resolved->algorithm == ALGORITHM_TORUS2D)
         text_add(out, ", %s in columns", algorithm_names[resolved->column_algorithm]);
@@ -50,7 +54,7 @@ void resolved_print(struct text *out, const struct resolved *resolved)
                  i + 1, phase->epochs, (long long)phase->steps, (long long)phase->global_batch,
                  (long long)phase->batch_per_device, (long long)phase->micro_batch);
         if (phase->devices != extent_devices(resolved->cluster))
-            print_extent(out, "", resolved->phase[i]);
+            print_extent(out, "", resolved->phase[i], grid);
         if (phase->need.epochs > 0)
             text_add(
                 out,

@@ -247,6 +247,12 @@ class Answers(support.Case):
         self.assertIn("ok", run("check", "--platform", "abci").stdout)
         self.refused(66, "check", "--platform", "abzi")
 
+    def test_rows_and_columns_are_shown_where_there_are_some(self):
+        for words in (("check",), ("show", "job")):
+            self.assertIn("grid", run(*words, self.job).stdout)
+            self.assertNotIn("grid", run(*words, self.job, "--algorithm=nccl", "--set",
+                                         "allreduce.grid=null").stdout)
+
     def test_a_grid_that_does_not_hold_the_devices_is_refused(self):
         said = self.refused(65, "check", self.job, "--set", "cluster.nodes=5")
         self.assertIn("20", said)
