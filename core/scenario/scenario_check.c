@@ -105,16 +105,17 @@ static int check_training(const struct scenario *scenario, const struct node *ro
     for (int32_t i = 0; i < scenario->training.phase.count; i++)
         result |= check_phase(scenario, i, root, err);
     double epochs = total_epochs(scenario);
-    if (scenario->training.warmup_epochs > epochs)
+    if (epochs > 0 && scenario->training.warmup_epochs > epochs)
         result =
             origin_error(given(root, "training.warmup_epochs"), err,
                          "the warm-up lasts longer than all phases together (%g epochs)", epochs);
-    if (scenario->training.evaluate_every > epochs)
+    if (epochs > 0 && scenario->training.evaluate_every > epochs)
         result = origin_error(given(root, "training.evaluate_every"), err,
-                              "no effect: all phases together last %g epochs", epochs);
+                              "evaluate_every has no effect: all phases together last %g epochs",
+                              epochs);
     else if (scenario->training.evaluate_every > 0 && scenario->training.validation_images == 0)
         result = origin_error(given(root, "training.evaluate_every"), err,
-                              "no effect: there are no validation images");
+                              "evaluate_every has no effect: there are no validation images");
     if (scenario->training.momentum >= 1)
         result = origin_error(given(root, "training.optimizer.momentum"), err,
                               "momentum must be less than 1");

@@ -237,6 +237,11 @@ class Answers(support.Case):
         self.assertIn("nodes", said)
         self.assertIn("bad.yaml:11:", said)
 
+    def test_no_fault_follows_from_another(self):
+        said = self.refused(65, "check", self.job, "--set", "training.evaluate_every=4", "--set",
+                            "training.phases=[{epochs: 0, batch_per_device: 32}]")
+        self.assertEqual(said.count("error: "), 1, said)
+
     def test_check_explains_where_values_come_from(self):
         done = run("check", self.job, "--explain", "--set", "baseline.nodes=2")
         self.assertEqual(done.returncode, 0, done.stderr)
