@@ -10,6 +10,8 @@
 #include "app/predict/failing.h"
 #include "app/predict/likely.h"
 #include "app/predict/uncertainty.h"
+#include "core/backend/floor.h"
+#include "core/report/exchanges.h"
 
 /* Whether the scenario fixes how many images all devices of the last phase have together, which is
  * more than the devices of the baseline have otherwise. */
@@ -52,6 +54,26 @@ static double images_per_s(const struct task *task)
     return (double)grid_ranks(task->point.grid) * (double)task->point.batch / task->step;
 }
 
+/* Whether most of the wait on @axis is for collectives whose latencies take longer than their bytes
+ * over any link. */
+static bool waits_for_latency(const struct task *task, enum axis axis)
+{
+    const struct schedule *schedule = task->point.schedule;
+    struct report_exchanges list = exchanges_of(schedule, task->quiet);
+    double all = 0, latency = 0;
+    for (int32_t i = 0; i < list.count; i++) {
+        int32_t id = (int32_t)(list.exchange[i].step - schedule->step);
+        if (list.exchange[i].exposed <= 0 || schedule->step[id].collective.axis != axis)
+            continue;
+        double seconds = floor_latency(&task->point.run, schedule, id);
+        all += list.exchange[i].exposed;
+        if (seconds >= floor_collective(task->point.fabric, schedule, id).seconds)
+            latency += list.exchange[i].exposed;
+    }
+    exchanges_release(&list);
+    return 2 * latency > all;
+}
+
 /* What a collective of the last phase waits for, in words. */
 static char *describe_wait(const struct prediction *prediction)
 {
@@ -64,6 +86,8 @@ static char *describe_wait(const struct prediction *prediction)
     const char *which = !torus ? "all-reduce" : column ? "column all-reduce" : "row exchange";
     if (tier < 0)
         return base_format("the %s", which);
+    if (waits_for_latency(last, axis))
+        return base_format("the latency of the %s", which);
     return base_format("the %s on the %s", which, last->point.fabric->tier_name[tier]);
 }
 

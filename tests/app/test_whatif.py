@@ -112,6 +112,15 @@ class Uplinks(support.Case):
         self.fabric(32, latency="1 ms")
         self.assertGreater(self.all_reduce(8)["time_s"], near + 1.99e-3)
 
+    def test_the_sentence_names_latency_or_the_link(self):
+        """51 MB over eight cards of 100 Mb/s take 0.5 s; five levels of a tree, up and down, 10 ms."""
+        for change, named in (("nic.latency=1ms", "the latency of the all-reduce"),
+                              ("nic.bandwidth=100Mb/s", "the all-reduce on the nic"),
+                              ("tiers[0].bandwidth=10Mb/s", "the all-reduce on the leaf uplink")):
+            result = answer("predict", self.fabric(1, sharp="false"), "--set",
+                            f"platform.network.{change}")
+            self.assertIn(f"of each step waits for {named}", result["sentence"])
+
     def test_uplinks_that_never_limit_are_no_assumption(self):
         def listed(uplinks):
             return "tiers[0].bandwidth" in "".join(
