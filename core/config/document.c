@@ -292,6 +292,13 @@ static char *find_named(const struct document *document, const struct node *exte
                         struct err *err)
 {
     struct err found = {0};
+    if (!document->find) {
+        origin_report(&extends->origin, 66,
+                      "there is no such file here; only platforms and devices extend others by "
+                      "name: 'foretrain show platform FILE' or 'show device FILE' reads one",
+                      err);
+        return NULL;
+    }
     char *path = document->find(extends->text, &found);
     if (!path) {
         char *message = base_format("%.*s", (int)strcspn(found.text, "\n"), found.text);
@@ -311,7 +318,7 @@ static struct node *read_extended(struct document *document, const struct node *
         return NULL;
     }
     char *base = path_beside(path, extends->text);
-    if (document->find && is_word(extends->text) && !is_file(base)) {
+    if (is_word(extends->text) && !is_file(base)) {
         free(base);
         base = find_named(document, extends, err);
     }

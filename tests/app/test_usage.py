@@ -79,6 +79,8 @@ class Usage(support.Case):
                           said)
             self.assertEqual(said.count("error"), 1)
         self.assertIn("this is a device file", self.refused(65, "check", device))
+        own = self.write("own.yaml", "extends: abci\nname: own\n")
+        self.assertIn("'foretrain show platform FILE'", self.refused(66, "check", own))
         self.assertIn("this is a job, not a platform",
                       self.refused(65, "check", "--platform", self.job))
 
