@@ -107,7 +107,8 @@ static void put_thread(FILE *file, int32_t process, int32_t thread, const char *
             process, thread, name, process, thread, thread);
 }
 
-static void put_process(FILE *file, const struct view *view, int32_t rank)
+static void put_process(FILE *file, const struct schedule *schedule, const struct view *view,
+                        int32_t rank)
 {
     int32_t process = process_of(view, rank);
     fprintf(file,
@@ -115,7 +116,8 @@ static void put_process(FILE *file, const struct view *view, int32_t rank)
             "\"args\": {\"name\": \"%srank %d\"}}",
             process, view->prefix, rank);
     for (int32_t lane = 0; lane < LANE_COUNT; lane++)
-        put_thread(file, process, lane, lane_name(lane));
+        if (timeline_lane(schedule, lane))
+            put_thread(file, process, lane, timeline_lane(schedule, lane));
     put_thread(file, process, MARK_THREAD, "iterations");
 }
 
@@ -174,7 +176,7 @@ static void put_marks_and_events(FILE *file, const struct schedule *schedule, st
     for (int64_t i = 0; i < count; i++) {
         const struct span *next = i + 1 < count ? &span[i + 1] : NULL;
         if (i == 0 || span[i].rank != span[i - 1].rank) {
-            put_process(file, view, span[i].rank);
+            put_process(file, schedule, view, span[i].rank);
             begin = end = span[i].begin;
         }
         put_event(file, schedule, view, &span[i], i);

@@ -57,16 +57,19 @@ static void put_paje_values(FILE *file, const struct schedule *schedule)
     }
 }
 
-static void put_paje_containers(FILE *file, const struct span *span, int64_t count)
+static void put_paje_containers(FILE *file, const struct schedule *schedule,
+                                const struct span *span, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
         int32_t rank = span[i].rank;
         if (i > 0 && span[i - 1].rank == rank)
             continue;
         fprintf(file, "%d 0 r%d RANK 0 \"rank%d\"\n", PAJE_CREATE, rank, rank);
-        for (int32_t lane = 0; lane < LANE_COUNT; lane++)
+        for (int32_t lane = 0; lane < LANE_COUNT; lane++) {
+            const char *name = timeline_lane(schedule, lane);
             fprintf(file, "%d 0 r%dl%d LANE r%d \"rank%d %s\"\n", PAJE_CREATE, rank, lane, rank,
-                    rank, lane_name(lane));
+                    rank, name ? name : "idle");
+        }
     }
 }
 
@@ -112,7 +115,7 @@ int timeline_write_paje(FILE *file, const struct schedule *schedule, const struc
     struct span *span = timeline_sort(trace);
     fputs(paje_header, file);
     put_paje_values(file, schedule);
-    put_paje_containers(file, span, trace->span_count);
+    put_paje_containers(file, schedule, span, trace->span_count);
     double end = put_paje_states(file, schedule, span, trace->span_count);
     put_paje_ends(file, span, trace->span_count, end);
     free(span);

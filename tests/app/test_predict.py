@@ -222,6 +222,15 @@ class Predict(support.Case):
         self.assertTrue(any("foretrain-sim" in line for line in result["warnings"]))
         self.refused(69, "predict", self.job, "-b", "sim", FORETRAIN_LIBEXEC=str(self.directory))
 
+    def test_a_trace_names_rows_and_columns_where_there_are_some(self):
+        path = self.directory / "t.json"
+        for words, lanes in (([], {"row", "column"}), (["--algorithm=nccl", "--set",
+                                                        "allreduce.grid=null"], {"all-reduce"})):
+            answer("predict", self.job, "-banalytic", "--trace", path, *words)
+            events = json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
+            named = {e["args"]["name"] for e in events if e["name"] == "thread_name"}
+            self.assertEqual(named, lanes | {"compute", "input", "iterations"})
+
     def test_a_trace_is_chrome_json_whose_spans_do_not_overlap(self):
         path = self.directory / "trace.json"
         answer("predict", self.job, "--trace", path)
