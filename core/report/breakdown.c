@@ -74,6 +74,13 @@ static struct event *event_list(const struct schedule *schedule, const struct tr
     return event;
 }
 
+/* @all without @part, which is 0 where rounding takes it below. */
+static double difference(double all, double part)
+{
+    double rest = all - part;
+    return rest < 0 && rest > -1e-9 * all ? 0 : rest;
+}
+
 struct breakdown report_breakdown(const struct schedule *schedule, struct slowdown slowdown,
                                   const struct trace *trace, double time)
 {
@@ -96,14 +103,15 @@ struct breakdown report_breakdown(const struct schedule *schedule, struct slowdo
     free(event);
     double slowed = beside * slowdown.compute / (1 + slowdown.compute);
     struct breakdown step = {.time = time,
-                             .slower = time - (to - from),
+                             .slower = difference(time, to - from),
                              .compute = spent[BUSY_COMPUTE] - slowed,
                              .slowed = slowed,
                              .exposed_communication = spent[BUSY_ROW] + spent[BUSY_COLUMN],
                              .exposed_row = spent[BUSY_ROW],
                              .exposed_column = spent[BUSY_COLUMN],
                              .input_wait = spent[BUSY_INPUT]};
-    step.other = to - from - spent[BUSY_COMPUTE] - step.exposed_communication - step.input_wait;
+    step.other =
+        difference(to - from, spent[BUSY_COMPUTE] + step.exposed_communication + step.input_wait);
     return step;
 }
 

@@ -312,6 +312,12 @@ class Storage(support.Case):
     INPUT = ("--set", "input={workers: 4, rate: 1000 images/s, storage: 1 GB/s}", "--set",
              "noise={compute_cv: 0}")
 
+    def test_nothing_is_below_zero_where_noise_hides_behind_it(self):
+        for rate in range(200, 3001, 200):
+            step = answer("predict", self.job, "-banalytic", "--set", "noise.compute_cv=1 %", "--set",
+                          f"input={{workers: 4, rate: {rate} images/s}}")["step"]
+            self.assertGreaterEqual(min(v for v in step.values() if v is not None), 0, rate)
+
     def test_all_devices_share_what_it_delivers(self):
         result = answer("predict", self.job, *self.INPUT)
         self.assertEqual(result["bound_by"], "input")
