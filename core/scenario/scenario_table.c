@@ -415,7 +415,7 @@ static const struct field scenario_rows[] = {
      .minimum = 1,
      .maximum = SCENARIO_DEVICE_LIMIT,
      .help = "devices used in each node of the baseline; as in the cluster when not given"},
-    REAL("noise.compute_cv", noise.compute_cv, UNIT_FRACTION, "0", 0, 10,
+    REAL("noise.compute_cv", noise.compute_cv, UNIT_FRACTION, "", 0, 10,
          "coefficient of variation of a device's compute time from step to step; when not given "
          "as the software profile says, if there is one"),
     REAL("noise.straggler.fraction", noise.straggler_fraction, UNIT_FRACTION, "", 0, 1,

@@ -250,6 +250,12 @@ class Answers(support.Case):
         self.assertRegex(done.stdout, r"cluster\.nodes.*4.*job\.yaml:3")
         self.assertRegex(done.stdout, r"baseline\.nodes.*2.*--set")
 
+    def test_jitter_of_the_software_is_not_told_as_a_default_of_0(self):
+        for words in (("check", self.job, "--explain"), ("show", "scenario", self.job)):
+            self.assertNotIn("noise.compute_cv", run(*words).stdout)
+            self.assertRegex(run(*words, "--set=noise.compute_cv=0").stdout,
+                             r"noise\.compute_cv +0 %")
+
     def test_check_accepts_platforms(self):
         self.assertIn("ok", run("check", "--platform", "abci").stdout)
         self.refused(66, "check", "--platform", "abzi")
