@@ -77,7 +77,7 @@ static const struct {
     const char *noun, *example;
 } units[] = {
     [UNIT_NONE] = {"a number", "0.9"},
-    [UNIT_FRACTION] = {"a fraction", "2 %"},
+    [UNIT_FRACTION] = {"a fraction", "90 %"},
     [UNIT_BYTES] = {"a size", "4 MiB"},
     [UNIT_BYTES_PER_SECOND] = {"a bandwidth", "25 GB/s"},
     [UNIT_SECONDS] = {"a time", "2 us"},

@@ -168,7 +168,7 @@ class Manual(unittest.TestCase):
         platform, device = (run("schema", kind, "--man").stdout for kind in ("platform", "device"))
         for line in ("*kind* (cluster | torus | ring, required)", "*nccl.intra* (nvlink | pci)",
                      "*network.nic.bandwidth* (quantity such as 25 GB/s)",
-                     "*node.contention* (quantity such as 2 %)"):
+                     "*node.contention* (quantity such as 90 %)"):
             self.assertIn(line + "\n", platform)
         self.assertIn("*fusion* (none | pointwise | ", device)
         self.assertRegex(device, r"\*classes\[\]\.op\w*\* \(\w+[\w-]* \| ")
