@@ -29,12 +29,13 @@ static struct fold *refold(struct fold *fold, const struct traffic *traffic)
 
 /* Merge as many rounds as the grain allows and the number of messages requires.  Returns how
  * many. */
-static int32_t merge(const struct run *run, struct traffic *traffic, int64_t messages)
+static int32_t merge(const struct run *run, enum grain grain, struct traffic *traffic,
+                     int64_t messages)
 {
     int32_t limit = 1;
     if (run->grain == GRAIN_COARSE)
         limit = INT32_MAX;
-    else if (run->grain == GRAIN_AUTO)
+    else if (run->grain == GRAIN_AUTO && grain == GRAIN_SMOOTHED)
         limit = (int32_t)(messages / SIM_MESSAGE_LIMIT + 1);
     if (limit > 1)
         traffic_merge(traffic, limit);
@@ -59,7 +60,7 @@ static struct fold *choose(const struct run *run, const struct schedule *schedul
             fold = refold(fold, traffic);
         }
         grain = run->grain == GRAIN_COARSE ? GRAIN_COARSE : grain;
-        merged = merge(run, traffic, count_messages(run, schedule, traffic, fold));
+        merged = merge(run, grain, traffic, count_messages(run, schedule, traffic, fold));
     }
     if (grain == GRAIN_SMOOTHED && merged > 1)
         snprintf(name, 16, "%s/%d", grain_names[grain], merged);

@@ -256,6 +256,19 @@ class Columns(support.Case):
                           "--set", "allreduce.grid={columns: 4, rows: 1}").stderr)
 
 
+class Grain(support.Case):
+    """The grain that is named is the one that ran."""
+
+    @unittest.skipUnless(support.has_simulator(), "built without SimGrid")
+    def test_what_is_named_full_equals_a_full_run(self):
+        job = support.ROOT / "experiments/01_sony_abci/v1-1088.yaml"
+        words = ("--nodes=37", "--noise=none", "--set", "allreduce.grid={columns: 37, rows: 4}",
+                 "--set", "training.phases=[{epochs: 90, batch_per_device: 32}]")
+        auto = answer("predict", job, *words)
+        self.assertEqual(auto["grain"], "full")
+        self.assertEqual(auto["step"], answer("predict", job, *words, "--grain=full")["step"])
+
+
 class Memory(support.Case):
     """Batches that no device can hold."""
 
