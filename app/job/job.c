@@ -437,6 +437,24 @@ int job_check_mpi(const struct job *job, struct err *err)
                         s->path);
 }
 
+int job_check_shards(const struct job *job, bool gpu, struct err *err)
+{
+    const struct scenario *s = &job->scenario;
+    struct err found = {0};
+    if (!s->training.sharded)
+        return 0;
+    if (gpu)
+        err_add_code(&found, 69,
+                     "a GPU updates all parameters on each rank, no shard of them: use --set "
+                     "training.optimizer.sharded=false, or --device cpu");
+    else if (s->model.compute != s->model.master)
+        err_add_code(&found, 69,
+                     "ranks on CPUs gather the parameters of a sharded optimizer in the type of "
+                     "the masters: use --set model.precision.compute=%s",
+                     dtype_names[s->model.master]);
+    return found.count ? scenario_blame(s, "training.optimizer.sharded", &found, err) : 0;
+}
+
 struct schedule **job_training(const struct job *job, struct err *err)
 {
     const struct plan *plan = &job->resolved.plan;

@@ -234,6 +234,8 @@ static const struct row schedule_rows[] = {
     {"steps[].flop?", "integer", "of a compute step"},
     {"steps[].kernels?", "integer", "that a compute step launches"},
     {"steps[].exchanges?", "integer", "of batch norm's sums with another device of the node"},
+    {"steps[].content?", "string",
+     "of a collective: gradients, parameters or norms of a sharded optimizer"},
     {"steps[].axis?", "string", "of a collective: row, column or world"},
     {"steps[].algorithm?", "string", "of a collective"},
     {"steps[].bucket?", "integer", "of gradients, from 0"},

@@ -100,6 +100,8 @@ static int check(const struct train_request *request, int32_t *ranks, struct tex
                               job.scenario.path, *ranks);
     if (!failed && strcmp(device_words[request->compute.device], "cuda") != 0)
         failed = job_check_mpi(&job, err);
+    if (!failed && request->compute.device != DEVICE_REPLAY)
+        failed = job_check_shards(&job, request->compute.device == DEVICE_CUDA, err);
     struct schedule **schedule = failed ? NULL : job_training(&job, err);
     failed = failed || !schedule;
     if (!failed && request->dry_run)

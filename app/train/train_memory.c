@@ -117,7 +117,8 @@ int train_memory_find(struct train_memory *memory, const struct job *job,
                                     .workspace = WORKSPACE_NOT_COUNTED,
                                     .fits_kind = gpu == platform_gpu};
     find_batch(memory, &job->resolved.plan);
-    memory->plan = memory_plan(job->model, &scenario, memory->batch, memory->micro);
+    memory->plan =
+        memory_plan(job->model, &scenario, job->resolved.shards, memory->batch, memory->micro);
     if (gpu) {
         memory->workspace = WORKSPACE_AT_MOST;
         memory->plan.workspace = MEMORY_WORKSPACE_LIMIT;
@@ -127,7 +128,7 @@ int train_memory_find(struct train_memory *memory, const struct job *job,
     if (request->compute.device == DEVICE_CPU && ask_workspace(memory, request, ranks, &image, err))
         return -1;
     if (memory->fits_kind)
-        memory->largest = memory_largest_batch(job->model, &scenario,
+        memory->largest = memory_largest_batch(job->model, &scenario, job->resolved.shards,
                                                memory->plan.workspace - image * memory->micro,
                                                image, (int64_t)device->memory.value);
     return 0;

@@ -60,10 +60,18 @@ static void lay_pattern(struct bounds *bounds, const struct fabric *fabric,
     free(pay);
 }
 
+/* The part of the bytes that must enter, or leave, one of @parts: half an all-reduce keeps a block.
+ */
+static double moved_part(enum collective_op op, int32_t parts)
+{
+    return op == COLLECTIVE_ALL_REDUCE ? 1 : (parts - 1.0) / parts;
+}
+
 /* With any algorithm of NCCL, all bytes pass the narrowest part of a node, its links or its network
  * cards, and the uplinks of each group of nodes, each way.  Every rank of a node has a @column of
  * its own, with as many bytes each. */
-static void lay_nccl(struct bounds *bounds, const struct fabric *fabric, bool column, double bytes)
+static void lay_nccl(struct bounds *bounds, const struct fabric *fabric, enum collective_op op,
+                     bool column, double bytes)
 {
     const struct nccl_world *world = &fabric->nccl;
     bool between = world->nodes > 1 && (column || world->inter_bandwidth < world->intra_bandwidth);
@@ -73,9 +81,11 @@ static void lay_nccl(struct bounds *bounds, const struct fabric *fabric, bool co
         const struct link *link = &fabric->link[i];
         int32_t level = link->tier - fabric->nic_tier;
         if (link->tier == (between ? fabric->nic_tier : 0))
-            bounds->load[i] += all / slowest;
+            bounds->load[i] +=
+                moved_part(op, between ? world->nodes : world->ranks) * all / slowest;
         else if (level > 0 && level < world->level_count && world->level[level].groups > 1)
-            bounds->load[i] += all / world->level[level].bandwidth;
+            bounds->load[i] +=
+                moved_part(op, world->level[level].groups) * all / world->level[level].bandwidth;
     }
 }
 
@@ -106,7 +116,7 @@ static struct bounds bounds_build(const struct fabric *fabric, const struct sche
     if (c.algorithm == ALGORITHM_NCCL) {
         bool column = schedule->step[step].collective.axis == AXIS_COLUMN;
         if (c.ranks > 1)
-            lay_nccl(&bounds, fabric, column, (double)c.elements);
+            lay_nccl(&bounds, fabric, c.op, column, (double)c.elements);
         return bounds;
     }
     lay_channel(&bounds, fabric, schedule, step, &c);

@@ -53,7 +53,9 @@ static int32_t no_rounds(const struct collective *c)
     return 0;
 }
 
-static const struct collective_ops collective_library = {.supports = {true}, .rounds = no_rounds};
+static const struct collective_ops collective_nccl = {.supports = {true, true, true},
+                                                      .rounds = no_rounds};
+static const struct collective_ops collective_mpi = {.supports = {true}, .rounds = no_rounds};
 
 static const struct collective_ops *const ops[] = {
     &collective_ring,
@@ -63,8 +65,8 @@ static const struct collective_ops *const ops[] = {
     &collective_halving_doubling_far,
     &collective_hierarchical,
     &collective_torus2d,
-    &collective_library,
-    &collective_library,
+    &collective_nccl,
+    &collective_mpi,
 };
 static_assert(sizeof(ops) / sizeof(*ops) == ALGORITHM_COUNT, "one table per algorithm");
 

@@ -45,8 +45,8 @@ enum algorithm {
     ALGORITHM_TORUS2D,      /**< reduce-scatter in rows, all-reduce in columns, all-gather in
                                  rows, rings throughout (Mikami et al. 2018); all-reduce only */
     ALGORITHM_NCCL,         /**< what NCCL would choose, timed by its own cost model
-                                 (core/network/nccl.h): no rounds, all ranks start together; all-reduce
-                                 of the world only */
+                                 (core/network/nccl.h): no rounds, all ranks start together; of the
+                                 world, and all-reduce of columns */
     ALGORITHM_MPI,          /**< what the MPI library chooses: its rounds are unknown, so it can
                                  be run but not predicted; all-reduce of the world only */
     ALGORITHM_COUNT

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "core/job/resolving.h"
+#include "core/schedule/iteration.h"
 #include "core/schedule/memory.h"
 
 void blame_found(struct question *q, const char *key, struct err *found)
@@ -271,11 +272,23 @@ int resolved_check_order(const struct platform *platform, enum algorithm algorit
 
 /* ---- all together ---- */
 
-static int64_t find_most_images(const struct question *q)
+/* The fewest of all phases: the most memory. */
+static int32_t find_shards(const struct question *q, const struct resolved *resolved)
+{
+    int32_t shards = iteration_shards(q->scenario, resolved->cluster.grid);
+    for (int32_t i = 0; i < q->scenario->training.phase.count; i++) {
+        int32_t here = iteration_shards(q->scenario, resolved->phase[i].grid);
+        shards = here < shards ? here : shards;
+    }
+    return shards;
+}
+
+static int64_t find_most_images(const struct question *q, int32_t shards)
 {
     const struct device *device = platform_device(q->platform);
     int64_t workspace = device->compute_capability > 0 ? MEMORY_WORKSPACE_LIMIT : 0;
-    return memory_largest_batch(q->model, q->scenario, workspace, 0, (int64_t)device->memory.value);
+    return memory_largest_batch(q->model, q->scenario, shards, workspace, 0,
+                                (int64_t)device->memory.value);
 }
 
 static struct noise find_noise(const struct scenario *s, const struct device *device)
@@ -338,7 +351,6 @@ int resolved_build(struct resolved *resolved, const struct scenario *scenario,
         .nccl = software ? (int32_t)software->nccl : 0,
         .software = software ? software->name : NULL,
     };
-    resolved->most_images = find_most_images(&q);
     count_cut(resolved, scenario, model);
     find_cluster(&q, &resolved->cluster);
     resolved->channels =
@@ -349,8 +361,11 @@ int resolved_build(struct resolved *resolved, const struct scenario *scenario,
         find_grid(&q, resolved);
     if (!q.faults)
         resolving_find_phases(&q, resolved);
-    if (!q.faults)
+    if (!q.faults) {
+        resolved->shards = find_shards(&q, resolved);
+        resolved->most_images = find_most_images(&q, resolved->shards);
         check_all(&q, resolved);
+    }
     if (q.faults) {
         resolved_release(resolved);
         return -1;

@@ -43,6 +43,7 @@ struct resolved {
     enum algorithm algorithm, column_algorithm;
     int32_t channels;     /**< rings side by side */
     int64_t bucket;       /**< gradients in one all-reduce, at most [bytes] */
+    int32_t shards;       /**< of the optimizer, in the phase with the fewest; 1: not sharded */
     int64_t most_images;  /**< at once that fit the memory of a device */
     int32_t cut;          /**< tensors larger than a bucket */
     int32_t tensors;      /**< of the model */

@@ -42,6 +42,8 @@ void resolved_print(struct text *out, const struct resolved *resolved, bool grid
     if (resolved->algorithm == ALGORITHM_RING)
         text_add(out, " over %d channel%s", resolved->channels, resolved->channels > 1 ? "s" : "");
     text_add(out, ", at most %lld B at a time\n", (long long)resolved->bucket);
+    if (resolved->shards > 1)
+        text_add(out, "%-10s sharded over %d devices\n", "optimizer", resolved->shards);
     char *cut = resolved_cut_text(resolved);
     if (cut)
         text_add(out, "%-10s %s\n", "bucket", cut);

@@ -102,6 +102,7 @@ struct scenario {
         int64_t norm_group;      /**< devices of a node that share batch norm's statistics */
         int64_t micro_batch;     /**< images that pass through the network at once; 0: all */
         bool nesterov;
+        bool sharded; /**< each rank updates its shard of the parameters */
         double trust; /**< LARS: share of |w| / |g| that a layer's rate is multiplied by */
         struct {
             double base;

@@ -19,6 +19,7 @@ const struct scenario_rule scenario_rules[] = {
     {"training.dataset.decode", CHANGE_KNOWINGLY},
     {"training.dataset.strict", CHANGE_FREELY},
     {"training.optimizer.name", CHANGE_NEVER},
+    {"training.optimizer.sharded", CHANGE_FREELY},
     {"training.startup", CHANGE_FREELY},
     {"training.target", CHANGE_FREELY}, /* no run has one, nor the two below */
     {"training.recipe", CHANGE_FREELY},

@@ -62,6 +62,24 @@ static int check_chunk(const struct scenario *scenario, const struct node *root,
                         algorithm_names[scenario->allreduce.algorithm]);
 }
 
+static int check_sharded(const struct scenario *scenario, const struct node *root, struct err *err)
+{
+    int32_t algorithm = scenario->allreduce.algorithm;
+    const struct origin *origin = given(root, "training.optimizer.sharded");
+    if (!scenario->training.sharded)
+        return 0;
+    if (algorithm != ALGORITHM_RING && algorithm != ALGORITHM_TORUS2D &&
+        algorithm != ALGORITHM_NCCL)
+        return origin_error(origin, err,
+                            "an optimizer is sharded between a reduce-scatter and an all-gather: "
+                            "allreduce.algorithm must be ring, torus2d or nccl, not %s",
+                            algorithm_names[algorithm]);
+    if (scenario->allreduce.channels > 0)
+        return origin_error(origin, err,
+                            "a sharded optimizer runs on one ring: allreduce.channels must be 1");
+    return 0;
+}
+
 /* One of the two. */
 static int check_batch(const struct scenario *scenario, int32_t index, const struct node *root,
                        struct err *err)
@@ -246,8 +264,9 @@ int scenario_check(const struct scenario *scenario, const struct node *root, str
 {
     return check_grid(scenario, root, err) | check_column_algorithm(scenario, root, err) |
            check_channels(scenario, root, err) | check_chunk(scenario, root, err) |
-           scenario_check_target(scenario, root, err) | check_training(scenario, root, err) |
-           check_learning_rate(scenario, root, err) | check_milestones(scenario, root, err) |
-           check_execution(scenario, root, err) | check_noise(scenario, root, err) |
-           check_input(scenario, root, err) | check_checkpoint(scenario, root, err);
+           check_sharded(scenario, root, err) | scenario_check_target(scenario, root, err) |
+           check_training(scenario, root, err) | check_learning_rate(scenario, root, err) |
+           check_milestones(scenario, root, err) | check_execution(scenario, root, err) |
+           check_noise(scenario, root, err) | check_input(scenario, root, err) |
+           check_checkpoint(scenario, root, err);
 }

@@ -163,6 +163,10 @@ static const struct field scenario_rows[] = {
      .help = "factor of the weights that is added to their gradients"},
     SWITCH("training.optimizer.nesterov", training.nesterov, "false",
            "look ahead along the momentum"),
+    SWITCH("training.optimizer.sharded", training.sharded, "false",
+           "each rank updates its shard of the parameters: reduce-scatter, update, all-gather; "
+           "with ring and nccl all ranks share, with torus2d those of a row; GPUs do not train so "
+           "yet"),
     {.path = "training.optimizer.trust",
      .kind = FIELD_REAL,
      .offset = MEMBER(training.trust),

@@ -5,6 +5,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+int32_t iteration_shards(const struct scenario *scenario, struct grid grid)
+{
+    enum algorithm algorithm = (enum algorithm)scenario->allreduce.algorithm;
+    return scenario->training.sharded ? grid_axis_size(grid, schedule_shard_axis(algorithm)) : 1;
+}
+
+int64_t iteration_norms(const struct model *model, const struct scenario *scenario)
+{
+    return scenario->training.optimizer == OPTIMIZER_LARS ? 2 * (int64_t)model->tensor_count : 1;
+}
+
 /* Reads the weights in the type of the arithmetic, writes gradients in the type of the exchange. */
 static int64_t pass_bytes(const struct iteration *it, int32_t index, enum pass pass)
 {
@@ -17,9 +28,10 @@ static int64_t pass_bytes(const struct iteration *it, int32_t index, enum pass p
                                      pass == PASS_BACKWARD_FILTER ? gradient : compute));
 }
 
-/* One step for the passes @from ... @to of a layer; waits for step @after unless that is -1. */
+/* One step for the passes @from ... @to of a layer; waits for @dep (count). */
 static int32_t add_layer(struct schedule *schedule, const struct iteration *it, int32_t index,
-                         enum compute_op op, enum pass from, enum pass to, int32_t after)
+                         enum compute_op op, enum pass from, enum pass to, const struct dep *dep,
+                         int32_t count)
 {
     const struct layer *layer = &it->model->layer[index];
     struct step step = {.kind = STEP_COMPUTE,
@@ -36,8 +48,7 @@ static int32_t add_layer(struct schedule *schedule, const struct iteration *it, 
         step.compute.flops += it->batch * layer_flops(layer, pass);
         step.compute.bytes += pass_bytes(it, index, pass);
     }
-    struct dep dep = {after, 0};
-    return schedule_add(schedule, step, &dep, after >= 0);
+    return schedule_add(schedule, step, dep, count);
 }
 
 /* Steps of one pass forward, loss and backward, without exchanges. */
@@ -61,15 +72,44 @@ static int32_t add_input(struct schedule *schedule, const struct iteration *it, 
         .name = "input",
         .input = {.images = (int32_t)it->batch,
                   .bytes = it->batch * pixels * dtype_size(it->scenario->model.compute)}};
-    struct dep place_free = {1 + (passes - 1) * pass_steps(it->model), prefetch > 1 ? prefetch : 1};
+    struct dep place_free = {schedule->step_count + 1 + (passes - 1) * pass_steps(it->model),
+                             prefetch > 1 ? prefetch : 1};
     return schedule_add(schedule, input, &place_free, 1);
 }
 
-static void add_forward(struct schedule *schedule, const struct iteration *it, int32_t ready)
+/* The exchanges of one iteration. */
+struct exchange_list {
+    struct bucket_list bucket;
+    struct dep *done; /* (next) the last step of each one's sum */
+    int32_t next;     /* the first bucket without a sum */
+    bool sharded;     /* the first steps gather the parameters, the last bucket's first */
+};
+
+/* The step that gathers the last parameters of layer @index, which no earlier layer waits for; -1:
+ * there is none. */
+static int32_t gathered(const struct iteration *it, const struct exchange_list *list, int32_t index)
 {
-    for (int32_t i = 0; i < it->model->layer_count; i++)
-        add_layer(schedule, it, i, COMPUTE_FORWARD, PASS_FORWARD, PASS_FORWARD,
-                  i == 0 ? ready : -1);
+    int32_t bucket = 0, count = list->bucket.count;
+    if (it->scenario->allreduce.overlap == OVERLAP_NONE)
+        return index == 0 ? count - 1 : -1;
+    while (bucket < count && list->bucket.bucket[bucket].layer != index)
+        bucket++;
+    return bucket < count ? count - 1 - bucket : -1;
+}
+
+/* Once step @ready is done (-1: at once); with @list, each layer once its parameters are there. */
+static void add_forward(struct schedule *schedule, const struct iteration *it, int32_t ready,
+                        const struct exchange_list *list)
+{
+    for (int32_t i = 0; i < it->model->layer_count; i++) {
+        struct dep dep[2];
+        int32_t count = 0, gather = list && list->sharded ? gathered(it, list, i) : -1;
+        if (i == 0 && ready >= 0)
+            dep[count++] = (struct dep){ready, 0};
+        if (gather >= 0)
+            dep[count++] = (struct dep){gather, 0};
+        add_layer(schedule, it, i, COMPUTE_FORWARD, PASS_FORWARD, PASS_FORWARD, dep, count);
+    }
 }
 
 static void add_loss(struct schedule *schedule, const struct iteration *it)
@@ -94,52 +134,105 @@ static int32_t add_backward(struct schedule *schedule, const struct iteration *i
     const struct layer *layer = &it->model->layer[index];
     if (!layer_has_arithmetic(layer))
         return add_layer(schedule, it, index, COMPUTE_BACKWARD_DATA, PASS_BACKWARD_DATA,
-                         PASS_BACKWARD_FILTER, -1);
+                         PASS_BACKWARD_FILTER, NULL, 0);
     if (!layer->first)
         add_layer(schedule, it, index, COMPUTE_BACKWARD_DATA, PASS_BACKWARD_DATA,
-                  PASS_BACKWARD_DATA, -1);
+                  PASS_BACKWARD_DATA, NULL, 0);
     return add_layer(schedule, it, index, COMPUTE_BACKWARD_FILTER, PASS_BACKWARD_FILTER,
-                     PASS_BACKWARD_FILTER, -1);
+                     PASS_BACKWARD_FILTER, NULL, 0);
 }
 
-static int64_t optimizer_bytes(const struct scenario *scenario)
+/* Of each parameter, for the norms of gradients and, with LARS, weights. */
+static int64_t norms_bytes(const struct scenario *scenario)
 {
-    int64_t weight = dtype_size(scenario->model.master);
-    int64_t gradient = dtype_size(scenario->model.gradients);
-    bool copies = scenario->model.compute != scenario->model.master;
-    bool norms = scenario->training.optimizer == OPTIMIZER_LARS;
-    return 4 * weight + gradient + (copies ? dtype_size(scenario->model.compute) : 0) +
-           (norms ? weight + gradient : 0);
+    bool both = scenario->training.optimizer == OPTIMIZER_LARS;
+    return dtype_size(scenario->model.gradients) + (both ? dtype_size(scenario->model.master) : 0);
 }
 
-static void add_optimizer(struct schedule *schedule, const struct iteration *it,
-                          const struct dep *exchanged, int32_t count)
+/* Of each parameter, for its update. */
+static int64_t update_bytes(const struct scenario *scenario)
+{
+    bool copies = scenario->model.compute != scenario->model.master;
+    return 4 * dtype_size(scenario->model.master) + dtype_size(scenario->model.gradients) +
+           (copies ? dtype_size(scenario->model.compute) : 0);
+}
+
+/* A step of the optimizer on a shard of the parameters; waits for @dep (count). */
+static int32_t add_update(struct schedule *schedule, const struct iteration *it, const char *name,
+                          int32_t kernels, int64_t bytes, const struct dep *dep, int32_t count)
+{
+    int32_t shards = iteration_shards(it->scenario, it->grid);
+    int64_t parameters = (model_parameters(it->model) + shards - 1) / shards;
+    struct step step = {.kind = STEP_COMPUTE,
+                        .lane = LANE_COMPUTE,
+                        .compute = {.op = COMPUTE_OPTIMIZER,
+                                    .layer = -1,
+                                    .dtype = it->scenario->model.master,
+                                    .kernels = kernels,
+                                    .bytes = parameters * bytes,
+                                    .amount = parameters}};
+    snprintf(step.name, sizeof(step.name), "%s", name);
+    return schedule_add(schedule, step, dep, count);
+}
+
+/* The sums of squares over the shard, and over all shards.  @return the last step. */
+static struct dep add_norms(struct schedule *schedule, const struct iteration *it,
+                            const struct exchange_list *list)
+{
+    bool lars = it->scenario->training.optimizer == OPTIMIZER_LARS;
+    int32_t id = add_update(schedule, it, "norms", lars ? 2 : 1, norms_bytes(it->scenario),
+                            list->done, list->next);
+    struct step *step = &schedule->step[id];
+    step->role = ROLE_NORMS;
+    snprintf(step->compute.shape, sizeof(step->compute.shape), "norms");
+    id = schedule_add_norms(schedule, it->scenario->allreduce.algorithm, list->bucket.count - 1,
+                            iteration_norms(it->model, it->scenario) * dtype_size(DTYPE_FP32), id);
+    return (struct dep){id, 0};
+}
+
+static int32_t add_optimizer(struct schedule *schedule, const struct iteration *it,
+                             const struct exchange_list *list)
 {
     const int32_t tensors_per_kernel = 54;
-    bool norms = it->scenario->training.optimizer == OPTIMIZER_LARS;
-    int32_t updates = (it->model->tensor_count + tensors_per_kernel - 1) / tensors_per_kernel;
-    struct step step = {
-        .kind = STEP_COMPUTE,
-        .lane = LANE_COMPUTE,
-        .role = ROLE_OPTIMIZER,
-        .name = "optimizer",
-        .compute = {.op = COMPUTE_OPTIMIZER,
-                    .layer = -1,
-                    .dtype = it->scenario->model.master,
-                    .kernels = updates + (norms ? 3 : 0),
-                    .bytes = model_parameters(it->model) * optimizer_bytes(it->scenario),
-                    .amount = model_parameters(it->model)}};
-    snprintf(step.compute.shape, sizeof(step.compute.shape), "%s%s", norms ? "lars" : "sgd",
-             it->scenario->model.compute != it->scenario->model.master ? " copy" : "");
-    schedule_add(schedule, step, exchanged, count);
+    const struct scenario *scenario = it->scenario;
+    bool lars = scenario->training.optimizer == OPTIMIZER_LARS;
+    int32_t kernels = (it->model->tensor_count + tensors_per_kernel - 1) / tensors_per_kernel;
+    int64_t bytes = update_bytes(scenario);
+    struct dep norms = {-1, 0};
+    if (list->sharded)
+        norms = add_norms(schedule, it, list);
+    else if (lars)
+        bytes += norms_bytes(scenario);
+    kernels += !lars ? 0 : list->sharded ? 1 : 3;
+    int32_t id = list->sharded ? add_update(schedule, it, "optimizer", kernels, bytes, &norms, 1)
+                               : add_update(schedule, it, "optimizer", kernels, bytes, list->done,
+                                            list->next);
+    struct step *step = &schedule->step[id];
+    step->role = ROLE_OPTIMIZER;
+    snprintf(step->compute.shape, sizeof(step->compute.shape), "%s%s", lars ? "lars" : "sgd",
+             scenario->model.compute != scenario->model.master ? " copy" : "");
+    return id;
 }
 
-/* The all-reduces of one iteration. */
-struct exchange_list {
-    struct bucket_list bucket;
-    struct dep *done; /* (next) the last step of each */
-    int32_t next;     /* the first bucket without an all-reduce */
-};
+/* First of all, since forward needs them: an iteration ends with its update, as without shards. */
+static void add_gathers(struct schedule *schedule, const struct iteration *it,
+                        const struct exchange_list *list)
+{
+    int32_t gradient = dtype_size(it->scenario->model.gradients);
+    int32_t parameter = dtype_size(it->scenario->model.compute);
+    for (int32_t i = list->bucket.count - 1; i >= 0; i--)
+        schedule_add_all_gather(schedule, it->scenario->allreduce.algorithm, i,
+                                list->bucket.bucket[i].bytes * parameter / gradient,
+                                (struct dep){0, 1});
+}
+
+/* The gathers wait for the @optimizer of the iteration before. */
+static void let_gathers_wait(struct schedule *schedule, const struct exchange_list *list,
+                             int32_t optimizer)
+{
+    for (int32_t i = 0; list->sharded && i < list->bucket.count; i++)
+        schedule->dep[schedule->step[i].dep_begin].step = optimizer;
+}
 
 /* Exchange the buckets that are complete once the layers from @layer up have run backward, ending
  * in @last. */
@@ -150,8 +243,13 @@ static void add_exchanges(struct schedule *schedule, const struct iteration *it,
         struct bucket bucket = list->bucket.bucket[list->next];
         if (bucket.layer < layer)
             break;
-        int32_t id = schedule_add_all_reduce(schedule, it->scenario->allreduce.algorithm,
-                                             it->devices_per_node, list->next, bucket.bytes, last);
+        enum algorithm algorithm = it->scenario->allreduce.algorithm;
+        int32_t id =
+            list->sharded
+                ? schedule_add_reduce_scatter(schedule, algorithm, list->next, bucket.bytes, last,
+                                              list->next > 0 ? list->done[list->next - 1].step : -1)
+                : schedule_add_all_reduce(schedule, algorithm, it->devices_per_node, list->next,
+                                          bucket.bytes, last);
         list->done[list->next] = (struct dep){id, 0};
     }
 }
@@ -182,16 +280,18 @@ static struct schedule *seal(struct schedule *schedule)
     return schedule;
 }
 
-/* Forward, loss and backward of micro-batch @micro; with @list, exchange on the way. */
+/* Forward, loss and backward of micro-batch @micro of @passes; the first waits for step @ready and
+ * for parameters, the last exchanges gradients on the way. */
 static int32_t add_pass(struct schedule *schedule, const struct iteration *it, int32_t micro,
-                        int32_t ready, struct exchange_list *list)
+                        int32_t passes, int32_t ready, struct exchange_list *list)
 {
     int32_t first = schedule->step_count, last = -1;
-    add_forward(schedule, it, ready);
+    bool exchanges = it->scenario->allreduce.overlap == OVERLAP_BACKWARD && micro == passes - 1;
+    add_forward(schedule, it, micro == 0 ? ready : -1, micro == 0 ? list : NULL);
     add_loss(schedule, it);
     for (int32_t layer = it->model->layer_count - 1; layer >= 0; layer--) {
         last = add_backward(schedule, it, layer);
-        if (list)
+        if (exchanges)
             add_exchanges(schedule, it, list, layer, last);
     }
     for (int32_t id = first; id < schedule->step_count; id++)
@@ -209,7 +309,7 @@ __attribute__((unused)) static bool iteration_check(const struct schedule *sched
         if (schedule->step[i].kind == STEP_COMPUTE)
             count[schedule->step[i].compute.op]++;
     return count[COMPUTE_FORWARD] == passes * it->model->layer_count &&
-           count[COMPUTE_LOSS] == passes && count[COMPUTE_OPTIMIZER] == 1 &&
+           count[COMPUTE_LOSS] == passes && schedule_find(schedule, ROLE_OPTIMIZER) >= 0 &&
            count[COMPUTE_BACKWARD_DATA] + count[COMPUTE_BACKWARD_FILTER] >= count[COMPUTE_FORWARD];
 }
 
@@ -231,20 +331,21 @@ struct schedule *iteration_build(const struct iteration *it)
     if (grid_ranks(it->grid) > 1)
         list.bucket = bucket_build(it->model, scenario->model.gradients, it->bucket);
     list.done = base_alloc(list.bucket.count, sizeof(*list.done));
+    list.sharded = iteration_shards(scenario, it->grid) > 1;
+    if (list.sharded)
+        add_gathers(schedule, it, &list);
 
-    bool overlap = scenario->allreduce.overlap == OVERLAP_BACKWARD;
     assert(it->micro_batch > 0 && it->batch % it->micro_batch == 0);
     int32_t passes = (int32_t)(it->batch / it->micro_batch), last = -1;
     int32_t ready = add_input(schedule, it, passes), first = schedule->step_count;
     struct iteration part = *it;
     part.batch = it->micro_batch;
     for (int32_t micro = 0; micro < passes; micro++)
-        last = add_pass(schedule, &part, micro, micro == 0 ? ready : -1,
-                        overlap && micro == passes - 1 ? &list : NULL);
+        last = add_pass(schedule, &part, micro, passes, ready, &list);
     schedule->step[first].role = ROLE_FIRST_FORWARD;
     schedule->step[last].role = ROLE_LAST_BACKWARD;
     add_exchanges(schedule, it, &list, 0, last);
-    add_optimizer(schedule, it, list.done, list.next);
+    let_gathers_wait(schedule, &list, add_optimizer(schedule, it, &list));
     group_norms(schedule, it);
     assert(iteration_check(schedule, it));
     assert(list.next == list.bucket.count);
@@ -257,7 +358,7 @@ struct schedule *iteration_build(const struct iteration *it)
 struct schedule *iteration_build_forward(const struct iteration *it)
 {
     struct schedule *schedule = schedule_new(it->grid);
-    add_forward(schedule, it, add_input(schedule, it, 1));
+    add_forward(schedule, it, add_input(schedule, it, 1), NULL);
     return seal(schedule);
 }
 

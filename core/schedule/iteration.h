@@ -26,8 +26,17 @@
  * A batch larger than the micro-batch runs as several passes, whose gradients add up;
  * only the last one's are exchanged.
  *
- * The all-reduces of two buckets never overlap: a torus all-reduce ends before the next begins, as
- * on one CUDA stream.
+ * A sharded optimizer (training.optimizer.sharded) is a reduce-scatter of each bucket, in torus2d
+ * of rows before the all-reduce of columns; the sums of squares of the rank's shard, in an
+ * all-reduce of one fp32 number for SGD and two per tensor for LARS, without which no rank knows
+ * of an overflow elsewhere or of a tensor's norm; the update of the shard; and at the beginning of
+ * the next iteration an all-gather of each bucket's parameters in the type of the arithmetic, the
+ * last bucket's first, as forward needs them.  Source: Rajbhandari et al. 2020, "ZeRO: Memory
+ * optimizations toward training trillion parameter models" (stage 1).  Kernels are assumed to be
+ * those of whole tensors.
+ *
+ * The all-reduces of two buckets never overlap: a torus all-reduce, or what is left of it before a
+ * sharded optimizer, ends before the next begins, as on one CUDA stream.
  */
 
 #include "core/scenario/scenario.h"
@@ -53,6 +62,13 @@ struct iteration {
  * layer has no backward-data step.
  * @return the schedule; never fails for a checked scenario. */
 struct schedule *iteration_build(const struct iteration *iteration);
+
+/** The ranks on @grid that share the optimizer's work by the training's scenario; 1: each does all
+ * of it. */
+int32_t iteration_shards(const struct scenario *scenario, struct grid grid);
+
+/** The numbers in the all-reduce of norms of a sharded optimizer. */
+int64_t iteration_norms(const struct model *model, const struct scenario *scenario);
 
 /** Only input and forward pass, for evaluation; sealed. */
 struct schedule *iteration_build_forward(const struct iteration *iteration);

@@ -58,18 +58,18 @@ static int64_t picture_bytes(const struct model *model, const struct scenario *s
 }
 
 struct memory_plan memory_plan(const struct model *model, const struct scenario *scenario,
-                               int64_t batch, int64_t micro)
+                               int32_t shards, int64_t batch, int64_t micro)
 {
-    int64_t parameters = model_parameters(model);
+    int64_t parameters = model_parameters(model), shard = (parameters + shards - 1) / shards;
     int64_t master = dtype_size((enum dtype)scenario->model.master);
     int64_t compute = dtype_size((enum dtype)scenario->model.compute);
     bool copies = scenario->model.compute != scenario->model.master;
     bool applies = scenario->model.compute == DTYPE_FP16;
     int64_t batches = (scenario->input.prefetch > 1 ? scenario->input.prefetch : 1) + 1;
     struct memory_plan plan = {
-        .weights = parameters * (master + (copies ? compute : 0)),
+        .weights = copies ? shard * master + parameters * compute : parameters * master,
         .gradients = parameters * dtype_size((enum dtype)scenario->model.gradients),
-        .momentum = parameters * master,
+        .momentum = shard * master,
         .activations = micro * value_elements(model) * compute,
         .applied = applies ? micro * applied_elements(model) * compute : 0,
         .input = batch * (batches * shape_elements(model->input) * compute +
@@ -92,10 +92,10 @@ int64_t memory_total(const struct memory_plan *plan)
 }
 
 int64_t memory_largest_batch(const struct model *model, const struct scenario *scenario,
-                             int64_t fixed, int64_t image, int64_t capacity)
+                             int32_t shards, int64_t fixed, int64_t image, int64_t capacity)
 {
-    struct memory_plan none = memory_plan(model, scenario, 0, 0);
-    struct memory_plan one = memory_plan(model, scenario, 1, 1);
+    struct memory_plan none = memory_plan(model, scenario, shards, 0, 0);
+    struct memory_plan one = memory_plan(model, scenario, shards, 1, 1);
     int64_t each = memory_total(&one) - memory_total(&none) + image;
     int64_t left = capacity - memory_total(&none) - fixed;
     return left > 0 ? left / each : 0;

@@ -6,9 +6,11 @@
  * The sum includes the arrays that any implementation keeps: masters of the weights, their
  * gradients and momentum, a copy of the weights in the type of the arithmetic if that differs, the
  * value of every layer (kept for backward), the gradients of the largest two values, and the images
- * read ahead.  A GPU that crops pictures itself also keeps some of them before that, which need
- * more room if it decodes JPEG files; a CPU keeps none.  The workspace of libraries does not follow
- * from shapes; callers add it.  The libraries' code and buffers of communication are not included.
+ * read ahead.  Where the optimizer is sharded, a rank keeps its part of the momentum alone, and of
+ * the masters if there is a copy to compute with.  A GPU that crops pictures itself also keeps some
+ * of them before that, which need more room if it decodes JPEG files; a CPU keeps none.  The
+ * workspace of libraries does not follow from shapes; callers add it.  The libraries' code and
+ * buffers of communication are not included.
  */
 
 #include "core/scenario/scenario.h"
@@ -32,9 +34,10 @@ struct memory_plan {
     int64_t workspace;   /**< of libraries; 0 until the caller sets it */
 };
 
-/** For @batch images per device of which @micro pass through at once. */
+/** For @batch images per device of which @micro pass through at once, with an optimizer in @shards
+ * (iteration_shards()). */
 struct memory_plan memory_plan(const struct model *model, const struct scenario *scenario,
-                               int64_t batch, int64_t micro);
+                               int32_t shards, int64_t batch, int64_t micro);
 
 /** Whether nothing is negative and `applied` a part of the activations.  For assert(). */
 bool memory_check(const struct memory_plan *plan);
@@ -45,4 +48,4 @@ int64_t memory_total(const struct memory_plan *plan);
 /** The largest batch, passing through at once, that fits into @capacity bytes beside a workspace of
  * @fixed bytes and @image bytes for each image; 0: none does. */
 int64_t memory_largest_batch(const struct model *model, const struct scenario *scenario,
-                             int64_t fixed, int64_t image, int64_t capacity);
+                             int32_t shards, int64_t fixed, int64_t image, int64_t capacity);

@@ -6,10 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const step_kind_name[] = {"compute", "collective", "input"};
-static_assert(sizeof(step_kind_name) / sizeof(*step_kind_name) == STEP_KIND_COUNT, "a name each");
-static const char *const step_role_name[] = {"none", "first-forward", "last-backward", "optimizer"};
+const char *const step_kind_names[] = {"compute", "collective", "input"};
+static_assert(sizeof(step_kind_names) / sizeof(*step_kind_names) == STEP_KIND_COUNT, "a name each");
+static const char *const step_role_name[] = {"none", "first-forward", "last-backward", "norms",
+                                             "optimizer"};
 static_assert(sizeof(step_role_name) / sizeof(*step_role_name) == ROLE_COUNT, "a name each");
+
+const char *const content_names[] = {"gradients", "parameters", "norms"};
+static_assert(sizeof(content_names) / sizeof(*content_names) == CONTENT_COUNT, "a name each");
 
 const char *lane_name(enum lane lane)
 {
@@ -57,18 +61,96 @@ int32_t schedule_add(struct schedule *schedule, struct step step, const struct d
     return schedule->step_count++;
 }
 
-/* Append one collective of a bucket, unless its axis has one rank. */
-static int32_t add_collective(struct schedule *schedule, struct step step, int32_t after)
+/* Append one collective that waits for @after and @also (-1: nothing), unless its axis has one
+ * rank. */
+static int32_t add_collective_after(struct schedule *schedule, struct step step, struct dep after,
+                                    int32_t also)
 {
     enum axis axis = step.collective.axis;
+    bool norms = step.collective.content == CONTENT_NORMS;
     if (grid_axis_size(schedule->grid, axis) == 1)
-        return after;
-    snprintf(step.name, sizeof(step.name), "bucket %" PRId32 " %s %s", step.collective.bucket,
-             axis_name(axis), collective_op_name(step.collective.op));
+        return after.step;
+    char *whose =
+        norms ? base_format("norms") : base_format("bucket %" PRId32, step.collective.bucket);
+    snprintf(step.name, sizeof(step.name), "%s %s %s", whose, axis_name(axis),
+             collective_op_name(step.collective.op));
+    free(whose);
     step.kind = STEP_COLLECTIVE;
     step.lane = axis == AXIS_COLUMN ? LANE_COLUMN : LANE_ROW;
-    struct dep dep = {after, 0};
-    return schedule_add(schedule, step, &dep, after >= 0);
+    struct dep dep[] = {after, {also, 0}};
+    return schedule_add(schedule, step, dep, also >= 0 ? 2 : after.step >= 0);
+}
+
+static int32_t add_collective(struct schedule *schedule, struct step step, struct dep after)
+{
+    return add_collective_after(schedule, step, after, -1);
+}
+
+enum axis schedule_shard_axis(enum algorithm algorithm)
+{
+    return algorithm == ALGORITHM_TORUS2D ? AXIS_ROW : AXIS_WORLD;
+}
+
+/* What scatters and gathers where @algorithm sums. */
+static enum algorithm scattering(enum algorithm algorithm)
+{
+    return algorithm == ALGORITHM_NCCL ? ALGORITHM_NCCL : ALGORITHM_RING;
+}
+
+int32_t schedule_add_reduce_scatter(struct schedule *schedule, enum algorithm algorithm,
+                                    int32_t bucket, int64_t bytes, int32_t after, int32_t before)
+{
+    int64_t columns = schedule->grid.columns;
+    struct step scatter = {.collective = {.op = COLLECTIVE_REDUCE_SCATTER,
+                                          .axis = schedule_shard_axis(algorithm),
+                                          .algorithm = scattering(algorithm),
+                                          .bucket = bucket,
+                                          .bytes = bytes}};
+    struct step reduce = {.collective = {.op = COLLECTIVE_ALL_REDUCE,
+                                         .axis = AXIS_COLUMN,
+                                         .algorithm = schedule->column_algorithm,
+                                         .bucket = bucket,
+                                         .bytes = (bytes + columns - 1) / columns}};
+    bool waits = before >= 0 && schedule->step[before].lane == LANE_COLUMN;
+    after = add_collective_after(schedule, scatter, (struct dep){after, 0}, waits ? before : -1);
+    if (algorithm != ALGORITHM_TORUS2D)
+        return after;
+    return add_collective(schedule, reduce, (struct dep){after, 0});
+}
+
+int32_t schedule_add_all_gather(struct schedule *schedule, enum algorithm algorithm, int32_t bucket,
+                                int64_t bytes, struct dep after)
+{
+    struct step gather = {.collective = {.op = COLLECTIVE_ALL_GATHER,
+                                         .content = CONTENT_PARAMETERS,
+                                         .axis = schedule_shard_axis(algorithm),
+                                         .algorithm = scattering(algorithm),
+                                         .bucket = bucket,
+                                         .bytes = bytes}};
+    return add_collective(schedule, gather, after);
+}
+
+int32_t schedule_add_norms(struct schedule *schedule, enum algorithm algorithm, int32_t bucket,
+                           int64_t bytes, int32_t after)
+{
+    struct step reduce = {.collective = {.op = COLLECTIVE_ALL_REDUCE,
+                                         .content = CONTENT_NORMS,
+                                         .axis = schedule_shard_axis(algorithm),
+                                         .algorithm = algorithm == ALGORITHM_NCCL
+                                                          ? ALGORITHM_NCCL
+                                                          : ALGORITHM_HALVING_DOUBLING,
+                                         .bucket = bucket,
+                                         .bytes = bytes}};
+    return add_collective(schedule, reduce, (struct dep){after, 0});
+}
+
+enum axis schedule_sharded(const struct schedule *schedule)
+{
+    for (int32_t id = 0; id < schedule->step_count; id++)
+        if (schedule->step[id].kind == STEP_COLLECTIVE &&
+            schedule->step[id].collective.content == CONTENT_PARAMETERS)
+            return schedule->step[id].collective.axis;
+    return AXIS_COUNT;
 }
 
 int32_t schedule_add_all_reduce(struct schedule *schedule, enum algorithm algorithm, int32_t group,
@@ -88,20 +170,13 @@ int32_t schedule_add_all_reduce(struct schedule *schedule, enum algorithm algori
     if (algorithm == ALGORITHM_TREE && schedule->chunk > 0 && bytes > schedule->chunk)
         step.collective.chunks = (int32_t)((bytes + schedule->chunk - 1) / schedule->chunk);
     if (algorithm != ALGORITHM_TORUS2D)
-        return add_collective(schedule, step, after);
+        return add_collective(schedule, step, (struct dep){after, 0});
 
-    struct step scatter = step, reduce = step, gather = step;
-    int64_t columns = schedule->grid.columns;
-    scatter.collective.algorithm = gather.collective.algorithm = ALGORITHM_RING;
-    reduce.collective.algorithm = schedule->column_algorithm;
-    scatter.collective.op = COLLECTIVE_REDUCE_SCATTER;
-    scatter.collective.axis = gather.collective.axis = AXIS_ROW;
-    reduce.collective.axis = AXIS_COLUMN;
-    reduce.collective.bytes = (bytes + columns - 1) / columns;
-    gather.collective.op = COLLECTIVE_ALL_GATHER;
-    after = add_collective(schedule, scatter, after);
-    after = add_collective(schedule, reduce, after);
-    return add_collective(schedule, gather, after);
+    after = schedule_add_reduce_scatter(schedule, algorithm, bucket, bytes, after, -1);
+    step.collective.op = COLLECTIVE_ALL_GATHER;
+    step.collective.axis = AXIS_ROW;
+    step.collective.algorithm = ALGORITHM_RING;
+    return add_collective(schedule, step, (struct dep){after, 0});
 }
 
 static const char *compute_fault(const struct step *step)
@@ -124,6 +199,8 @@ static const char *collective_fault(const struct schedule *schedule, const struc
     int32_t group = step->collective.group;
     if (step->collective.op >= COLLECTIVE_OP_COUNT)
         return "unknown collective operation";
+    if (step->collective.content >= CONTENT_COUNT)
+        return "unknown content";
     if (step->collective.axis >= AXIS_COUNT)
         return "unknown axis";
     if (algorithm >= ALGORITHM_COUNT || algorithm == ALGORITHM_TORUS2D)
@@ -260,6 +337,8 @@ static uint64_t hash_compute(uint64_t hash, const struct step *step)
 static uint64_t hash_collective(uint64_t hash, const struct step *step)
 {
     hash = hash_word(hash, collective_op_name(step->collective.op));
+    if (step->collective.content != CONTENT_GRADIENTS)
+        hash = hash_word(hash, content_names[step->collective.content]);
     hash = hash_word(hash, axis_name(step->collective.axis));
     hash = hash_word(hash, algorithm_names[step->collective.algorithm]);
     hash = hash_integer(hash, step->collective.group);
@@ -273,7 +352,7 @@ static uint64_t hash_collective(uint64_t hash, const struct step *step)
 
 static uint64_t hash_step(uint64_t hash, const struct step *step)
 {
-    hash = hash_word(hash, step_kind_name[step->kind]);
+    hash = hash_word(hash, step_kind_names[step->kind]);
     hash = hash_word(hash, lane_name(step->lane));
     hash = hash_word(hash, step_role_name[step->role]);
     if (step->kind == STEP_COMPUTE)
@@ -305,127 +384,6 @@ uint64_t schedule_hash(const struct schedule *schedule)
         }
     }
     return hash;
-}
-
-static void print_what(struct text *out, const struct step *step)
-{
-    switch (step->kind) {
-    case STEP_COMPUTE:
-        text_add(out, "%s %s, %" PRId64 " FLOP, %" PRId64 " B, %" PRId32 " kernels",
-                 compute_op_names[step->compute.op], dtype_names[step->compute.dtype],
-                 step->compute.flops, step->compute.bytes, step->compute.kernels);
-        if (step->compute.exchanges)
-            text_add(out, ", %" PRId32 " exchanges", step->compute.exchanges);
-        break;
-    case STEP_COLLECTIVE:
-        text_add(out, "%s %s, %s, %" PRId64 " B", axis_name(step->collective.axis),
-                 collective_op_name(step->collective.op),
-                 algorithm_names[step->collective.algorithm], step->collective.bytes);
-        if (step->collective.channels > 1)
-            text_add(out, " over %" PRId32 " rings", step->collective.channels);
-        if (step->collective.chunks > 1)
-            text_add(out, " in %" PRId32 " chunks", step->collective.chunks);
-        break;
-    default:
-        text_add(out, "%" PRId32 " images, %" PRId64 " B", step->input.images, step->input.bytes);
-    }
-}
-
-static void print_deps(struct text *out, const struct schedule *schedule, const struct step *step)
-{
-    for (int32_t i = step->dep_begin; i < step->dep_end; i++) {
-        struct dep dep = schedule->dep[i];
-        text_add(out, "%s%" PRId32, i == step->dep_begin ? " <- " : ", ", dep.step);
-        if (dep.distance > 0)
-            text_add(out, "@-%" PRId32, dep.distance);
-    }
-}
-
-void schedule_print(struct text *out, const struct schedule *schedule)
-{
-    assert(schedule->sealed);
-    text_add(out,
-             "schedule %016" PRIx64 ": %" PRId32 " steps, grid of %" PRId32 " columns x %" PRId32
-             " rows\n",
-             schedule_hash(schedule), schedule->step_count, schedule->grid.columns,
-             schedule->grid.rows);
-    for (int32_t id = 0; id < schedule->step_count; id++) {
-        const struct step *step = &schedule->step[id];
-        text_add(out, "%4" PRId32 "  %-7s  %-10s  %-40s  ", id, lane_name(step->lane),
-                 step_kind_name[step->kind], step->name);
-        print_what(out, step);
-        print_deps(out, schedule, step);
-        text_add(out, "\n");
-    }
-}
-
-static struct json *deps_json(const struct schedule *schedule, const struct step *step)
-{
-    struct json *list = json_new_array();
-    for (int32_t i = step->dep_begin; i < step->dep_end; i++) {
-        struct json *json = json_new_object();
-        json_put_integer(json, "step", schedule->dep[i].step);
-        json_put_integer(json, "iterations_ago", schedule->dep[i].distance);
-        json_append(list, json);
-    }
-    return list;
-}
-
-static void put_compute(struct json *json, const struct step *step)
-{
-    json_put_text(json, "op", compute_op_names[step->compute.op]);
-    json_put_text(json, "precision", dtype_names[step->compute.dtype]);
-    json_put_integer(json, "flop", step->compute.flops);
-    json_put_integer(json, "bytes", step->compute.bytes);
-    json_put_integer(json, "kernels", step->compute.kernels);
-    json_put_integer(json, "exchanges", step->compute.exchanges);
-}
-
-static void put_collective(struct json *json, const struct step *step)
-{
-    json_put_text(json, "op", collective_op_name(step->collective.op));
-    json_put_text(json, "axis", axis_name(step->collective.axis));
-    json_put_text(json, "algorithm", algorithm_names[step->collective.algorithm]);
-    json_put_integer(json, "bucket", step->collective.bucket);
-    json_put_integer(json, "bytes", step->collective.bytes);
-    json_put_integer(json, "channels", step->collective.channels ? step->collective.channels : 1);
-    json_put_integer(json, "chunks", step->collective.chunks ? step->collective.chunks : 1);
-}
-
-static struct json *step_json(const struct schedule *schedule, int32_t id)
-{
-    const struct step *step = &schedule->step[id];
-    struct json *json = json_new_object();
-    json_put_integer(json, "id", id);
-    json_put_text(json, "name", step->name);
-    json_put_text(json, "lane", lane_name(step->lane));
-    json_put_text(json, "kind", step_kind_name[step->kind]);
-    if (step->kind == STEP_COMPUTE)
-        put_compute(json, step);
-    if (step->kind == STEP_COLLECTIVE)
-        put_collective(json, step);
-    if (step->kind == STEP_INPUT) {
-        json_put_integer(json, "images", step->input.images);
-        json_put_integer(json, "bytes", step->input.bytes);
-    }
-    json_put(json, "after", deps_json(schedule, step));
-    return json;
-}
-
-struct json *schedule_json(const struct schedule *schedule)
-{
-    struct json *json = json_new_object(), *grid = json_new_object(), *steps = json_new_array();
-    char *hash = base_format("%016" PRIx64, schedule_hash(schedule));
-    for (int32_t id = 0; id < schedule->step_count; id++)
-        json_append(steps, step_json(schedule, id));
-    json_put_integer(grid, "columns", schedule->grid.columns);
-    json_put_integer(grid, "rows", schedule->grid.rows);
-    json_put_text(json, "schema", "foretrain/schedule/1");
-    json_put_text(json, "schedule_hash", hash);
-    json_put(json, "grid", grid);
-    json_put(json, "steps", steps);
-    free(hash);
-    return json;
 }
 
 struct collective schedule_collective(const struct schedule *schedule, int32_t step)

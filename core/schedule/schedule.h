@@ -30,6 +30,9 @@
 /** What a step does. */
 enum step_kind { STEP_COMPUTE, STEP_COLLECTIVE, STEP_INPUT, STEP_KIND_COUNT };
 
+/** "compute", "collective", "input". */
+extern const char *const step_kind_names[];
+
 /** A queue of a rank: one CUDA stream, one communicator, one thread, one simulated actor. */
 enum lane { LANE_COMPUTE, LANE_ROW, LANE_COLUMN, LANE_INPUT, LANE_COUNT };
 
@@ -50,11 +53,23 @@ enum compute_op {
  * order of enum compute_op. */
 extern const char *const compute_op_names[];
 
+/** What a collective carries. */
+enum collective_content {
+    CONTENT_GRADIENTS,
+    CONTENT_PARAMETERS, /**< that each rank of the axis has updated a shard of */
+    CONTENT_NORMS,      /**< sums of squares over those shards, in fp32 */
+    CONTENT_COUNT
+};
+
+/** "gradients", "parameters", "norms". */
+extern const char *const content_names[];
+
 /** What a step is to its iteration, for back ends that report on it. */
 enum step_role {
     ROLE_NONE,
     ROLE_FIRST_FORWARD, /**< the iteration's work begins with it, once its input is there */
     ROLE_LAST_BACKWARD, /**< what follows on the compute lane may wait for other ranks */
+    ROLE_NORMS,         /**< of a sharded optimizer: the sums over the rank's shard */
     ROLE_OPTIMIZER,     /**< the iteration's work ends with it */
     ROLE_COUNT
 };
@@ -88,12 +103,13 @@ struct step {
         } compute;
         struct {
             enum collective_op op;
+            enum collective_content content;
             enum axis axis;
             enum algorithm algorithm; /**< never TORUS2D: that is three steps */
             int32_t group;            /**< HIERARCHICAL, several channels: ranks per node; else 0 */
             int32_t channels;         /**< rings side by side; 0: one */
             int32_t chunks;           /**< of TREE; 0: one */
-            int32_t bucket;           /**< which bucket, from 0 */
+            int32_t bucket;           /**< which bucket, from 0; of norms the last */
             int64_t bytes;            /**< the full vector on one rank, for every op */
         } collective;
         struct {
@@ -135,6 +151,30 @@ int32_t schedule_add(struct schedule *schedule, struct step step, const struct d
  * @return the id of the last step, or @after when nothing was added. */
 int32_t schedule_add_all_reduce(struct schedule *schedule, enum algorithm algorithm, int32_t group,
                                 int32_t bucket, int64_t bytes, int32_t after);
+
+/** The axis whose ranks share the optimizer's work where @algorithm, RING, TORUS2D or NCCL, sums.
+ */
+enum axis schedule_shard_axis(enum algorithm algorithm);
+
+/** Append what leaves each rank of the shard axis with the sum of its block of @bytes of gradients
+ * of @bucket, once step @after is done, and not beside the bucket that ends in step @before (-1:
+ * there is none); at least 2 ranks are on that axis.  @return the id of the last step. */
+int32_t schedule_add_reduce_scatter(struct schedule *schedule, enum algorithm algorithm,
+                                    int32_t bucket, int64_t bytes, int32_t after, int32_t before);
+
+/** Append the all-gather of the blocks of @bytes of parameters of @bucket along the shard axis; it
+ * waits for @after.  @return its id. */
+int32_t schedule_add_all_gather(struct schedule *schedule, enum algorithm algorithm, int32_t bucket,
+                                int64_t bytes, struct dep after);
+
+/** Append the all-reduce of @bytes of norms along the shard axis, once step @after is done: by
+ * NCCL, or by halving and doubling, of 2 log2 n rounds, because the message is small.  @return its
+ * id. */
+int32_t schedule_add_norms(struct schedule *schedule, enum algorithm algorithm, int32_t bucket,
+                           int64_t bytes, int32_t after);
+
+/** The axis along which the optimizer of a sealed @schedule is sharded; AXIS_COUNT: it is not. */
+enum axis schedule_sharded(const struct schedule *schedule);
 
 /** Check every invariant and forbid further change.
  * @return 0, or -1: unknown kind, lane, op, axis or algorithm; negative count; a dependency on

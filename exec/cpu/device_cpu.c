@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/base/base.h"
+#include "core/schedule/iteration.h"
 #include "exec/cpu/ops_naive.h"
 #include "exec/cpu/stream.h"
 
@@ -63,10 +64,17 @@ void cpu_device_init(struct cpu_device *device, const struct device_job *job,
                                   .graph = graph_build(job->model),
                                   .micro = job->batch / job->micro_batches};
     int64_t images = job->batch * image_elements(device);
-    device->optimizer = optimizer_new(&device->layout, job->scenario);
+    int64_t state = device->layout.parameters;
+    if (job->shard) {
+        state = slice_elements(job->shard, job->shards);
+        device->norms = alloc(context, iteration_norms(job->model, job->scenario));
+    }
+    device->optimizer =
+        job->shard ? optimizer_new_shard(&device->layout, job->scenario, job->shard, job->shards)
+                   : optimizer_new(&device->layout, job->scenario);
     device->parameter = alloc(context, device->layout.parameters);
     device->gradient = alloc(context, device->layout.parameters);
-    device->momentum = alloc(context, device->layout.parameters);
+    device->momentum = alloc(context, state);
     device->statistics = alloc(context, device->layout.statistic_count + 1);
     device->raw = alloc(context, images);
     device->slot = base_alloc(job->slots, sizeof(*device->slot));
@@ -124,11 +132,19 @@ static void run_loss(struct cpu_device *device, struct cpu_slot *slot, int32_t m
         device->dscores[i] *= (float)slot->update.loss_scale;
 }
 
-static void run_optimizer(struct cpu_device *device, struct cpu_slot *slot)
+static void run_optimizer(struct cpu_device *device, struct cpu_slot *slot, bool norms)
 {
     double scale = 1.0 / device->job.ranks / device->job.micro_batches / slot->update.loss_scale;
-    struct outcome outcome = optimizer_step(device->optimizer, &slot->update, scale,
-                                            device->gradient, device->momentum, device->parameter);
+    if (norms) {
+        optimizer_measure(device->optimizer, scale, device->gradient, device->parameter,
+                          device->norms);
+        return;
+    }
+    struct outcome outcome =
+        device->norms ? optimizer_update(device->optimizer, &slot->update, scale, device->norms,
+                                         device->gradient, device->momentum, device->parameter)
+                      : optimizer_step(device->optimizer, &slot->update, scale, device->gradient,
+                                       device->momentum, device->parameter);
     outcome.loss = slot->outcome.loss;
     slot->outcome = outcome;
     device->version++;
@@ -154,7 +170,7 @@ static void run_compute(struct device_state *state, const struct step *step, int
         device->passes->filter(state, index, images, micro);
         break;
     case COMPUTE_OPTIMIZER:
-        run_optimizer(device, slot);
+        run_optimizer(device, slot, step->role == ROLE_NORMS);
         break;
     case COMPUTE_OP_COUNT:
         assert(!"a kind of step");
@@ -187,6 +203,12 @@ void cpu_device_issue(struct device_state *state, struct stream *stream, const s
 void *cpu_device_gradients(struct device_state *state)
 {
     return device_of(state)->gradient;
+}
+
+float *cpu_device_shared(struct device_state *state, enum collective_content content)
+{
+    struct cpu_device *device = device_of(state);
+    return content == CONTENT_NORMS ? device->norms : device->parameter;
 }
 
 struct outcome cpu_device_outcome(const struct device_state *state, int32_t iteration)
@@ -227,7 +249,10 @@ void cpu_device_read(const struct device_state *state, const struct weights *wei
 {
     const struct cpu_device *device = device_of(state);
     copy(weights->parameter, device->parameter, device->layout.parameters);
-    copy(weights->momentum, device->momentum, device->layout.parameters);
+    if (device->job.shard && weights->momentum)
+        slice_unpack(device->job.shard, device->job.shards, device->momentum, weights->momentum);
+    else
+        copy(weights->momentum, device->momentum, device->layout.parameters);
     copy(weights->statistics, device->statistics, device->layout.statistic_count);
 }
 
@@ -235,7 +260,10 @@ void cpu_device_write(struct device_state *state, const struct weights *weights)
 {
     struct cpu_device *device = device_of(state);
     copy(device->parameter, weights->parameter, device->layout.parameters);
-    copy(device->momentum, weights->momentum, device->layout.parameters);
+    if (device->job.shard && weights->momentum)
+        slice_pack(device->job.shard, device->job.shards, weights->momentum, device->momentum);
+    else
+        copy(device->momentum, weights->momentum, device->layout.parameters);
     copy(device->statistics, weights->statistics, device->layout.statistic_count);
     device->version++;
 }

@@ -29,13 +29,15 @@ struct cpu_device {
     struct layout layout;
     struct graph graph;
     struct optimizer *optimizer;
-    float *parameter, *gradient, *momentum; /**< (layout.parameters) */
-    float *statistics;                      /**< (layout.statistic_count) running */
-    float *raw;                             /**< (batch, height, width, channels) as read */
-    float *scores, *dscores; /**< of the last layer (micro, classes), and their gradient */
-    struct cpu_slot *slot;   /**< (slots) */
-    int64_t version;         /**< of the weights */
-    int32_t micro;           /**< images of a micro-batch */
+    float *parameter, *gradient; /**< (layout.parameters) */
+    float *momentum;             /**< (layout.parameters), or of the shard alone */
+    float *norms;                /**< of a shard */
+    float *statistics;           /**< (layout.statistic_count) running */
+    float *raw;                  /**< (batch, height, width, channels) as read */
+    float *scores, *dscores;     /**< of the last layer (micro, classes), and their gradient */
+    struct cpu_slot *slot;       /**< (slots) */
+    int64_t version;             /**< of the weights */
+    int32_t micro;               /**< images of a micro-batch */
 };
 
 /** What belongs to one iteration in flight. */
@@ -69,6 +71,9 @@ void cpu_device_issue(struct device_state *state, struct stream *stream, const s
 
 /** See device_ops.gradients. */
 void *cpu_device_gradients(struct device_state *state);
+
+/** See device_ops.shared. */
+float *cpu_device_shared(struct device_state *state, enum collective_content content);
 
 /** See device_ops.outcome. */
 struct outcome cpu_device_outcome(const struct device_state *state, int32_t iteration);

@@ -285,6 +285,7 @@ const struct device_ops device_naive_ops = {
     .prepare = cpu_device_prepare,
     .issue = cpu_device_issue,
     .gradients = cpu_device_gradients,
+    .shared = cpu_device_shared,
     .outcome = cpu_device_outcome,
     .score = cpu_device_score,
     .read = cpu_device_read,

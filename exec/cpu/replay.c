@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "core/base/base.h"
+#include "core/schedule/iteration.h"
 #include "exec/cpu/stream.h"
 #include "exec/world/world.h"
 
@@ -16,6 +17,8 @@ struct device_state {
     struct device_job job;
     int64_t parameters;
     float *gradient;         /* (parameters) */
+    float *norms;            /* of a sharded optimizer */
+    bool summed;             /* gradients, where the next iteration gathers them like parameters */
     double free[LANE_COUNT]; /* when each lane's last step should have ended; on its thread only */
     struct outcome *outcome; /* (slots) of the compute lane */
     int32_t compute_steps;   /* of the iteration that runs, so far; on the compute lane only */
@@ -38,6 +41,8 @@ static int open_replay(struct device_state **out, const struct device_job *job, 
     state->gradient = base_alloc(state->parameters, sizeof(float));
     for (int64_t i = 0; i < state->parameters; i++)
         ((volatile float *)state->gradient)[i] = 0; /* pages that were never written are shared */
+    if (job->shard)
+        state->norms = base_alloc(iteration_norms(job->model, job->scenario), sizeof(float));
     state->outcome = base_alloc(job->slots, sizeof(*state->outcome));
     *out = state;
     return 0;
@@ -48,6 +53,7 @@ static void close_replay(struct device_state *state)
     if (!state)
         return;
     free(state->gradient);
+    free(state->norms);
     free(state->outcome);
     free(state);
 }
@@ -116,16 +122,20 @@ static void note_late(struct device_state *state, const struct step *step, int32
     struct outcome *outcome = outcome_of(state, iteration);
     outcome->late_s += (late - outcome->late_s) / ++state->compute_steps;
     outcome->latest_s = fmax(outcome->latest_s, late);
-    if (step->compute.op == COMPUTE_OPTIMIZER)
+    if (step->compute.op == COMPUTE_OPTIMIZER && step->role != ROLE_NORMS)
         state->compute_steps = 0;
 }
 
 static void work(struct device_state *state, const struct step *step)
 {
-    if (step->compute.op == COMPUTE_LOSS && step->compute.micro == 0)
+    if (step->compute.op == COMPUTE_LOSS && step->compute.micro == 0) {
+        if (state->summed)
+            check_probes(state);
         put_probes(state);
-    if (step->compute.op == COMPUTE_OPTIMIZER)
+    }
+    if (step->compute.op == COMPUTE_OPTIMIZER && !state->job.shard)
         check_probes(state);
+    state->summed |= step->role == ROLE_OPTIMIZER && state->job.shard;
 }
 
 static void run_step(void *argument)
@@ -159,6 +169,11 @@ static void prepare(struct device_state *state, int32_t iteration, const struct 
 static void *gradients(struct device_state *state)
 {
     return state->gradient;
+}
+
+static float *shared(struct device_state *state, enum collective_content content)
+{
+    return content == CONTENT_NORMS ? state->norms : state->gradient;
 }
 
 static struct outcome outcome(const struct device_state *state, int32_t iteration)
@@ -198,6 +213,7 @@ const struct device_ops device_replay_ops = {
     .prepare = prepare,
     .issue = issue,
     .gradients = gradients,
+    .shared = shared,
     .outcome = outcome,
     .score = score,
     .read = read_weights,

@@ -128,7 +128,7 @@ static void issue(struct timing *timing, float *data)
         struct collective collective = schedule_collective(schedule, i);
         struct slice slice = {0, timing->elements};
         if (step->collective.axis == AXIS_COLUMN)
-            slice = packing_block(slice, schedule->grid, world_self().rank);
+            slice = packing_block(slice, schedule->grid, AXIS_ROW, world_self().rank);
         collective.elements = slice.elements;
         timing->ops->issue(timing->comm, timing->stream, step->collective.axis, &collective,
                            timing->payload, data + slice.offset);

@@ -70,9 +70,12 @@ struct device_job {
     struct device_source source;
     int32_t batch; /**< images of one iteration: micro_batches passes of batch / micro_batches */
     int32_t micro_batches;
-    int32_t slots;   /**< iterations in flight: iteration i uses slot i % slots */
-    int32_t ranks;   /**< over which gradients are summed */
-    int32_t rank;    /**< this one of them */
+    int32_t slots; /**< iterations in flight: iteration i uses slot i % slots */
+    int32_t ranks; /**< over which gradients are summed */
+    int32_t rank;  /**< this one of them */
+    /** The parts of the flat arrays that this rank updates (shards), borrowed; NULL: all. */
+    const struct slice *shard;
+    int32_t shards;
     int64_t padded;  /**< elements of gradients(), for devices that pad; 0: only the parameters */
     int32_t threads; /**< to compute with */
     /** Learning rate and weight decay of the iterations 0 ... rate_count - 1, the same as prepare()
@@ -176,6 +179,10 @@ struct device_ops {
      * and the job's padding; after the last micro-batch the sum over the local batch's
      * micro-batches of their mean's gradient.  Borrowed. */
     void *(*gradients)(struct device_state *state);
+    /** What collectives of @content sum or gather, as fp32: all parameters, packed like
+     * gradients(), or the norms of a ROLE_NORMS step.  NULL: the device updates all parameters on
+     * each rank. */
+    float *(*shared)(struct device_state *state, enum collective_content content);
     /** Bytes that the compute step @step moves between kernels and the device's memory, each array
      * once per kernel that reads or writes it, as this device was opened.  NULL: not known. */
     int64_t (*moved)(const struct device_state *state, const struct step *step);
@@ -188,7 +195,8 @@ struct device_ops {
     void (*score)(struct device_state *state, struct stream *stream, const float *images,
                   int32_t count, float *scores);
     /** Copy the trained state from the device into arrays of the caller; members that are NULL, and
-     * rank_statistics, are left out.  Nothing may be running. */
+     * rank_statistics, are left out, and of a sharded momentum the parts of other ranks.  Nothing
+     * may be running. */
     void (*read)(const struct device_state *state, const struct weights *weights);
     /** Copy it into the device; members that are NULL do not change.  Nothing may be running. */
     void (*write)(struct device_state *state, const struct weights *weights);

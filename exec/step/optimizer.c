@@ -21,7 +21,8 @@ enum { BLOCK = 16384, LANES = 16 };
 
 /* A stretch of one tensor. */
 struct block {
-    int64_t first;
+    int64_t first; /* in the flat arrays */
+    int64_t state; /* in momentum */
     int32_t count;
     int32_t tensor;
 };
@@ -43,34 +44,41 @@ struct optimizer {
     bool nesterov;
     struct block *block; /* (blocks) in the order of tensors */
     int32_t blocks;
+    int64_t capacity;
     struct squares *square;            /* (blocks) */
+    struct squares *sum;               /* (tensors) */
     struct coefficients *coefficients; /* (tensors) */
 };
 
-static int32_t block_count(int64_t elements)
+/* Blocks of the part of tensor @t from @first to @end, whose momentum begins at @state. */
+static void cut_part(struct optimizer *optimizer, int32_t t, int64_t first, int64_t end,
+                     int64_t state)
 {
-    return (int32_t)((elements + BLOCK - 1) / BLOCK);
+    for (int64_t at = first; at < end; at += BLOCK) {
+        int32_t count = (int32_t)(end - at < BLOCK ? end - at : BLOCK);
+        optimizer->block = base_grow(optimizer->block, optimizer->blocks + 1, &optimizer->capacity,
+                                     sizeof(*optimizer->block));
+        optimizer->block[optimizer->blocks++] = (struct block){at, state + at - first, count, t};
+    }
 }
 
-static void cut(struct optimizer *optimizer)
+static void cut(struct optimizer *optimizer, const struct slice *shard, int32_t count)
 {
-    const struct layout *layout = optimizer->layout;
-    int32_t tensors = layout->model->tensor_count;
-    for (int32_t t = 0; t < tensors; t++)
-        optimizer->blocks += block_count(layout->parameter[t].elements);
-    optimizer->block = base_alloc(optimizer->blocks, sizeof(*optimizer->block));
-    struct block *block = optimizer->block;
-    for (int32_t t = 0; t < tensors; t++) {
-        const struct parameter *parameter = &layout->parameter[t];
-        for (int64_t done = 0; done < parameter->elements; done += BLOCK) {
-            int64_t left = parameter->elements - done;
-            *block++ =
-                (struct block){parameter->offset + done, (int32_t)(left < BLOCK ? left : BLOCK), t};
+    for (int32_t t = 0; t < optimizer->layout->model->tensor_count; t++) {
+        const struct parameter *parameter = &optimizer->layout->parameter[t];
+        int64_t state = 0;
+        for (int32_t i = 0; i < count; state += shard[i++].elements) {
+            int64_t first = parameter->offset, end = first + parameter->elements;
+            first = first < shard[i].offset ? shard[i].offset : first;
+            end = end < shard[i].offset + shard[i].elements ? end
+                                                            : shard[i].offset + shard[i].elements;
+            cut_part(optimizer, t, first, end, state + first - shard[i].offset);
         }
     }
 }
 
-struct optimizer *optimizer_new(const struct layout *layout, const struct scenario *scenario)
+struct optimizer *optimizer_new_shard(const struct layout *layout, const struct scenario *scenario,
+                                      const struct slice *shard, int32_t count)
 {
     struct optimizer *optimizer = base_alloc(1, sizeof(*optimizer));
     *optimizer = (struct optimizer){.layout = layout,
@@ -78,11 +86,17 @@ struct optimizer *optimizer_new(const struct layout *layout, const struct scenar
                                     .momentum = scenario->training.momentum,
                                     .trust = scenario->training.trust,
                                     .nesterov = scenario->training.nesterov};
-    cut(optimizer);
+    int32_t tensors = layout->model->tensor_count;
+    cut(optimizer, shard, count);
     optimizer->square = base_alloc(optimizer->blocks, sizeof(*optimizer->square));
-    optimizer->coefficients =
-        base_alloc(layout->model->tensor_count, sizeof(*optimizer->coefficients));
+    optimizer->sum = base_alloc(tensors, sizeof(*optimizer->sum));
+    optimizer->coefficients = base_alloc(tensors, sizeof(*optimizer->coefficients));
     return optimizer;
+}
+
+struct optimizer *optimizer_new(const struct layout *layout, const struct scenario *scenario)
+{
+    return optimizer_new_shard(layout, scenario, &(struct slice){0, layout->parameters}, 1);
 }
 
 void optimizer_free(struct optimizer *optimizer)
@@ -91,6 +105,7 @@ void optimizer_free(struct optimizer *optimizer)
         return;
     free(optimizer->block);
     free(optimizer->square);
+    free(optimizer->sum);
     free(optimizer->coefficients);
     free(optimizer);
 }
@@ -133,6 +148,22 @@ static void measure(struct optimizer *optimizer, const float *gradient, const fl
             .gradient = sum_of_squares(gradient + block.first, block.count),
             .parameter = both ? sum_of_squares(parameter + block.first, block.count) : 0};
     }
+    for (int32_t t = 0; t < optimizer->layout->model->tensor_count; t++)
+        optimizer->sum[t] = (struct squares){0};
+    for (int32_t b = 0; b < optimizer->blocks; b++) {
+        struct squares *sum = &optimizer->sum[optimizer->block[b].tensor];
+        sum->gradient += optimizer->square[b].gradient;
+        sum->parameter += optimizer->square[b].parameter;
+    }
+}
+
+/* The sum of the squares of all gradients. */
+static double sum_of_gradients(const struct optimizer *optimizer)
+{
+    double total = 0;
+    for (int32_t t = 0; t < optimizer->layout->model->tensor_count; t++)
+        total += optimizer->sum[t].gradient;
+    return total;
 }
 
 /* LARS's factor of a tensor's step.  For a tensor that is 0, or has a gradient of 0, the factor is
@@ -145,14 +176,16 @@ static double trust_ratio(const struct optimizer *optimizer, double decay, doubl
     return optimizer->trust * parameter / (gradient + decay * parameter);
 }
 
+/* @scaled is the factor of measured gradients, @scale that of gradients. */
 static struct coefficients derive(const struct optimizer *optimizer, const struct update *update,
-                                  int32_t tensor, double scale, struct squares square)
+                                  int32_t tensor, double scale, double scaled)
 {
+    struct squares square = optimizer->sum[tensor];
     bool weight = optimizer->layout->parameter[tensor].kind == PARAMETER_WEIGHT;
     double decay = weight ? update->weight_decay : 0, trust = 1;
     if (weight && optimizer->kind == OPTIMIZER_LARS)
         trust =
-            trust_ratio(optimizer, decay, scale * sqrt(square.gradient), sqrt(square.parameter));
+            trust_ratio(optimizer, decay, scaled * sqrt(square.gradient), sqrt(square.parameter));
     double rate = update->learning_rate;
     return (struct coefficients){
         .gradient = (float)(trust * scale),
@@ -162,21 +195,24 @@ static struct coefficients derive(const struct optimizer *optimizer, const struc
         .follow = (float)(optimizer->nesterov ? rate * optimizer->momentum : rate)};
 }
 
-/* Coefficients of all tensors.  @return the sum of the squares of all gradients. */
-static double derive_all(struct optimizer *optimizer, const struct update *update, double scale)
+/* @total is the sum of the squares of all gradients, times 1 / @scaled squared. */
+static struct outcome apply(struct optimizer *optimizer, const struct update *update, double scale,
+                            double scaled, double total, const float *gradient, float *momentum,
+                            float *parameter)
 {
-    double total = 0;
-    for (int32_t b = 0; b < optimizer->blocks;) {
-        int32_t tensor = optimizer->block[b].tensor;
-        struct squares square = {0};
-        for (; b < optimizer->blocks && optimizer->block[b].tensor == tensor; b++) {
-            square.gradient += optimizer->square[b].gradient;
-            square.parameter += optimizer->square[b].parameter;
-        }
-        optimizer->coefficients[tensor] = derive(optimizer, update, tensor, scale, square);
-        total += square.gradient;
+    struct outcome outcome = {.norm = scaled * sqrt(total)};
+    outcome.overflow = !(outcome.norm <= (double)FLT_MAX); /* also when it is NaN */
+    if (outcome.overflow)
+        return outcome;
+    for (int32_t t = 0; t < optimizer->layout->model->tensor_count; t++)
+        optimizer->coefficients[t] = derive(optimizer, update, t, scale, scaled);
+#pragma omp parallel for schedule(static)
+    for (int32_t b = 0; b < optimizer->blocks; b++) {
+        struct block block = optimizer->block[b];
+        update_block(optimizer->coefficients[block.tensor], block.count, gradient + block.first,
+                     momentum + block.state, parameter + block.first);
     }
-    return total;
+    return outcome;
 }
 
 struct outcome optimizer_step(struct optimizer *optimizer, const struct update *update,
@@ -184,15 +220,33 @@ struct outcome optimizer_step(struct optimizer *optimizer, const struct update *
                               float *parameter)
 {
     measure(optimizer, gradient, parameter);
-    struct outcome outcome = {.norm = scale * sqrt(derive_all(optimizer, update, scale))};
-    outcome.overflow = !(outcome.norm <= (double)FLT_MAX); /* also when it is NaN */
-    if (outcome.overflow)
-        return outcome;
-#pragma omp parallel for schedule(static)
-    for (int32_t b = 0; b < optimizer->blocks; b++) {
-        struct block block = optimizer->block[b];
-        update_block(optimizer->coefficients[block.tensor], block.count, gradient + block.first,
-                     momentum + block.first, parameter + block.first);
+    return apply(optimizer, update, scale, scale, sum_of_gradients(optimizer), gradient, momentum,
+                 parameter);
+}
+
+void optimizer_measure(struct optimizer *optimizer, double scale, const float *gradient,
+                       const float *parameter, float *norms)
+{
+    measure(optimizer, gradient, parameter);
+    if (optimizer->kind != OPTIMIZER_LARS) {
+        norms[0] = (float)(scale * scale * sum_of_gradients(optimizer));
+        return;
     }
-    return outcome;
+    for (int32_t t = 0; t < optimizer->layout->model->tensor_count; t++) {
+        norms[2 * t] = (float)(scale * scale * optimizer->sum[t].gradient);
+        norms[2 * t + 1] = (float)optimizer->sum[t].parameter;
+    }
+}
+
+struct outcome optimizer_update(struct optimizer *optimizer, const struct update *update,
+                                double scale, const float *norms, const float *gradient,
+                                float *momentum, float *parameter)
+{
+    double total = (double)norms[0];
+    if (optimizer->kind == OPTIMIZER_LARS) {
+        for (int32_t t = 0; t < optimizer->layout->model->tensor_count; t++)
+            optimizer->sum[t] = (struct squares){(double)norms[2 * t], (double)norms[2 * t + 1]};
+        total = sum_of_gradients(optimizer);
+    }
+    return apply(optimizer, update, scale, 1, total, gradient, momentum, parameter);
 }

@@ -21,6 +21,7 @@
 
 #include "core/scenario/scenario.h"
 #include "exec/step/layout.h"
+#include "exec/step/packing.h"
 
 /** The numbers of one iteration's optimizer step. */
 struct update {
@@ -46,6 +47,10 @@ struct optimizer;
  * borrowed. */
 struct optimizer *optimizer_new(const struct layout *layout, const struct scenario *scenario);
 
+/** The same for a rank that updates only the elements of @shard (count), which is borrowed, too. */
+struct optimizer *optimizer_new_shard(const struct layout *layout, const struct scenario *scenario,
+                                      const struct slice *shard, int32_t count);
+
 /** Release; accepts NULL. */
 void optimizer_free(struct optimizer *optimizer);
 
@@ -55,3 +60,17 @@ void optimizer_free(struct optimizer *optimizer);
 struct outcome optimizer_step(struct optimizer *optimizer, const struct update *update,
                               double scale, const float *gradient, float *momentum,
                               float *parameter);
+
+/** Fill @norms (iteration_norms()) with the sums of squares over this rank's shard: with LARS of
+ * gradient, times @scale, and weights of each tensor, else of the gradient alone.  Their sums over
+ * the shards go to optimizer_update(). */
+void optimizer_measure(struct optimizer *optimizer, double scale, const float *gradient,
+                       const float *parameter, float *norms);
+
+/** optimizer_step() for a shard, whose elements alone are in @momentum, one slice behind the other.
+ * SGD gives the bits of the whole step.  With LARS, norms are sums in fp32: among n shards each is
+ * within (1 + log2 n) 2^-24 of itself, and so is the factor of a tensor's step.  A gradient whose
+ * norm is above 1.8e19 counts as an overflow, because its square is one in fp32. */
+struct outcome optimizer_update(struct optimizer *optimizer, const struct update *update,
+                                double scale, const float *norms, const float *gradient,
+                                float *momentum, float *parameter);

@@ -2,15 +2,21 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/base.h"
+
+static bool has_gradients(const struct step *step)
+{
+    return step->kind == STEP_COLLECTIVE && step->collective.content == CONTENT_GRADIENTS;
+}
 
 static int32_t count_buckets(const struct schedule *schedule)
 {
     int32_t count = 0;
     for (int32_t i = 0; i < schedule->step_count; i++) {
         const struct step *step = &schedule->step[i];
-        if (step->kind == STEP_COLLECTIVE && count <= step->collective.bucket)
+        if (has_gradients(step) && count <= step->collective.bucket)
             count = step->collective.bucket + 1;
     }
     return count;
@@ -22,7 +28,7 @@ static void find_sizes(struct packing *packing, const struct schedule *schedule,
 {
     for (int32_t i = 0; i < schedule->step_count; i++) {
         const struct step *step = &schedule->step[i];
-        if (step->kind != STEP_COLLECTIVE)
+        if (!has_gradients(step))
             continue;
         struct slice *bucket = &packing->bucket[step->collective.bucket];
         int64_t elements = step->collective.bytes / dtype_size(payload);
@@ -66,10 +72,42 @@ void packing_release(struct packing *packing)
     *packing = (struct packing){0};
 }
 
-struct slice packing_block(struct slice slice, struct grid grid, int32_t rank)
+struct slice packing_block(struct slice slice, struct grid grid, enum axis axis, int32_t rank)
 {
-    int64_t index = grid_axis_index(grid, AXIS_ROW, rank);
-    int64_t even = slice.elements / grid.columns, longer = slice.elements % grid.columns;
+    int64_t index = grid_axis_index(grid, axis, rank), blocks = grid_axis_size(grid, axis);
+    int64_t even = slice.elements / blocks, longer = slice.elements % blocks;
     return (struct slice){slice.offset + index * even + (index < longer ? index : longer),
                           even + (index < longer)};
+}
+
+struct slice *packing_shard(const struct packing *packing, const struct schedule *schedule,
+                            int32_t rank)
+{
+    enum axis axis = schedule_sharded(schedule);
+    if (axis == AXIS_COUNT)
+        return NULL;
+    struct slice *shard = base_alloc(packing->buckets, sizeof(*shard));
+    for (int32_t i = 0; i < packing->buckets; i++)
+        shard[i] = packing_block(packing->bucket[i], schedule->grid, axis, rank);
+    return shard;
+}
+
+int64_t slice_elements(const struct slice *slice, int32_t count)
+{
+    int64_t elements = 0;
+    for (int32_t i = 0; i < count; i++)
+        elements += slice[i].elements;
+    return elements;
+}
+
+void slice_pack(const struct slice *slice, int32_t count, const float *flat, float *dense)
+{
+    for (int32_t i = 0; i < count; dense += slice[i++].elements)
+        memcpy(dense, flat + slice[i].offset, (size_t)slice[i].elements * sizeof(*dense));
+}
+
+void slice_unpack(const struct slice *slice, int32_t count, const float *dense, float *flat)
+{
+    for (int32_t i = 0; i < count; dense += slice[i++].elements)
+        memcpy(flat + slice[i].offset, dense, (size_t)slice[i].elements * sizeof(*dense));
 }

@@ -45,6 +45,20 @@ bool packing_check(const struct packing *packing, int64_t unit);
 /** Release. */
 void packing_release(struct packing *packing);
 
-/** The block of @slice on @rank of @grid after a reduce-scatter of a row: if the columns do not
+/** The block of @slice on @rank of @grid after a reduce-scatter along @axis: if its ranks do not
  * divide the slice, the first blocks have one element more. */
-struct slice packing_block(struct slice slice, struct grid grid, int32_t rank);
+struct slice packing_block(struct slice slice, struct grid grid, enum axis axis, int32_t rank);
+
+/** The parts of the flat arrays that @rank updates by @schedule, one for each bucket; NULL: the
+ * optimizer is not sharded.  The caller frees it. */
+struct slice *packing_shard(const struct packing *packing, const struct schedule *schedule,
+                            int32_t rank);
+
+/** The elements of @slice (count). */
+int64_t slice_elements(const struct slice *slice, int32_t count);
+
+/** Copy @slice (count) of @flat one behind the other to @dense. */
+void slice_pack(const struct slice *slice, int32_t count, const float *flat, float *dense);
+
+/** The way back. */
+void slice_unpack(const struct slice *slice, int32_t count, const float *dense, float *flat);

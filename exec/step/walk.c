@@ -1,6 +1,7 @@
 #include "exec/step/walk.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "exec/world/world.h"
@@ -9,8 +10,9 @@ struct walker {
     struct walk walk;
     int32_t depth;
     int32_t first_forward, last_backward, optimizer; /* steps */
+    int32_t norms;                                   /* the step, or -1 */
     struct stream *stream[LANE_COUNT];
-    struct event *origin;
+    struct event *origin, *gathered;
     struct event **begin, **end;  /* (depth, steps) */
     struct event **first, **last; /* (depth) around an iteration launched whole */
     bool *whole;                  /* (depth) the iteration was */
@@ -49,6 +51,7 @@ struct walker *walker_new(const struct walk *walk)
     int64_t events = (int64_t)depth * walk->schedule->step_count;
     struct walker *walker = base_alloc(1, sizeof(*walker));
     *walker = (struct walker){.walk = *walk, .depth = depth, .origin = ops->streams->event_new()};
+    walker->gathered = ops->streams->event_new();
     walker->begin = base_alloc(events, sizeof(struct event *));
     walker->end = base_alloc(events, sizeof(struct event *));
     for (int64_t i = 0; i < events; i++) {
@@ -67,6 +70,7 @@ struct walker *walker_new(const struct walk *walk)
     walker->first_forward = step_with(walk->schedule, ROLE_FIRST_FORWARD);
     walker->last_backward = step_with(walk->schedule, ROLE_LAST_BACKWARD);
     walker->optimizer = step_with(walk->schedule, ROLE_OPTIMIZER);
+    walker->norms = schedule_find(walk->schedule, ROLE_NORMS);
     walker->before = world_now();
     ops->streams->record(walker->stream[LANE_COMPUTE], walker->origin);
     ops->streams->synchronize(walker->origin);
@@ -91,6 +95,7 @@ void walker_free(struct walker *walker)
         ops->streams->event_free(walker->last[i]);
     }
     ops->streams->event_free(walker->origin);
+    ops->streams->event_free(walker->gathered);
     free(walker->begin);
     free(walker->end);
     free(walker->first);
@@ -116,18 +121,42 @@ static void issue_collective(struct walker *walker, int32_t id, struct stream *s
 {
     const struct walk *walk = &walker->walk;
     const struct step *step = &walk->schedule->step[id];
+    enum collective_content content = step->collective.content;
     struct slice slice = walk->packing->bucket[step->collective.bucket];
     if (step->collective.axis == AXIS_COLUMN)
-        slice = packing_block(slice, walk->schedule->grid, walk->rank);
+        slice = packing_block(slice, walk->schedule->grid, AXIS_ROW, walk->rank);
+    if (content == CONTENT_NORMS)
+        slice = (struct slice){0, step->collective.bytes / (int64_t)sizeof(float)};
     struct collective collective = schedule_collective(walk->schedule, id);
     collective.elements = slice.elements;
     if (walk->comm_ops->note)
         walk->comm_ops->note(stream, number, step->collective.bucket);
+    if (content != CONTENT_GRADIENTS) {
+        walk->comm_ops->issue(walk->comm, stream, step->collective.axis, &collective,
+                              content == CONTENT_NORMS ? DTYPE_FP32 : walk->gathered,
+                              walk->device_ops->shared(walk->device, content) + slice.offset);
+        return;
+    }
     int32_t size =
         walk->device_ops->exchanges_payload ? dtype_size(walk->payload) : (int32_t)sizeof(float);
     char *gradients = walk->device_ops->gradients(walk->device);
     walk->comm_ops->issue(walk->comm, stream, step->collective.axis, &collective, walk->payload,
                           gradients + slice.offset * size);
+}
+
+void walker_gather(struct walker *walker, int64_t number)
+{
+    const struct schedule *schedule = walker->walk.schedule;
+    const struct stream_ops *streams = walker->walk.device_ops->streams;
+    struct stream *stream = walker->stream[LANE_ROW];
+    if (walker->norms < 0)
+        return;
+    for (int32_t id = 0; id < schedule->step_count; id++)
+        if (schedule->step[id].kind == STEP_COLLECTIVE &&
+            schedule->step[id].collective.content == CONTENT_PARAMETERS)
+            issue_collective(walker, id, stream, number);
+    streams->record(stream, walker->gathered);
+    streams->synchronize(walker->gathered);
 }
 
 /* What happens once @step of @iteration is over. */
@@ -280,6 +309,40 @@ struct walk_step walker_step(const struct walker *walker, int32_t iteration, int
     return taken;
 }
 
+/* How long the compute lane, free since @since, waited for parameters before @step. */
+static double gather_wait(const struct walker *walker, int32_t iteration, int32_t step,
+                          double since)
+{
+    const struct schedule *schedule = walker->walk.schedule;
+    double wait = 0;
+    for (int32_t i = schedule->step[step].dep_begin; i < schedule->step[step].dep_end; i++) {
+        int32_t needed = schedule->dep[i].step;
+        if (schedule->step[needed].kind == STEP_COLLECTIVE)
+            wait = fmax(wait,
+                        fmin(end_of(walker, iteration, needed), begin_of(walker, iteration, step)) -
+                            since);
+    }
+    return wait;
+}
+
+/* Where the optimizer is sharded, forward waits for parameters, not only for input, and the norms
+ * are no wait. */
+static void add_gathers(const struct walker *walker, int32_t iteration, struct walk_times *times)
+{
+    const struct schedule *schedule = walker->walk.schedule;
+    double first = gather_wait(walker, iteration, walker->first_forward, walker->previous_end);
+    double before = end_of(walker, iteration, walker->first_forward);
+    times->input_wait_s -= first;
+    times->exposed_comm_s += first + begin_of(walker, iteration, walker->norms) -
+                             end_of(walker, iteration, walker->norms);
+    for (int32_t id = walker->first_forward + 1; id < walker->last_backward; id++) {
+        if (schedule->step[id].lane != LANE_COMPUTE)
+            continue;
+        times->exposed_comm_s += gather_wait(walker, iteration, id, before);
+        before = end_of(walker, iteration, id);
+    }
+}
+
 static struct walk_times measure(struct walker *walker, int32_t iteration)
 {
     struct walk_times times = {.begin = begin_of(walker, iteration, walker->first_forward),
@@ -287,6 +350,8 @@ static struct walk_times measure(struct walker *walker, int32_t iteration)
     times.exposed_comm_s = begin_of(walker, iteration, walker->optimizer) -
                            end_of(walker, iteration, walker->last_backward);
     times.input_wait_s = times.begin - walker->previous_end;
+    if (walker->norms >= 0)
+        add_gathers(walker, iteration, &times);
     walker->previous_end = times.end;
     walker->exposed_comm = times.exposed_comm_s;
     return times;

@@ -19,6 +19,7 @@ struct walk {
     const struct schedule *schedule; /**< sealed */
     int32_t rank;                    /**< place in the schedule's grid */
     enum dtype payload;              /**< type of exchanged gradients: that of the buckets' bytes */
+    enum dtype gathered;             /**< type of gathered parameters, the same */
     const struct device_ops *device_ops;
     struct device_state *device;
     const struct comm_ops *comm_ops;
@@ -37,8 +38,8 @@ struct walker;
 struct walk_times {
     double begin, end;   /**< of its first and last compute step */
     double input_wait_s; /**< the compute lane waited for the batch */
-    /** The compute lane waited for all-reduces before the optimizer; if launched whole: the value
-     * of the last iteration that was not. */
+    /** The compute lane waited for all-reduces before the optimizer, and for parameters of a
+     * sharded one; if launched whole: the value of the last iteration that was not. */
     double exposed_comm_s;
     double trace_cost_s; /**< time to append spans to a trace */
 };
@@ -63,6 +64,11 @@ struct stream *walker_stream(struct walker *walker);
 /** Issue all steps of the next @iteration (0, 1, ...; at most walk_depth() ahead of the last one
  * finished), which is number @step of the training run. */
 void walker_issue(struct walker *walker, int32_t iteration, int64_t step);
+
+/** With nothing in flight: gather the parameters that other ranks have updated, of a schedule with
+ * a sharded optimizer, whose iterations begin with that; of another do nothing.  All ranks call it
+ * together, at step @number of the training run. */
+void walker_gather(struct walker *walker, int64_t number);
 
 /** Time of step @step of @iteration on the compute lane, from the end of the lane's previous step
  * (for the first, from its own beginning): wall time, and CPU time, which equals wall time if the

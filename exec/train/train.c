@@ -282,6 +282,7 @@ static int write_checkpoint(struct loop *loop, const char *name, struct err *err
     struct train_result *result = loop->result;
     int failed = 0;
     double begin = world_now();
+    loop_collect(loop);
     snprintf(result->checkpoint, sizeof(result->checkpoint), "%s/%s", job->directory, name);
     if (loop->world.rank == 0)
         failed =

@@ -177,6 +177,7 @@ static void pack_buckets(struct loop *loop)
     enum dtype payload = (enum dtype)job->scenario->model.gradients;
     assert(job->comm_ops->alignment == 0 || job->device_ops->pads);
     loop->packing = packing_build(job->schedule[loop->phase], payload, job->comm_ops->alignment);
+    loop->shard = packing_shard(&loop->packing, job->schedule[loop->phase], loop->world.rank);
 }
 
 /* Those of the iterations until @end, which follow from their positions: a step that overflows
@@ -207,6 +208,8 @@ static int open_device(struct loop *loop, int32_t slots, int64_t end, struct err
         .slots = slots,
         .ranks = loop->world.ranks,
         .rank = loop->world.rank,
+        .shard = loop->shard,
+        .shards = loop->packing.buckets,
         .padded = loop->packing.elements,
         .threads = job->threads,
         .rate = rate,
@@ -241,6 +244,7 @@ int loop_open_phase(struct loop *loop, int32_t index, int64_t end, struct err *e
     struct walk walk = {.schedule = job->schedule[index],
                         .rank = loop->world.rank,
                         .payload = (enum dtype)job->scenario->model.gradients,
+                        .gathered = (enum dtype)job->scenario->model.compute,
                         .device_ops = job->device_ops,
                         .device = loop->device,
                         .comm_ops = job->comm_ops,
@@ -262,6 +266,8 @@ void loop_close_phase(struct loop *loop)
     loop->job->device_ops->close(loop->device);
     loop->device = NULL;
     packing_release(&loop->packing);
+    free(loop->shard);
+    loop->shard = NULL;
     close_source(loop);
 }
 
@@ -400,6 +406,7 @@ static void drain(struct loop *loop)
         finish(loop);
     if (loop->told < loop->over)
         synchronise(loop);
+    walker_gather(loop->walker, loop->progress.step);
 }
 
 void loop_run(struct loop *loop, int64_t steps)

@@ -48,6 +48,7 @@ struct loop {
     int32_t phase;          /**< being trained */
     struct phase counts;    /**< of it */
     struct packing packing; /**< of its schedule's buckets */
+    struct slice *shard;    /**< (packing.buckets) that this rank updates; owned; NULL: all */
     int32_t in_flight;      /**< iterations issued ahead, at most */
     struct device_state *device;
     struct walker *walker;
@@ -83,6 +84,10 @@ void loop_run(struct loop *loop, int64_t steps);
  * ranks.  The device's own do not change.
  * @return 0, or -1 (exit code 70) on all ranks: the weights of two ranks differ. */
 int loop_average(struct loop *loop, struct err *err);
+
+/** After loop_average(), on all ranks together: collect the parts of a sharded momentum in
+ * loop->weights of rank 0. */
+void loop_collect(struct loop *loop);
 
 /** Give the device the averaged statistics, for evaluation, or its own again. */
 void loop_use_statistics(struct loop *loop, bool averaged);

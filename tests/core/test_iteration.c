@@ -242,6 +242,79 @@ static void without_overlap_every_bucket_waits_for_the_whole_backward_pass(void 
     model_free(model);
 }
 
+static void a_sharded_toy_is_what_one_would_write_down(void **state)
+{
+    (void)state;
+    static const char *const first[] = {"bucket 1 row all-gather", "bucket 0 row all-gather",
+                                        "input", "conv1 forward"};
+    static const char *const last[] = {"conv1 backward-filter",      "bucket 0 row reduce-scatter",
+                                       "bucket 0 column all-reduce", "bucket 1 row reduce-scatter",
+                                       "bucket 1 column all-reduce", "norms",
+                                       "norms row all-reduce",       "optimizer"};
+    struct scenario scenario = example_scenario();
+    scenario.training.sharded = true;
+    scenario.allreduce.overlap = OVERLAP_NONE;
+    struct model *model = network("toy", 32);
+    struct iteration it = example_iteration(model, &scenario);
+    it.bucket = model_parameters(model) / 3 * 2 * 2;
+    struct schedule *schedule = iteration_build(&it);
+    int32_t count = schedule->step_count;
+    for (int32_t i = 0; i < 4; i++)
+        assert_string_equal(schedule->step[i].name, first[i]);
+    for (int32_t i = 0; i < 8; i++)
+        assert_string_equal(schedule->step[count - 8 + i].name, last[i]);
+    assert_true(depends(schedule, 3, 1, 0)); /* all parameters */
+    for (int32_t i = 0; i < 2; i++)
+        assert_true(depends(schedule, i, count - 1, 1));
+    assert_true(depends(schedule, count - 5, count - 6, 0)); /* buckets do not overlap */
+    assert_true(depends(schedule, count - 3, count - 6, 0));
+    assert_true(depends(schedule, count - 3, count - 4, 0));
+    assert_int_equal(schedule_find(schedule, ROLE_OPTIMIZER), count - 1);
+    assert_int_equal(schedule_find(schedule, ROLE_NORMS), count - 3);
+    schedule_free(schedule);
+    model_free(model);
+}
+
+/* Four shards of 6,389,258 parameters: fp32 gradients go out, fp16 parameters come back; 161
+ * tensors have two norms each. */
+static void a_shard_moves_what_is_written_down(void **state)
+{
+    (void)state;
+    struct scenario scenario = example_scenario();
+    scenario.training.sharded = true;
+    scenario.model.gradients = DTYPE_FP32;
+    struct model *model = network("resnet50", 224);
+    struct iteration it = example_iteration(model, &scenario);
+    struct schedule *schedule = iteration_build(&it);
+    struct bucket_list list = bucket_build(model, DTYPE_FP32, 4194304);
+    int64_t bytes[COLLECTIVE_OP_COUNT] = {0};
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        const struct step *step = &schedule->step[id];
+        if (step->kind != STEP_COLLECTIVE)
+            continue;
+        if (step->collective.op == COLLECTIVE_ALL_GATHER) {
+            char forward[96];
+            int32_t layer = list.bucket[step->collective.bucket].layer;
+            snprintf(forward, sizeof(forward), "%s forward", model->layer[layer].name);
+            bool same = step->collective.bucket > 0 &&
+                        list.bucket[step->collective.bucket - 1].layer == layer;
+            assert_true(same || depends(schedule, require_step(schedule, forward), id, 0));
+        }
+        bytes[step->collective.op] += step->collective.bytes;
+    }
+    assert_int_equal(bytes[COLLECTIVE_REDUCE_SCATTER], INT64_C(25557032) * 4);
+    assert_int_equal(bytes[COLLECTIVE_ALL_GATHER], INT64_C(25557032) * 2);
+    assert_int_equal(bytes[COLLECTIVE_ALL_REDUCE], INT64_C(25557032) + 161 * 2 * 4);
+    const struct step *norms = &schedule->step[schedule_find(schedule, ROLE_NORMS)];
+    const struct step *update = &schedule->step[schedule_find(schedule, ROLE_OPTIMIZER)];
+    assert_int_equal(norms->compute.bytes, INT64_C(6389258) * 8);
+    assert_int_equal(update->compute.bytes, INT64_C(6389258) * 22);
+    assert_int_equal(norms->compute.kernels + update->compute.kernels, 3 + 3);
+    bucket_list_release(&list);
+    schedule_free(schedule);
+    model_free(model);
+}
+
 static void one_rank_communicates_nothing(void **state)
 {
     (void)state;
@@ -403,6 +476,8 @@ int main(void)
         cmocka_unit_test(the_optimizer_moves_what_is_written_down),
         cmocka_unit_test(a_bucket_leaves_when_its_last_gradient_is_ready),
         cmocka_unit_test(without_overlap_every_bucket_waits_for_the_whole_backward_pass),
+        cmocka_unit_test(a_sharded_toy_is_what_one_would_write_down),
+        cmocka_unit_test(a_shard_moves_what_is_written_down),
         cmocka_unit_test(one_rank_communicates_nothing),
         cmocka_unit_test(every_algorithm_gives_a_sound_schedule),
         cmocka_unit_test(columns_run_what_they_are_told),

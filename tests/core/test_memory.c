@@ -42,17 +42,33 @@ static void counts_every_array_once(void **state)
     (void)state;
     struct model *model = two_layers();
     struct scenario fp32 = {.input = {.prefetch = 2}}, fp16 = half_precision();
-    struct memory_plan plan = memory_plan(model, &fp32, 10, 5);
+    struct memory_plan plan = memory_plan(model, &fp32, 1, 10, 5);
     assert_int_equal(plan.weights, 58 * 4);
     assert_int_equal(plan.gradients, 58 * 4);
     assert_int_equal(plan.momentum, 58 * 4);
     assert_int_equal(plan.activations, 5 * (32 + 32 + 32 + 32) * 4);
     assert_int_equal(plan.input, 3 * 10 * 48 * 4);
     assert_int_equal(memory_total(&plan), 3 * 232 + 2560 + 5760);
-    plan = memory_plan(model, &fp16, 10, 10);
+    plan = memory_plan(model, &fp16, 1, 10, 10);
     assert_int_equal(plan.weights, 58 * 6);
     assert_int_equal(plan.gradients, 58 * 2);
     assert_int_equal(plan.activations, 10 * 128 * 2);
+    model_free(model);
+}
+
+/* 58 parameters in 4 shards are at most 15 each. */
+static void a_shard_keeps_its_part_of_masters_and_momentum(void **state)
+{
+    (void)state;
+    struct model *model = two_layers();
+    struct scenario fp32 = {.input = {.prefetch = 2}}, fp16 = half_precision();
+    struct memory_plan plan = memory_plan(model, &fp32, 4, 10, 5);
+    assert_int_equal(plan.weights, 58 * 4);
+    assert_int_equal(plan.gradients, 58 * 4);
+    assert_int_equal(plan.momentum, 15 * 4);
+    plan = memory_plan(model, &fp16, 4, 10, 10);
+    assert_int_equal(plan.weights, 58 * 2 + 15 * 4);
+    assert_int_equal(plan.momentum, 15 * 4);
     model_free(model);
 }
 
@@ -67,12 +83,12 @@ static void counts_pictures_before_they_are_cropped(void **state)
         scenario.training.data.source = source;
         bool pictures =
             source == SOURCE_IMAGEFOLDER || source == SOURCE_WEBDATASET || source == SOURCE_PACK;
-        assert_int_equal(memory_plan(model, &scenario, 10, 5).input,
+        assert_int_equal(memory_plan(model, &scenario, 1, 10, 5).input,
                          images + (pictures ? 2 * 10 * 12 * 16 : 0));
     }
     scenario.training.data.source = SOURCE_IMAGEFOLDER;
     scenario.training.data.decode = DECODE_DEVICE;
-    assert_int_equal(memory_plan(model, &scenario, 10, 5).input, images + 2 * 10 * 48 * 16);
+    assert_int_equal(memory_plan(model, &scenario, 1, 10, 5).input, images + 2 * 10 * 48 * 16);
     model_free(model);
 }
 
@@ -93,24 +109,24 @@ static void says_what_need_not_be_written(void **state)
         elements +=
             stage[i].width * (stage[i].in * stage[i].in + (2 * stage[i].blocks - 1) * small);
     }
-    assert_int_equal(memory_plan(model, &scenario, 10, 5).applied, 5 * elements * 2);
-    struct memory_plan plan = memory_plan(model, &scenario, 10, 5), without = plan;
+    assert_int_equal(memory_plan(model, &scenario, 1, 10, 5).applied, 5 * elements * 2);
+    struct memory_plan plan = memory_plan(model, &scenario, 1, 10, 5), without = plan;
     without.applied = 0;
     assert_int_equal(memory_total(&plan), memory_total(&without)); /* a part, not a summand */
     scenario.model.compute = DTYPE_BF16;
-    assert_int_equal(memory_plan(model, &scenario, 10, 5).applied, 0);
+    assert_int_equal(memory_plan(model, &scenario, 1, 10, 5).applied, 0);
     model_free(model);
     scenario.model.compute = DTYPE_FP16;
     model =
         network_build("resnet20", 32, 10, &err); /* the stem's is added to the first block, too */
-    assert_int_equal(memory_plan(model, &scenario, 1, 1).applied,
+    assert_int_equal(memory_plan(model, &scenario, 1, 1, 1).applied,
                      3 * (16 * 32 * 32 + 32 * 16 * 16 + 64 * 8 * 8) * 2);
     model_free(model);
     model = network_build("vgg16", 224, 1000, &err);
-    assert_int_equal(memory_plan(model, &scenario, 10, 5).applied, 0); /* no batch norm */
+    assert_int_equal(memory_plan(model, &scenario, 1, 10, 5).applied, 0); /* no batch norm */
     model_free(model);
     model = two_layers();
-    assert_int_equal(memory_plan(model, &scenario, 10, 5).applied, 0); /* nobody reads it */
+    assert_int_equal(memory_plan(model, &scenario, 1, 10, 5).applied, 0); /* nobody reads it */
     model_free(model);
 }
 
@@ -124,16 +140,16 @@ static void finds_the_largest_batch_that_fits(void **state)
     static const int64_t fixed[] = {0, MEMORY_WORKSPACE_LIMIT, 100000000},
                          image[] = {0, 0, 30000000};
     for (size_t i = 0; i < sizeof(fixed) / sizeof(*fixed); i++) {
-        int64_t batch = memory_largest_batch(model, &scenario, fixed[i], image[i], capacity);
-        struct memory_plan fits = memory_plan(model, &scenario, batch, batch);
-        struct memory_plan next = memory_plan(model, &scenario, batch + 1, batch + 1);
+        int64_t batch = memory_largest_batch(model, &scenario, 1, fixed[i], image[i], capacity);
+        struct memory_plan fits = memory_plan(model, &scenario, 1, batch, batch);
+        struct memory_plan next = memory_plan(model, &scenario, 1, batch + 1, batch + 1);
         fits.workspace = fixed[i] + batch * image[i];
         next.workspace = fits.workspace + image[i];
         assert_true(memory_total(&fits) <= capacity && memory_total(&next) > capacity);
         assert_true(batch > 192 || i == 2); /* NVIDIA trained with 208 on 16 GB in MLPerf v0.5 */
     }
-    assert_int_equal(memory_largest_batch(model, &scenario, 0, 0, 1000), 0);
-    assert_int_equal(memory_largest_batch(model, &scenario, capacity, 0, capacity), 0);
+    assert_int_equal(memory_largest_batch(model, &scenario, 1, 0, 0, 1000), 0);
+    assert_int_equal(memory_largest_batch(model, &scenario, 1, capacity, 0, capacity), 0);
     model_free(model);
 }
 
@@ -141,6 +157,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_every_array_once),
+        cmocka_unit_test(a_shard_keeps_its_part_of_masters_and_momentum),
         cmocka_unit_test(counts_pictures_before_they_are_cropped),
         cmocka_unit_test(says_what_need_not_be_written),
         cmocka_unit_test(finds_the_largest_batch_that_fits),

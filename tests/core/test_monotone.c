@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/backend/floor.h"
+
 /* What is better never makes a step longer: on every platform there is, under every algorithm, in
  * closed form.  That holds without exception, since a step is a maximum of sums of times each of
  * which falls.  (tests/sim/test_monotone.c asks the simulator, where links are shared.) */
@@ -42,6 +44,11 @@ static void try_all(void *context, struct platform *platform)
 {
     for (enum algorithm a = 0; a < ALGORITHM_COUNT; a++)
         try(context, trial_new(platform, 2), a);
+    struct trial sharded = trial_new(platform, 2);
+    sharded.sharded = true;
+    try(context, sharded, ALGORITHM_RING);
+    try(context, sharded, ALGORITHM_TORUS2D);
+    try(context, sharded, ALGORITHM_NCCL);
     int32_t most = platform_nodes(platform);
     struct trial large = trial_new(platform, most > 0 && most < 36 ? most : 36);
     try(context, large, ALGORITHM_TORUS2D);
@@ -108,6 +115,27 @@ static void a_faster_device_never_makes_a_step_longer(void **state)
     each_trial(expect_device);
 }
 
+/* Of a step, and of each of NCCL's collectives, halves of an all-reduce among them. */
+static void expect_floor(const struct timed *timed)
+{
+    struct fabric *fabric = trial_fabric(&timed->trial);
+    struct run run = trial_run(&timed->trial, fabric);
+    assert_true(timed->seconds >= (1 - 1e-9) * floor_iteration(&run, timed->schedule).seconds);
+    for (int32_t id = 0; id < timed->schedule->step_count; id++) {
+        const struct step *step = &timed->schedule->step[id];
+        if (step->kind == STEP_COLLECTIVE && step->collective.algorithm == ALGORITHM_NCCL)
+            assert_true(run_nccl(&run, step).seconds >=
+                        (1 - 1e-9) * floor_collective(fabric, timed->schedule, id).seconds);
+    }
+    fabric_free(fabric);
+}
+
+static void no_step_beats_its_floor(void **state)
+{
+    (void)state;
+    each_trial(expect_floor);
+}
+
 /* Make all better, each by a factor of its own from 1 to 3. */
 static void expect_random(const struct timed *timed)
 {
@@ -162,6 +190,7 @@ static void fewer_layers_never_make_a_step_longer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_step_beats_its_floor),
         cmocka_unit_test(a_faster_link_never_makes_a_step_longer),
         cmocka_unit_test(a_faster_device_never_makes_a_step_longer),
         cmocka_unit_test(a_machine_better_in_all_its_numbers_is_faster),

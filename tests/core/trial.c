@@ -73,7 +73,7 @@ struct schedule *trial_schedule(const struct trial *trial)
         .model = {.compute = (int32_t)trial->compute,
                   .gradients = (int32_t)trial->gradients,
                   .master = DTYPE_FP32},
-        .training = {.optimizer = OPTIMIZER_LARS},
+        .training = {.optimizer = OPTIMIZER_LARS, .sharded = trial->sharded},
         .allreduce = {.algorithm = (int32_t)trial->algorithm,
                       .channels = channel_word(trial),
                       .overlap = (int32_t)trial->overlap},
@@ -139,7 +139,10 @@ double trial_seconds(const struct trial *trial)
 void trial_print(struct text *out, const struct trial *trial)
 {
     text_add(out, "%s by %s%s on %d nodes", platform_name(trial->platform),
-             algorithm_names[trial->algorithm], trial->channels ? " of all devices" : "",
+             algorithm_names[trial->algorithm],
+             trial->channels  ? " of all devices"
+             : trial->sharded ? ", sharded,"
+                              : "",
              trial->nodes);
 }
 

@@ -17,6 +17,7 @@
 struct trial {
     struct platform *platform;
     enum algorithm algorithm;
+    bool sharded;           /**< the optimizer, of RING and TORUS2D */
     bool channels;          /**< RING: one for each device of a node, else one */
     int32_t nodes, devices; /**< devices: of each node */
     struct grid grid;

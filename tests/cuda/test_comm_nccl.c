@@ -108,7 +108,7 @@ static struct packing pack(const struct rank *rank, int64_t elements, int64_t mo
 /* As exec/step/walk.c does it. */
 static void issue_torus(const struct rank *rank, struct slice bucket)
 {
-    struct slice block = packing_block(bucket, rank->grid, world_self().rank);
+    struct slice block = packing_block(bucket, rank->grid, AXIS_ROW, world_self().rank);
     issue(rank, rank->row, AXIS_ROW, COLLECTIVE_REDUCE_SCATTER, bucket.offset, bucket.elements);
     cuda_stream_record(rank->row, rank->scattered);
     cuda_stream_wait(rank->column, rank->scattered);

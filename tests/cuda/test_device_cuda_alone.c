@@ -346,7 +346,7 @@ static void it_takes_the_memory_that_was_planned(void **state)
                                  .micro_batches = 1,
                                  .slots = 2,
                                  .ranks = 1};
-        struct memory_plan plan = memory_plan(model, &scenario, job.batch, job.batch);
+        struct memory_plan plan = memory_plan(model, &scenario, 1, job.batch, job.batch);
         double ratio = (double)device_cuda_bytes(&job) / (double)memory_total(&plan);
         if (!(ratio > 0.95 && ratio < 1.15))
             fail_msg("%s takes %.3f of the memory that was planned for case %zu", name[i / 3],

@@ -95,7 +95,7 @@ static struct seen step(struct device_run_job job, struct way way)
 static int64_t planned(const struct model *model, int64_t images)
 {
     const struct scenario scenario = {.model = {.compute = DTYPE_FP16, .gradients = DTYPE_FP16}};
-    return memory_plan(model, &scenario, images, images).applied;
+    return memory_plan(model, &scenario, 1, images, images).applied;
 }
 
 /* |a - b| / |b| of the gradients of @way and neither; -1: nothing can be merged in this network. */

@@ -308,6 +308,78 @@ static void any_number_of_threads_gives_the_same_bits(void **state)
     }
 }
 
+/* Three ranks with two slices each, which cut through tensors. */
+static void compare_shards(enum optimizer_kind kind, double tolerance)
+{
+    enum { RANKS = 3, SLICES = 2 };
+    static const int64_t border[SLICES][RANKS + 1] = {{0, 11, 20020, 30000},
+                                                      {30000, 60001, 60001, TOTAL}};
+    struct setup whole, parts;
+    set_up(&whole, kind, true);
+    set_up(&parts, kind, true);
+    struct optimizer *optimizer = optimizer_new(&whole.layout, &whole.scenario), *part[RANKS];
+    struct outcome outcome = step(&whole, optimizer);
+    struct slice shard[RANKS][SLICES];
+    float *momentum[RANKS], sum[2 * TENSORS] = {0}, norms[2 * TENSORS];
+    for (int32_t r = 0; r < RANKS; r++) {
+        for (int32_t i = 0; i < SLICES; i++)
+            shard[r][i] = (struct slice){border[i][r], border[i][r + 1] - border[i][r]};
+        part[r] = optimizer_new_shard(&parts.layout, &parts.scenario, shard[r], SLICES);
+        momentum[r] = base_alloc(slice_elements(shard[r], SLICES), sizeof(float));
+        slice_pack(shard[r], SLICES, parts.momentum, momentum[r]);
+        optimizer_measure(part[r], parts.scale, parts.gradient, parts.weight, norms);
+        for (int32_t i = 0; i < (kind == OPTIMIZER_LARS ? 2 * TENSORS : 1); i++)
+            sum[i] += norms[i];
+    }
+    for (int32_t r = 0; r < RANKS; r++) {
+        struct outcome same = optimizer_update(part[r], &parts.update, parts.scale, sum,
+                                               parts.gradient, momentum[r], parts.weight);
+        assert_near(same.norm, outcome.norm, 3 * 0x1p-24 * outcome.norm);
+        slice_unpack(shard[r], SLICES, momentum[r], parts.momentum);
+        optimizer_free(part[r]);
+        free(momentum[r]);
+    }
+    for (int64_t i = 0; i < TOTAL; i++) {
+        assert_near((double)parts.weight[i], (double)whole.weight[i], tolerance);
+        assert_near((double)parts.momentum[i], (double)whole.momentum[i], tolerance);
+    }
+    optimizer_free(optimizer);
+    tear_down(&whole);
+    tear_down(&parts);
+}
+
+static void shards_of_sgd_give_the_bits_of_the_whole(void **state)
+{
+    (void)state;
+    compare_shards(OPTIMIZER_SGD, 0);
+}
+
+/* Numbers up to 1: a factor within 3 * 2^-24, and two roundings of fp32. */
+static void shards_of_lars_differ_by_their_norms_alone(void **state)
+{
+    (void)state;
+    compare_shards(OPTIMIZER_LARS, 5 * 0x1p-24);
+}
+
+static void an_overflow_of_one_shard_stops_all(void **state)
+{
+    (void)state;
+    struct setup s;
+    set_up(&s, OPTIMIZER_SGD, false);
+    struct slice first = {0, 100};
+    struct optimizer *optimizer = optimizer_new_shard(&s.layout, &s.scenario, &first, 1);
+    float norms = INFINITY, before = s.weight[0];
+    struct outcome outcome =
+        optimizer_update(optimizer, &s.update, s.scale, &norms, s.gradient, s.momentum, s.weight);
+    assert_true(outcome.overflow);
+    assert_true(s.weight[0] == before);
+    s.gradient[7] = NAN;
+    optimizer_measure(optimizer, s.scale, s.gradient, s.weight, &norms);
+    assert_true(isnan(norms));
+    optimizer_free(optimizer);
+    tear_down(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -319,6 +391,9 @@ int main(void)
         cmocka_unit_test(an_overflow_changes_nothing),
         cmocka_unit_test(the_largest_gradients_are_no_overflow),
         cmocka_unit_test(any_number_of_threads_gives_the_same_bits),
+        cmocka_unit_test(shards_of_sgd_give_the_bits_of_the_whole),
+        cmocka_unit_test(shards_of_lars_differ_by_their_norms_alone),
+        cmocka_unit_test(an_overflow_of_one_shard_stops_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -116,7 +116,8 @@ static void blocks_of_a_row_make_up_the_bucket(void **state)
             struct slice slice = {10, elements};
             int64_t next = slice.offset, longest = (elements + columns - 1) / columns;
             for (int32_t rank = columns; rank < 2 * columns; rank++) { /* the second row */
-                struct slice block = packing_block(slice, (struct grid){columns, 2}, rank);
+                struct slice block =
+                    packing_block(slice, (struct grid){columns, 2}, AXIS_ROW, rank);
                 assert_int_equal(block.offset, next);
                 assert_true(block.elements == longest || block.elements == elements / columns);
                 assert_true(block.elements <= longest);
@@ -152,7 +153,7 @@ static void check_job(const struct model *model, struct grid grid, int64_t limit
         assert_int_equal(slice.elements % unit, 0);
         assert_in_range(cut.bucket[i].offset - slice.offset, 0, unit - 1);
         for (int32_t rank = 0; rank < grid.columns; rank++) {
-            struct slice block = packing_block(slice, grid, rank);
+            struct slice block = packing_block(slice, grid, AXIS_ROW, rank);
             assert_int_equal(block.offset, slice.offset + rank * block.elements);
             assert_int_equal(block.offset % ALIGNMENT, 0);
         }

@@ -1,0 +1,144 @@
+#!/usr/bin/python3
+"""A sharded optimizer trains what a whole one trains: test_sharded.py FORETRAIN."""
+
+import csv
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+FORETRAIN = ""
+JOB = """version: 1
+model:      {network: toy, image: 16, classes: 4}
+cluster:    {platform: t1-torus, nodes: 4}
+training:
+  dataset: {source: procedural, train_images: 256, validation_images: 32}
+  phases:
+    - {epochs: 1, global_batch: 16}
+    - {epochs: 1, global_batch: 32}
+  micro_batch: 4
+  learning_rate: {base: 0.05}
+  evaluate_every: 1
+  optimizer: {name: sgd, sharded: true}
+allreduce:  {algorithm: ring, bucket: 10 KiB, overlap: backward}
+"""
+TORUS = ("--set", "allreduce.algorithm=torus2d", "--set", "allreduce.grid.columns=2",
+         "--set", "allreduce.grid.rows=2")
+WHOLE = ("--set", "training.optimizer.sharded=false")
+LARS = ("--set", "training.optimizer.name=lars", "--set", "training.learning_rate.base=1")
+
+
+def numbers(path):
+    """The tensors of a file of safetensors, all fp32 or int64, by name."""
+    with open(path, "rb") as file:
+        size, = struct.unpack("<Q", file.read(8))
+        header = json.loads(file.read(size))
+        data = file.read()
+    return {name: struct.unpack(f"<{(t['data_offsets'][1] - t['data_offsets'][0]) // 4}f",
+                                data[slice(*t["data_offsets"])])
+            for name, t in header.items() if name != "__metadata__" and t["dtype"] == "F32"}
+
+
+class Sharded(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.job = os.path.join(self.folder, "job.yaml")
+        with open(self.job, "w", encoding="utf-8") as file:
+            file.write(JOB)
+
+    def train(self, name, *words, device="cpu-naive", code=0):
+        """Train; the directory of the run."""
+        out = os.path.join(self.folder, name)
+        done = subprocess.run([FORETRAIN, "train", self.job, "--device", device, "--quiet",
+                               "--out", out, *words], capture_output=True, encoding="utf-8",
+                              timeout=1000, check=False)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stderr if code else out
+
+    def last(self, run):
+        return os.path.join(run, max(n for n in os.listdir(run) if n.startswith("ckpt-")))
+
+    def losses(self, run):
+        with open(os.path.join(run, "steps.csv"), encoding="utf-8") as file:
+            return [row["loss"] for row in csv.DictReader(file)]
+
+    def same_bits(self, a, b):
+        for name in ("model.safetensors", "optim.safetensors"):
+            with open(os.path.join(self.last(a), name), "rb") as one, \
+                 open(os.path.join(self.last(b), name), "rb") as other:
+                self.assertEqual(one.read(), other.read(), name)
+        self.assertEqual(self.losses(a), self.losses(b))
+
+    def test_sgd_has_the_bits_of_the_whole(self):
+        ways = [("-n", "2"), ("-n", "4"), ("-n", "4", *TORUS), ("-n", "3", "--steps", "4"),
+                ("-n", "2", "--set", "allreduce.overlap=none")]
+        for i, way in enumerate(ways):
+            if "3" in way:
+                way += ("--set", "training.phases=[{epochs: 2, batch_per_device: 4}]")
+            with self.subTest(way=way):
+                self.same_bits(self.train(f"shards{i}", *way), self.train(f"whole{i}", *way, *WHOLE))
+
+    def test_onednn_too(self):
+        words = ("-n", "2", "--steps", "5")
+        self.same_bits(self.train("shards", *words, device="cpu"),
+                       self.train("whole", *words, *WHOLE, device="cpu"))
+
+    def test_lars_differs_by_its_norms_alone(self):
+        """A factor is within 3 roundings of fp32 of itself, and a weight moves by less than its
+        tensor's largest: after three steps they are within a millionth of it."""
+        for i, way in enumerate([("-n", "4"), ("-n", "4", *TORUS)]):
+            way += (*LARS, "--steps", "3")
+            mine = numbers(os.path.join(self.last(self.train(f"shards{i}", *way)),
+                                        "model.safetensors"))
+            whole = numbers(os.path.join(self.last(self.train(f"whole{i}", *way, *WHOLE)),
+                                         "model.safetensors"))
+            self.assertEqual(mine.keys(), whole.keys())
+            for name, values in whole.items():
+                largest = max(map(abs, values))
+                worst = max(abs(a - b) for a, b in zip(mine[name], values))
+                self.assertLessEqual(worst, 1e-6 * largest, name)
+
+    def test_a_run_goes_on_with_other_shards_or_none(self):
+        straight = self.train("straight", "-n", "2")
+        for name, words in {"shards": (), "none": WHOLE}.items():
+            with self.subTest(name=name):
+                run = self.train(name, "-n", "2", "--steps", "5")
+                self.train(name, "-n", "2", "--resume", run, *words)
+                self.same_bits(run, straight)
+        run = self.train("more", "-n", "2", "--steps", "5")
+        self.train("more", "-n", "4", "--resume", run)
+        self.assertEqual(len(self.losses(run)), 24)
+        for a, b in zip(self.losses(run), self.losses(straight)):
+            self.assertAlmostEqual(float(a), float(b), delta=1e-4)
+
+    def test_a_rehearsal_sums_and_gathers(self):
+        """Halves are exact: there are few ranks."""
+        fp16 = ("--set", "model.precision.compute=fp16", "--set", "model.precision.gradients=fp16")
+        for way in ((), TORUS, fp16):
+            self.train("rehearsal" + "".join(way[1:2]), "-n", "4", "--steps", "4", "--time-scale",
+                       "0.001", *way, device="replay")
+
+    def test_what_cannot_shard_says_so(self):
+        said = self.train("never", "--set", "allreduce.algorithm=tree", "-n", "2", code=65)
+        self.assertIn("job.yaml:12:", said)
+        self.assertIn("ring, torus2d or nccl, not tree", said)
+        for device, words, why in (
+                ("cuda", (), "a GPU updates all parameters on each rank"),
+                ("cpu", ("--set", "model.precision.compute=bf16"), "in the type of the masters"),
+                ("cpu", ("--set", "allreduce.algorithm=nccl"), "algorithm nccl is a model")):
+            for dry in (("--dry-run",), ()):
+                said = self.train("never", *words, *dry, "-n", "2", device=device, code=69)
+                self.assertIn(why, said)
+
+
+if __name__ == "__main__":
+    FORETRAIN = sys.argv.pop(1)
+    if not shutil.which("mpirun"):
+        print("mpirun (package openmpi-bin) is not installed")
+        sys.exit(77)
+    unittest.main(verbosity=2)
