@@ -65,14 +65,17 @@ struct option_list candidate_set(const struct question *q, const struct candidat
 
 /* ---- in a worker ---- */
 
-/* The time of @p if no step of it waited for a collective, or computed longer beside one. */
+/* The time of @p if no step of it waited for a collective, or computed longer beside one, nor for a
+ * sharded optimizer: how many share it follows from the algorithm. */
 static double least_of(const struct prediction *p)
 {
+    bool sharded = p->job.scenario.training.sharded;
     double *step = base_alloc(p->task_count, sizeof(*step));
     for (int32_t i = 0; i < p->task_count; i++) {
         const struct task *task = &p->task[i];
         struct breakdown b = task_breakdown(task);
-        step[i] = task->step - (i < baseline_of(p) ? b.exposed_communication + b.slowed : 0);
+        double rest = b.exposed_communication + b.slowed + (sharded ? b.other : 0);
+        step[i] = task->step - (i < baseline_of(p) ? rest : 0);
     }
     double least = prediction_seconds(p, step, 0);
     free(step);
