@@ -52,9 +52,9 @@ void launch_take_streams(const struct launch *launch);
  * Signals to end (SIGINT, SIGTERM; SIGHUP; SIGUSR1) are forwarded to the ranks.  With `saves`,
  * ranks end after the current step, and a second SIGINT or SIGTERM ends them at once; without, the
  * first one does.  SIGTSTP stops them and this process, until it continues.
- * @return its exit code, 128 + the signal that killed it, or -1: it could not be started, or its
- * exit status is lost (exit code 71), stdout is closed (74), a signal N ended it at once (128 +
- * N). */
+ * @return its exit code, with `talk` also 128 + the signal that killed it, or -1: it could not be
+ * started, or its exit status is lost (exit code 71), stdout is closed (74), a signal N ended it at
+ * once, or killed it or one of its ranks without `talk` (128 + N). */
 int launch_run(const struct launch *launch, struct err *err);
 
 /** Release. */

@@ -127,12 +127,20 @@ static void rest(pid_t pid)
     kill(pid, SIGCONT);
 }
 
-static int finish(const struct interrupt *interrupt, int status, struct err *err)
+/* mpirun, asked to be quiet, says nothing about a rank that was killed. */
+static int finish(const struct launch *launch, const struct interrupt *interrupt, int status,
+                  struct err *err)
 {
+    int code = process_code(status);
     if (interrupt->at_once)
         return err_add_code(err, 128 + interrupt->number, "ended by a signal: %s",
                             strsignal(interrupt->number));
-    return process_code(status);
+    if (code <= 128 || launch->talk)
+        return code;
+    return err_add_code(
+        err, code, "a rank was killed by signal %d (%s)%s", code - 128, strsignal(code - 128),
+        code == 128 + SIGKILL ? ": Linux does so when memory runs out; a smaller batch takes less"
+                              : "");
 }
 
 static int supervise(const struct launch *launch, pid_t pid, const sigset_t *signals,
@@ -147,7 +155,7 @@ static int supervise(const struct launch *launch, pid_t pid, const sigset_t *sig
             return err_add_code(err, 71, "%s: its exit code is lost: %s", launch->argument[0],
                                 strerror(errno));
         if (ended == pid)
-            return finish(&interrupt, status, err);
+            return finish(launch, &interrupt, status, err);
         int number = sigtimedwait(signals, NULL, interrupt.number ? &soon : NULL);
         if (number == SIGTSTP)
             rest(pid);

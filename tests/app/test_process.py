@@ -66,6 +66,15 @@ class Children(support.Case):
                 done = run(*TRAIN, "--resume", "/nonexist", before=before)
                 self.assertEqual(done.returncode, 66, done.stderr)
 
+    def test_a_rank_that_is_killed_is_told(self):
+        for number in (signal.SIGKILL, signal.SIGBUS):
+            fake = self.write("foretrain-exec", f"#!/bin/sh\nkill -{number.value} $$\n")
+            fake.chmod(0o755)
+            done = run(*TRAIN, *ONE, env={**os.environ, "FORETRAIN_LIBEXEC": str(self.directory)})
+            self.assertEqual(done.returncode, 128 + number, done.stderr)
+            self.assertIn(f"a rank was killed by signal {number.value} (", done.stderr)
+            self.assertEqual("memory" in done.stderr, number == signal.SIGKILL)
+
     @unittest.skipUnless(LOSE_CHILDREN, "the sanitizer must be loaded first")
     def test_a_child_that_is_lost_is_an_end(self):
         lost = {**os.environ, "LD_PRELOAD": LOSE_CHILDREN or ""}
