@@ -130,12 +130,13 @@ static int measure_kind(struct exchanges *exchange, enum exchange_kind kind,
 
 /* --- the line --- */
 
+enum { SIZES_MOST = 64 /* our choice */ };
+
 /* Errors of timing are relative. */
 static struct exchange_line fit_line(const struct sizes *sizes, const double *time, bool *grows)
 {
-    enum { MOST = 64 };
-    double x[MOST], weight[MOST], latency, per_byte, c00, c01, c11, chi2;
-    int32_t n = sizes->count < MOST ? sizes->count : MOST;
+    double x[SIZES_MOST], weight[SIZES_MOST], latency, per_byte, c00, c01, c11, chi2;
+    int32_t n = sizes->count;
     for (int32_t i = 0; i < n; i++) {
         x[i] = (double)sizes->item[i];
         weight[i] = 1 / (time[i] * time[i]);
@@ -185,13 +186,18 @@ static int check_sizes(const struct sizes *sizes, const struct exchange_options 
                        struct err *err)
 {
     int64_t number = options->gradients == DTYPE_FP32 ? 4 : 2;
-    if (sizes->count < 3)
-        return err_add_code(err, 64, "--bytes: a line needs at least three sizes");
-    for (int32_t i = 0; i < sizes->count; i++)
+    int32_t different = 0;
+    if (sizes->count > SIZES_MOST)
+        return err_add_code(err, 64, "--bytes: a line takes at most %d sizes", SIZES_MOST);
+    for (int32_t i = 0, k; i < sizes->count; i++) {
         if (sizes->item[i] % number)
             return err_add_code(err, 64, "--bytes: %lld B are not whole %s numbers",
                                 (long long)sizes->item[i], dtype_names[options->gradients]);
-    return 0;
+        for (k = 0; sizes->item[k] != sizes->item[i]; k++)
+            ;
+        different += k == i;
+    }
+    return different < 3 ? err_add_code(err, 64, "--bytes: a line needs at least three sizes") : 0;
 }
 
 int exchange_measure(struct exchanges *exchange, const struct exchange_options *options,

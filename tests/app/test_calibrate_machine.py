@@ -415,6 +415,8 @@ class Machine(support.Case):
                                   ("cluster", ["--repeats=1"], "--repeats: expected 4 to 1000"),
                                   ("cluster", ["--repeats=1001"], "--repeats: expected 4 to 1000"),
                                   ("cluster", ["--bytes=1MB,2MB"], "three sizes"),
+                                  ("cluster", ["--bytes=1MB,2MB,1MB,2MB"], "three sizes"),
+                                  ("cluster", ["--bytes=400..4000:x1.01"], "at most 64 sizes"),
                                   ("cluster", ["--bytes=1MB,2MB,6B"], "6 B are not whole fp32")):
             done = self.calibrate("-n2", "--oversubscribe", *words, kind=kind) \
                 if kind == "cluster" else self.calibrate(*words, kind=kind)
