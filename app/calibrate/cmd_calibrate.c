@@ -209,7 +209,7 @@ static int check_options(const struct calibrate_request *request, bool cluster, 
     if (!measures &&
         (request->directory || request->machine.networks || request->machine.batches ||
          request->machine.compute.threads || request->machine.dtype ||
-         request->machine.compute.device != DEVICE_CPU || request->budget || request->strict))
+         request->machine.compute.device != DEVICE_CPU || request->budget >= 0 || request->strict))
         return err_add_code(err, 64,
                             "--out, --networks, --batch, --threads, --precision, --device, "
                             "--budget and --strict have no effect with --from: nothing is "
@@ -222,6 +222,8 @@ static int check_options(const struct calibrate_request *request, bool cluster, 
     if (measures && (repeats < STEPS_REPEATS_LEAST || repeats > REPEATS_MOST))
         return err_add_code(err, 64, "--repeats: expected %d to %d", STEPS_REPEATS_LEAST,
                             REPEATS_MOST);
+    if (!request->budget)
+        return err_add_code(err, 64, "--budget: must be at least 1 s");
     if (request->overwrite && !request->directory && !request->to)
         return err_add_code(err, 64, "--overwrite has no effect without --out or --to");
     if (request->lab && request->oversubscribe)
@@ -237,7 +239,7 @@ static struct calibrate_request complete(const struct calibrate_request *request
 {
     struct calibrate_request whole = *request;
     whole.exchange.repeats = whole.machine.repeats;
-    if (!whole.budget)
+    if (whole.budget < 0)
         whole.budget = CALIBRATE_BUDGET;
     if (!whole.machine.networks)
         whole.machine.networks = "resnet20,resnet18@64";
@@ -315,7 +317,8 @@ static const struct option options[] = {
         .help = "Of the cluster: ranks may be more than the cores, which they then share by turns"),
     {0}};
 
-static const struct calibrate_request defaults = {.machine = {.repeats = REQUEST_REPEATS}};
+static const struct calibrate_request defaults = {.machine = {.repeats = REQUEST_REPEATS},
+                                                  .budget = -1};
 
 const struct command command_calibrate = {
     .name = "calibrate",
