@@ -314,6 +314,11 @@ static void print_people(struct text *out, const struct cluster *cluster)
                  "%.0f us from an update to the next step\n",
                  100 * training->contention, 100 * compute_spread(cluster), 100 * training->jitter,
                  1e6 * training->launch, 1e6 * training->between);
+    if (training->foreign > 0)
+        text_add(out,
+                 "other processes had %.0f %% of the processors meanwhile, so all of that may be "
+                 "theirs; try again when fewer other programs run\n",
+                 100 * training->foreign);
     if (cluster->cores)
         text_add(out, "they take turns: %d compute at once, which is not in that\n",
                  cluster->cores);
@@ -359,6 +364,7 @@ static void print_json(struct text *out, const struct cluster *cluster)
         json_put_real(json, "collective_launch_s", cluster->training.launch);
         json_put_real(json, "iteration_overhead_s", cluster->training.between);
         json_put_real(json, "compute_spread", compute_spread(cluster));
+        json_put_real(json, "foreign", cluster->training.foreign);
     }
     for (int32_t kind = 0; kind < EXCHANGE_KIND_COUNT; kind++)
         if (exchange->time_s[kind])

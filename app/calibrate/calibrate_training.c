@@ -20,6 +20,7 @@ struct finding {
     double jitter;    /* coefficient of variation of that */
     double exchange;  /* [s] from the last rank's gradients to the update, beyond the rounds */
     double between;   /* [s] from the update to the next iteration's first step */
+    double foreign;   /* of the processors, if others held ranks up; else 0 */
 };
 
 /* Of a rank in an iteration [s]; NAN: not traced. */
@@ -162,13 +163,16 @@ static int run_job(const struct validate_request *asked, int32_t steps, struct f
     if (!failed && (schedule_hash(schedule[0]) != trace.schedule_hash ||
                     !find_medians(schedule[0], &trace, finding)))
         failed = err_add_code(err, 70, "foretrain-exec did not answer with its steps");
-    if (!failed && strict && validate_was_disturbed(&notes))
+    bool disturbed = !failed && validate_was_disturbed(&notes);
+    if (disturbed && strict)
         failed = err_add_code(err, 75,
                               "disturbed: other processes had %.0f %% of the processors while "
                               "ranks trained; try again when fewer other programs run",
                               100 * notes.foreign);
-    if (!failed)
+    if (!failed) {
         finding->exchange -= by_line(schedule[0], round);
+        finding->foreign = disturbed ? fmax(notes.foreign, notes.steal) : 0;
+    }
     trace_release(&trace);
     training_free(&job, schedule);
     job_release(&job);
@@ -212,12 +216,15 @@ static void conclude(struct training_cost *cost, const struct finding *found,
         value[n + i] = found[i].jitter;
         value[2 * n + i] = found[i].exchange;
         value[3 * n + i] = found[i].between;
+        cost->foreign = fmax(cost->foreign, found[i].foreign);
     }
     cost->contention = median(value, n);
     for (int32_t i = 0; i < n; i++)
         squares += (value[i] - cost->contention) * (value[i] - cost->contention);
     cost->contention_sd = n > 1 ? sqrt(squares / (n - 1)) : MACHINE_UNKNOWN;
     cost->contention = fmax(cost->contention, 0);
+    if (cost->foreign > 0) /* all of it may be theirs */
+        cost->contention_sd = fmax(cost->contention_sd, cost->contention);
     cost->jitter = median(value + n, n);
     cost->launch = fmax(median(value + 2 * n, n), 0);
     cost->between = fmax(median(value + 3 * n, n), 0);

@@ -12,11 +12,14 @@
 /** Medians over the iterations of a run, and then over the runs. */
 struct training_cost {
     double contention;    /**< how much longer a rank computes than alone, as a fraction */
-    double contention_sd; /**< of one run, from all; MACHINE_UNKNOWN of a single one */
+    double contention_sd; /**< of one run, from all; MACHINE_UNKNOWN of a single one; at least
+                               all of it if other processes held ranks up */
     double jitter;        /**< coefficient of variation of a rank's computing in an iteration */
     double launch;        /**< [s] from the last rank's gradients to the update, beyond the rounds
                                of the all-reduce */
     double between;       /**< [s] from an update to the next iteration's first step */
+    double foreign;       /**< of the processors, for other processes or the host while they held
+                               ranks up: the most of a run; 0: they did not */
     int32_t runs;
 };
 

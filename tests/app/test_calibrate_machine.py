@@ -5,6 +5,7 @@ import json
 import math
 import os
 import re
+import subprocess
 import sys
 import unittest
 
@@ -271,6 +272,24 @@ class Machine(support.Case):
             if value:
                 written = re.search(rf"(?m)^{key}: {{value: (\S+) ", device)[1]
                 self.assertAlmostEqual(float(written) / value, 1, places=2)
+
+    def test_what_other_processes_may_have_caused_is_told(self):
+        burn = [subprocess.Popen([sys.executable, "-c", "while True: pass"])
+                for _ in range(2 * os.cpu_count())]
+        try:
+            words = ("-n2", "--oversubscribe")
+            result = self.answer(*words, kind="cluster")
+            done = self.calibrate(*words, kind="cluster")
+            strict = self.calibrate(*words, "--strict", kind="cluster")
+        finally:
+            for process in burn:
+                process.kill()
+                process.wait()
+        self.assertGreater(result["foreign"], 0.15)
+        self.assertGreaterEqual(result["compute_spread"], result["contention"])
+        self.assertGreater(result["contention"], 0.09)
+        self.assertRegex(done.stdout, r"(?m)^other processes had \d+ % of the processors meanwhile")
+        self.assertEqual(strict.returncode, 75, strict.stderr)
 
     def test_every_number_says_where_it_is_from(self):
         file = self.directory / "mine.yaml"
