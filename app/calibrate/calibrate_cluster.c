@@ -99,10 +99,11 @@ static int open_cluster(struct cluster *cluster, const struct calibrate_request 
     cluster->ranks = request->machine.compute.started;
     if (!cluster->request.bytes)
         cluster->request.bytes = request->lab ? "4KiB..256KiB:x4" : "1KiB..4MiB:x4";
-    return name_files(cluster, name, err) ||
-                   (request->lab ? read_lab(cluster, err) : check_machine(cluster, err))
-               ? -1
-               : 0;
+    if (name_files(cluster, name, err) ||
+        (request->lab ? read_lab(cluster, err) : check_machine(cluster, err)))
+        return -1;
+    cluster->request.machine.compute.started = cluster->ranks;
+    return 0;
 }
 
 /* --- measuring --- */
@@ -241,9 +242,9 @@ static int write_platform(const struct cluster *cluster, const char *name, struc
 {
     struct text text = {0};
     const struct calibrate_request *request = &cluster->request;
-    char *steps = calibrate_command("cluster", request);
+    char *steps = calibrate_command(request);
     char *what =
-        base_format("%s --ranks %d%s --bytes %s --gradients %s%s%s", steps, cluster->ranks,
+        base_format("%s%s --bytes %s --gradients %s%s%s", steps,
                     cluster->cores ? " --oversubscribe" : "", request->bytes, gradients_of(cluster),
                     request->lab ? " --lab " : "", request->lab ? request->lab : "");
     char *source = calibrate_source(what);

@@ -24,14 +24,18 @@ char *calibrate_source(const char *what)
     return source;
 }
 
-char *calibrate_command(const char *kind, const struct calibrate_request *request)
+char *calibrate_command(const struct calibrate_request *request)
 {
-    return base_format("foretrain calibrate %s --device %s --networks %s --batch %s --threads %d "
-                       "--precision %s --repeats %d",
-                       kind, device_words[request->machine.compute.device],
-                       request->machine.networks, request->machine.batches,
-                       request->machine.compute.threads, dtype_names[request->machine.dtype],
-                       request->machine.repeats);
+    struct text line = {0};
+    text_add(&line,
+             "foretrain calibrate %s --device %s --networks %s --batch %s --threads %d "
+             "--precision %s --repeats %d",
+             request->head.argument.item[0], device_words[request->machine.compute.device],
+             request->machine.networks, request->machine.batches, request->machine.compute.threads,
+             dtype_names[request->machine.dtype], request->machine.repeats);
+    if (request->machine.compute.started)
+        text_add(&line, " --ranks %d", request->machine.compute.started);
+    return line.data;
 }
 
 int calibrate_check_file(const char *path, const struct calibrate_request *request, struct err *err)

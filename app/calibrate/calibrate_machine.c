@@ -107,7 +107,7 @@ static int find_words(struct words *words, const struct machine *machine,
                                      : base_copy("here");
     if (!words->name)
         return -1;
-    char *command = calibrate_command("device", request);
+    char *command = calibrate_command(request);
     char *what = base_format("%s, quickest of %d rounds", command, machine->rounds);
     words->source = calibrate_source(what);
     free(what);

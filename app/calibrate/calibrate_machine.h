@@ -51,5 +51,5 @@ int calibrate_check_file(const char *path, const struct calibrate_request *reque
  * caller frees it. */
 char *calibrate_source(const char *what);
 
-/** The command line of a calibration of a device; the caller frees it. */
-char *calibrate_command(const char *kind, const struct calibrate_request *request);
+/** The command line, with what device and cluster both measure; the caller frees it. */
+char *calibrate_command(const struct calibrate_request *request);

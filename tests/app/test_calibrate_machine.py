@@ -272,6 +272,9 @@ class Machine(support.Case):
             if value:
                 written = re.search(rf"(?m)^{key}: {{value: (\S+) ", device)[1]
                 self.assertAlmostEqual(float(written) / value, 1, places=2)
+        self.assertNotIn("foretrain calibrate device -", device)
+        self.assertRegex(device, '(?m)^collective_launch.*: foretrain calibrate cluster --device cpu '
+                         '--networks resnet20 --batch 8,32 .* --ranks 2, quickest of ')
 
     def test_what_other_processes_may_have_caused_is_told(self):
         burn = [subprocess.Popen([sys.executable, "-c", "while True: pass"])
