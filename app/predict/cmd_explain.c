@@ -153,11 +153,23 @@ static void print_run(struct text *out, const char *name, const struct explanati
         unit_print(&efficiency, UNIT_FRACTION, e->efficiency_likely.high);
         text_add(&efficiency, ")");
     }
-    text_add(out, "   efficiency %s of %d devices with %lld %s each (back end %s, grain %s)\n",
-             efficiency.data, baseline->fabric->ranks, (long long)baseline->batch, what,
-             trace->backend, trace->grain);
+    text_add(out, "   efficiency %s of %d device%s with %lld %s each (back end %s, grain %s)\n",
+             efficiency.data, baseline->fabric->ranks, base_plural(baseline->fabric->ranks),
+             (long long)baseline->batch, what, trace->backend, trace->grain);
     text_release(&step);
     text_release(&efficiency);
+}
+
+/* Times are compared for equal numbers of images. */
+static void print_scale(struct text *out, const struct answer *answer)
+{
+    const struct point *a = &answer->run[0].task[0].point, *b = &answer->run[1].task[0].point;
+    if (answer->count == 2 && a->batch != b->batch)
+        text_add(out,
+                 "\nthe times of B - A are for the %lld %s of B: those of A count %.3g times\n",
+                 (long long)b->batch,
+                 model_reads_pictures(answer->run[1].job.model) ? "images" : "samples",
+                 (double)b->batch / (double)a->batch);
 }
 
 /* The sentence.  The caller frees it. */
@@ -182,6 +194,7 @@ static void print_answer(struct text *out, const struct answer *answer)
     for (int32_t i = 0; i < answer->count; i++)
         print_run(out, run_names[i], &answer->run[i]);
     print_table(out, answer);
+    print_scale(out, answer);
     char *sentence = tell(answer);
     text_add(out, "\n%s\n", sentence);
     free(sentence);

@@ -128,6 +128,14 @@ class Explain(support.Case):
                      for line in lines[head + 1:end + 1]]
             self.assertAlmostEqual(sum(shown[:-1]), shown[-1], delta=0.005 * len(shown))
 
+    def test_times_for_other_numbers_of_images_say_so(self):
+        more = self.write("more.yaml", support.JOB.replace("batch_per_device: 32",
+                                                           "batch_per_device: 128"))
+        said = "the times of B - A are for the 128 images of B: those of A count 4 times\n"
+        for other, expected in ((more, True), (self.other, False)):
+            shown = run("explain", self.job, other, "--backend=analytic").stdout
+            self.assertEqual(said in shown, expected, shown)
+
     def test_the_draws_are_those_of_a_prediction(self):
         unknown = ("--set", "platform.transport.between={low: 5 us, high: 20 us}")
         for backend in self.backends:
