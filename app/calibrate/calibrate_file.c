@@ -40,10 +40,8 @@ char *calibrate_command(const struct calibrate_request *request)
 
 int calibrate_check_file(const char *path, const struct calibrate_request *request, struct err *err)
 {
-    struct file_fresh file;
-    if ((!request->overwrite && file_check_own(path, CALIBRATE_FILE, err)) ||
-        file_fresh_open(&file, path, err))
-        return -1;
-    file_fresh_close(&file, true, NULL, err); /* leaves what stands there */
-    return 0;
+    return (!request->overwrite && file_check_own(path, CALIBRATE_FILE, err)) ||
+                   file_check_place(path, err)
+               ? -1
+               : 0;
 }

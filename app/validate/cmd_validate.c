@@ -56,7 +56,10 @@ static int check_options(const struct validate_request *request, struct err *err
         return err_add_code(err, 64,
                             "--backend and --grain have no effect with --predicted: nothing is "
                             "predicted");
-    return 0;
+    return (request->report && file_check_place(request->report, err)) ||
+                   (request->trace && file_check_place(request->trace, err))
+               ? -1
+               : 0;
 }
 
 static int read_tolerance(struct trial *trial, struct err *err)

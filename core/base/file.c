@@ -180,6 +180,18 @@ int file_fresh_close(struct file_fresh *file, bool failed,
     return failed ? -1 : 0;
 }
 
+int file_check_place(const char *path, struct err *err)
+{
+    struct file_fresh file;
+    struct stat found;
+    if (stat(path, &found) == 0 && !S_ISREG(found.st_mode) && !S_ISDIR(found.st_mode))
+        return 0; /* a pipe would end with the first who closes it */
+    if (file_fresh_open(&file, path, err))
+        return -1;
+    file_fresh_close(&file, true, NULL, err); /* leaves what stands there */
+    return 0;
+}
+
 int file_write(const char *path, const struct text *text,
                int (*check)(const char *path, struct err *err), struct err *err)
 {

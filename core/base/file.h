@@ -65,6 +65,10 @@ int file_fresh_close(struct file_fresh *file, bool failed,
 int file_write(const char *path, const struct text *text,
                int (*check)(const char *path, struct err *err), struct err *err);
 
+/** Whether file_fresh_open() can write @path, before anything takes long; what stands there stays.
+ * @return as file_fresh_open(). */
+int file_check_place(const char *path, struct err *err);
+
 /** Whether a command whose files begin with @mark may write @path unasked: nothing stands there, or
  * no regular file, or one of its own.
  * @return 0, or -1 (exit code 73) with the way out, `--overwrite`. */

@@ -226,8 +226,9 @@ class Validate(support.Case):
             64, "validate", self.job, "--predicted", self.predicted, ANALYTIC))
         self.assertIn("need a JOB", self.refused(
             64, "validate", "--predicted", self.predicted, "--measured", measured, "--trace=x"))
-        self.refused(73, "validate", self.job, *self.options, ANALYTIC, "--measured", measured,
-                     "--trace", self.directory / "no" / "such")
+        for option in ("--trace", "--report"):  # before anything is run or read
+            self.refused(73, "validate", self.job, "--measured", self.directory / "gone", option,
+                         self.directory / "no" / "such")
 
 
 if __name__ == "__main__":
