@@ -325,6 +325,8 @@ static void print_people(struct text *out, const struct cluster *cluster)
                  cluster->cores);
     text_add(out, "gradients travelled in %s; lower quartiles of up to %d sweeps\n",
              gradients_of(cluster), exchange->sweeps);
+    if (cluster->request.directory)
+        text_add(out, "written to %s\n", cluster->request.directory);
 }
 
 static struct json *kind_json(const struct exchanges *exchange, enum exchange_kind kind)
@@ -389,7 +391,23 @@ static int measure_all(struct cluster *cluster, struct err *err)
     if (!failed && !cluster->base)
         failed = measure_training(cluster, &budget, err);
     budget_close(&budget);
-    return failed || (!cluster->base && make_device(cluster, err)) ? -1 : 0;
+    return failed ? -1 : 0;
+}
+
+static int write_files(struct cluster *cluster, const char *name, struct err *err)
+{
+    int failed = !cluster->base && make_device(cluster, err);
+    if (!failed && cluster->request.directory)
+        failed = write_platform(cluster, name, err);
+    return failed ? -1 : 0;
+}
+
+static void print_answer(struct text *out, const struct cluster *cluster)
+{
+    if (cluster->request.head.json)
+        print_json(out, cluster);
+    else
+        print_people(out, cluster);
 }
 
 int calibrate_cluster(const struct calibrate_request *request, struct text *out, struct err *err)
@@ -398,14 +416,12 @@ int calibrate_cluster(const struct calibrate_request *request, struct text *out,
     char *name = request->directory ? request_yaml_name("--out", request->directory, err)
                                     : base_copy("here");
     int failed = !name || open_cluster(&cluster, request, name, err) || measure_all(&cluster, err);
-    if (!failed && request->directory)
-        failed = write_platform(&cluster, name, err);
-    if (!failed && request->head.json)
-        print_json(out, &cluster);
-    else if (!failed)
-        print_people(out, &cluster);
-    if (!failed && !request->head.json && request->directory)
-        text_add(out, "written to %s\n", request->directory);
+    if (!failed) { /* what was measured is told even if no file can be written */
+        failed = write_files(&cluster, name, err);
+        if (failed)
+            cluster.request.directory = NULL;
+        print_answer(out, &cluster);
+    }
     exchange_release(&cluster.exchange);
     machine_release(&cluster.alone);
     platform_free(cluster.base);

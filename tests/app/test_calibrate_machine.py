@@ -7,6 +7,8 @@ import os
 import re
 import subprocess
 import sys
+import threading
+import time
 import unittest
 
 import support
@@ -431,6 +433,26 @@ class Machine(support.Case):
                 file.unlink()
         done = self.calibrate("-o", self.directory / "no" / "x.yaml")
         self.assertEqual((done.returncode, self.rounds()), (73, 0))
+
+    def test_what_was_measured_is_told_even_if_its_file_is_lost(self):
+        folder = self.directory / "gone"
+
+        def remove():
+            while not self.rounds():
+                time.sleep(0.01)
+            folder.rmdir()
+        for words, said in (((), "ranks that train together compute 10.0 % longer"),
+                            (("--json",), '"written": null')):
+            folder.mkdir()
+            remover = threading.Thread(target=remove)
+            (self.directory / "bin" / "calls").unlink(missing_ok=True)
+            remover.start()
+            done = self.calibrate("-n2", "--oversubscribe", "-o", folder / "here.yaml", *words,
+                                  kind="cluster")
+            remover.join()
+            self.assertEqual(done.returncode, 73, done.stderr)
+            self.assertIn(said, done.stdout)
+            self.assertNotIn("written to", done.stdout)
 
     def test_numbers_are_checked_before_anything_is_measured(self):
         for kind, words, said in (("device", ["--repeats=3"], "--repeats: expected 4 to 1000"),
