@@ -63,11 +63,12 @@ static void print_json(struct text *out, const struct exec_job *job,
     json_put_real(json, "epochs", result->progress.epoch);
     json_put_integer(json, "steps", result->progress.step);
     json_put_integer(json, "steps_here", result->steps);
-    json_put_real(json, "images_per_s", result->images_per_s);
+    bool ran = result->steps > 0; /* null is no speed of 0 */
+    json_put_real(json, "images_per_s", ran ? result->images_per_s : NAN);
     json_put_real(json, "seconds", result->seconds);
     json_put_real(json, "loss", result->progress.loss);
-    json_put_real(json, "loss_first", result->loss_first);
-    json_put_real(json, "loss_last", result->loss_last);
+    json_put_real(json, "loss_first", ran ? result->loss_first : NAN);
+    json_put_real(json, "loss_last", ran ? result->loss_last : NAN);
     put_share(json, "top1", result->progress.top1);
     put_share(json, "top5", result->progress.top5);
     put_share(json, "evaluation_loss", result->evaluation_loss);
@@ -99,6 +100,24 @@ static void print_json(struct text *out, const struct exec_job *job,
     free(hash);
 }
 
+static void print_steps(struct text *out, const struct exec_job *job,
+                        const struct train_result *result)
+{
+    if (!result->steps) {
+        text_add(out, "speed           unknown: no step was %s\n",
+                 result->finished ? "left to run" : "run");
+        return;
+    }
+    text_add(out, "speed           %.1f images/s, %.4g s a step\n", result->images_per_s,
+             result->seconds / (double)result->steps);
+    if (job->train.device_ops->rehearses)
+        text_add(out, "rehearsed       steps ended %.3g s late on average, %.3g s at most\n",
+                 result->late_s, result->latest_s);
+    else
+        text_add(out, "loss            %.4f, at first %.4f\n", result->loss_last,
+                 result->loss_first);
+}
+
 static void print_people(struct text *out, const struct exec_job *job,
                          const struct train_result *result)
 {
@@ -108,14 +127,7 @@ static void print_people(struct text *out, const struct exec_job *job,
              job->job.model->name, result->ranks, base_plural(result->ranks), job->train.threads,
              base_plural(job->train.threads), progress->epoch, progress->epoch == 1.0 ? "" : "s",
              progress->step, base_plural(progress->step));
-    text_add(out, "speed           %.1f images/s, %.4g s a step\n", result->images_per_s,
-             result->steps ? result->seconds / (double)result->steps : 0);
-    if (job->train.device_ops->rehearses)
-        text_add(out, "rehearsed       steps ended %.3g s late on average, %.3g s at most\n",
-                 result->late_s, result->latest_s);
-    else
-        text_add(out, "loss            %.4f, at first %.4f\n", result->loss_last,
-                 result->loss_first);
+    print_steps(out, job, result);
     if (progress->top1 >= 0)
         text_add(out, "validation      top-1 %.2f %%, top-5 %.2f %%\n", 100 * progress->top1,
                  100 * progress->top5);

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tempfile
 import time
 import unittest
 
@@ -48,6 +49,20 @@ class ForetrainExec(unittest.TestCase):
         self.assertLess(answer["loss_last"], answer["loss_first"])
         self.assertGreater(answer["images_per_s"], 0)
         self.assertTrue(0 <= answer["top1"] <= answer["top5"] <= 1)
+
+    def test_a_finished_run_that_goes_on_has_no_speed_and_no_loss(self):
+        with tempfile.TemporaryDirectory() as out:
+            trained = self.answer(0, TOY, *ONE, "--out", out)
+            self.assertEqual(trained["finished"], True)
+            again = self.answer(0, TOY, *ONE, "--resume", out)
+            done = launch(0, "train", TOY, *ONE, *NAIVE, "--resume", out)
+        self.assertEqual((again["finished"], again["steps"], again["steps_here"]),
+                         (True, trained["steps"], 0))
+        self.assertEqual(again["loss"], trained["loss_last"])
+        for key in ("images_per_s", "loss_first", "loss_last"):
+            self.assertIsNone(again[key], key)
+        self.assertRegex(done.stdout, r"(?m)^speed +unknown: no step was left to run$")
+        self.assertNotIn("\nloss ", done.stdout)
 
     def test_four_ranks_follow_the_curve_of_one(self):
         four = self.answer(4, TOY, "--steps", "8")
