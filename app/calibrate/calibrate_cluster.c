@@ -55,16 +55,23 @@ static int read_lab(struct cluster *cluster, struct err *err)
 static int check_machine(struct cluster *cluster, struct err *err)
 {
     int32_t cores = cores_available(), threads = cluster->request.machine.compute.threads;
+    if (cluster->ranks == 1)
+        return err_add_code(err, 64, "--ranks: must be at least 2; calibrate device measures one");
     if (!cluster->ranks)
         cluster->ranks = cores / threads;
     if (cluster->ranks < 2)
-        return err_add_code(err, 64, "--ranks: must be at least 2, with a core for each");
+        return err_add_code(err, 64,
+                            "--ranks: two of %d thread%s each need more than the %d core%s here; "
+                            "use%s --ranks 2 --oversubscribe, or calibrate device",
+                            threads, base_plural(threads), cores, base_plural(cores),
+                            threads > 1 ? " fewer --threads," : "");
     bool turns = cluster->ranks * threads > cores;
     if (turns && !cluster->request.oversubscribe)
         return err_add_code(err, 64,
-                            "%d ranks of %d threads would take turns on %d cores: use at most %d "
-                            "ranks, or --oversubscribe",
-                            cluster->ranks, threads, cores, cores / threads);
+                            "%d ranks of %d thread%s would take turns on %d core%s: use%s "
+                            "--oversubscribe",
+                            cluster->ranks, threads, base_plural(threads), cores,
+                            base_plural(cores), cores / threads < 2 ? "" : " fewer, or");
     if (turns && cores < threads)
         return err_add_code(err, 64, "%d threads of one rank are more than %d cores", threads,
                             cores);

@@ -222,6 +222,8 @@ static int check_options(const struct calibrate_request *request, bool cluster, 
     if (measures && (repeats < STEPS_REPEATS_LEAST || repeats > REPEATS_MOST))
         return err_add_code(err, 64, "--repeats: expected %d to %d", STEPS_REPEATS_LEAST,
                             REPEATS_MOST);
+    if (request->machine.compute.device == DEVICE_REPLAY)
+        return err_add_code(err, 64, "--device replay computes nothing to measure");
     if (!request->budget)
         return err_add_code(err, 64, "--budget: must be at least 1 s");
     if (request->overwrite && !request->directory && !request->to)
@@ -289,11 +291,14 @@ static const struct option options[] = {
                "Write what was measured as a device or platform"),
     ROW_NETWORKS(AT(machine.networks)),
     ROW_BATCHES(AT(machine.batches)),
-    ROW_THREADS(AT(machine.compute.threads)),
+    OPTION_ROW("threads", 0, OPTION_INTEGER, AT(machine.compute.threads), "N", NULL,
+               "Threads per rank (default: 1)"),
     ROW_DEVICE(AT(machine.compute.device)),
     ROW_DTYPE(AT(machine.dtype)),
     ROW_REPEATS(AT(machine.repeats)),
-    ROW_STARTED(AT(machine.compute.started)),
+    OPTION_ROW("ranks", 'n', OPTION_INTEGER, AT(machine.compute.started), "N", NULL,
+               "Ranks of the cluster (default: as many as have cores of their own; in a lab its "
+               "devices)"),
     ROW_LAB(AT(lab)),
     OPTION_ROW("bytes", 0, OPTION_TEXT, AT(bytes), "SIZES", NULL,
                "Messages to time: 1MB,4MB or a range 1KiB..4MiB:x4 (the default; in a lab less)"),

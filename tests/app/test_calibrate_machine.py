@@ -469,6 +469,21 @@ class Machine(support.Case):
             self.assertIn(said, done.stderr)
             self.assertEqual(self.rounds(), 0)
 
+    def test_too_few_cores_are_told_with_the_way_out(self):
+        cores = len(os.sched_getaffinity(0))
+        for words, said in (
+                (["-n1"], "--ranks: must be at least 2; calibrate device measures one"),
+                ([f"--threads={cores + 1}"], f"two of {cores + 1} threads each need more than the "
+                 f"{cores} core"),
+                ([f"-n{cores + 1}"] if cores > 1 else ["-n2"],
+                 f"would take turns on {cores} core" + ("s: use fewer, or" if cores > 1 else ": use")
+                 + " --oversubscribe"),
+                (["--device=replay"], "--device replay computes nothing to measure")):
+            done = self.calibrate(*words, kind="cluster")
+            self.assertEqual((done.returncode, done.stdout), (64, ""), words)
+            self.assertIn(said, done.stderr)
+            self.assertEqual(self.rounds(), 0)
+
     def test_words_without_effect_are_refused(self):
         for words in (["--to", "x"], ["--without", "V100"], ["--lab", "flat-4"], ["-n", "2"], ["--oversubscribe"], ["--gradients", "fp16"],
                       ["-o", "mine.txt"], ["--networks", "resnet21"], ["--batch", "0"]):
