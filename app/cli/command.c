@@ -55,6 +55,15 @@ static void print_help(struct text *out, const char *program, const struct comma
     }
 }
 
+/* The word of @synopsis for argument @number: they have capitals. */
+static const char *find_argument(const char *synopsis, int32_t number)
+{
+    for (const char *word = synopsis; *word; word += strcspn(word, " "), word += strspn(word, " "))
+        if (isupper((unsigned char)*word) && number-- == 0)
+            return word;
+    return "argument";
+}
+
 static int check_arguments(const char *program, const struct command *command,
                            const struct request *request, struct err *err)
 {
@@ -66,11 +75,10 @@ static int check_arguments(const char *program, const struct command *command,
     if (count > command->maximum)
         err_add_code(err, 64, "unexpected argument '%s'; %s",
                      request->argument.item[command->maximum], usage);
-    else if (isupper((unsigned char)*command->synopsis))
-        err_add_code(err, 64, "missing %.*s; %s", (int)strcspn(command->synopsis, " "),
-                     command->synopsis, usage);
-    else
-        err_add_code(err, 64, "missing argument; %s", usage);
+    else {
+        const char *word = find_argument(command->synopsis, count);
+        err_add_code(err, 64, "missing %.*s; %s", (int)strcspn(word, " ."), word, usage);
+    }
     free(usage);
     return -1;
 }

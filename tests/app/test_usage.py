@@ -124,6 +124,8 @@ class Usage(support.Case):
         self.assertIn("missing JOB; usage: foretrain predict JOB", self.refused(64, "predict"))
         self.assertIn("missing NAME; usage: foretrain show platform NAME",
                       self.refused(64, "show", "platform"))
+        self.assertIn("missing COMMAND; usage: foretrain lab PLATFORM",
+                      self.refused(64, "lab", "platforms/lab/flat-4.yaml"))
         self.assertIn("unexpected", self.refused(64, "predict", self.job, self.job))
 
     def test_options_may_stand_anywhere_and_end_at_two_dashes(self):
