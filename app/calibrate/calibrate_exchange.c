@@ -120,7 +120,12 @@ static int measure_kind(struct exchanges *exchange, enum exchange_kind kind,
     free(time);
     sizes_release(&plan.sizes);
     /* For the other kinds the answer shows this difference; only this kind goes into a file. */
-    if (!failed && budget->strict && *apart > EXCHANGE_DISTURBED && kind == EXCHANGE_ROUND)
+    bool judged = !failed && budget->strict && kind == EXCHANGE_ROUND;
+    if (judged && sweeps < 2)
+        failed =
+            err_add_code(err, 75, "%s: one sweep took all of its time: give more with --budget",
+                         exchange_kind_name(kind));
+    else if (judged && *apart > EXCHANGE_DISTURBED)
         failed = err_add_code(err, 75,
                               "disturbed: %s: two halves of %d sweeps are %.0f %% apart; try again "
                               "when fewer other programs run",
