@@ -429,6 +429,11 @@ int job_check_mpi(const struct job *job, struct err *err)
                             "%s: NCCL in columns is a model, for predictions; ranks on CPUs "
                             "exchange over MPI: use --set allreduce.column_algorithm=ring",
                             s->path);
+    if (s->allreduce.ctas > 0)
+        return err_add_code(err, 69,
+                            "%s: allreduce.ctas limits NCCL, on GPUs; ranks on CPUs exchange over "
+                            "MPI: use --set allreduce.ctas=null",
+                            s->path);
     if (s->allreduce.algorithm != ALGORITHM_NCCL)
         return 0;
     return err_add_code(err, 69,

@@ -87,7 +87,7 @@ int job_point(const struct job *job, int32_t phase, struct point *point, struct 
 struct run job_run(const struct job *job);
 
 /** Whether ranks on CPUs can exchange gradients as the job says.
- * @return 0, or -1: algorithm nccl, several channels (exit code 69). */
+ * @return 0, or -1: algorithm nccl, several channels, a limit of NCCL's (exit code 69). */
 int job_check_mpi(const struct job *job, struct err *err);
 
 /** Whether ranks that compute, on a GPU each if @gpu, can shard the optimizer if the job says so.

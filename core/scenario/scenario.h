@@ -148,6 +148,7 @@ struct scenario {
         int64_t columns, rows;    /**< grid; 0: chosen */
         double bucket;            /**< [bytes]; 0: one bucket */
         int32_t overlap;          /**< enum overlap */
+        int64_t ctas;             /**< most thread blocks of NCCL; 0: its choice */
     } allreduce;
     struct {
         int64_t nodes;            /**< scaling efficiency is relative to this */

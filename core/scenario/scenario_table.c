@@ -404,6 +404,15 @@ static const struct field scenario_rows[] = {
          "bytes of gradients that are exchanged together; all of them when not given"),
     WORD("allreduce.overlap", allreduce.overlap, "backward", overlap_names,
          "whether a bucket is exchanged while the backward pass still runs"),
+    {.path = "allreduce.ctas",
+     .kind = FIELD_INTEGER,
+     .offset = MEMBER(allreduce.ctas),
+     .fallback = "",
+     .minimum = 1,
+     .maximum = 64,
+     .help = "most thread blocks (CTAs) that NCCL takes of a GPU while the backward pass computes "
+             "on it; its own choice when not given; train on GPUs only: what a limit costs or "
+             "saves is not predicted"},
     {.path = "baseline.nodes",
      .kind = FIELD_INTEGER,
      .offset = MEMBER(baseline.nodes),

@@ -228,7 +228,7 @@ int32_t timing_run(const struct schedule *schedule, enum dtype payload, int32_t 
     struct timing timing = {
         .schedule = schedule,
         .ops = ops,
-        .comm = ops->open(schedule->grid),
+        .comm = ops->open(schedule->grid, 0),
         .stream = cpu_stream_new(),
         .end = cpu_event_new(),
         .payload = payload,

@@ -34,8 +34,9 @@ struct comm_ops {
      * @return 0, or -1 with the reason (exit code 69). */
     int (*check)(const struct schedule *schedule, struct err *err);
     /** Connect the ranks of @grid; all ranks of the job call this together; ranks beyond the grid
-     * then issue nothing. */
-    struct comm_state *(*open)(struct grid grid);
+     * then issue nothing.  On GPUs a collective takes at most @ctas thread blocks; 0: as many as
+     * the library likes. */
+    struct comm_state *(*open)(struct grid grid, int32_t ctas);
     /** Disconnect, together; accepts NULL. */
     void (*close)(struct comm_state *state);
     /** From now on the @data of all collectives is within these @bytes of the device's memory; all

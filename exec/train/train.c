@@ -172,7 +172,8 @@ static int open_loop(struct loop *loop, struct err *err)
     if (world_agree(failed, err))
         return -1;
     if (loop->world.ranks > 1)
-        loop->comm = loop->job->comm_ops->open(loop->job->schedule[0]->grid);
+        loop->comm = loop->job->comm_ops->open(loop->job->schedule[0]->grid,
+                                               (int32_t)loop->job->scenario->allreduce.ctas);
     return 0;
 }
 

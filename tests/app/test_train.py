@@ -88,6 +88,13 @@ class Train(unittest.TestCase):
         self.assertEqual(done.returncode, 69, done.stderr)
         self.assertIn("allreduce.channels=1", done.stderr)
 
+    def test_a_limit_of_nccl_is_refused_on_cpus(self):
+        done = train(TOY, "--dry-run", *NAIVE, "--set=allreduce.ctas=8")
+        self.assertEqual(done.returncode, 69, done.stderr)
+        self.assertIn("--set allreduce.ctas=null", done.stderr)
+        again = train(TOY, "--dry-run", *NAIVE, "--set=allreduce.ctas=8", "--set=allreduce.ctas=null")
+        self.assertEqual(again.returncode, 0, again.stderr)
+
     def test_tells_the_memory_of_a_rank(self):
         lines = train(TOY, "--dry-run", *NAIVE).stdout.splitlines()
         self.assertEqual(lines[0], "memory of one rank, 4 images of which 4 at once")

@@ -1,14 +1,14 @@
 /** @file
  * The transport nccl over NCCL and the CUDA runtime in software; one process per rank.
  *
- * Usage: test_comm_nccl calls COLUMNS ROWS ELEMENTS [MORE]
+ * Usage: test_comm_nccl calls COLUMNS ROWS ELEMENTS [MORE [CTAS]]
  *        test_comm_nccl exact COLUMNS ROWS
  *        test_comm_nccl blocking COLUMNS ROWS
  *        test_comm_nccl broken COLUMNS ROWS
  *        test_comm_nccl check
  *
  * calls: print what each rank calls for an all-reduce of all ranks, and for one on a torus, in one
- * bucket or two.
+ * bucket or two, of at most CTAS thread blocks.
  * exact: sums come out exactly, of every type, of sizes that rows do not divide, also from a
  * graph. blocking: the same where NCCL captures nothing else. broken: rank 1's communicators fail
  * in the background, and the job ends by itself. check: which algorithms are taken, and what NCCL
@@ -53,14 +53,14 @@ static void check(bool holds, const char *what, int64_t elements)
     faults += !holds;
 }
 
-static void open_rank(struct rank *rank, int32_t columns, int32_t rows)
+static void open_rank(struct rank *rank, int32_t columns, int32_t rows, int32_t ctas)
 {
     fake_devices(16);
     rank->grid = (struct grid){columns, rows};
     rank->type = DTYPE_FP16;
     CUDA_CHECK(cudaMalloc((void **)&rank->data, LARGEST * sizeof(float)));
     fake_nccl_base(rank->data);
-    rank->comm = comm_nccl_ops.open(rank->grid);
+    rank->comm = comm_nccl_ops.open(rank->grid, ctas);
     rank->row = cuda_stream_new();
     rank->column = cuda_stream_new();
     rank->scattered = cuda_event_new();
@@ -336,7 +336,7 @@ int main(int argc, char **argv)
     if (!strcmp(what, "blocking"))
         fake_nccl_refuse_captures();
     if (argc > 3)
-        open_rank(&rank, atoi(argv[2]), atoi(argv[3]));
+        open_rank(&rank, atoi(argv[2]), atoi(argv[3]), argc > 6 ? atoi(argv[6]) : 0);
     if (!strcmp(what, "check"))
         check_algorithms();
     if (!strcmp(what, "exact"))

@@ -47,6 +47,12 @@ class CommNccl(unittest.TestCase):
         self.assertEqual(ranks[1][3:5], ["reduce-scatter {0,1} 64 fp16 @0>@64",
                                          "all-gather {0,1} 64 fp16 @64>@0"])
 
+    def test_a_limit_of_thread_blocks_is_that_of_the_job_and_its_parts(self):
+        for rank, lines in self.calls(2, 2, 8, 0, 12).items():
+            self.assertEqual(lines[lines.index(f"init {rank} of 4") + 1], "at most 12 CTAs")
+            self.assertEqual(sum(" CTAs" in line for line in lines), 1)
+        self.assertFalse(any(" CTAs" in line for line in self.calls(2, 1, 8)[0]))
+
     def test_one_column_is_the_world(self):
         for rank, lines in self.calls(1, 2, 11).items():
             start = ["id"] if rank == 0 else []

@@ -121,7 +121,7 @@ static void open_fixture(struct fixture *fixture, struct grid grid, const char *
         "  evaluate_every: 3\n"
         "%s"
         "  optimizer: {%s}\n"
-        "allreduce: {algorithm: %s, bucket: 20 kB, overlap: backward}\n",
+        "allreduce: {algorithm: %s, bucket: 20 kB, overlap: backward, ctas: 8}\n",
         type, type, dataset, GLOBAL,
         data.folder ? "  learning_rate: {base: 0.02}\n"
                       "  collapse: {epochs: 1.6, learning_rate: 0.02}\n"
@@ -226,7 +226,9 @@ static void check_collectives(int64_t alignment)
         check((from < to ? from : to) * size >= begin, "which begin where it was registered");
         check((last + count) * size <= begin + bytes, "and end there");
     }
-    check((collectives > 0) == (world_self().ranks > 1), "gradients are exchanged");
+    bool exchanged = world_self().ranks > 1;
+    check((collectives > 0) == exchanged, "gradients are exchanged");
+    check((strstr(fake_nccl_log(), "at most 8 CTAs") != NULL) == exchanged, "as the job limits it");
 }
 
 /* Files went to the decoder where they should, if there is one. */

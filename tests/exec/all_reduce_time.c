@@ -178,7 +178,7 @@ int main(int argc, char **argv)
     struct bench bench = {.grid = {atoi(argv[1]), atoi(argv[2])}};
     bool right = true;
     open_tuned(&bench);
-    bench.comm = comm_mpi_ops.open(bench.grid);
+    bench.comm = comm_mpi_ops.open(bench.grid, 0);
     bench.row = cpu_stream_new();
     bench.column = cpu_stream_new();
     bench.between = cpu_event_new();

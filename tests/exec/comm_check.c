@@ -298,7 +298,7 @@ static int64_t check_sums(struct comm_state *comm, struct grid grid)
 
 static int64_t check_grid(struct grid grid)
 {
-    struct comm_state *comm = comm_mpi_ops.open(grid);
+    struct comm_state *comm = comm_mpi_ops.open(grid, 0);
     int64_t wrong = world_self().rank < grid_ranks(grid) ? check_sums(comm, grid) : 0;
     for (enum algorithm a = 0; grid.rows == 1 && a < ALGORITHM_COUNT; a++)
         for (enum dtype payload = 0; a != ALGORITHM_NCCL && payload < DTYPE_COUNT; payload++)

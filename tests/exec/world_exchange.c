@@ -20,7 +20,7 @@ struct exchange_state *exchange_open(void)
 {
     struct exchange_state *exchange = base_alloc(1, sizeof(*exchange));
     struct grid grid = {world_self().ranks, 1};
-    exchange->comm = comm_mpi_ops.open(grid);
+    exchange->comm = comm_mpi_ops.open(grid, 0);
     exchange->stream = cpu_stream_new();
     exchange->event = cpu_event_new();
     return exchange;

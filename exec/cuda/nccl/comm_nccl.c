@@ -99,12 +99,14 @@ static ncclComm_t keep(struct comm_state *state, ncclComm_t comm)
     return comm;
 }
 
-static ncclComm_t connect_job(struct exec_world self, bool blocking)
+static ncclComm_t connect_job(struct exec_world self, int32_t ctas, bool blocking)
 {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     ncclComm_t comm = NULL;
     ncclUniqueId id = {0};
     config.blocking = blocking;
+    if (ctas > 0)
+        config.maxCTAs = ctas;
     nccl_enter();
     nccl_settle(self.rank == 0 ? ncclGetUniqueId(&id) : ncclSuccess, NULL, "ncclGetUniqueId");
     world_broadcast(&id, sizeof(id), 0);
@@ -137,9 +139,9 @@ static bool captures(ncclComm_t comm)
 
 /* All ranks take communicators of the same kind: those that block where one cannot capture others.
  */
-static ncclComm_t connect_world(struct exec_world self)
+static ncclComm_t connect_world(struct exec_world self, int32_t ctas)
 {
-    ncclComm_t comm = connect_job(self, false);
+    ncclComm_t comm = connect_job(self, ctas, false);
     int64_t refuses = self.ranks > 1 && !captures(comm);
     world_max(&refuses, 1);
     if (!refuses)
@@ -150,7 +152,7 @@ static ncclComm_t connect_world(struct exec_world self)
               stderr);
     nccl_enter();
     nccl_settle(ncclCommAbort(comm), NULL, "ncclCommAbort");
-    return connect_job(self, true);
+    return connect_job(self, ctas, true);
 }
 
 /* The part of @parent's ranks with the same @color, or NULL without one. */
@@ -193,12 +195,12 @@ static ncclComm_t connect_axis(struct comm_state *state, struct grid grid, enum 
     return keep(state, split(state->own[0], first, grid_axis_index(grid, axis, self.rank)));
 }
 
-static struct comm_state *open_nccl(struct grid grid)
+static struct comm_state *open_nccl(struct grid grid, int32_t ctas)
 {
     struct exec_world self = world_self();
     struct comm_state *state = base_alloc(1, sizeof(*state));
     advise_on_rows(grid);
-    keep(state, connect_world(self));
+    keep(state, connect_world(self, ctas));
     for (const enum axis *axis = (const enum axis[]){AXIS_WORLD, AXIS_ROW, AXIS_COLUMN, AXIS_COUNT};
          *axis != AXIS_COUNT; axis++) {
         state->size[*axis] = grid_axis_size(grid, *axis);

@@ -27,6 +27,10 @@
  * That is tried when they are opened; if it is refused on any rank, ranks go on with communicators
  * that block, and rank 0 reports it on stderr.
  *
+ * A limit of thread blocks (allreduce.ctas) is that of the job's communicator, from which the
+ * others are split with the same configuration.  Blocks that NCCL takes are missing to the kernels
+ * beside it, and fewer move less: no prediction knows either.
+ *
  * Where a machine has more ranks than GPUs, several ranks share one, for tests: NCCL up to 2.29
  * refuses two ranks of one host on one GPU, so each gets its own NCCL_HOSTID, and they communicate
  * over sockets.

@@ -187,6 +187,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id
         (*comm)->member[i] = i;
     share_table(*comm);
     fake_nccl_note("init %d of %d%s", rank, ranks, config->blocking ? " blocking" : "");
+    if (config->maxCTAs != NCCL_CONFIG_UNDEF_INT)
+        fake_nccl_note("at most %d CTAs", config->maxCTAs);
     return fake_nccl_leave(*comm);
 }
 
