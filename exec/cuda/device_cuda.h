@@ -9,11 +9,12 @@
  * the ReLU. Gradients have the order of exec/step/layout.h, tensor by tensor, but inside a weight
  * they are (out, height, width, in); read() and write() transpose them.
  *
- * Everything except incoming pictures (exec/cuda/pictures/feed.h) is in one allocation, made by
- * open.  Values that change from iteration to iteration (its number, loss scale, images) are in the
- * memory of its slot, so an iteration that was captured once per slot can be launched again.  The
- * schedule of the learning rate (device_job.rate) is a table in the device's memory, where the
- * optimizer's kernels look up their iteration.
+ * Everything except incoming pictures (exec/cuda/pictures/feed.h), and gradients where the
+ * transport has memory for them, is in one allocation, made by open.  Values that change from
+ * iteration to iteration (its number, loss scale, images) are in the memory of its slot, so an
+ * iteration that was captured once per slot can be launched again.  The schedule of the learning
+ * rate (device_job.rate) is a table in the device's memory, where the optimizer's kernels look up
+ * their iteration.
  */
 
 #include "exec/step/device.h"

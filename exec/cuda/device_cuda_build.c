@@ -59,9 +59,16 @@ static int64_t raw_images(const struct device_state *state)
 
 /* ---- memory ---- */
 
-static void lay_out_weights(struct device_state *state, struct arena *arena)
+/* Elements of gradients(). */
+static int64_t gradients(const struct device_state *state)
 {
     int64_t count = state->layout.parameters, padded = state->job.padded;
+    return padded > count ? padded : count;
+}
+
+static void lay_out_weights(struct device_state *state, struct arena *arena)
+{
+    int64_t count = state->layout.parameters;
     int32_t tensors = state->job.model->tensor_count, chunks = cuda_state_chunks(state);
     struct kernel_parameters *p = &state->parameters;
     bool sums = state->job.micro_batches > 1;
@@ -70,8 +77,9 @@ static void lay_out_weights(struct device_state *state, struct arena *arena)
                                     .gradient_type = state->gradient_type,
                                     .working_type = state->type,
                                     .rate_count = state->job.rate_count};
-    state->gradient =
-        take(arena, padded > count ? padded : count, dtype_size(state->gradient_type));
+    state->gradient = state->job.gradients;
+    if (!state->gradient)
+        state->gradient = take(arena, gradients(state), dtype_size(state->gradient_type));
     if (sums && state->gradient_type == DTYPE_FP32)
         state->sum = state->gradient;
     else if (sums)
@@ -251,8 +259,10 @@ static int allocate(struct device_state *state, struct err *err)
     if (cudaMalloc((void **)&state->memory, bytes) != cudaSuccess)
         return refuse_memory(state, bytes + feed_bytes(state), err);
     CUDA_CHECK(cudaMemsetAsync(state->memory, 0, bytes, stream));
-    CUDA_CHECK(cudaStreamSynchronize(stream));
     lay_out(state, state->memory);
+    CUDA_CHECK(cudaMemsetAsync(
+        state->gradient, 0, (size_t)(gradients(state) * dtype_size(state->gradient_type)), stream));
+    CUDA_CHECK(cudaStreamSynchronize(stream));
     return 0;
 }
 

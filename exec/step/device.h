@@ -77,6 +77,8 @@ struct device_job {
     const struct slice *shard;
     int32_t shards;
     int64_t padded;  /**< elements of gradients(), for devices that pad; 0: only the parameters */
+    void *gradients; /**< where they shall lie, for devices that pad: in the device's memory, at
+                        least the parameters; NULL: open() allocates that, too */
     int32_t threads; /**< to compute with */
     /** Learning rate and weight decay of the iterations 0 ... rate_count - 1, the same as prepare()
      * will give; borrowed until open() returns.  A device may copy and use them; beyond them, or if

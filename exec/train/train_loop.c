@@ -160,15 +160,26 @@ static void align_clocks(struct loop *loop)
     loop->result->trace_error_s = error + offset.error;
 }
 
-/* The place of the gradients of @packing from now on; NULL: none. */
-static void attach_gradients(struct loop *loop, const struct packing *packing)
+/* Of all that is exchanged, with padding. */
+static int64_t gradient_bytes(const struct loop *loop)
+{
+    return loop->packing.elements * dtype_size((enum dtype)loop->job->scenario->model.gradients);
+}
+
+static void take_gradients(struct loop *loop)
+{
+    if (loop->comm && loop->job->comm_ops->allocate)
+        loop->gradients = loop->job->comm_ops->allocate(loop->comm, gradient_bytes(loop));
+}
+
+/* The place of the gradients from now on, or no longer. */
+static void attach_gradients(struct loop *loop, bool here)
 {
     const struct train_job *job = loop->job;
-    int64_t size = dtype_size((enum dtype)job->scenario->model.gradients);
     if (!loop->comm || !job->comm_ops->attach)
         return;
-    void *data = packing ? job->device_ops->gradients(loop->device) : NULL;
-    job->comm_ops->attach(loop->comm, data, packing ? packing->elements * size : 0);
+    void *data = here ? job->device_ops->gradients(loop->device) : NULL;
+    job->comm_ops->attach(loop->comm, data, here ? gradient_bytes(loop) : 0);
 }
 
 static void pack_buckets(struct loop *loop)
@@ -211,6 +222,7 @@ static int open_device(struct loop *loop, int32_t slots, int64_t end, struct err
         .shard = loop->shard,
         .shards = loop->packing.buckets,
         .padded = loop->packing.elements,
+        .gradients = loop->gradients,
         .threads = job->threads,
         .rate = rate,
         .rate_count = rate_count,
@@ -232,12 +244,15 @@ int loop_open_phase(struct loop *loop, int32_t index, int64_t end, struct err *e
     loop->issued = loop->over = loop->told = 0;
     pack_buckets(loop);
     open_source(loop);
+    take_gradients(loop);
     if (open_device(loop, slots, end, err)) {
+        if (loop->gradients)
+            job->comm_ops->release(loop->comm, loop->gradients);
         close_source(loop);
         packing_release(&loop->packing);
         return -1;
     }
-    attach_gradients(loop, &loop->packing);
+    attach_gradients(loop, true);
     job->device_ops->write(loop->device, &loop->weights);
     loop_use_statistics(loop, false);
     world_barrier();
@@ -262,9 +277,11 @@ void loop_close_phase(struct loop *loop)
 {
     walker_free(loop->walker);
     loop->walker = NULL;
-    attach_gradients(loop, NULL);
+    attach_gradients(loop, false);
     loop->job->device_ops->close(loop->device);
     loop->device = NULL;
+    if (loop->gradients)
+        loop->job->comm_ops->release(loop->comm, loop->gradients);
     packing_release(&loop->packing);
     free(loop->shard);
     loop->shard = NULL;

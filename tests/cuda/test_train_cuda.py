@@ -5,6 +5,7 @@ test_train_cuda.py TRAIN_CUDA MPIRUN_PY [CASE...]; cases are FP32, FP16 and BF16
 
 import functools
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,13 +17,14 @@ MPIRUN = ""
 
 
 @functools.lru_cache(maxsize=None)
-def losses(columns, rows, algorithm, dtype, optimizer="sgd", **settings):
-    """Of each step; the same run is made once."""
+def losses(columns, rows, algorithm, dtype, optimizer="sgd", told="", **settings):
+    """Of each step; the same run is made once.  @told: what stderr says, among others."""
     done = subprocess.run([sys.executable, MPIRUN, str(columns * rows), PROGRAM, str(columns),
                            str(rows), algorithm, dtype, optimizer], capture_output=True,
                           encoding="utf-8", timeout=1000, check=False,
                           env={**os.environ, **settings})
     assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(told, done.stderr), done.stderr
     found = [float(line) for line in done.stdout.split()]
     assert len(found) == 12 and found[-1] < found[0], found
     return found
@@ -61,6 +63,11 @@ class FP16(Case):
             self.assertNotEqual(merged, apart)
             for a, b in zip(merged, apart):
                 self.assertAlmostEqual(a, b, delta=1e-3)
+
+    def test_without_memory_of_nccl_gradients_lie_in_that_of_cuda(self):
+        refused = "(foretrain-exec: NCCL has no memory for 0.0 MB of gradients .*cudaMalloc.*\n){2}"
+        self.assertEqual(losses(2, 2, "torus2d", "fp16"),
+                         losses(2, 2, "torus2d", "fp16", told=refused, FORETRAIN_TEST_NO_MEMORY="1"))
 
     def test_a_resumed_run_goes_on_in_the_schedule_of_the_learning_rate(self):
         with tempfile.TemporaryDirectory() as folder:

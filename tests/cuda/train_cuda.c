@@ -9,7 +9,8 @@
  * middle of an epoch.  Rank 0 prints the loss of each step.  What NCCL was told to move is aligned.
  *
  * It trains twice: with the schedule of the learning rate in the device's memory, and told step by
- * step; with $FORETRAIN_TEST_FOLDER once more, interrupted by a checkpoint there.
+ * step; with $FORETRAIN_TEST_FOLDER once more, interrupted by a checkpoint there.  With
+ * $FORETRAIN_TEST_NO_MEMORY the last rank's NCCL has none for gradients.
  */
 
 #include <math.h>
@@ -229,6 +230,8 @@ static void check_collectives(int64_t alignment)
     bool exchanged = world_self().ranks > 1;
     check((collectives > 0) == exchanged, "gradients are exchanged");
     check((strstr(fake_nccl_log(), "at most 8 CTAs") != NULL) == exchanged, "as the job limits it");
+    bool own = exchanged && !getenv("FORETRAIN_TEST_NO_MEMORY");
+    check((strstr(fake_nccl_log(), " of its own\n") != NULL) == own, "in NCCL's memory, if any");
 }
 
 /* Files went to the decoder where they should, if there is one. */
@@ -253,6 +256,8 @@ int main(int argc, char **argv)
         world_abort(64);
     struct data data = {argc == 7 ? argv[5] : NULL, argc == 7 ? argv[6] : NULL};
     fake_devices(16);
+    if (getenv("FORETRAIN_TEST_NO_MEMORY") && world_self().rank == world_self().ranks - 1)
+        fake_nccl_refuse_memory();
     open_fixture(&fixture, (struct grid){atoi(argv[1]), atoi(argv[2])}, argv[3], argv[4],
                  argc == 6 ? argv[5] : "sgd", data);
     train_all(&fixture.job, true, NULL, loss);

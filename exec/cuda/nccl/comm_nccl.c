@@ -211,6 +211,33 @@ static struct comm_state *open_nccl(struct grid grid, int32_t ctas)
     return state;
 }
 
+static void release(struct comm_state *state, void *data)
+{
+    (void)state;
+    nccl_enter();
+    nccl_settle(ncclMemFree(data), NULL, "ncclMemFree");
+}
+
+static void *allocate(struct comm_state *state, int64_t bytes)
+{
+    void *data = NULL;
+    nccl_enter();
+    int64_t refuses = nccl_try(ncclMemAlloc(&data, (size_t)bytes), NULL) != ncclSuccess;
+    bool has = !refuses;
+    world_max(&refuses, 1);
+    if (!refuses)
+        return data;
+    if (has)
+        release(state, data);
+    cudaGetLastError(); /* clear it: the device tries another way */
+    if (world_self().rank == 0)
+        fprintf(stderr,
+                "foretrain-exec: NCCL has no memory for %.1f MB of gradients (ncclMemAlloc): they "
+                "lie in that of cudaMalloc, which it may have to copy\n",
+                1e-6 * (double)bytes);
+    return NULL;
+}
+
 static void release_gradients(struct comm_state *state)
 {
     for (int32_t i = 0; state->registered && i < state->owned; i++) {
@@ -304,6 +331,8 @@ const struct comm_ops comm_nccl_ops = {.name = "nccl",
                                        .check = check,
                                        .open = open_nccl,
                                        .close = close_nccl,
+                                       .allocate = allocate,
+                                       .release = release,
                                        .attach = attach,
                                        .issue = issue,
                                        .note = note,

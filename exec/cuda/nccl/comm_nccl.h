@@ -17,6 +17,12 @@
  * divide by all ranks of the communicator before, and lose numbers that are 16 times larger where
  * 256 ranks add.
  *
+ * The gradients lie in memory of ncclMemAlloc(), which is registered with every communicator: NCCL
+ * then works in it without copies, within a machine also in the switch (NVLS), and needs fewer
+ * thread blocks.  Where NCCL has no such memory on a rank, all ranks take cudaMalloc()'s, which is
+ * registered too, and rank 0 reports it on stderr.
+ * Source: NCCL's User Guide, "User Buffer Registration".
+ *
  * With algorithm nccl, NCCL chooses how to run an all-reduce of all ranks; for ring and double-tree
  * NCCL_ALGO demands rings or double binary trees, and torus2d is our three steps.  Other algorithms
  * are refused.  Rows and columns may be busy at once, so their order on the GPU is that of issue

@@ -21,7 +21,9 @@ static struct {
     const char *base;
     ncclResult_t broken;
     int alive;
-    bool no_captures;
+    bool no_captures, no_memory;
+    const char *memory; /* of ncclMemAlloc(): one at a time */
+    int registered;
     pthread_mutex_t lock; /* held inside a call */
 } fake = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -96,6 +98,11 @@ int64_t fake_nccl_offset(const void *place)
 void fake_nccl_break(ncclResult_t result)
 {
     fake.broken = result;
+}
+
+void fake_nccl_refuse_memory(void)
+{
+    fake.no_memory = true;
 }
 
 void fake_nccl_refuse_captures(void)
@@ -283,11 +290,35 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
     return ncclSuccess;
 }
 
+ncclResult_t ncclMemAlloc(void **memory, size_t size)
+{
+    fake_nccl_enter(__func__, NULL);
+    if (fake.memory)
+        fake_nccl_misuse("%s: a second time", __func__);
+    bool fails = fake.no_memory || cudaMalloc(memory, size) != cudaSuccess;
+    fake_nccl_note("allocate %zu%s", size, fails ? ": refused" : "");
+    fake.memory = fails ? NULL : *memory;
+    fake_nccl_leave(NULL);
+    return fails ? ncclUnhandledCudaError : ncclSuccess;
+}
+
+ncclResult_t ncclMemFree(void *memory)
+{
+    fake_nccl_enter(__func__, NULL);
+    if (memory != fake.memory || fake.registered > 0)
+        fake_nccl_misuse("%s: not of ncclMemAlloc, or registered", __func__);
+    fake_nccl_note("free");
+    fake.memory = NULL;
+    cudaFree(memory);
+    return fake_nccl_leave(NULL);
+}
+
 ncclResult_t ncclCommRegister(const ncclComm_t comm, void *data, size_t size, void **handle)
 {
     fake_nccl_enter(__func__, comm);
-    fake_nccl_note("register %s %zu @%lld", fake_nccl_members(comm), size,
-                   (long long)fake_nccl_offset(data));
+    fake_nccl_note("register %s %zu @%lld%s", fake_nccl_members(comm), size,
+                   (long long)fake_nccl_offset(data), data == fake.memory ? " of its own" : "");
+    fake.registered++;
     *handle = data;
     fake_nccl_leave(NULL);
     return ncclSuccess;
@@ -298,6 +329,7 @@ ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
     fake_nccl_enter(__func__, comm);
     fake_nccl_note("deregister %s @%lld", fake_nccl_members(comm),
                    (long long)fake_nccl_offset(handle));
+    fake.registered--;
     fake_nccl_leave(NULL);
     return ncclSuccess;
 }

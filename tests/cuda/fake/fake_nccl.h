@@ -28,5 +28,8 @@ void fake_nccl_break(ncclResult_t result);
 /** From now on collectives of communicators that do not block are refused while captured. */
 void fake_nccl_refuse_captures(void);
 
+/** From now on ncclMemAlloc() fails. */
+void fake_nccl_refuse_memory(void);
+
 /** Communicators that were neither destroyed nor aborted. */
 int fake_nccl_alive(void);
