@@ -37,6 +37,8 @@ static void make_weights(struct device_run *run)
     run->weights.parameter = base_alloc(run->layout.parameters, sizeof(float));
     run->weights.momentum = base_alloc(run->layout.parameters, sizeof(float));
     run->weights.statistics = base_alloc(run->layout.statistic_count, sizeof(float));
+    if (run->job.blank)
+        return;
     layout_initialise(&run->layout, run->job.seed, true, run->weights.parameter,
                       run->weights.statistics);
     for (int32_t t = 0; t < run->job.model->tensor_count; t++) {
@@ -76,7 +78,8 @@ int device_run_open(struct device_run *run, const struct device_run_job *job, st
     if (job->ops->open(&run->state, &device_job, err))
         return -1;
     run->stream = job->ops->streams->stream_new();
-    job->ops->write(run->state, &run->weights);
+    if (!job->blank)
+        job->ops->write(run->state, &run->weights);
     return 0;
 }
 
@@ -116,7 +119,7 @@ static void wait_for_stream(struct device_run *run)
     run->job.ops->streams->event_free(event);
 }
 
-struct outcome device_run_step(struct device_run *run)
+struct step *device_run_issue(struct device_run *run)
 {
     const struct device_ops *ops = run->job.ops;
     const struct update update = {.learning_rate = run->job.learning_rate,
@@ -130,9 +133,15 @@ struct outcome device_run_step(struct device_run *run)
     for (int32_t micro = 0; micro < run->job.micro_batches; micro++)
         next = issue_pass(run, next, micro);
     issue(run, next, COMPUTE_OPTIMIZER, -1, 0);
+    return step;
+}
+
+struct outcome device_run_step(struct device_run *run)
+{
+    struct step *steps = device_run_issue(run);
     wait_for_stream(run);
-    free(step);
-    return ops->outcome(run->state, run->iteration++);
+    free(steps);
+    return run->job.ops->outcome(run->state, run->iteration++);
 }
 
 void device_run_score(struct device_run *run, float *scores)

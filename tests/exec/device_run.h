@@ -24,6 +24,8 @@ struct device_run_job {
     uint64_t seed;        /**< of weights, images and labels */
     const struct rate *rate; /**< (rate_count) as of struct device_job; NULL: none */
     int32_t rate_count;
+    bool blank; /**< weights are left as open() leaves them, which saves seconds: what is issued is
+                   not to be run */
 };
 
 /** A device at work.  Read freely. */
@@ -43,6 +45,10 @@ struct device_run {
 /** Make data and weights (batch norm's scales and shifts random too) and open the device.
  * @return 0, or -1: see device_ops.open.  Either way device_run_close(). */
 int device_run_open(struct device_run *run, const struct device_run_job *job, struct err *err);
+
+/** Issue one iteration.  @return its steps, which must live until it is done; the caller frees
+ * them. */
+struct step *device_run_issue(struct device_run *run);
 
 /** Run one iteration and wait for it.  @return what came of it. */
 struct outcome device_run_step(struct device_run *run);

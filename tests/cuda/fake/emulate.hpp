@@ -48,6 +48,9 @@ extern dim3 blockDim, gridDim;
 /** Wait for the block. */
 void __syncthreads();
 
+/** Count a launch. */
+void emulate_count();
+
 /** Run @body in every thread of @grid. */
 void emulate_run(dim3 grid, dim3 block, const std::function<void()> &body);
 
@@ -67,6 +70,7 @@ template <typename... Parameters, typename... Arguments>
 void kernel_launch(cudaStream_t stream, dim3 grid, dim3 block, void (*kernel)(Parameters...),
                    Arguments... arguments)
 {
+    emulate_count();
     std::tuple<Parameters...> kept(static_cast<Parameters>(arguments)...);
     fake_enqueue(stream, [=] { emulate_run(grid, block, [&] { std::apply(kernel, kept); }); });
 }

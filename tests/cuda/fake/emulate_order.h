@@ -14,7 +14,7 @@ extern "C" {
 /** Run blocks and threads in descending order from now on, or (false) in ascending order. */
 void emulate_backwards(bool backwards);
 
-/** Kernels launched so far. */
+/** Kernels launched so far, also into captures. */
 int64_t emulate_launches(void);
 
 #ifdef __cplusplus

@@ -1,0 +1,154 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "exec/cuda/device_cuda.h"
+#include "exec/cuda/runtime/stream_cuda.h"
+#include "models/networks.h"
+#include "tests/cuda/conv_naive.h"
+#include "tests/cuda/cuda_run.h"
+#include "tests/cuda/fake/emulate_order.h"
+
+/* What a step of the CUDA device moves and launches. */
+
+static struct device_run_job job_of(const struct model *model)
+{
+    return (struct device_run_job){.model = model,
+                                   .batch = 1,
+                                   .micro_batches = 1,
+                                   .threads = 1,
+                                   .compute = DTYPE_FP16,
+                                   .gradients = DTYPE_FP16,
+                                   .blank = true};
+}
+
+/* Kernels of our own, and convolutions, so far. */
+static int64_t launches_so_far(void)
+{
+    int64_t count = emulate_launches();
+    for (int32_t op = 0; op < CONV_OP_COUNT; op++)
+        count += conv_naive.runs[op];
+    return count;
+}
+
+/* Those of a step of @run, which is captured and not run. */
+static int64_t launches(struct device_run *run)
+{
+    cudaStream_t stream = cuda_stream_handle(run->stream);
+    cudaGraph_t graph;
+    int64_t before = launches_so_far();
+    assert_int_equal(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    free(device_run_issue(run));
+    assert_int_equal(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+    assert_int_equal(cudaGraphDestroy(graph), cudaSuccess);
+    return launches_so_far() - before;
+}
+
+/* Bytes of a step of @run. */
+static int64_t moved(const struct device_run *run)
+{
+    const struct model *model = run->job.model;
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < model->layer_count; i++) {
+        const struct layer *layer = &model->layer[i];
+        bool filter = layer->op == LAYER_CONVOLUTION || layer->op == LAYER_LINEAR;
+        struct step step = {.kind = STEP_COMPUTE, .compute = {.layer = i}};
+        const enum compute_op ops[] = {COMPUTE_FORWARD, COMPUTE_BACKWARD_DATA,
+                                       COMPUTE_BACKWARD_FILTER};
+        for (int32_t k = 0; k < 3; k++) {
+            step.compute.op = ops[k];
+            if (k == 0 || (k == 1 && !layer->first) || (k == 2 && filter))
+                bytes += device_cuda_ops.moved(run->state, &step);
+        }
+    }
+    return bytes;
+}
+
+/* The first of each kind in a process is timed: on small arrays. */
+static void time_chains(void)
+{
+    struct err err = {0};
+    struct model *model = network_build("resnet18", 32, 10, &err);
+    struct device_run run;
+    conv_naive = (struct conv_naive){.merges_pools = true};
+    cuda_run_open(&run, job_of(model), &device_cuda_ops);
+    cuda_run_close(&run);
+    model_free(model);
+}
+
+/* What resnet50 on images of 224 x 224 takes. */
+struct count {
+    int64_t megabytes; /* of one image more */
+    int64_t launches;  /* of a step */
+    int64_t one, two;  /* ends of blocks in backward: with a value, with a projection */
+    int64_t written;   /* ends in forward */
+};
+
+/* With what is @slow. */
+static struct count count(struct conv_naive slow)
+{
+    struct err err = {0};
+    struct model *model = network_build("resnet50", 224, 1000, &err);
+    struct device_run_job job = job_of(model);
+    struct count count;
+    int64_t bytes[2];
+    for (job.batch = 1; job.batch <= 2; job.batch++) {
+        struct device_run run;
+        conv_naive = slow;
+        cuda_run_open(&run, job, &device_cuda_ops);
+        bytes[job.batch - 1] = moved(&run);
+        count.launches = launches(&run);
+        cuda_run_close(&run);
+    }
+    count.megabytes = (bytes[1] - bytes[0]) / 1000000;
+    count.one = conv_naive.runs[CONV_BACKWARD_DATA_ADD_NORM];
+    count.two = conv_naive.runs[CONV_BACKWARD_DATA_ADD_NORMS];
+    count.written =
+        conv_naive.runs[CONV_FORWARD_ADD_SUMS] + conv_naive.runs[CONV_FORWARD_ADD_TWO_SUMS];
+    model_free(model);
+    return count;
+}
+
+/* Of one image more, in MB, and of a step, as docs/gpu.md has them.  Bytes are those of the
+ * schedule's counts where convolutions sum, where 32 of them also apply batch norm, and where these
+ * also go back through it.
+ *
+ * Of 16 blocks all but the last end before another, 11 in a sum with a value V, 4 with a
+ * projection.  Of the first kind backward writes V once less, neither pass moves a mask, and sums
+ * and factors are not launched; of the second it also reads V twice less, and there are two of
+ * each: 18.2 MB.  Where the convolution in forward ends the block, V is read once less, without a
+ * launch of its own: 10.8 MB.
+ *
+ * Where also the stem is merged, forward writes and reads its 112 x 112 x 64 values and mask once
+ * less, backward writes them once and reads them twice less, and the mask; it reads the pool's
+ * gradient and winners once more: 7.7 MB less. */
+static void bytes_and_launches_are_counted(void **state)
+{
+    (void)state;
+    const struct {
+        struct conv_naive slow;
+        struct count count;
+    } row[] = {
+        {{.slow_to_apply = true, .slow_to_norm = true, .slow_to_add = true}, {321, 491, 0, 0, 0}},
+        {{.slow_to_norm = true, .slow_to_add = true}, {306, 459, 0, 0, 0}},
+        {{.slow_to_add = true}, {300, 395, 0, 0, 0}},
+        {{.slow_to_end = true}, {282, 395 - 11 * 2 - 4 * 4, 11, 4, 0}},
+        {{.merges_pools = false}, {271, 395 - 11 * 2 - 4 * 4 - 15, 11, 4, 15}},
+        {{.merges_pools = true}, {263, 395 - 11 * 2 - 4 * 4 - 15 - 2, 11, 4, 15}}};
+    time_chains();
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        struct count found = count(row[i].slow);
+        assert_memory_equal(&found, &row[i].count, sizeof(found));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bytes_and_launches_are_counted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
