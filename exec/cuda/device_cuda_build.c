@@ -361,13 +361,13 @@ static void describe(struct device_state *state, const struct device_job *job)
     state->plan = backward_plan_build(job->model, &state->graph);
     state->place = base_alloc(job->model->layer_count, sizeof(*state->place));
     state->slot = base_alloc(job->slots, sizeof(*state->slot));
-    cuda_state_place_tensors(state);
 }
 
 int64_t device_cuda_bytes(const struct device_job *job)
 {
     struct device_state state;
     describe(&state, job);
+    cuda_state_place_tensors(&state);
     size_t bytes = lay_out(&state, NULL) + feed_bytes(&state);
     cuda_state_release(&state);
     return (int64_t)bytes;
@@ -381,8 +381,10 @@ int cuda_state_init(struct device_state *state, const struct device_job *job, co
     state->fork = cuda_event_new();
     for (int32_t i = 0; i < LANE_COUNT; i++)
         state->join[i] = cuda_event_new();
-    if (conv_open(&state->library, cache, err) || cuda_plans_find(state, err) ||
-        allocate(state, err))
+    if (conv_open(&state->library, cache, err) || cuda_plans_find(state, err))
+        return -1;
+    cuda_state_place_tensors(state);
+    if (allocate(state, err))
         return -1;
     pin(state);
     cuda_state_upload_tensors(state);

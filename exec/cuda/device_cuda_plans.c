@@ -10,9 +10,10 @@
  * lie in the order of its weights. */
 static struct conv_shape shape_of(const struct device_state *state, const struct layer *layer)
 {
+    int32_t channels = layer->first ? state->image : cuda_state_pad(layer->in.channels);
     struct conv_shape shape = {.type = state->type,
                                .batch = state->micro,
-                               .in_channels = cuda_state_pad(layer->in.channels),
+                               .in_channels = channels,
                                .in_height = layer->in.height,
                                .in_width = layer->in.width,
                                .out_channels = cuda_state_pad(layer->out.channels),
@@ -114,13 +115,16 @@ static int find_plans(struct device_state *state, int32_t index, struct err *err
 
 /* ---- choosing ---- */
 
-/* The chain among the @count of @way that takes least; the first, which merges nothing, if it ties
- * or they cannot be timed.  Chains without their plans are no way. */
+/* The chain among the @count of @way that takes least beside convolution @index, which has the
+ * plans @narrow for fewer channels; the first, which merges nothing, if it ties or they cannot be
+ * timed.  Chains without their plans are no way. */
 static enum conv_chain fastest(const struct device_state *state, int32_t index,
-                               const enum conv_chain *way, int32_t count)
+                               const enum conv_chain *way, int32_t count,
+                               const struct conv_plan *const *narrow)
 {
     struct conv_chain_job job = {.plan = state->place[index].plan,
-                                 .shape = shape_of(state, &state->job.model->layer[index])};
+                                 .shape = shape_of(state, &state->job.model->layer[index]),
+                                 .narrow = narrow};
     double seconds[CONV_CHAIN_COUNT];
     uint32_t wanted = 0;
     enum conv_chain best = way[0];
@@ -132,6 +136,33 @@ static enum conv_chain fastest(const struct device_state *state, int32_t index,
     for (int32_t i = 1; i < count; i++)
         best = seconds[way[i]] < seconds[best] ? way[i] : best;
     return best;
+}
+
+/* How many channels the images of convolution @index have: KERNEL_CHANNELS, unless engines for
+ * KERNEL_IMAGES are faster. */
+static int choose_images(struct device_state *state, int32_t index, struct err *err)
+{
+    static const enum conv_chain way[] = {CONV_CHAIN_IMAGES, CONV_CHAIN_IMAGES_NARROW};
+    const struct layer *layer = &state->job.model->layer[index];
+    const struct conv_plan **plan = state->place[index].plan, *narrow[CONV_OP_COUNT] = {NULL};
+    struct conv_shape shape = shape_of(state, layer);
+    int32_t before = err->count;
+    if (!layer->first || layer->op != LAYER_CONVOLUTION || state->type == DTYPE_FP32 ||
+        layer->in.channels > KERNEL_IMAGES)
+        return 0;
+    shape.in_channels = KERNEL_IMAGES;
+    for (int32_t op = 0; op < CONV_OP_COUNT; op++)
+        if (wants(state, index, (enum conv_op)op))
+            narrow[op] = conv_plan(state->library, (enum conv_op)op, &shape, err);
+    if (err->count > before)
+        return -1;
+    if (!narrow[CONV_FORWARD] || !narrow[CONV_BACKWARD_FILTER] ||
+        fastest(state, index, way, 2, narrow) != CONV_CHAIN_IMAGES_NARROW)
+        return 0;
+    state->image = KERNEL_IMAGES;
+    for (int32_t op = 0; op < CONV_OP_COUNT; op++)
+        plan[op] = narrow[op];
+    return 0;
 }
 
 /* How convolution @index runs forward, and the gradient of its weights.  Drops the plans of other
@@ -146,7 +177,7 @@ static void choose_forward(struct device_state *state, int32_t index)
         way[count++] = may ? CONV_CHAIN_APPLY_FORWARD_SUMS : CONV_CHAIN_FORWARD_SUMS;
     if (may)
         way[count++] = CONV_CHAIN_APPLIED;
-    enum conv_chain best = fastest(state, index, way, count);
+    enum conv_chain best = fastest(state, index, way, count, NULL);
     if (best == CONV_CHAIN_APPLIED) {
         plan[CONV_FORWARD_SUMS] = plan[CONV_BACKWARD_FILTER] = NULL;
         state->place[state->graph.node[index].reads].applied = true;
@@ -174,7 +205,7 @@ static void choose_norm(struct device_state *state, int32_t index)
             way[0] = two ? CONV_CHAIN_BACKWARD_ADD_TWO : CONV_CHAIN_BACKWARD_ADD;
             way[1] = two ? CONV_CHAIN_BACKWARD_ADD_NORMS : CONV_CHAIN_BACKWARD_ADD_NORM;
         }
-        bool merged = fastest(state, index, way, 2) == way[1];
+        bool merged = fastest(state, index, way, 2, NULL) == way[1];
         norm->derives = state->place[state->graph.node[source].finish].derives = merged;
         plan[merged ? CONV_BACKWARD_DATA : op] = NULL;
     }
@@ -193,7 +224,7 @@ static void choose_end(struct device_state *state, int32_t index)
                                        two ? CONV_CHAIN_END_TWO_MERGED : CONV_CHAIN_END_MERGED};
         const int32_t source = state->graph.node[index].reads;
         struct cuda_place *norm = &state->place[source];
-        norm->ends = norm->derives && fastest(state, index, way, 2) == way[1];
+        norm->ends = norm->derives && fastest(state, index, way, 2, NULL) == way[1];
         state->place[state->graph.node[source].finish].ends = norm->ends;
         plan[norm->ends ? CONV_FORWARD_SUMS : op] = NULL;
     }
@@ -219,7 +250,7 @@ static void choose_pool(struct device_state *state, int32_t index)
     if (!reads_norm(state, index) ||
         state->plan.place[from].dx == state->plan.place[index].given[0])
         return;
-    if (fastest(state, index, way, 2) == CONV_CHAIN_POOL_MERGED)
+    if (fastest(state, index, way, 2, NULL) == CONV_CHAIN_POOL_MERGED)
         state->place[from].pool = index;
 }
 
@@ -231,7 +262,7 @@ int cuda_plans_find(struct device_state *state, struct err *err)
             choose_pool(state, i);
         if (op != LAYER_CONVOLUTION && op != LAYER_LINEAR)
             continue;
-        if (find_plans(state, i, err))
+        if (find_plans(state, i, err) || choose_images(state, i, err))
             return -1;
         choose(state, i);
     }

@@ -42,6 +42,8 @@ void cuda_state_place_tensors(struct device_state *state)
         device_cuda_order(model, t, &tensor->out, &tensor->taps, &tensor->in);
         tensor->offset = state->layout.parameter[t].offset;
         tensor->padded_in = cuda_state_pad(tensor->in);
+        if (!vector && model->layer[model->tensor[t].layer].first)
+            tensor->padded_in = state->image;
         tensor->decays = state->layout.parameter[t].kind == PARAMETER_WEIGHT;
         tensor->works = !vector;
         tensor->padded = vector ? 0 : working;

@@ -7,7 +7,7 @@
 
 #include "exec/cuda/device_cuda_state.h"
 
-/** Where each tensor lies: fill state->tensor. */
+/** Where each tensor lies: fill state->tensor, once plans have decided the channels of images. */
 void cuda_state_place_tensors(struct device_state *state);
 
 /** Where a convolution may write the gradient of weights @tensor itself: its place in the flat

@@ -15,6 +15,7 @@ struct conv_naive {
     bool slow_to_add;            /**< so do those of them at the end of a block */
     bool slow_to_end;            /**< so do those that write the value of a block */
     bool merges_pools;           /**< pools that apply batch norm do not */
+    bool narrows;                /**< nor does a convolution of images with 4 channels */
     double takes[CONV_OP_COUNT]; /**< each run puts the clock forward by so much [s] */
     double once;                 /**< so does the next run, of any op */
     int64_t runs[CONV_OP_COUNT]; /**< issued so far */

@@ -27,6 +27,8 @@ static const enum conv_op contents[CONV_CHAIN_COUNT][2] = {
     [CONV_CHAIN_APPLY_FORWARD] = {CONV_FORWARD, CONV_BACKWARD_FILTER},
     [CONV_CHAIN_APPLY_FORWARD_SUMS] = {CONV_FORWARD_SUMS, CONV_BACKWARD_FILTER},
     [CONV_CHAIN_APPLIED] = {CONV_FORWARD_APPLIED_SUMS, CONV_BACKWARD_FILTER_APPLIED},
+    [CONV_CHAIN_IMAGES] = {CONV_FORWARD_SUMS, CONV_BACKWARD_FILTER},
+    [CONV_CHAIN_IMAGES_NARROW] = {CONV_FORWARD_SUMS, CONV_BACKWARD_FILTER},
     [CONV_CHAIN_END] = {CONV_FORWARD_SUMS, CONV_OP_COUNT},
     [CONV_CHAIN_END_MERGED] = {CONV_FORWARD_ADD_SUMS, CONV_OP_COUNT},
     [CONV_CHAIN_END_TWO] = {CONV_FORWARD_SUMS, CONV_OP_COUNT},
@@ -51,7 +53,7 @@ static void measure(uint32_t wanted, double seconds[CONV_CHAIN_COUNT])
     assert_int_equal(conv_open(&library, NULL, &err), 0);
     for (int32_t op = 0; op < CONV_OP_COUNT; op++)
         plan[op] = conv_plan(library, (enum conv_op)op, &shape, &err);
-    struct conv_chain_job job = {plan, shape};
+    struct conv_chain_job job = {plan, shape, plan};
     assert_int_equal(conv_chain_measure(&job, wanted, seconds), 0);
     conv_close(library);
     assert_int_equal(fake_objects(), 0);
@@ -77,13 +79,13 @@ static void a_chain_is_what_it_contains(void **state)
     }
     int64_t each = CONV_CLOCK_ROUNDS * (CONV_CLOCK_RUNS + 1); /* of the last round: */
     assert_int_equal(conv_naive.runs[CONV_FORWARD], 2 * each);
-    assert_int_equal(conv_naive.runs[CONV_BACKWARD_FILTER], 2 * each);
+    assert_int_equal(conv_naive.runs[CONV_BACKWARD_FILTER], 4 * each);
     assert_int_equal(conv_naive.runs[CONV_BACKWARD_DATA], 4 * each);
     assert_int_equal(conv_naive.runs[CONV_BACKWARD_DATA_NORM], each);
     assert_int_equal(conv_naive.runs[CONV_BACKWARD_DATA_ADD_NORM], each);
     assert_int_equal(conv_naive.runs[CONV_BACKWARD_DATA_ADD_NORMS], each);
     assert_int_equal(conv_naive.runs[CONV_FORWARD_APPLIED_SUMS], each);
-    assert_int_equal(conv_naive.runs[CONV_FORWARD_SUMS], 4 * each);
+    assert_int_equal(conv_naive.runs[CONV_FORWARD_SUMS], 6 * each);
     assert_int_equal(conv_naive.runs[CONV_FORWARD_ADD_SUMS], each);
     assert_int_equal(conv_naive.runs[CONV_FORWARD_ADD_TWO_SUMS], each);
 }
@@ -93,7 +95,7 @@ static void without_room_nothing_is_known(void **state)
     (void)state;
     double seconds[CONV_CHAIN_COUNT];
     const struct conv_plan *plan[CONV_OP_COUNT] = {NULL};
-    struct conv_chain_job job = {plan, shape};
+    struct conv_chain_job job = {plan, shape, NULL};
     fake_capacity(1000);
     assert_int_equal(conv_chain_measure(&job, 3, seconds), -1);
     assert_int_equal(cudaGetLastError(), cudaSuccess);

@@ -230,6 +230,22 @@ static void sums_and_factors_come_with_fp16_alone(void **state)
     }
 }
 
+/* resnet50's, of images that the device may pad to 4 channels instead of 8. */
+static void the_stem_has_engines_for_four_channels(void **state)
+{
+    (void)state;
+    static const enum conv_op op[] = {CONV_FORWARD, CONV_BACKWARD_FILTER};
+    static const struct described *const device[] = {&h200, &a100};
+    struct conv_shape shape = {DTYPE_FP16, 256, 4, 224, 224, 64, 112, 112, 7, 2, 3};
+    for (int32_t i = 0; i < 8; i++) {
+        struct conv_builder owner = {0};
+        struct conv_target target = target_of(&owner, device[i / 4]);
+        shape.type = i / 2 % 2 ? DTYPE_BF16 : DTYPE_FP16;
+        assert_int_not_equal(ask(&target, op[i % 2], &shape), 0);
+        conv_builder_release(&owner);
+    }
+}
+
 /* Among them is a linear layer of 25088 numbers. */
 static void every_layer_of_vgg16_has_engines(void **state)
 {
@@ -320,6 +336,7 @@ int main(void)
         cmocka_unit_test(every_layer_of_resnet50_has_engines_on_h200),
         cmocka_unit_test(every_layer_of_resnet50_has_engines_on_a100),
         cmocka_unit_test(sums_and_factors_come_with_fp16_alone),
+        cmocka_unit_test(the_stem_has_engines_for_four_channels),
         cmocka_unit_test(every_layer_of_vgg16_has_engines),
         cmocka_unit_test(networks_for_small_images_have_engines),
         cmocka_unit_test(unfit_engines_are_left_out),
@@ -327,5 +344,7 @@ int main(void)
         cmocka_unit_test(says_that_there_is_no_gpu),
     };
     conv_keep_compiler();
+    if (getenv("ONLY"))
+        cmocka_set_test_filter(getenv("ONLY"));
     return cmocka_run_group_tests_name("conv_engines", tests, NULL, NULL);
 }

@@ -73,7 +73,7 @@ static void time_chains(void)
     struct err err = {0};
     struct model *model = network_build("resnet18", 32, 10, &err);
     struct device_run run;
-    conv_naive = (struct conv_naive){.merges_pools = true};
+    conv_naive = (struct conv_naive){.merges_pools = true, .narrows = true};
     cuda_run_open(&run, job_of(model), &device_cuda_ops);
     cuda_run_close(&run);
     model_free(model);
@@ -124,7 +124,8 @@ static struct count count(struct conv_naive slow)
  *
  * Where also the stem is merged, forward writes and reads its 112 x 112 x 64 values and mask once
  * less, backward writes them once and reads them twice less, and the mask; it reads the pool's
- * gradient and winners once more: 7.7 MB less. */
+ * gradient and winners once more: 7.7 MB less.  Images of 4 channels instead of 8 are read twice:
+ * 0.8 MB less. */
 static void bytes_and_launches_are_counted(void **state)
 {
     (void)state;
@@ -137,7 +138,8 @@ static void bytes_and_launches_are_counted(void **state)
         {{.slow_to_add = true}, {300, 395, 0, 0, 0}},
         {{.slow_to_end = true}, {282, 395 - 11 * 2 - 4 * 4, 11, 4, 0}},
         {{.merges_pools = false}, {271, 395 - 11 * 2 - 4 * 4 - 15, 11, 4, 15}},
-        {{.merges_pools = true}, {263, 395 - 11 * 2 - 4 * 4 - 15 - 2, 11, 4, 15}}};
+        {{.merges_pools = true}, {263, 395 - 11 * 2 - 4 * 4 - 15 - 2, 11, 4, 15}},
+        {{.merges_pools = true, .narrows = true}, {262, 340, 11, 4, 15}}};
     time_chains();
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         struct count found = count(row[i].slow);

@@ -217,10 +217,10 @@ static void pools_forward_and_backward(void **state)
 static void images_are_converted_and_padded(void **state)
 {
     (void)state;
-    enum { PIXELS = 301, FROM = 3, FROM_MANY = 11, MOST = 16 };
-    static const int32_t from[] = {FROM, FROM_MANY}, to[] = {8, MOST};
+    enum { PIXELS = 301 };
+    static const int32_t from[] = {3, 11, 3}, to[] = {8, 16, 4};
     for (int32_t type = 0; type < DTYPE_COUNT; type++)
-        for (int32_t k = 0; k < 2; k++) {
+        for (int32_t k = 0; k < 3; k++) {
             struct array images = array_random(DTYPE_FP32, PIXELS * from[k], 1, 0, 1);
             struct array out = array_blank((enum dtype)type, (int64_t)PIXELS * to[k]);
             kernel_images(NULL, (enum dtype)type, PIXELS, from[k], images.data, to[k], out.data);
@@ -262,7 +262,7 @@ static void pictures_are_cropped_as_on_the_cpu(void **state)
 {
     (void)state;
     enum { SIZE = 24, PICTURES = 4, FIRST = 3 * 60 * 50, BYTES = FIRST + 3 * 20 * 17 };
-    enum { CHANNELS = 16 };
+    enum { CHANNELS = 16, FEWEST = 4 };
     const struct crop crop[PICTURES] = {
         {0, 50, 60, {0, 60, 0, 60}, {0, 50, 0, 50}, 0},           /* the whole, made smaller */
         {0, 50, 60, {7.5F, 30.5F, 7, 38}, {3.25F, 40, 3, 44}, 1}, /* a part, flipped */
@@ -274,18 +274,20 @@ static void pictures_are_cropped_as_on_the_cpu(void **state)
     float *image = base_alloc(3 * SIZE * SIZE, sizeof(*image));
     for (int64_t i = 0; i < BYTES; i++)
         pixels[i] = (uint8_t)(255 * base_uniform(1, 0, (uint64_t)i, 0));
-    for (int32_t type = 0; type < DTYPE_COUNT; type++) {
-        struct array out = array_blank((enum dtype)type, PICTURES * SIZE * SIZE * CHANNELS);
-        kernel_augment(NULL, (enum dtype)type, PICTURES, SIZE, CHANNELS, picture, crop,
-                       &tint_imagenet, out.data);
+    for (int32_t k = 0; k < 2 * DTYPE_COUNT; k++) {
+        enum dtype type = (enum dtype)(k / 2);
+        int32_t channels = k % 2 ? FEWEST : CHANNELS;
+        struct array out = array_blank(type, (int64_t)PICTURES * SIZE * SIZE * channels);
+        kernel_augment(NULL, type, PICTURES, SIZE, channels, picture, crop, &tint_imagenet,
+                       out.data);
         array_widen(&out);
         for (int64_t i = 0; i < out.count; i++) {
-            int64_t pixel = i / CHANNELS, c = i % CHANNELS, inside = pixel % (SIZE * SIZE);
+            int64_t pixel = i / channels, c = i % channels, inside = pixel % (SIZE * SIZE);
             int64_t which = pixel / (SIZE * SIZE);
             if (inside == 0 && c == 0)
                 resize_on_cpu(&crop[which], picture[which], SIZE, image);
             double want = c < 3 ? (double)image[inside * 3 + c] : 0;
-            array_expect("image", i, (enum dtype)type, out.value[i], want, 1e-4);
+            array_expect("image", i, type, out.value[i], want, 1e-4);
         }
         array_free(&out);
     }

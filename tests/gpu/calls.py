@@ -11,7 +11,7 @@ import toolchain
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 # Seconds of each part with one H100 or H200 and 16 cores, at most.  None was measured there.
-# search: 149 plans, for each of which engines are tried for at most a second (PATIENCE in
+# search: 151 plans, for each of which engines are tried for at most a second (PATIENCE in
 # exec/cuda/conv/conv_cudnn.c): estimated as 45 to 80 s and, for what the host checks, 0.08 to 0.16 s per
 # image of 224 x 224.  lanes: estimated as 90 to 140 s for all, plans still to be found; the longest
 # lane takes that.  limit: what the part may take.
@@ -25,7 +25,7 @@ SECONDS = {
     "learning": (60, "limit"), "memcheck": (60, "limit"),
     "four ranks": (90, "limit"),
     "plans 256": (121, "search"), "plans 512": (162, "search"),
-    "plans 256 bf16": (70, "search, of 71 plans"),
+    "plans 256 bf16": (70, "search, of 73 plans"),
     "throughput 256": (100, "estimated: 3 windows of 40 steps, of five ways to train"),
     "throughput 512": (120, "likewise"),
     "throughput 256 bf16": (35, "likewise, of one way"),

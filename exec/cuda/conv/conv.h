@@ -128,6 +128,9 @@ enum conv_chain {
     CONV_CHAIN_APPLY_FORWARD,      /**< application to x; CONV_CHAIN_FORWARD; gradient of weights */
     CONV_CHAIN_APPLY_FORWARD_SUMS, /**< the same with CONV_CHAIN_FORWARD_SUMS */
     CONV_CHAIN_APPLIED,            /**< the same, where both convolutions apply */
+    CONV_CHAIN_IMAGES,             /**< convolution of images, with sums if there is such a plan;
+                                        statistics; gradient of weights */
+    CONV_CHAIN_IMAGES_NARROW,      /**< the same, where images have fewer channels */
     CONV_CHAIN_END,        /**< application and addition; convolution, with sums if there is such
                                 a plan; statistics */
     CONV_CHAIN_END_MERGED, /**< convolution that does so; statistics */

@@ -41,6 +41,15 @@ struct bench {
     size_t at[PARTS + 1]; /* bytes from there */
 };
 
+static size_t workspace(const struct conv_plan *const *plan)
+{
+    size_t bytes = 0;
+    for (int32_t op = 0; plan && op < CONV_OP_COUNT; op++)
+        if (plan[op] && conv_workspace(plan[op]) > bytes)
+            bytes = conv_workspace(plan[op]);
+    return bytes;
+}
+
 static void lay_out(struct bench *bench)
 {
     const struct conv_shape *s = &bench->job->shape;
@@ -74,9 +83,8 @@ static void lay_out(struct bench *bench)
         [WINNER] = (int64_t)s->batch * s->out_height * s->out_width * out,
         [MASK] = (x + 31) / 32 * (int64_t)sizeof(uint32_t),
     };
-    for (int32_t op = 0; op < CONV_OP_COUNT; op++)
-        if (plan[op] && (int64_t)conv_workspace(plan[op]) > bytes[WORKSPACE])
-            bytes[WORKSPACE] = (int64_t)conv_workspace(plan[op]);
+    const size_t wide = workspace(plan), narrow = workspace(bench->job->narrow);
+    bytes[WORKSPACE] = (int64_t)(wide > narrow ? wide : narrow);
     for (int32_t i = 0; i < PARTS; i++)
         bench->at[i + 1] = bench->at[i] + ((size_t)bytes[i] + 255) / 256 * 256;
 }
@@ -115,6 +123,11 @@ static cudaError_t fill(const struct bench *bench)
     return error == cudaSuccess ? cudaDeviceSynchronize() : error;
 }
 
+static const struct conv_plan *const *plans(const struct bench *bench)
+{
+    return bench->chain == CONV_CHAIN_IMAGES_NARROW ? bench->job->narrow : bench->job->plan;
+}
+
 static void issue_convolution(const struct bench *bench, enum conv_op op)
 {
     const int64_t channels = bench->job->shape.in_channels;
@@ -139,7 +152,7 @@ static void issue_convolution(const struct bench *bench, enum conv_op op)
         .sums = place(bench, PARTIAL),
         .workspace = place(bench, WORKSPACE),
     };
-    conv_run(bench->job->plan[op], bench->clock.stream, &call);
+    conv_run(plans(bench)[op], bench->clock.stream, &call);
 }
 
 /* The convolution of @op, and what is left of its output's statistics. */
@@ -171,7 +184,9 @@ static void issue_apply(const struct bench *bench, const void *added, const floa
 static void issue_forward(const struct bench *bench)
 {
     const enum conv_chain chain = bench->chain;
-    bool sums = chain != CONV_CHAIN_FORWARD && chain != CONV_CHAIN_APPLY_FORWARD;
+    bool images = chain == CONV_CHAIN_IMAGES || chain == CONV_CHAIN_IMAGES_NARROW;
+    bool sums = images ? plans(bench)[CONV_FORWARD_SUMS] != NULL
+                       : chain != CONV_CHAIN_FORWARD && chain != CONV_CHAIN_APPLY_FORWARD;
     bool applied = chain == CONV_CHAIN_APPLIED;
     if (chain == CONV_CHAIN_APPLY_FORWARD || chain == CONV_CHAIN_APPLY_FORWARD_SUMS)
         issue_apply(bench, NULL, NULL, place(bench, MASK));

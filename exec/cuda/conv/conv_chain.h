@@ -11,6 +11,7 @@
 struct conv_chain_job {
     const struct conv_plan *const *plan; /**< (CONV_OP_COUNT), borrowed: those the chains take */
     struct conv_shape shape;
+    const struct conv_plan *const *narrow; /**< the same of CONV_CHAIN_IMAGES_NARROW, or NULL */
 };
 
 /** Time the chains in @wanted of @job (struct conv_chain_job), in turns: see conv_measure.  It

@@ -28,19 +28,22 @@ extern "C" {
 
 enum {
     KERNEL_CHANNELS = 8,  /**< channel counts are multiples of it */
+    KERNEL_IMAGES = 4,    /**< channels that images may have instead */
     KERNEL_PARTIALS = 512 /**< maximum number of partial sums per channel, of kernel_sums() and
                                others */
 };
 
 /* ---- images ---- */
 
-/** Convert fp32 images (@pixels_count, @from channels) to @type with @to channels; new ones 0. */
+/** Convert fp32 images (@pixels_count, @from channels) to @type with @to channels, a multiple of
+ * KERNEL_CHANNELS or KERNEL_IMAGES; new ones 0. */
 void kernel_images(cudaStream_t stream, enum dtype type, int64_t pixels_count, int32_t from,
                    const float *images, int32_t to, void *out);
 
 /** Crop, resize (as exec/input/picture/picture.h: bilinear, with wider triangles where a picture is
  * made smaller), flip and normalise @batch decoded pictures to (@batch, @size, @size, @to) in
- * @type. Picture i begins at @pixels[i]; that array and @crop (@batch) are in device memory. */
+ * @type; @to as above.  Picture i begins at @pixels[i]; that array and @crop (@batch) are in device
+ * memory. */
 void kernel_augment(cudaStream_t stream, enum dtype type, int32_t batch, int32_t size, int32_t to,
                     const uint8_t *const *pixels, const struct crop *crop, const struct tint *tint,
                     void *out);

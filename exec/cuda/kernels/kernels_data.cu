@@ -14,21 +14,22 @@ static dim3 grid_for(int64_t threads)
 
 /* ---- images ---- */
 
-template <typename T>
+/* A thread writes N channels of a pixel. */
+template <typename T, int N>
 __global__ void __launch_bounds__(THREADS)
     images_kernel(int64_t pixels, int32_t from, const float *__restrict__ images, int32_t to,
                   T *__restrict__ out)
 {
-    int64_t index = (int64_t)blockIdx.x * THREADS + threadIdx.x, octets = to / WIDTH;
-    if (index >= pixels * octets)
+    int64_t index = (int64_t)blockIdx.x * THREADS + threadIdx.x, parts = to / N;
+    if (index >= pixels * parts)
         return;
-    int64_t pixel = index / octets;
-    int32_t channel = (int32_t)(index % octets) * WIDTH;
-    octet<T> values;
+    int64_t pixel = index / parts;
+    int32_t channel = (int32_t)(index % parts) * N;
+    some<T, N> values;
 #pragma unroll
-    for (int32_t i = 0; i < WIDTH; i++)
+    for (int32_t i = 0; i < N; i++)
         values.at[i] = narrow<T>(channel + i < from ? images[pixel * from + channel + i] : 0);
-    store(out + index * WIDTH, values);
+    store(out + index * N, values);
 }
 
 void kernel_images(cudaStream_t stream, enum dtype type, int64_t pixels_count, int32_t from,
@@ -36,8 +37,10 @@ void kernel_images(cudaStream_t stream, enum dtype type, int64_t pixels_count, i
 {
     with_type(type, [&](auto zero) {
         using T = decltype(zero);
-        kernel_launch(stream, grid_for(pixels_count * (to / WIDTH)), dim3(THREADS),
-                      images_kernel<T>, pixels_count, from, images, to, (T *)out);
+        kernel_launch(stream, grid_for(pixels_count * (to / (to % WIDTH ? KERNEL_IMAGES : WIDTH))),
+                      dim3(THREADS),
+                      to % WIDTH ? images_kernel<T, KERNEL_IMAGES> : images_kernel<T, WIDTH>,
+                      pixels_count, from, images, to, (T *)out);
     });
 }
 
@@ -65,7 +68,7 @@ static __device__ inline float weight(const struct taps &taps, int32_t i)
     return fmaxf(0, 1 - fabsf((float)i + 0.5F - taps.centre) / taps.reach);
 }
 
-template <typename T>
+template <typename T, int N>
 __global__ void __launch_bounds__(THREADS)
     augment(int32_t batch, int32_t size, int32_t to, const uint8_t *const *__restrict__ pixels,
             const struct crop *__restrict__ crops, struct tint tint, T *__restrict__ out)
@@ -89,8 +92,8 @@ __global__ void __launch_bounds__(THREADS)
                 sum[c] += share * (float)line[w * COLOURS + c];
         }
     }
-    for (int32_t channel = 0; channel < to; channel += WIDTH) {
-        octet<T> values = {};
+    for (int32_t channel = 0; channel < to; channel += N) {
+        some<T, N> values = {};
 #pragma unroll
         for (int32_t c = 0; c < COLOURS; c++)
             if (channel == 0)
@@ -105,8 +108,9 @@ void kernel_augment(cudaStream_t stream, enum dtype type, int32_t batch, int32_t
 {
     with_type(type, [&](auto zero) {
         using T = decltype(zero);
-        kernel_launch(stream, grid_for((int64_t)batch * size * size), dim3(THREADS), augment<T>,
-                      batch, size, to, pixels, crop, *tint, (T *)out);
+        kernel_launch(stream, grid_for((int64_t)batch * size * size), dim3(THREADS),
+                      to % WIDTH ? augment<T, KERNEL_IMAGES> : augment<T, WIDTH>, batch, size, to,
+                      pixels, crop, *tint, (T *)out);
     });
 }
 
