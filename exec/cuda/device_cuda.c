@@ -9,6 +9,7 @@
 #include "exec/cuda/device_cuda_build.h"
 #include "exec/cuda/device_cuda_moved.h"
 #include "exec/cuda/device_cuda_pass.h"
+#include "exec/cuda/device_cuda_side.h"
 #include "exec/cuda/device_cuda_weights.h"
 #include "exec/cuda/runtime/check.h"
 #include "exec/cuda/runtime/gpu.h"
@@ -155,7 +156,12 @@ static void issue_compute(struct device_state *state, cudaStream_t stream, const
 {
     int32_t index = step->compute.layer, micro = step->compute.micro;
     const void *images = micro_images(state, slot, micro);
-    switch (step->compute.op) {
+    enum compute_op op = step->compute.op;
+    if (op == COMPUTE_BACKWARD_DATA || op == COMPUTE_BACKWARD_FILTER)
+        cuda_side_clear(state, stream, index);
+    else
+        cuda_side_join(state, stream);
+    switch (op) {
     case COMPUTE_FORWARD:
         if (index == 0 && micro == 0)
             bring_words(stream, slot);
@@ -214,11 +220,7 @@ struct rate device_cuda_rate(const struct device_state *state, int32_t iteration
 
 static bool launch(struct device_state *state, struct stream *compute, int32_t iteration)
 {
-    struct cuda_slot *slot = slot_of(state, iteration);
-    if (!slot->graph)
-        return false;
-    CUDA_CHECK(cudaGraphLaunch(slot->graph, cuda_stream_handle(compute)));
-    return true;
+    return cuda_side_launch(state, slot_of(state, iteration), compute);
 }
 
 static bool captured_beside(enum lane lane)
@@ -235,6 +237,7 @@ static void capture(struct device_state *state, struct stream *const *lane, int3
     for (int32_t i = 0; i < LANE_COUNT; i++)
         if (captured_beside((enum lane)i))
             cuda_stream_wait(lane[i], state->fork);
+    state->side.captured = true;
 }
 
 static void capture_end(struct device_state *state, struct stream *const *lane, int32_t iteration)
@@ -248,7 +251,8 @@ static void capture_end(struct device_state *state, struct stream *const *lane, 
         cuda_stream_wait(lane[LANE_COMPUTE], state->join[i]);
     }
     CUDA_CHECK(cudaStreamEndCapture(cuda_stream_handle(lane[LANE_COMPUTE]), &graph));
-    CUDA_CHECK(cudaGraphInstantiate(&slot->graph, graph, 0));
+    CUDA_CHECK(cudaGraphInstantiate(&slot->graph[state->side.kind], graph, 0));
+    state->side.captured = false;
     CUDA_CHECK(cudaGraphDestroy(graph));
 }
 

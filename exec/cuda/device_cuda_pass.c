@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "core/base/base.h"
+#include "exec/cuda/device_cuda_side.h"
 #include "exec/cuda/device_cuda_weights.h"
 
 /* The value of a layer.  A value that is not written in training is written in inference, to the
@@ -334,17 +335,19 @@ void cuda_pass_backward_filter(struct device_state *state, cudaStream_t stream, 
     void *direct = cuda_state_direct(state, weights);
     if (state->graph.node[index].reads < 0)
         settle(state, stream, index); /* else its data step has */
+    const cudaStream_t beside = cuda_side_fork(state, stream, place->given[0]);
     struct conv_call call = {.x = source(state, index, images, true),
                              .dy = place->given[0],
                              .dw = direct ? direct : scratch->dw,
-                             .workspace = scratch->workspace};
+                             .workspace = beside == stream ? scratch->workspace : scratch->beside};
     bool applied = place->plan[CONV_BACKWARD_FILTER_APPLIED];
     if (applied)
         apply_source(state, index, CONV_BACKWARD_FILTER_APPLIED, &call);
-    conv_run(place->plan[applied ? CONV_BACKWARD_FILTER_APPLIED : CONV_BACKWARD_FILTER], stream,
+    conv_run(place->plan[applied ? CONV_BACKWARD_FILTER_APPLIED : CONV_BACKWARD_FILTER], beside,
              &call);
     if (!direct)
-        pack(state, stream, weights, state->type, scratch->dw, micro);
+        pack(state, beside, weights, state->type, scratch->dw, micro);
+    cuda_side_forked(state);
     if (!state->job.model->layer[index].bias)
         return;
     kernel_bias_backward(stream, state->type, place->rows, place->channels, place->given[0],

@@ -12,7 +12,8 @@
  * like any other work on a stream.
  *
  * It is stricter than a GPU: every operand of an op must be there, on 16 bytes, and the workspace
- * is filled with NaN, so whoever lets it overlap something alive is found out. */
+ * is filled with NaN, so whoever lets it overlap something alive is found out; so is who lets two
+ * streams of a capture share it. */
 
 enum {
     WORKSPACE = 4096 /* bytes: any number above 0, so that callers must provide one */
@@ -30,6 +31,12 @@ struct conv_library {
 
 struct conv_naive conv_naive;
 
+/* The last captured run. */
+static struct {
+    const void *workspace;
+    cudaStream_t stream;
+} last;
+
 int conv_open(struct conv_library **library, const char *cache, struct err *err)
 {
     (void)cache;
@@ -38,6 +45,7 @@ int conv_open(struct conv_library **library, const char *cache, struct err *err)
         conv_naive = (struct conv_naive){
             .slow_to_apply = true, .slow_to_norm = true, .slow_to_add = true, .slow_to_end = true};
     *library = base_alloc(1, sizeof **library);
+    last.workspace = NULL;
     return 0;
 }
 
@@ -133,9 +141,22 @@ static void run(void *argument)
     conv_loops(issue->op, &issue->shape, &issue->call);
 }
 
+/* Two streams of a capture may run at once. */
+static void check_workspace(cudaStream_t stream, const void *workspace)
+{
+    enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    cudaStreamIsCapturing(stream, &status);
+    if (status == cudaStreamCaptureStatusNone)
+        return;
+    assert(last.workspace != workspace || last.stream == stream);
+    last.workspace = workspace;
+    last.stream = stream;
+}
+
 void conv_run(const struct conv_plan *plan, cudaStream_t stream, const struct conv_call *call)
 {
     struct issue issue = {plan->op, plan->shape, *call};
+    check_workspace(stream, call->workspace);
     conv_naive.runs[plan->op]++;
     fake_enqueue_c(stream, run, &issue, sizeof issue);
 }

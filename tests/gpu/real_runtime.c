@@ -51,6 +51,11 @@ void fake_lazy(bool lazy)
     (void)lazy;
 }
 
+void fake_joined_first(bool first)
+{
+    (void)first;
+}
+
 void fake_devices(int count)
 {
     pretended.no_device = count == 0;

@@ -444,6 +444,8 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream)
     std::shared_ptr<std::vector<graph_lane>> lane = executable->lane;
     issue_item(stream, [lane](launch *) {
         launch all_lanes = {lane.get(), std::vector<size_t>(lane->size())};
+        for (size_t i = lane->size(); all().joined_first && --i > 0;)
+            advance(&all_lanes, i, (*lane)[i].work.size());
         advance(&all_lanes, 0, (*lane)[0].work.size());
         for (size_t i = 1; i < lane->size(); i++)
             advance(&all_lanes, i, (*lane)[i].work.size());
