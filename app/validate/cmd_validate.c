@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "app/cli/command.h"
 #include "app/predict/task.h"
@@ -229,6 +230,12 @@ static int measure(struct trial *trial, struct err *err)
                                .lab = trial->lab ? &trial->cabling : NULL};
     if (trial->request.measured)
         return 0;
+    if (run.lab && trial->request.compute.device != DEVICE_REPLAY &&
+        !strcmp(platform_device(trial->lab)->name, "ideal"))
+        fprintf(stderr,
+                "the device of %s computes in no time, and these ranks do not: --device "
+                "replay takes the time that is predicted\n",
+                platform_name(trial->lab));
     return count_steps(trial, &run.steps, err) ||
                    validate_measure(&run, &trial->measured, &trial->notes, err)
                ? -1

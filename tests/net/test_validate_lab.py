@@ -108,6 +108,8 @@ class ValidateLab(unittest.TestCase):
                        "train_images: 50000, validation_images: 1000}")
         self.assertEqual((done.returncode, done.stdout), (66, ""), done.stderr)
         self.assertIn("/no/such/folder", done.stderr)
+        # ranks compute, and the prediction is of a device that needs no time for it
+        self.assertIn("the device of flat-4 computes in no time", done.stderr)
 
 
 if __name__ == "__main__":
