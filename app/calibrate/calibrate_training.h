@@ -9,7 +9,8 @@
 #include "app/calibrate/calibrate_exchange.h"
 #include "app/calibrate/calibrate_machine.h"
 
-/** Medians over the iterations of a run, and then over the runs. */
+/** Medians over the iterations of the quickest run of each network and batch, and then over those.
+ */
 struct training_cost {
     double contention;    /**< how much longer a rank computes than alone, as a fraction */
     double contention_sd; /**< of one run, from all; MACHINE_UNKNOWN of a single one; at least
