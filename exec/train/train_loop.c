@@ -166,12 +166,6 @@ static int64_t gradient_bytes(const struct loop *loop)
     return loop->packing.elements * dtype_size((enum dtype)loop->job->scenario->model.gradients);
 }
 
-static void take_gradients(struct loop *loop)
-{
-    if (loop->comm && loop->job->comm_ops->allocate)
-        loop->gradients = loop->job->comm_ops->allocate(loop->comm, gradient_bytes(loop));
-}
-
 /* The place of the gradients from now on, or no longer. */
 static void attach_gradients(struct loop *loop, bool here)
 {
@@ -182,13 +176,25 @@ static void attach_gradients(struct loop *loop, bool here)
     job->comm_ops->attach(loop->comm, data, here ? gradient_bytes(loop) : 0);
 }
 
-static void pack_buckets(struct loop *loop)
+static void take_buckets(struct loop *loop)
 {
     const struct train_job *job = loop->job;
     enum dtype payload = (enum dtype)job->scenario->model.gradients;
     assert(job->comm_ops->alignment == 0 || job->device_ops->pads);
     loop->packing = packing_build(job->schedule[loop->phase], payload, job->comm_ops->alignment);
     loop->shard = packing_shard(&loop->packing, job->schedule[loop->phase], loop->world.rank);
+    if (loop->comm && job->comm_ops->allocate)
+        loop->gradients = job->comm_ops->allocate(loop->comm, gradient_bytes(loop));
+}
+
+static void drop_buckets(struct loop *loop)
+{
+    if (loop->gradients)
+        loop->job->comm_ops->release(loop->comm, loop->gradients);
+    loop->gradients = NULL;
+    packing_release(&loop->packing);
+    free(loop->shard);
+    loop->shard = NULL;
 }
 
 /* Those of the iterations until @end, which follow from their positions: a step that overflows
@@ -242,14 +248,11 @@ int loop_open_phase(struct loop *loop, int32_t index, int64_t end, struct err *e
     int32_t slots = walk_depth(job->schedule[index]);
     loop->in_flight = slots < LOOP_IN_FLIGHT ? slots : LOOP_IN_FLIGHT;
     loop->issued = loop->over = loop->told = 0;
-    pack_buckets(loop);
+    take_buckets(loop);
     open_source(loop);
-    take_gradients(loop);
     if (open_device(loop, slots, end, err)) {
-        if (loop->gradients)
-            job->comm_ops->release(loop->comm, loop->gradients);
         close_source(loop);
-        packing_release(&loop->packing);
+        drop_buckets(loop);
         return -1;
     }
     attach_gradients(loop, true);
@@ -280,12 +283,8 @@ void loop_close_phase(struct loop *loop)
     attach_gradients(loop, false);
     loop->job->device_ops->close(loop->device);
     loop->device = NULL;
-    if (loop->gradients)
-        loop->job->comm_ops->release(loop->comm, loop->gradients);
-    packing_release(&loop->packing);
-    free(loop->shard);
-    loop->shard = NULL;
     close_source(loop);
+    drop_buckets(loop);
 }
 
 /* ---- steps ---- */
