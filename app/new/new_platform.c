@@ -13,7 +13,7 @@ struct machine {
     double rate;           /* of a card [bytes/s] */
     struct platform *near; /* of the library, with the same kind of device; owned */
     char *near_name;       /* owned */
-    struct fabric *inside; /* one node of it; NULL: it is no cluster; owned */
+    struct fabric *inside; /* one node of it; owned */
     struct device device;  /* where no platform has it; owned */
     struct text *out;
 };
@@ -72,11 +72,9 @@ static int find_near(struct machine *machine, bool *same, struct err *err)
     machine->near = platform_read(machine->near_name, err);
     if (!machine->near)
         return -1;
-    struct err ignored = {0};
     struct grid grid = grid_nearest_square(platform_devices_per_node(machine->near));
-    machine->inside = platform_fabric(machine->near, 1, grid_ranks(grid), grid, &ignored);
-    err_release(&ignored);
-    return 0;
+    machine->inside = platform_fabric(machine->near, 1, grid_ranks(grid), grid, err);
+    return machine->inside ? 0 : -1;
 }
 
 static const struct device *device_of(const struct machine *machine)
@@ -145,11 +143,6 @@ static void add_pairs(const struct machine *machine, const char *end, int32_t co
         text_add(machine->out, "%s%s%d-%s%d", i ? ", " : "", end, i, to,
                  first + (int32_t)((int64_t)i * groups / count));
     text_add(machine->out, "]}\n");
-}
-
-static struct nccl_world near_nccl(const struct machine *machine)
-{
-    return machine->inside ? machine->inside->nccl : (struct nccl_world){0};
 }
 
 /* The kind of link that the near platform calls pcie. */
@@ -282,7 +275,7 @@ static void add_network(const struct machine *machine, bool whole)
 static void add_rest(const struct machine *machine, bool nvlink)
 {
     struct text *out = machine->out;
-    int64_t channels = near_nccl(machine).channels;
+    int64_t channels = machine->inside->nccl.channels;
     double inside =
         (nvlink ? near_inside(machine) : near_value(machine, "node.links[0].bandwidth")) *
         near_value(machine, "node.links[0].efficiency");
@@ -334,13 +327,13 @@ static void add_platform(const struct machine *machine, bool same)
     if (!same)
         add_device(machine);
     text_add(out, "nodes: %d\n", request->nodes);
-    bool nvlink = near_nccl(machine).intra == NCCL_NVLINK && near_nccl(machine).channels > 0;
+    bool nvlink = machine->inside->nccl.intra == NCCL_NVLINK && machine->inside->nccl.channels > 0;
     if (!same)
         add_node(machine, nvlink);
     add_network(machine, !same);
     if (!same)
         add_rest(machine, nvlink);
-    else if (near_nccl(machine).channels > 0)
+    else if (machine->inside->nccl.channels > 0)
         text_add(out,
                  "\nnccl:\n  sharp: false    # true where the switches of the network reduce\n");
     free(name);
