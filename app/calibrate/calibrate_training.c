@@ -16,6 +16,14 @@ enum {
     STEPS_MOST = 200 /* of a run.  Our choice */
 };
 
+/* What all runs have in common. */
+struct runs {
+    const struct calibrate_request *request;
+    const struct machine *alone;
+    int32_t ranks;
+    const struct exchange_line *round; /* of the platform */
+};
+
 /* --- one run --- */
 
 /* What one run says; medians over its iterations. */
@@ -148,14 +156,13 @@ static int write_job(const struct measure_network *network, int64_t batch,
     return file;
 }
 
-static int run_job(const struct validate_request *asked, int32_t steps, struct finding *finding,
-                   const struct exchange_line *round, bool strict, struct err *err)
+static int run_job(const struct runs *runs, const struct validate_request *asked, int32_t steps,
+                   struct finding *finding, struct err *err)
 {
     struct job job = {0};
     struct trace trace = {0};
     struct validate_notes notes;
-    int32_t ranks = asked->compute.started;
-    struct wish wish = wish_for_ranks(ranks, ranks);
+    struct wish wish = wish_for_ranks(runs->ranks, runs->ranks);
     wish.real = true;
     if (job_open(&job, asked->head.argument.item[0], asked->predict.set.item,
                  asked->predict.set.count, NULL, &wish, err))
@@ -168,13 +175,13 @@ static int run_job(const struct validate_request *asked, int32_t steps, struct f
                     !find_medians(schedule[0], &trace, finding)))
         failed = err_add_code(err, 70, "foretrain-exec did not answer with its steps");
     bool disturbed = !failed && validate_was_disturbed(&notes);
-    if (disturbed && strict)
+    if (disturbed && runs->request->strict)
         failed = err_add_code(err, 75,
                               "disturbed: other processes had %.0f %% of the processors while "
                               "ranks trained; try again when fewer other programs run",
                               100 * notes.foreign);
     if (!failed) {
-        finding->exchange -= by_line(schedule[0], round);
+        finding->exchange -= by_line(schedule[0], runs->round);
         finding->foreign = disturbed ? fmax(notes.foreign, notes.steal) : 0;
     }
     trace_release(&trace);
@@ -185,22 +192,20 @@ static int run_job(const struct validate_request *asked, int32_t steps, struct f
 
 /* --- all runs --- */
 
-static int run_trial(const struct measure_network *network, int64_t batch, int32_t steps,
-                     const struct machine *alone, const struct calibrate_request *request,
-                     int32_t ranks, const struct exchange_line *round, struct finding *finding,
-                     struct err *err)
+static int run_trial(const struct runs *runs, const struct measure_network *network, int64_t batch,
+                     int32_t steps, struct finding *finding, struct err *err)
 {
-    int file = write_job(network, batch, request, err);
+    int file = write_job(network, batch, runs->request, err);
     if (file < 0)
         return -1;
-    struct validate_request asked = {.compute = request->machine.compute,
+    struct validate_request asked = {.compute = runs->request->machine.compute,
                                      .timeout = REQUEST_TIMEOUT};
     char *path = base_format("/proc/%d/fd/%d", getpid(), file);
-    char *fusion = base_format("device.fusion=%s", alone->fusion);
-    asked.compute.started = ranks;
+    char *fusion = base_format("device.fusion=%s", runs->alone->fusion);
+    asked.compute.started = runs->ranks;
     option_list_add(&asked.head.argument, path);
     option_list_add(&asked.predict.set, fusion);
-    int failed = run_job(&asked, steps, finding, round, request->strict, err);
+    int failed = run_job(runs, &asked, steps, finding, err);
     option_list_release(&asked.head.argument);
     option_list_release(&asked.predict.set);
     free(fusion);
@@ -239,6 +244,7 @@ int training_measure(struct training_cost *cost, const struct machine *alone,
                      const struct calibrate_request *request, int32_t ranks,
                      const struct exchange_line *round, struct budget *budget, struct err *err)
 {
+    struct runs runs = {.request = request, .alone = alone, .ranks = ranks, .round = round};
     struct measure_list list = {0};
     struct finding *found = base_alloc(alone->trials, sizeof(*found));
     double each = budget_of_part(budget) / (ROUNDS * alone->trials);
@@ -248,9 +254,8 @@ int training_measure(struct training_cost *cost, const struct machine *alone,
         int32_t i = run % alone->trials; /* batch by batch, as they were measured alone */
         double steps = each / 2 / alone->trial[i].time_s; /* the other half starts and ends it */
         struct finding again = {0};
-        failed = run_trial(&list.network[i % list.networks], list.batch[i / list.networks],
-                           (int32_t)fmin(fmax(steps, STEPS_LEAST), STEPS_MOST), alone, request,
-                           ranks, round, &again, err);
+        failed = run_trial(&runs, &list.network[i % list.networks], list.batch[i / list.networks],
+                           (int32_t)fmin(fmax(steps, STEPS_LEAST), STEPS_MOST), &again, err);
         cost->runs += !failed && run < alone->trials;
         if (!failed && (run < alone->trials || again.computing < found[i].computing))
             found[i] = again;
