@@ -147,8 +147,7 @@ class Descriptors(support.Case):
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_a_file_that_may_not_grow_is_told(self):
-        # Nor may the counters of a build that measures coverage, which would say so, too.
-        env = {**os.environ, "GCOV_PREFIX": str(self.directory), "GCOV_ERROR_FILE": "/dev/null"}
+        env = {**os.environ, **support.NO_COUNTERS}
         if has_simulator():
             done = run("predict", self.job, "-b", "sim", env=env,
                        before=limiting(resource.RLIMIT_FSIZE, 500))
