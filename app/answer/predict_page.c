@@ -130,11 +130,13 @@ static void add_curve_words(struct answer *answer)
     text_add(&out, "At other numbers of nodes foretrain chooses the grid; everything else is as in "
                    "the job.");
     if (isfinite(factor))
-        text_add(
-            &out,
-            " This job is simulated; the other points are in closed form, scaled to meet the "
-            "simulation at this job: communication that nothing hides takes %.4g times as long.",
-            factor);
+        text_add(&out, " This job is simulated; the other points are in closed form");
+    if (isfinite(factor) && fabs(factor - 1) >= 5e-4)
+        text_add(&out,
+                 ", scaled to meet the simulation at this job: communication that nothing hides "
+                 "takes %.4g times as long",
+                 factor);
+    text_add(&out, isfinite(factor) ? "." : "");
     html_paragraph(&answer->page, "small", out.data);
     text_release(&out);
 }

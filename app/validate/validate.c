@@ -246,8 +246,9 @@ static void add_subjects(struct validation *validation, const struct schedule *s
         add_subject(validation, &expected, &found, (struct subject){VALIDATE_KIND, i},
                     kind_names[i]);
     for (int32_t i = 0; i < LANE_COUNT; i++)
-        add_subject(validation, &expected, &found, (struct subject){VALIDATE_LANE, i},
-                    lane_name((enum lane)i));
+        if (schedule_lane(schedule, (enum lane)i))
+            add_subject(validation, &expected, &found, (struct subject){VALIDATE_LANE, i},
+                        schedule_lane(schedule, (enum lane)i));
     for (int32_t i = 0; i < PART_COUNT; i++)
         add_subject(validation, &expected, &found, (struct subject){VALIDATE_PART, i},
                     part_names[i]);

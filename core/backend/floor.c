@@ -251,7 +251,8 @@ static struct floor local_floor(const struct run *run, const struct schedule *sc
                                 enum lane lane)
 {
     struct floor floor = {.tier = -1};
-    snprintf(floor.what, sizeof(floor.what), "all steps of the %s lane", lane_name(lane));
+    snprintf(floor.what, sizeof(floor.what), "all steps of the %s lane",
+             schedule_lane(schedule, lane));
     for (int32_t id = 0; id < schedule->step_count; id++)
         if (schedule->step[id].lane == lane)
             floor.seconds += run_local_seconds(run, &schedule->step[id]);

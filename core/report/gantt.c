@@ -84,7 +84,8 @@ static void print_lane(struct text *out, struct line *line, enum lane lane)
         draw(line, &list->span[i], step->kind == STEP_INPUT ? 'i' : letters[step->compute.op]);
     }
     if (works)
-        text_add(out, "  %-*s%.*s\n", LABEL - 2, lane_name(lane), line->columns, line->letter);
+        text_add(out, "  %-*s%.*s\n", LABEL - 2, schedule_lane(list->schedule, lane), line->columns,
+                 line->letter);
 }
 
 static void print_bucket(struct text *out, struct line *line, int32_t bucket)

@@ -145,7 +145,7 @@ struct json *picture_lanes(const struct schedule *schedule, const struct trace *
         const struct piece *piece = &all.item[i];
         struct json *row = json_new_object();
         json_put_integer(row, "rank", piece->rank);
-        json_put_text(row, "lane", lane_name(piece->lane));
+        json_put_text(row, "lane", schedule_lane(schedule, piece->lane));
         json_put_text(row, "what", piece->what);
         json_put_text(row, "name", piece->name);
         json_put(row, "bucket",

@@ -64,19 +64,6 @@ void timeline_put_name(FILE *file, const char *name)
         putc(*name == '"' || *name == '\\' || (unsigned char)*name < ' ' ? '_' : *name, file);
 }
 
-const char *timeline_lane(const struct schedule *schedule, enum lane lane)
-{
-    bool world = false, grid = false;
-    for (int32_t id = 0; id < schedule->step_count; id++)
-        if (schedule->step[id].kind == STEP_COLLECTIVE) {
-            world |= schedule->step[id].collective.axis == AXIS_WORLD;
-            grid |= schedule->step[id].collective.axis != AXIS_WORLD;
-        }
-    if (!world || grid || (lane != LANE_ROW && lane != LANE_COLUMN))
-        return lane_name(lane);
-    return lane == LANE_ROW ? "all-reduce" : NULL;
-}
-
 static int write_compressed(FILE *file, timeline_writer *write, const struct schedule *schedule,
                             const struct trace *trace, struct err *err)
 {

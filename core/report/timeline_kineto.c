@@ -116,8 +116,8 @@ static void put_process(FILE *file, const struct schedule *schedule, const struc
             "\"args\": {\"name\": \"%srank %d\"}}",
             process, view->prefix, rank);
     for (int32_t lane = 0; lane < LANE_COUNT; lane++)
-        if (timeline_lane(schedule, lane))
-            put_thread(file, process, lane, timeline_lane(schedule, lane));
+        if (schedule_lane(schedule, lane))
+            put_thread(file, process, lane, schedule_lane(schedule, lane));
     put_thread(file, process, MARK_THREAD, "iterations");
 }
 

@@ -66,7 +66,7 @@ static void put_paje_containers(FILE *file, const struct schedule *schedule,
             continue;
         fprintf(file, "%d 0 r%d RANK 0 \"rank%d\"\n", PAJE_CREATE, rank, rank);
         for (int32_t lane = 0; lane < LANE_COUNT; lane++) {
-            const char *name = timeline_lane(schedule, lane);
+            const char *name = schedule_lane(schedule, lane);
             fprintf(file, "%d 0 r%dl%d LANE r%d \"rank%d %s\"\n", PAJE_CREATE, rank, lane, rank,
                     rank, name ? name : "idle");
         }

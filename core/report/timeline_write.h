@@ -18,9 +18,5 @@ struct span *timeline_sort(const struct trace *trace);
 /** Write @name; what would end it in either format becomes '_'. */
 void timeline_put_name(FILE *file, const char *name);
 
-/** What a lane is called: "all-reduce" in place of "row" where there are no rows and columns, and
- * NULL in place of "column". */
-const char *timeline_lane(const struct schedule *schedule, enum lane lane);
-
 /** Flush.  @return 0, or -1: output error (exit code 74) of the "Paje" trace, say. */
 int timeline_finish(FILE *file, const char *what, struct err *err);

@@ -370,6 +370,19 @@ int32_t schedule_find(const struct schedule *schedule, enum step_role role)
     return id < schedule->step_count ? id : -1;
 }
 
+const char *schedule_lane(const struct schedule *schedule, enum lane lane)
+{
+    bool world = false, grid = false;
+    for (int32_t id = 0; id < schedule->step_count; id++)
+        if (schedule->step[id].kind == STEP_COLLECTIVE) {
+            world |= schedule->step[id].collective.axis == AXIS_WORLD;
+            grid |= schedule->step[id].collective.axis != AXIS_WORLD;
+        }
+    if (!world || grid || (lane != LANE_ROW && lane != LANE_COLUMN))
+        return lane_name(lane);
+    return lane == LANE_ROW ? "all-reduce" : NULL;
+}
+
 uint64_t schedule_hash(const struct schedule *schedule)
 {
     uint64_t hash = hash_integer(BASE_HASH_SEED, schedule->grid.columns);

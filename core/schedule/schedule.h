@@ -187,6 +187,10 @@ int schedule_seal(struct schedule *schedule, struct err *err);
 /** The step that has @role (not ROLE_NONE), or -1. */
 int32_t schedule_find(const struct schedule *schedule, enum step_role role);
 
+/** What people call a lane: "all-reduce" in place of "row" where there are no rows and columns, and
+ * NULL in place of "column". */
+const char *schedule_lane(const struct schedule *schedule, enum lane lane);
+
 /** A hash of every field that a back end reads.  Names, shapes and amounts are not hashed: FLOP and
  * bytes follow from them.  Enum constants are hashed as words, so that a new one changes no hash.
  * Equal schedules have equal hashes on every machine. */

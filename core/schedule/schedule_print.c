@@ -48,8 +48,8 @@ void schedule_print(struct text *out, const struct schedule *schedule)
              schedule->grid.rows);
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct step *step = &schedule->step[id];
-        text_add(out, "%4" PRId32 "  %-7s  %-10s  %-40s  ", id, lane_name(step->lane),
-                 step_kind_names[step->kind], step->name);
+        text_add(out, "%4" PRId32 "  %-10s  %-10s  %-40s  ", id,
+                 schedule_lane(schedule, step->lane), step_kind_names[step->kind], step->name);
         print_what(out, step);
         print_deps(out, schedule, step);
         text_add(out, "\n");
@@ -96,7 +96,7 @@ static struct json *step_json(const struct schedule *schedule, int32_t id)
     struct json *json = json_new_object();
     json_put_integer(json, "id", id);
     json_put_text(json, "name", step->name);
-    json_put_text(json, "lane", lane_name(step->lane));
+    json_put_text(json, "lane", schedule_lane(schedule, step->lane));
     json_put_text(json, "kind", step_kind_names[step->kind]);
     if (step->kind == STEP_COMPUTE)
         put_compute(json, step);

@@ -297,15 +297,15 @@ static void prints_what_a_person_wants_to_know(void **state)
     schedule_print(&text, sealed(schedule));
     const char *steps = strchr(text.data, '\n') + 1;
     assert_string_equal(steps,
-                        "   0  input    input       input                                     "
+                        "   0  input       input       input                                     "
                         "8 images, 1204224 B <- 1@-2\n"
-                        "   1  compute  compute     conv1 forward                             "
+                        "   1  compute     compute     conv1 forward                             "
                         "forward fp16, 1888223232 FLOP, 16056320 B, 1 kernels <- 0\n"
-                        "   2  row      collective  bucket 0 row reduce-scatter               "
+                        "   2  row         collective  bucket 0 row reduce-scatter               "
                         "row reduce-scatter, ring, 1000 B <- 1\n"
-                        "   3  column   collective  bucket 0 column all-reduce                "
+                        "   3  column      collective  bucket 0 column all-reduce                "
                         "column all-reduce, ring, 250 B <- 2\n"
-                        "   4  row      collective  bucket 0 row all-gather                   "
+                        "   4  row         collective  bucket 0 row all-gather                   "
                         "row all-gather, ring, 1000 B <- 3\n");
     text_release(&text);
     schedule_free(schedule);
@@ -339,6 +339,8 @@ static void torus_all_reduce_is_a_chain_of_three(void **state)
     assert_int_equal(schedule->step[1].collective.op, COLLECTIVE_REDUCE_SCATTER);
     assert_int_equal(schedule->step[2].collective.op, COLLECTIVE_ALL_REDUCE);
     assert_int_equal(schedule->step[3].collective.op, COLLECTIVE_ALL_GATHER);
+    assert_string_equal(schedule_lane(schedule, LANE_ROW), "row");
+    assert_string_equal(schedule_lane(schedule, LANE_COLUMN), "column");
     schedule_free(schedule);
 }
 
@@ -373,6 +375,8 @@ static void other_all_reduces_are_one_step_of_the_whole_world(void **state)
         const struct step *step = &schedule->step[1];
         assert_int_equal(schedule->step_count, 2);
         assert_int_equal(step->lane, LANE_ROW);
+        assert_string_equal(schedule_lane(schedule, LANE_ROW), "all-reduce");
+        assert_null(schedule_lane(schedule, LANE_COLUMN));
         assert_int_equal(step->collective.axis, AXIS_WORLD);
         assert_int_equal(step->collective.group, algorithm == ALGORITHM_HIERARCHICAL);
         assert_int_equal(schedule_collective(schedule, 1).ranks, 8);
