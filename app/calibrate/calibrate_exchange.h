@@ -60,10 +60,8 @@ struct exchanges {
 enum { EXCHANGE_SWEEPS_LEAST = 4, EXCHANGE_SWEEPS_MOST = 16 };
 
 /** Measure exchanges between @ranks ranks on this machine, or on the hosts of @lab, with messages
- * of @bytes
- * ("1KiB..4MiB:x4") and the gradients and repeats of @options, into zeroed @exchange, within the
- * fraction @share of what
- * @budget has left.
+ * of @bytes ("1KiB..4MiB:x4") and the gradients and repeats of @options, into zeroed @exchange,
+ * within the fraction @share of what @budget has left.
  * @return 0, or -1: the messages of measure_collective(), malformed sizes (exit code 64); if
  * @budget is strict, sweeps that do not agree or times that do not grow with the size (75). */
 int exchange_measure(struct exchanges *exchange, const struct exchange_options *options,
