@@ -102,7 +102,7 @@ static int find_shares(const struct job *swift, int32_t phase, const struct poin
 {
     bool nccl = swift->scenario.allreduce.algorithm == ALGORITHM_NCCL;
     struct device device = *point->run.device;
-    struct breakdown all, unslowed, launched, least;
+    struct breakdown all, unslowed, launched = {0}, least;
     struct point other = {0};
     int failed = closed_form(point, &all, err);
     device.communication_slowdown.value = 0;
