@@ -68,6 +68,8 @@ static void tell(struct link *link, bool last)
         return;
     link->leaving = own_beat(last);
     link->left = last;
+    if (heart.watch.rank != 0)
+        heart.watch.late_s = 0;
     link->out = plane_send(PLANE_BEATS, link->peer->rank, &link->leaving, sizeof(link->leaving));
 }
 

@@ -1,5 +1,6 @@
 #include "exec/world/watch.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 void watch_init(struct watch *watch, int32_t rank, int32_t ranks, double timeout_s, double period_s,
@@ -27,11 +28,12 @@ void watch_release(struct watch *watch)
 
 void watch_hear(struct watched *peer, const struct beat *beat, double now)
 {
+    double late_s = fmax(peer->heard.late_s, beat->late_s); /* the one before may be untold */
     peer->when = now;
     peer->gone = beat->last;
     if (!peer->gone)
         peer->heard = *beat;
-    peer->heard.late_s = beat->late_s;
+    peer->heard.late_s = late_s;
 }
 
 void watch_describe(struct text *out, const struct identity *who)
@@ -59,9 +61,10 @@ static void forgive(struct watch *watch, double now)
     double late = now - watch->checked - watch->period_s, held_up = late - watch->period_s;
     for (int32_t i = 0; i < watch->count && held_up > 0; i++)
         watch->peer[i].when += held_up;
-    watch->late_s = late > counts ? late : 0;
-    if (watch->late_s > 0)
+    if (late > counts) {
+        watch->late_s = fmax(watch->late_s, late);
         watch->excused = now + 3 * watch->period_s;
+    }
     watch->checked = now;
 }
 
@@ -77,6 +80,7 @@ static void tell_late(const struct watch *watch, int32_t rank, double late_s, st
 static void find_late(struct watch *watch, double now, struct text *out)
 {
     tell_late(watch, 0, watch->late_s, out);
+    watch->late_s = 0;
     for (int32_t i = 0; i < watch->count; i++) {
         struct watched *peer = &watch->peer[i];
         if (now > watch->excused)

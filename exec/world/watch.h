@@ -46,7 +46,8 @@ struct watch {
     struct watched *peer;       /**< (count) owned */
     const struct identity *who; /**< (ranks) borrowed */
     double checked;             /**< when watch_check() ran last */
-    double late_s;              /**< so much later than planned; 0: less than counts */
+    double late_s;              /**< so much later than planned, until it is told: rank 0 tells
+                                 * its own, the others send theirs; 0: less than counts */
     double excused;             /**< until then, nobody is late: the watcher was */
 };
 
