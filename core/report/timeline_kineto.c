@@ -166,8 +166,18 @@ static void put_mark(FILE *file, const struct view *view, const struct span *spa
             (end - begin) * 1e6);
 }
 
+/* When the first of @span of its rank begins that is no input; else the first. */
+static double first_work(const struct schedule *schedule, const struct span *span, int64_t count)
+{
+    for (int64_t i = 0; i < count && span[i].rank == span->rank; i++)
+        if (schedule->step[span[i].step].kind != STEP_INPUT)
+            return span[i].begin;
+    return span->begin;
+}
+
 /* Input for later iterations runs early, so a mark spans the time from one iteration's last end to
- * the next one's: marks of a rank tile its time without overlap. */
+ * the next one's: marks of a rank tile its time without overlap.  The first begins with the work,
+ * not with images that were fetched before. */
 static void put_marks_and_events(FILE *file, const struct schedule *schedule, struct view *view,
                                  const struct span *span, int64_t count)
 {
@@ -177,7 +187,7 @@ static void put_marks_and_events(FILE *file, const struct schedule *schedule, st
         const struct span *next = i + 1 < count ? &span[i + 1] : NULL;
         if (i == 0 || span[i].rank != span[i - 1].rank) {
             put_process(file, schedule, view, span[i].rank);
-            begin = end = span[i].begin;
+            begin = end = first_work(schedule, span + i, count - i);
         }
         put_event(file, schedule, view, &span[i], i);
         if (end < span[i].end)
