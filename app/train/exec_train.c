@@ -114,8 +114,8 @@ static void print_steps(struct text *out, const struct exec_job *job,
         text_add(out, "rehearsed       steps ended %.3g s late on average, %.3g s at most\n",
                  result->late_s, result->latest_s);
     else
-        text_add(out, "loss            %.4f, at first %.4f\n", result->loss_last,
-                 result->loss_first);
+        text_add(out, "loss            %.4f in the last step, %.4f in the first\n",
+                 result->loss_last, result->loss_first);
 }
 
 static void print_people(struct text *out, const struct exec_job *job,
@@ -137,8 +137,9 @@ static void print_people(struct text *out, const struct exec_job *job,
         text_add(out, "left out        %" PRId64 " images, %" PRId64 " steps by overflow\n",
                  result->skipped_images, progress->skipped_steps);
     if (job->train.traced)
-        text_add(out, "trace           %d steps; recording took %.3g s, clocks agree to %.2g s\n",
-                 result->trace.iterations, result->trace_cost_s, result->trace_error_s);
+        text_add(out, "trace           %d step%s; recording took %.3g s, clocks agree to %.2g s\n",
+                 result->trace.iterations, base_plural(result->trace.iterations),
+                 result->trace_cost_s, result->trace_error_s);
     if (*result->checkpoint)
         text_add(out, "checkpoint      %s\n", result->checkpoint);
     if (result->checkpoints) {
