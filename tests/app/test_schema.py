@@ -102,7 +102,7 @@ class Schema(support.Case):
             for step, line in zip(result["steps"], text.splitlines()[1:]):
                 after = [f"{dep['step']}" + (f"@-{dep['iterations_ago']}" if dep["iterations_ago"] else "")
                          for dep in step["after"]]
-                self.assertTrue(line.startswith(f"{step['id']:4}  {step['lane']:7}  {step['kind']:10}  "
+                self.assertTrue(line.startswith(f"{step['id']:4}  {step['lane']:10}  {step['kind']:10}  "
                                                 f"{step['name']:40}"), line)
                 self.assertIn(f" {step['bytes']} B", line)
                 self.assertEqual(line.partition(" <- ")[2], ", ".join(after))
