@@ -77,6 +77,10 @@ class Target(support.Case):
         self.assertEqual(result["time_to_target_s"], result["time_to_train_s"])
         self.assertEqual((result["target"], result["recipe"]), (0.759, "rcp-nvidia"))
 
+    def test_another_name_of_the_network_has_the_same_epochs(self):
+        self.assertEqual(self.predict("--set", "model.network=resnet50_v1.5")["epochs"],
+                         self.predict()["epochs"])
+
     def test_a_larger_batch_gains_less_than_its_images_per_second(self):
         small, large = (self.predict("--set", "cluster.nodes=340", "--set",
                                      f"training.phases[0].global_batch={batch}")
