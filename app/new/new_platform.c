@@ -37,13 +37,14 @@ static int read_nics(struct machine *machine, struct err *err)
     const char *rate = read_times(request->nics, &machine->nics);
     int failed = !rate || unit_parse(UNIT_BYTES_PER_SECOND, rate, &machine->rate, &found) ||
                  machine->rate < 1;
-    err_release(&found);
     if (failed)
-        return err_add_code(err, 64,
-                            "--nics: expected 1 to 64 network cards and the rate of one, as in "
-                            "8x400Gb/s, got '%s'",
-                            request->nics ? request->nics : "");
-    return 0;
+        err_add_code(err, 64,
+                     "--nics: expected 1 to 64 network cards and the rate of one, as in 8x400Gb/s, "
+                     "got '%s'%s%.*s",
+                     request->nics ? request->nics : "", found.text ? ": " : "",
+                     found.text ? (int)strcspn(found.text, "\n") : 0, found.text ? found.text : "");
+    err_release(&found);
+    return failed ? -1 : 0;
 }
 
 static int check_leaves(const struct machine *machine, struct err *err)
@@ -257,8 +258,12 @@ static void add_tiers(const struct machine *machine)
 
 static void add_network(const struct machine *machine, bool whole)
 {
-    if (!machine->nics || machine->request->nodes == 1)
+    bool tiers = !whole && !machine->request->leaves &&
+                 near_value(machine, "network.tiers[0].bandwidth") > 0;
+    if (!machine->nics || machine->request->nodes == 1) {
+        text_add(machine->out, tiers ? "\nnetwork:\n  tiers: null\n" : "");
         return;
+    }
     text_add(machine->out, "\nnetwork:\n  nic:\n");
     add_number(machine->out, "    bandwidth", UNIT_BYTES_PER_SECOND, machine->rate,
                "given to foretrain new");
@@ -266,9 +271,7 @@ static void add_network(const struct machine *machine, bool whole)
         add_near(machine, "    efficiency", "network.nic.efficiency");
         add_near(machine, "    latency", "network.nic.latency");
     }
-    if (!whole && !machine->request->leaves &&
-        near_value(machine, "network.tiers[0].bandwidth") > 0)
-        text_add(machine->out, "  tiers: null\n");
+    text_add(machine->out, tiers ? "  tiers: null\n" : "");
     add_tiers(machine);
 }
 

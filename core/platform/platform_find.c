@@ -150,7 +150,8 @@ static char *describe_missing(const char *what, const char *given, const char *f
                                  : " or ",
                  near[i], i < count - 1 ? "" : "?");
     if (!count)
-        text_add(&text, "; 'foretrain list %ss' lists those there are", what);
+        text_add(&text, "; 'foretrain list %s%s' lists those there are", what,
+                 strcmp(what, "software") ? "s" : "");
     return text.data;
 }
 

@@ -16,6 +16,7 @@ MACHINES = [
     (8, "2xrtx-4090", "1x10Gb/s", ["--leaves=2", "--uplinks=1"], "rtx-4090", False),
     (2, "16xv100-sxm2", "16x25GB/s", [], "v100-sxm2-16gb", False),
     (1, "1xl40s", None, [], "l40s", False),
+    (1, "4xv100-sxm2", None, [], "v100-sxm2-16gb", True),  # as ABCI, without its racks of 34 nodes
 ]
 
 
@@ -93,11 +94,11 @@ class New(support.Case):
     def test_a_target_takes_the_place_of_epochs(self):
         job = self.directory / "target.yaml"
         words = ("new", "job", "--platform=dgx-h100", "--nodes=4", "--batch=64")
-        for target, recipe in (("75.9 %", "rcp-nvidia"), ("0.749", "v0.5")):
+        for target, recipe in (("75.9 %", "rcp-nvidia"), ("0.749", "v0.5"), ("74.9%", "v0.5")):
             done = run(*words, f"--target={target}", "--to", job, "--overwrite")
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             found = answer("predict", job, "-banalytic")
-            self.assertEqual((found["recipe"], found["target"]),
+            self.assertEqual((found["recipe"], round(found["target"], 9)),
                              (recipe, 0.759 if recipe == "rcp-nvidia" else 0.749))
             self.assertGreater(found["time_to_target_s"], 0)
         self.assertIn("no published runs ended there", self.refused(64, *words, "--target=80 %"))
@@ -129,6 +130,8 @@ class New(support.Case):
         self.assertIn("--gpus 8xh100", self.refused(64, *words, f"--gpus={2**32 + 8}xh100"))
         self.assertIn("--nics: expected", self.refused(64, *words, "--gpus=8xh100"))
         self.assertIn("--nics: expected", self.refused(64, *words, "--gpus=8xh100", "--nics=8x400"))
+        self.assertIn("did you mean 'Gb/s'?",
+                      self.refused(64, *words, "--gpus=8xh100", "--nics=8x400Gbps"))
         self.assertIn("did you mean 'rtx-4090'", self.refused(
             66, *words, "--gpus=8xrtx-4091", "--nics=1x10Gb/s"))
         self.assertIn("3 leaves do not share 4 nodes", self.refused(
