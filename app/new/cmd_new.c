@@ -120,6 +120,9 @@ static const struct option job_options[] = {
                "Images per device and step (default: 32)"),
     OPTION_ROW("target", 0, OPTION_TEXT, AT(target), "ACCURACY", NULL,
                "End at this accuracy instead of after 90 epochs: 75.9 %"),
+    OPTION_ROW("software", 0, OPTION_TEXT, AT(software), "NAME", NULL,
+               "One of 'foretrain list software' (default: MLPerf's newest with runs on the "
+               "platform's device)"),
     ROW_TO,
     ROW_OVERWRITE,
     ROW_LAST};
@@ -140,7 +143,8 @@ static const struct command new_job_command = {
     .synopsis = "--platform NAME --nodes N [options]",
     .help = "a job file for a platform",
     .examples = "foretrain new job --platform ./mine.yaml --nodes 16 --to job.yaml\n"
-                "foretrain new job --platform dgx-h100 --nodes 16 --target 75.9% --to job.yaml",
+                "foretrain new job --platform dgx-h100 --nodes 16 --target 75.9% --to job.yaml\n"
+                "foretrain new job --platform dgx-a100 --nodes 2 --software pytorch --to job.yaml",
     RECORD(job_options, struct new_request, &defaults),
     .run = run_job,
 };

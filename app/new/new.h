@@ -16,17 +16,18 @@ struct new_request {
     const char *gpus, *nics; /**< "8xh100", "8x400Gb/s" */
     int32_t leaves, uplinks; /**< uplinks of each leaf */
     const char *platform, *network;
-    int32_t batch;      /**< images per device */
-    const char *target; /**< "75.9 %", or NULL: epochs end the job */
+    int32_t batch;        /**< images per device */
+    const char *target;   /**< "75.9 %", or NULL: epochs end the job */
+    const char *software; /**< NULL: the newest of MLPerf with runs on the platform's device */
 };
 
 /** Append a platform of the machine in @request.
  * @return 0, or -1: no nodes or devices (exit code 64), an unknown device (66). */
 int new_platform(const struct new_request *request, struct text *out, struct err *err);
 
-/** Append a job.
+/** Append a job, which exchanges gradients and starts as its software does.
  * @return 0, or -1: no nodes, a target at which no published runs ended (exit code 64), an unknown
- * platform (66) or network, more nodes than the platform has. */
+ * platform or software (66) or network, more nodes than the platform has. */
 int new_job(const struct new_request *request, struct text *out, struct err *err);
 
 /** Append @text as one YAML value, in quotes where it needs them. */

@@ -7,11 +7,23 @@
 #include "core/base/unit.h"
 #include "core/convergence/convergence.h"
 #include "core/platform/platform.h"
+#include "core/platform/software.h"
+#include "core/scenario/scenario.h"
 
-static void add_model(struct text *out, const struct measure_network *network, bool fp16)
+/* That of mixed precision; of bf16 alone, where units for matrices make it worth while. */
+static const char *type_for(const struct device *device)
+{
+    const struct quantity *peak = device->peak;
+    return peak[DTYPE_FP16].value > 0                            ? "fp16"
+           : peak[DTYPE_BF16].value > 4 * peak[DTYPE_FP32].value ? "bf16"
+                                                                 : "fp32";
+}
+
+static void add_model(struct text *out, const struct measure_network *network,
+                      const struct device *device)
 {
     bool imagenet = network->image > 32;
-    const char *type = fp16 ? "fp16" : "fp32";
+    const char *type = type_for(device);
     text_add(out, "model:\n  network: %s    # foretrain list networks\n", network->name);
     if (imagenet)
         text_add(out, "  image: %d\n", network->image);
@@ -48,8 +60,9 @@ static const char *find_recipe(const char *text, const char *network, struct err
     return NULL;
 }
 
-static void add_training(struct text *out, const struct measure_network *network, int32_t batch,
-                         const char *target, const char *recipe)
+static void add_training(struct text *out, const struct new_request *request,
+                         const struct measure_network *network, const char *recipe,
+                         int64_t global_batch)
 {
     text_add(out, "training:\n");
     if (network->image > 32)
@@ -58,22 +71,54 @@ static void add_training(struct text *out, const struct measure_network *network
         text_add(out, "  dataset: {train_images: 50000, validation_images: 10000}    # CIFAR-10\n");
     if (recipe) {
         text_add(out, "  target: ");
-        new_add_text(out, target);
+        new_add_text(out, request->target);
         text_add(out,
-                 "\n  recipe: %s    # says how many epochs it takes; foretrain show convergence\n"
-                 "  evaluate_every: 4 epochs\n"
-                 "  phases:\n    - {batch_per_device: %d}\n",
-                 recipe, batch);
-        return;
+                 "\n  recipe: %s    # says how many epochs it takes; foretrain show convergence\n",
+                 recipe);
+        struct convergence curve = convergence_of(recipe);
+        if (convergence_is_outside(&curve, global_batch))
+            text_add(out, "  extrapolate: true    # no run of the recipe had %lld images a step\n",
+                     (long long)global_batch);
     }
+    text_add(out, "  evaluate_every: 4 epochs\n  phases:");
     text_add(out,
-             "  phases:    # epochs are yours to decide: a larger global batch needs more of them\n"
-             "    - {epochs: 90, batch_per_device: %d}\n",
-             batch);
+             recipe ? "\n    - {batch_per_device: %d}\n"
+                    : "    # epochs are yours to decide: a larger global batch needs more of them\n"
+                      "    - {epochs: 90, batch_per_device: %d}\n",
+             request->batch);
+}
+
+static void add_cluster(struct text *out, const struct new_request *request,
+                        const struct software *software)
+{
+    char *platform = new_reference(request, request->platform);
+    text_add(out, "cluster:\n  platform: ");
+    new_add_text(out, platform);
+    free(platform);
+    text_add(out, "\n  nodes: %d\n", request->nodes);
+    if (software) {
+        char *name = request->software ? new_reference(request, request->software)
+                                       : base_copy(software->name);
+        text_add(out, "  software: ");
+        new_add_text(out, name);
+        text_add(out, "    # how fast kernels are: yours may be slower; foretrain list software\n");
+        free(name);
+    }
+}
+
+static void add_exchange(struct text *out, const char *algorithm, const struct software *software)
+{
+    text_add(out, "allreduce:\n  algorithm: %s    # foretrain list algorithms\n", algorithm);
+    if (software && software->groups == 1)
+        text_add(out, "  overlap: %s    # of all gradients at once, as under %s\n",
+                 software->overlap == OVERLAP_NONE ? "none" : "backward", software->name);
+    else
+        text_add(out, "  bucket: 16 MiB\n  overlap: backward\n");
 }
 
 static int add_job(const struct new_request *request, const struct platform *platform,
-                   const struct measure_network *network, struct text *out, struct err *err)
+                   const struct measure_network *network, const struct software *software,
+                   struct text *out, struct err *err)
 {
     int32_t devices = platform_devices_per_node(platform);
     struct grid grid = grid_nearest_square(request->nodes * devices);
@@ -82,26 +127,35 @@ static int add_job(const struct new_request *request, const struct platform *pla
         (request->target && !recipe))
         return -1;
     struct err lacking = {0};
-    bool fp16 = platform_device(platform)->peak[DTYPE_FP16].value > 0;
     bool nccl = !platform_check_nccl(platform, &lacking);
     const char *algorithm = nccl ? "nccl" : platform_nodes(platform) ? "ring" : "torus2d";
     err_release(&lacking);
     text_add(out,
              "# A training job, written by foretrain new job; man 5 foretrain-scenario has all "
              "keys.\nversion: 1\n");
-    add_model(out, network, fp16);
-    text_add(out, "cluster:\n  platform: ");
-    char *platform_name = new_reference(request, request->platform);
-    new_add_text(out, platform_name);
-    free(platform_name);
-    text_add(out,
-             "\n  nodes: %d\n"
-             "  # software: mlperf-v4.0    # foretrain list software\n",
-             request->nodes);
-    add_training(out, network, request->batch, request->target, recipe);
-    text_add(out, "allreduce:\n  algorithm: %s    # foretrain list algorithms\n", algorithm);
-    text_add(out, "  bucket: 16 MiB\n  overlap: backward\n");
+    add_model(out, network, platform_device(platform));
+    add_cluster(out, request, software);
+    add_training(out, request, network, recipe, (int64_t)request->batch * request->nodes * devices);
+    if (software && network->image > 32 && software_startup(software, request->nodes) > 0)
+        text_add(out,
+                 "  startup: %.3g s    # beyond steps and evaluations; assumed as on one node, the "
+                 "first reading of the images shared by the nodes\n",
+                 software_startup(software, request->nodes));
+    add_exchange(out, algorithm, software);
     return 0;
+}
+
+/* That of the request, else the newest for the device.
+ * @return 0, with *@software NULL where none has runs, or -1. */
+static int find_software(const struct new_request *request, const struct platform *platform,
+                         struct software **software, struct err *err)
+{
+    char *name = request->software ? base_copy(request->software)
+                                   : platform_newest_software(platform_device(platform)->name);
+    *software = name ? software_read(name, err) : NULL;
+    int failed = name && !*software;
+    free(name);
+    return failed ? -1 : 0;
 }
 
 int new_job(const struct new_request *request, struct text *out, struct err *err)
@@ -115,7 +169,10 @@ int new_job(const struct new_request *request, struct text *out, struct err *err
     int failed = measure_list_read(&list, request->network, NULL, err);
     if (!failed)
         platform = platform_read(request->platform, err);
-    failed = failed || !platform || add_job(request, platform, &list.network[0], out, err);
+    struct software *software = NULL;
+    failed = failed || !platform || find_software(request, platform, &software, err) ||
+             add_job(request, platform, &list.network[0], software, out, err);
+    software_free(software);
     platform_free(platform);
     measure_list_release(&list);
     return failed ? -1 : 0;

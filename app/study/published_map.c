@@ -346,17 +346,6 @@ static void write_platform(struct published_job *job, const struct published_row
 
 /* --- the scenario --- */
 
-/* Before the first step, with the first evaluation, on any number of nodes.  Source: MLPerf's logs
- * of runs on one node. */
-#define PRELUDE_SECONDS 0.6
-
-/* MLPerf's clock starts after initialisation, so the excess over epochs and evaluations is the
- * first reading of the images, of which each node reads its share, and what no node can share. */
-static double find_startup(const struct published_job *job, const struct software *software)
-{
-    return PRELUDE_SECONDS + software->startup.value / job->nodes;
-}
-
 static void write_scenario(struct published_job *job, const struct published_row *row,
                            const char *place, const struct software *software,
                            const struct ways *ways)
@@ -371,7 +360,7 @@ static void write_scenario(struct published_job *job, const struct published_row
              "%d}\n  optimizer: {name: lars, momentum: 0.9, weight_decay: 5e-5}\n"
              "  evaluate_every: 4 epochs\n  batch_norm: {group: %d}\n  startup: %.9g s\n",
              row->epochs > 0 ? row->epochs : 35.0, job->batch, ways->norm_group,
-             find_startup(job, software));
+             software_startup(software, job->nodes));
     if (job->devices > 1) {
         text_add(out, "allreduce:\n");
         if (is_abci(row))

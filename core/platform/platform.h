@@ -190,6 +190,10 @@ extern const struct field_table platform_table, device_table;
  * @return its name, which the caller frees, or NULL. */
 char *platform_like(const char *device, int32_t devices, int32_t nics);
 
+/** The newest software profile of MLPerf Training, by name, that was fitted to runs on @device.
+ * @return its name, which the caller frees, or NULL. */
+char *platform_newest_software(const char *device);
+
 /** Append one line for each file of @folder ("", "devices" or "software") of the platform
  * directory: its name and description.  @return 0, or -1 with the message of platform_directory().
  */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "config.h"
+#include "core/platform/software.h"
 
 static bool is_directory(const char *path)
 {
@@ -283,4 +284,32 @@ char *platform_like(const char *device, int32_t devices, int32_t nics)
     free(platforms);
     err_release(&ignored);
     return found;
+}
+
+static bool has_runs(const char *name, const char *device)
+{
+    struct err ignored = {0};
+    struct software *software = software_read(name, &ignored);
+    bool has = software && software_find_fit(software, device)->rows > 0;
+    software_free(software);
+    err_release(&ignored);
+    return has;
+}
+
+char *platform_newest_software(const char *device)
+{
+    struct err ignored = {0};
+    char *platforms = platform_directory(&ignored);
+    char *below = base_format("%s/software", platforms ? platforms : "");
+    char **names = list_names(below);
+    const char *found = NULL;
+    for (char **name = names; *name; name++)
+        if (begins(*name, "mlperf-") && has_runs(*name, device))
+            found = *name;
+    char *newest = base_copy(found);
+    free_names(names);
+    free(below);
+    free(platforms);
+    err_release(&ignored);
+    return newest;
 }

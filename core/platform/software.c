@@ -162,6 +162,11 @@ const struct software_fit *software_find_fit(const struct software *software, co
     return fit ? fit : &software->rest;
 }
 
+double software_startup(const struct software *software, int32_t nodes)
+{
+    return software->startup.path ? 0.6 + software->startup.value / nodes : 0;
+}
+
 /* The path stays, since lists of numbers use it.  What the user assigned stays, too. */
 static void replace(struct quantity *quantity, const struct quantity *by)
 {

@@ -60,6 +60,12 @@ void software_free(struct software *software);
 /** The fit of the device called @device, or the one for all others; borrowed. */
 const struct software_fit *software_find_fit(const struct software *software, const char *device);
 
+/** What a run on @nodes nodes takes beyond its epochs and evaluations [s]: 0.6 s before the first
+ * step, with the first evaluation, on any number of nodes, and the rest, the first reading of the
+ * images, of which each node reads its share; 0: the profile does not know.  Source: MLPerf's logs
+ * of runs on one node. */
+double software_startup(const struct software *software, int32_t nodes);
+
 /** Give @device the values of its fit under @software: both efficiencies, the overhead and the
  * fusion; and what it says of collectives beside compute. */
 void software_apply(const struct software *software, struct device *device);

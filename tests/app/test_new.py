@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """`new`: drafts of platforms and jobs that check and predict accept at once."""
+import re
 import subprocess
 import unittest
 
@@ -105,6 +106,50 @@ class New(support.Case):
         self.assertIn("--target: 'good' is not", self.refused(64, *words, "--target=good"))
         self.assertIn("published runs are of resnet50, not vgg16",
                       self.refused(64, *words, "--target=75.9%", "--network=vgg16"))
+
+    def test_a_job_exchanges_and_starts_as_its_software_does(self):
+        """By the profile's own lines; the newest has runs on the device of the platform."""
+        profiles = {path.stem: path.read_text(encoding="utf-8")
+                    for path in (support.ROOT / "platforms/software").glob("mlperf-*.yaml")}
+        with_runs = [name for name, text in profiles.items()
+                     if re.search(r"device: h100-pcie-80gb\n(    .*\n)*?    rows: [1-9]", text)]
+        self.write("mine.yaml", "extends: dgx-h100\nname: mine\n"
+                   "device: %s\n" % (support.ROOT / "platforms/devices/h100-pcie-80gb.yaml"))
+        for platform, words, name, overlap in (
+                (self.directory / "mine.yaml", [], max(with_runs), "none"),
+                ("dgx-a100", ["--software=mlperf-v2.0"], "mlperf-v2.0", "none"),
+                ("dgx-1", ["--software=mlperf-v0.6"], "mlperf-v0.6", "backward")):
+            job = self.directory / "job.yaml"
+            done = run("new", "job", "--platform", platform, *words, "--nodes=8", "--to", job,
+                       "--overwrite")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            told = job.read_text(encoding="utf-8")
+            self.assertIn(f"\n  software: {name} ", told)
+            self.assertIn(f"\n  overlap: {overlap}", told)
+            self.assertEqual("\n  bucket: " in told, overlap == "backward")
+            once = float(re.search(r"^startup: {value: (\S+) s", profiles[name], re.M)[1])
+            self.assertAlmostEqual(answer("predict", job, "-banalytic")["startup_s"],
+                                   0.6 + once / 8, places=2)
+        plain = run("new", "job", "--platform=stampede2-skx", "--nodes=2").stdout
+        self.assertNotIn("software", plain)  # nobody's runs of CPUs are in a profile
+        self.assertIn("no software 'mine'", self.refused(
+            66, "new", "job", "--platform=dgx-1", "--nodes=2", "--software=mine"))
+
+    def test_batches_beyond_the_recipe_are_drafted_with_leave(self):
+        """One node of 8 H100 trains with 1600 images; the recipe begins at 1632."""
+        job = self.directory / "job.yaml"
+        for batch, leave in ((200, True), (204, False)):
+            done = run("new", "job", "--platform=dgx-h100", "--nodes=1", f"--batch={batch}",
+                       "--target=75.9%", "--to", job, "--overwrite")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertEqual("extrapolate: true" in job.read_text(encoding="utf-8"), leave)
+            self.assertAlmostEqual(answer("predict", job, "-banalytic")["epochs"], 35.4, delta=0.5)
+
+    def test_matrix_units_of_bf16_alone_are_used(self):
+        """A chip of TPU v3 has 3.8 TFLOP/s without and 123 with them."""
+        self.assertIn("compute: bf16",
+                      run("new", "job", "--platform=tpu-v3-pod", "--nodes=16").stdout)
+        self.assertIn("compute: fp32", run("new", "job", "--platform=two-core", "--nodes=2").stdout)
 
     def test_a_device_of_ones_own_and_files_in_another_folder(self):
         """The drafts find their files from wherever predict is started."""
