@@ -9,21 +9,23 @@
 #include "core/platform/platform.h"
 #include "core/platform/software.h"
 #include "core/scenario/scenario.h"
+#include "core/schedule/model.h"
+#include "models/networks.h"
 
 /* That of mixed precision; of bf16 alone, where units for matrices make it worth while. */
-static const char *type_for(const struct device *device)
+static enum dtype type_for(const struct device *device)
 {
     const struct quantity *peak = device->peak;
-    return peak[DTYPE_FP16].value > 0                            ? "fp16"
-           : peak[DTYPE_BF16].value > 4 * peak[DTYPE_FP32].value ? "bf16"
-                                                                 : "fp32";
+    return peak[DTYPE_FP16].value > 0                            ? DTYPE_FP16
+           : peak[DTYPE_BF16].value > 4 * peak[DTYPE_FP32].value ? DTYPE_BF16
+                                                                 : DTYPE_FP32;
 }
 
 static void add_model(struct text *out, const struct measure_network *network,
                       const struct device *device)
 {
     bool imagenet = network->image > 32;
-    const char *type = type_for(device);
+    const char *type = dtype_names[type_for(device)];
     text_add(out, "model:\n  network: %s    # foretrain list networks\n", network->name);
     if (imagenet)
         text_add(out, "  image: %d\n", network->image);
@@ -106,14 +108,19 @@ static void add_cluster(struct text *out, const struct new_request *request,
     }
 }
 
-static void add_exchange(struct text *out, const char *algorithm, const struct software *software)
+static void add_exchange(struct text *out, const char *algorithm, const struct software *software,
+                         int64_t bytes)
 {
     text_add(out, "allreduce:\n  algorithm: %s    # foretrain list algorithms\n", algorithm);
-    if (software && software->groups == 1)
-        text_add(out, "  overlap: %s    # of all gradients at once, as under %s\n",
-                 software->overlap == OVERLAP_NONE ? "none" : "backward", software->name);
-    else
+    if (!software) {
         text_add(out, "  bucket: 16 MiB\n  overlap: backward\n");
+        return;
+    }
+    if (software->groups > 1)
+        text_add(out, "  bucket: %lld B\n", (long long)(bytes / software->groups + 1));
+    text_add(out, "  overlap: %s    # under %s, which makes %lld all-reduce%s a step\n",
+             software->overlap == OVERLAP_NONE ? "none" : "backward", software->name,
+             (long long)software->groups, base_plural(software->groups));
 }
 
 static int add_job(const struct new_request *request, const struct platform *platform,
@@ -126,6 +133,11 @@ static int add_job(const struct new_request *request, const struct platform *pla
     if (platform_check_extent(platform, request->nodes, devices, grid, err) ||
         (request->target && !recipe))
         return -1;
+    struct model *model = network_build(network->name, network->image, network->classes, err);
+    if (!model)
+        return -1;
+    int64_t bytes = model_parameters(model) * dtype_size(type_for(platform_device(platform)));
+    model_free(model);
     struct err lacking = {0};
     bool nccl = !platform_check_nccl(platform, &lacking);
     const char *algorithm = nccl ? "nccl" : platform_nodes(platform) ? "ring" : "torus2d";
@@ -141,7 +153,7 @@ static int add_job(const struct new_request *request, const struct platform *pla
                  "  startup: %.3g s    # beyond steps and evaluations; assumed as on one node, the "
                  "first reading of the images shared by the nodes\n",
                  software_startup(software, request->nodes));
-    add_exchange(out, algorithm, software);
+    add_exchange(out, algorithm, software, bytes);
     return 0;
 }
 

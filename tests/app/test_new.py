@@ -115,21 +115,25 @@ class New(support.Case):
                      if re.search(r"device: h100-pcie-80gb\n(    .*\n)*?    rows: [1-9]", text)]
         self.write("mine.yaml", "extends: dgx-h100\nname: mine\n"
                    "device: %s\n" % (support.ROOT / "platforms/devices/h100-pcie-80gb.yaml"))
-        for platform, words, name, overlap in (
-                (self.directory / "mine.yaml", [], max(with_runs), "none"),
-                ("dgx-a100", ["--software=mlperf-v2.0"], "mlperf-v2.0", "none"),
-                ("dgx-1", ["--software=mlperf-v0.6"], "mlperf-v0.6", "backward")):
+        for platform, words, name in (
+                (self.directory / "mine.yaml", [], max(with_runs)),
+                ("dgx-a100", ["--software=mlperf-v2.0"], "mlperf-v2.0"),
+                ("dgx-1", ["--software=mlperf-v0.6"], "mlperf-v0.6")):
             job = self.directory / "job.yaml"
             done = run("new", "job", "--platform", platform, *words, "--nodes=8", "--to", job,
                        "--overwrite")
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             told = job.read_text(encoding="utf-8")
             self.assertIn(f"\n  software: {name} ", told)
-            self.assertIn(f"\n  overlap: {overlap}", told)
-            self.assertEqual("\n  bucket: " in told, overlap == "backward")
+            self.assertIn("\n  overlap: none ", told)
+            groups = int(re.search(r"^groups: (\d+)$", profiles[name], re.M)[1])
+            self.assertEqual(len(answer("predict", job, "-banalytic", "--buckets")["exchanges"]),
+                             groups)
             once = float(re.search(r"^startup: {value: (\S+) s", profiles[name], re.M)[1])
             self.assertAlmostEqual(answer("predict", job, "-banalytic")["startup_s"],
                                    0.6 + once / 8, places=2)
+        self.assertIn("\n  overlap: backward ", run(
+            "new", "job", "--platform=dgx-1", "--nodes=8", "--software=pytorch").stdout)
         plain = run("new", "job", "--platform=stampede2-skx", "--nodes=2").stdout
         self.assertNotIn("software", plain)  # nobody's runs of CPUs are in a profile
         self.assertIn("no software 'mine'", self.refused(
