@@ -132,12 +132,47 @@ static void add_measured(struct prediction *prediction)
                                device->measured.source ? device->measured.source : "no source"));
 }
 
+/* A GPU is as fast as its software lets it be. */
+static void add_no_software(struct prediction *prediction, const struct device *device)
+{
+    if (device->compute_capability && device->measured.steps.count == 0 &&
+        device->math_efficiency.provenance != PROVENANCE_ASSUMED)
+        add_assumption(
+            &prediction->result,
+            base_format("no cluster.software is given: kernels are as fast as the device "
+                        "file says (%s)%s",
+                        device->math_efficiency.source,
+                        prediction->job.resolved.noise.compute_cv > 0
+                            ? ""
+                            : ", and no device is slower than another"));
+}
+
+/* All-reduces that begin earlier than in the runs that its profile was fitted to. */
+static void add_earlier(struct prediction *prediction, const struct software *software)
+{
+    const struct job *job = &prediction->job;
+    if (software->overlap != OVERLAP_NONE || prediction->result.devices < 2 ||
+        job->scenario.allreduce.overlap != OVERLAP_BACKWARD || job->resolved.all_reduces < 2)
+        return;
+    add_assumption(&prediction->result,
+                   base_format("software %s sums gradients after the backward pass, in %lld "
+                               "all-reduce%s a step; those of this job begin during it "
+                               "(allreduce.overlap)",
+                               software->name, (long long)software->groups,
+                               base_plural(software->groups)));
+}
+
 /* Numbers that another software or other devices showed. */
 static void add_software(struct prediction *prediction)
 {
     const struct software *software = prediction->job.software;
-    const char *device = platform_device(prediction->job.platform)->name;
+    const struct device *known = platform_device(prediction->job.platform);
+    const char *device = known->name;
     const struct software_fit *fit = software ? software_find_fit(software, device) : NULL;
+    if (software)
+        add_earlier(prediction, software);
+    else
+        add_no_software(prediction, known);
     if (fit && fit->rows == 0)
         add_assumption(&prediction->result,
                        base_format("software %s has no run on %s: its efficiency is %.4g %% (%s)",

@@ -210,6 +210,22 @@ class Predict(support.Case):
                       notes("dgx-h100", "mlperf-v0.5")[0])
         self.assertIn("as under mlperf-v2.1", notes("dgx-a100-40gb", "mlperf-v4.0")[0])
 
+    def test_what_a_job_leaves_to_the_device_or_does_otherwise_than_its_software_is_said(self):
+        """The profile of v4.0 says overlap: none, that of PyTorch overlap: backward."""
+        def notes(software, exchange):
+            result = answer("predict", self.job, "-b", "analytic", "--set",
+                            f"cluster={{platform: dgx-h100, nodes: 4{software}}}",
+                            "--set=baseline={nodes: 1}",
+                            f"--set=allreduce={{algorithm: ring, {exchange}}}")
+            return "\n".join(result["assumptions"])
+        said, early = "no cluster.software is given: kernels are as fast", "begin during it"
+        self.assertIn(said, notes("", "overlap: none"))
+        self.assertNotIn(said, notes(", software: mlperf-v4.0", "overlap: none"))
+        for exchange, told in (("bucket: 4 MiB", True), ("bucket: 4 MiB, overlap: none", False),
+                               ("bucket: 1 GiB", False)):
+            self.assertEqual(early in notes(", software: mlperf-v4.0", exchange), told, exchange)
+        self.assertNotIn(early, notes(", software: pytorch", "bucket: 4 MiB"))
+
     def test_text_tells_the_same_as_json(self):
         done = run("predict", self.job, "-b", "analytic")
         result = answer("predict", self.job, "-b", "analytic")
