@@ -256,6 +256,17 @@ static void add_tiers(const struct machine *machine)
                "contained in the network card's latency");
 }
 
+/* Without GPUDirect RDMA.  Source: NCCL 2.18 src/graph/topo.h: AMD_BW. */
+static void add_staging(const struct machine *machine)
+{
+    double staged = 16e9 / (machine->nics * machine->rate);
+    if (machine->nics < machine->gpus && staged < 0.96)
+        text_add(machine->out,
+                 "    # Fewer cards than devices: where messages pass through host memory, all "
+                 "cards of a\n    # node carry about 16 GB/s (efficiency: %.0f %%).\n",
+                 100 * staged);
+}
+
 static void add_network(const struct machine *machine, bool whole)
 {
     bool tiers = !whole && !machine->request->leaves &&
@@ -267,6 +278,7 @@ static void add_network(const struct machine *machine, bool whole)
     text_add(machine->out, "\nnetwork:\n  nic:\n");
     add_number(machine->out, "    bandwidth", UNIT_BYTES_PER_SECOND, machine->rate,
                "given to foretrain new");
+    add_staging(machine);
     if (whole) {
         add_near(machine, "    efficiency", "network.nic.efficiency");
         add_near(machine, "    latency", "network.nic.latency");

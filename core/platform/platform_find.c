@@ -129,16 +129,39 @@ static const char *only(char *const *names, const char *given,
     return found;
 }
 
+/* The first of @names that contain @given, up to @limit; their number. */
+static int32_t find_containing(char *const *names, const char *given, const char **near,
+                               int32_t limit)
+{
+    int32_t count = 0;
+    for (; *names && count < limit; names++)
+        if (contains(*names, given))
+            near[count++] = *names;
+    return count;
+}
+
+/* The same of the first model number in @given: A100 of "NVIDIA A100-SXM-80GB". */
+static int32_t find_model(char *const *names, const char *given, const char **near, int32_t limit)
+{
+    int32_t count = 0;
+    char *text = base_copy(given), *rest = NULL;
+    for (char *word = strtok_r(text, " -_", &rest); word && !count;
+         word = strtok_r(NULL, " -_", &rest))
+        if (strlen(word) > 2 && strpbrk(word, "0123456789"))
+            count = find_containing(names, word, near, limit);
+    free(text);
+    return count;
+}
+
 /* "there is no platform 'abcj' in ...; did you mean 'abci'?"; the caller frees it. */
 static char *describe_missing(const char *what, const char *given, const char *folder,
                               char *const *names)
 {
     enum { NEAR_LIMIT = 6 };
     const char *near[NEAR_LIMIT];
-    int32_t count = 0;
-    for (char *const *name = names; *name && count < NEAR_LIMIT; name++)
-        if (contains(*name, given))
-            near[count++] = *name;
+    int32_t count = find_containing(names, given, near, NEAR_LIMIT);
+    if (!count)
+        count = find_model(names, given, near, NEAR_LIMIT);
     const char *nearest = count ? NULL : base_nearest(given, (const char *const *)names);
     if (nearest)
         near[count++] = nearest;

@@ -81,6 +81,12 @@ class New(support.Case):
                 self.assertAlmostEqual(found["value"] / rate, 1, places=3, msg=gpus)
                 self.assertEqual(found["kind"], "assumed")
 
+    def test_staging_in_host_memory_is_pointed_out_where_cards_are_few(self):
+        """16 GB/s between sockets (NCCL: AMD_BW): 16 % of 4 cards of 25 GB/s."""
+        for nics, told in (("4x200Gb/s", True), ("8x200Gb/s", False), ("1x100Gb/s", False)):
+            platform, _ = self.draft(2, "8xa100", nics, [])
+            self.assertEqual("efficiency: 16 %" in platform.read_text(encoding="utf-8"), told, nics)
+
     def test_jobs_of_other_platforms_and_networks(self):
         for platform, network, algorithm in (("torus-4x4", "resnet50", "torus2d"),
                                              ("stampede2-knl", "vgg16", "ring"),
@@ -183,6 +189,9 @@ class New(support.Case):
                       self.refused(64, *words, "--gpus=8xh100", "--nics=8x400Gbps"))
         self.assertIn("did you mean 'rtx-4090'", self.refused(
             66, *words, "--gpus=8xrtx-4091", "--nics=1x10Gb/s"))
+        said = self.refused(66, *words, "--gpus=8xNVIDIA A100-SXM-80GB", "--nics=8x200Gb/s")
+        for name in ("a100-sxm4-40gb", "a100-sxm4-80gb"):
+            self.assertIn(name, said)
         self.assertIn("3 leaves do not share 4 nodes", self.refused(
             64, *words, "--gpus=8xh100", "--nics=8x400Gb/s", "--leaves=3"))
         self.assertIn("no effect without --leaves", self.refused(
