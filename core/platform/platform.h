@@ -186,7 +186,8 @@ char *platform_find_software(const char *name, struct err *err);
 extern const struct field_table platform_table, device_table;
 
 /** The first cluster of the platform directory, in the order of names, whose nodes have @devices
- * devices of a kind that is @device or begins so, and @nics network cards; 0: any number.
+ * devices of a kind that is @device or, if no device is called that, begins so, and @nics network
+ * cards; 0: any number.
  * @return its name, which the caller frees, or NULL. */
 char *platform_like(const char *device, int32_t devices, int32_t nics);
 

@@ -281,12 +281,14 @@ int platform_list(struct text *out, const char *folder, struct err *err)
     return 0;
 }
 
-static bool is_like(const char *name, const char *device, int32_t devices, int32_t nics)
+static bool is_like(const char *name, const char *device,
+                    bool (*like_name)(const char *name, const char *given), int32_t devices,
+                    int32_t nics)
 {
     struct err ignored = {0};
     struct platform *platform = platform_read(name, &ignored);
     bool like = platform && platform->kind == PLATFORM_CLUSTER &&
-                begins(platform->device.name, device) &&
+                like_name(platform->device.name, device) &&
                 (!devices || platform->node.count[VERTEX_DEVICE] == devices) &&
                 (!nics || platform->node.count[VERTEX_NIC] == nics);
     platform_free(platform);
@@ -299,10 +301,15 @@ char *platform_like(const char *device, int32_t devices, int32_t nics)
     struct err ignored = {0};
     char *platforms = platform_directory(&ignored);
     char **names = list_names(platforms ? platforms : "");
+    char *folder = base_format("%s/devices", platforms ? platforms : "");
+    char **known = list_names(folder);
+    bool whole = only(known, device, equals); /* L4 is neither L40 nor L40S */
     char **name = names;
-    while (*name && !is_like(*name, device, devices, nics))
+    while (*name && !is_like(*name, device, whole ? equals : begins, devices, nics))
         name++;
     char *found = base_copy(*name);
+    free_names(known);
+    free(folder);
     free_names(names);
     free(platforms);
     err_release(&ignored);

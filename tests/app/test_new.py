@@ -17,6 +17,8 @@ MACHINES = [
     (8, "2xrtx-4090", "1x10Gb/s", ["--leaves=2", "--uplinks=1"], "rtx-4090", False),
     (2, "16xv100-sxm2", "16x25GB/s", [], "v100-sxm2-16gb", False),
     (1, "1xl40s", None, [], "l40s", False),
+    (2, "8xl40", "1x100Gb/s", [], "l40", False),  # no L40S, though its name begins so
+    (1, "6xl4", None, [], "l4", False),
     (1, "4xv100-sxm2", None, [], "v100-sxm2-16gb", True),  # as ABCI, without its racks of 34 nodes
 ]
 
