@@ -1,19 +1,15 @@
 #include "app/process/processors.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
-static void what_is_not_ours_is_foreign(void **state)
+TEST(what_is_not_ours_is_foreign)
 {
-    (void)state;
     struct processors before = {.all = 100, .steal = 1, .busy = 50, .own = 7};
     struct processors after = {.all = 120, .steal = 2, .busy = 65, .own = 12};
     struct processors_share share = processors_between(&before, &after);
@@ -21,9 +17,8 @@ static void what_is_not_ours_is_foreign(void **state)
     assert_float_equal(share.foreign, 10.0 / 20, 1e-12);
 }
 
-static void nobody_has_less_than_nothing(void **state)
+TEST(nobody_has_less_than_nothing)
 {
-    (void)state;
     struct processors before = {.all = 100, .busy = 50, .own = 7};
     struct processors after = {.all = 120, .busy = 52, .own = 12};
     assert_float_equal(processors_between(&before, &after).foreign, 0, 0);
@@ -42,9 +37,8 @@ static void work(void)
     _exit(0);
 }
 
-static void children_and_theirs_are_ours(void **state)
+TEST(children_and_theirs_are_ours)
 {
-    (void)state;
     struct processors before = processors_now();
     pid_t child = fork();
     if (child == 0)
@@ -55,9 +49,8 @@ static void children_and_theirs_are_ours(void **state)
     assert_true(after.all > before.all);
 }
 
-static void slurm_says_how_many_ranks_a_node_has(void **state)
+TEST(slurm_says_how_many_ranks_a_node_has)
 {
-    (void)state;
     assert_int_equal(processors_slurm_tasks("2", 0), 2);
     assert_int_equal(processors_slurm_tasks("2(x3)", 0), 2);
     assert_int_equal(processors_slurm_tasks("2(x3)", 2), 2);
@@ -73,9 +66,8 @@ static void slurm_says_how_many_ranks_a_node_has(void **state)
     assert_int_equal(processors_slurm_tasks("4(x2),1", 3), 0);
 }
 
-static void the_launcher_says_how_many_ranks_this_machine_has(void **state)
+TEST(the_launcher_says_how_many_ranks_this_machine_has)
 {
-    (void)state;
     static const char *const keys[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_STEP_TASKS_PER_NODE",
                                        "SLURM_NODEID"};
     static const struct {
@@ -91,16 +83,4 @@ static void the_launcher_says_how_many_ranks_this_machine_has(void **state)
                 unsetenv(keys[k]);
         assert_int_equal(processors_ranks(), cases[i].ranks);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slurm_says_how_many_ranks_a_node_has),
-        cmocka_unit_test(the_launcher_says_how_many_ranks_this_machine_has),
-        cmocka_unit_test(what_is_not_ours_is_foreign),
-        cmocka_unit_test(nobody_has_less_than_nothing),
-        cmocka_unit_test(children_and_theirs_are_ours),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

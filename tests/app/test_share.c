@@ -1,12 +1,9 @@
 #include "app/predict/share.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 enum { DRAWS = 4000, INPUTS = 3 };
 
@@ -38,9 +35,8 @@ static void is_share(const double *x, double expected)
 
 /* Ishigami and Homma 1990, a = 7, b = 0.1, on (-pi, pi): S1 = 0.3139, S2 = 0.4424, S3 = 0 although
  * the third takes part. */
-static void ishigami_has_its_indices(void **state)
+TEST(ishigami_has_its_indices)
 {
-    (void)state;
     draw();
     for (int32_t k = 0; k < DRAWS; k++) {
         double x[INPUTS];
@@ -54,9 +50,8 @@ static void ishigami_has_its_indices(void **state)
 }
 
 /* A choice of two, ten apart, has variance 25; a uniform number of width 12 has 12. */
-static void a_choice_counts_like_a_number(void **state)
+TEST(a_choice_counts_like_a_number)
 {
-    (void)state;
     draw();
     for (int32_t k = 0; k < DRAWS; k++) {
         input[0][k] = input[0][k] < 0.5 ? 16 : 32;
@@ -67,9 +62,8 @@ static void a_choice_counts_like_a_number(void **state)
     is_share(input[2], 0);
 }
 
-static void what_does_not_vary_has_no_shares(void **state)
+TEST(what_does_not_vary_has_no_shares)
 {
-    (void)state;
     draw();
     for (int32_t k = 0; k < DRAWS; k++)
         output[k] = 3;
@@ -80,14 +74,4 @@ static void what_does_not_vary_has_no_shares(void **state)
     }
     is_share(input[0], 1);
     is_share(input[1], 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ishigami_has_its_indices),
-        cmocka_unit_test(a_choice_counts_like_a_number),
-        cmocka_unit_test(what_does_not_vary_has_no_shares),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,10 @@
 #include "core/backend/analytic.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 static void assert_near(double value, double expected, double relative)
 {
@@ -93,9 +90,8 @@ static double all_reduce_seconds(enum algorithm algorithm, const struct fabric *
 }
 
 /* 100 MB on a k x k torus and on a ring: the case on which ASTRA-sim was measured. */
-static void torus_all_reduce_takes_its_closed_form(void **state)
+TEST(torus_all_reduce_takes_its_closed_form)
 {
-    (void)state;
     const int64_t bytes = 100000000;
     for (int32_t k = 2; k <= 64; k *= 2) {
         struct fabric *fabric = anchor_torus(k, k);
@@ -107,9 +103,8 @@ static void torus_all_reduce_takes_its_closed_form(void **state)
     }
 }
 
-static void ring_all_reduce_takes_its_closed_form(void **state)
+TEST(ring_all_reduce_takes_its_closed_form)
 {
-    (void)state;
     const int64_t bytes = 100000000;
     for (int32_t n = 2; n <= 4096; n *= 2) {
         struct fabric *fabric = anchor_ring(n);
@@ -122,9 +117,8 @@ static void ring_all_reduce_takes_its_closed_form(void **state)
 
 /* ResNet-50's fp16 gradients in 8 equal buckets, each exchanged while the next part of backward
  * runs.  Expected: what ASTRA-sim's analytical network answered. */
-static void resnet_step_with_overlap_agrees_with_astra_sim(void **state)
+TEST(resnet_step_with_overlap_agrees_with_astra_sim)
 {
-    (void)state;
     static const double expected[][2] = {{8, 36.2890e-3}, {16, 36.3697e-3}, {32, 36.5525e-3}};
     for (int32_t i = 0; i < 3; i++) {
         int32_t k = (int32_t)expected[i][0];
@@ -182,9 +176,8 @@ static double naive_world_seconds(const struct fabric *fabric, const struct coll
     return last;
 }
 
-static void every_algorithm_takes_what_its_messages_take(void **state)
+TEST(every_algorithm_takes_what_its_messages_take)
 {
-    (void)state;
     for (int32_t columns = 1; columns <= 5; columns++)
         for (int32_t rows = 1; rows <= 3; rows++)
             for (enum algorithm algorithm = 0; algorithm < ALGORITHM_TORUS2D; algorithm++) {
@@ -201,9 +194,8 @@ static void every_algorithm_takes_what_its_messages_take(void **state)
             }
 }
 
-static void refuses_what_the_mpi_library_chooses(void **state)
+TEST(refuses_what_the_mpi_library_chooses)
 {
-    (void)state;
     struct fabric *fabric = anchor_ring(4);
     struct device device = picosecond_device();
     struct run run = {.fabric = fabric, .device = &device, .iterations = 1};
@@ -222,9 +214,8 @@ static void refuses_what_the_mpi_library_chooses(void **state)
 
 /* --- lanes and dependencies --- */
 
-static void two_lanes_overlap(void **state)
+TEST(two_lanes_overlap)
 {
-    (void)state;
     struct fabric *fabric = anchor_ring(1);
     struct device device = picosecond_device();
     struct run run = {.fabric = fabric,
@@ -240,9 +231,8 @@ static void two_lanes_overlap(void **state)
     fabric_free(fabric);
 }
 
-static void a_dependency_serialises_two_lanes(void **state)
+TEST(a_dependency_serialises_two_lanes)
 {
-    (void)state;
     struct fabric *fabric = anchor_ring(1);
     struct device device = picosecond_device();
     struct run run = {.fabric = fabric,
@@ -258,9 +248,8 @@ static void a_dependency_serialises_two_lanes(void **state)
     fabric_free(fabric);
 }
 
-static void a_dependency_before_the_first_iteration_is_met(void **state)
+TEST(a_dependency_before_the_first_iteration_is_met)
 {
-    (void)state;
     struct fabric *fabric = anchor_ring(1);
     struct device device = picosecond_device();
     struct run run = {.fabric = fabric, .device = &device, .iterations = 3};
@@ -311,9 +300,8 @@ static double last_end(const struct run *run, const struct schedule *schedule)
     return end;
 }
 
-static void a_faster_device_is_never_later(void **state)
+TEST(a_faster_device_is_never_later)
 {
-    (void)state;
     struct fabric *fabric = anchor_torus(3, 2);
     for (uint64_t seed = 0; seed < 100; seed++) {
         struct schedule *schedule = random_schedule(seed, false);
@@ -328,9 +316,8 @@ static void a_faster_device_is_never_later(void **state)
     fabric_free(fabric);
 }
 
-static void a_faster_link_is_never_later(void **state)
+TEST(a_faster_link_is_never_later)
 {
-    (void)state;
     struct fabric *slow = anchor_torus(3, 2), *fast = anchor_torus(3, 2);
     struct device device = picosecond_device();
     for (uint64_t seed = 0; seed < 100; seed++) {
@@ -346,9 +333,8 @@ static void a_faster_link_is_never_later(void **state)
     fabric_free(fast);
 }
 
-static void a_further_dependency_is_never_earlier(void **state)
+TEST(a_further_dependency_is_never_earlier)
 {
-    (void)state;
     struct fabric *fabric = anchor_torus(3, 2);
     struct device device = picosecond_device();
     struct run run = {.fabric = fabric, .device = &device, .iterations = 3};
@@ -367,9 +353,8 @@ static void a_further_dependency_is_never_earlier(void **state)
 
 /* Neighbours in a column of a 4 x 4 grid are 4 links apart on a ring of 16, and each link carries
  * the messages of 4 columns. */
-static void a_shared_link_takes_the_bytes_of_all_who_share_it(void **state)
+TEST(a_shared_link_takes_the_bytes_of_all_who_share_it)
 {
-    (void)state;
     struct fabric *fabric = anchor_ring(16);
     struct schedule *schedule = schedule_new((struct grid){4, 4});
     schedule_add(schedule,
@@ -386,9 +371,8 @@ static void a_shared_link_takes_the_bytes_of_all_who_share_it(void **state)
     fabric_free(fabric);
 }
 
-static void noise_stretches_compute_and_nothing_else(void **state)
+TEST(noise_stretches_compute_and_nothing_else)
 {
-    (void)state;
     struct fabric *fabric = anchor_torus(3, 2);
     struct device device = picosecond_device();
     struct schedule *schedule = schedule_new((struct grid){3, 2});
@@ -408,24 +392,4 @@ static void noise_stretches_compute_and_nothing_else(void **state)
     assert_near(step_time(&run, schedule), quiet + (slowest - 1) * 5e-3, 1e-12);
     schedule_free(schedule);
     fabric_free(fabric);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(torus_all_reduce_takes_its_closed_form),
-        cmocka_unit_test(ring_all_reduce_takes_its_closed_form),
-        cmocka_unit_test(resnet_step_with_overlap_agrees_with_astra_sim),
-        cmocka_unit_test(every_algorithm_takes_what_its_messages_take),
-        cmocka_unit_test(refuses_what_the_mpi_library_chooses),
-        cmocka_unit_test(two_lanes_overlap),
-        cmocka_unit_test(a_dependency_serialises_two_lanes),
-        cmocka_unit_test(a_dependency_before_the_first_iteration_is_met),
-        cmocka_unit_test(a_faster_device_is_never_later),
-        cmocka_unit_test(a_faster_link_is_never_later),
-        cmocka_unit_test(a_further_dependency_is_never_earlier),
-        cmocka_unit_test(a_shared_link_takes_the_bytes_of_all_who_share_it),
-        cmocka_unit_test(noise_stretches_compute_and_nothing_else),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

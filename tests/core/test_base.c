@@ -1,18 +1,14 @@
 #include "core/base/base.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/base/err.h"
+#include "tests/test.h"
 
-static void allocated_memory_is_zero_and_grown_memory_keeps_its_content(void **state)
+TEST(allocated_memory_is_zero_and_grown_memory_keeps_its_content)
 {
-    (void)state;
     int32_t *zero = base_alloc(100, sizeof(*zero));
     for (int i = 0; i < 100; i++)
         assert_int_equal(zero[i], 0);
@@ -29,9 +25,8 @@ static void allocated_memory_is_zero_and_grown_memory_keeps_its_content(void **s
     assert_null(base_copy(NULL));
 }
 
-static void text_grows_by_formats_and_by_bytes(void **state)
+TEST(text_grows_by_formats_and_by_bytes)
 {
-    (void)state;
     struct text text = {0};
     for (int i = 0; i < 100; i++)
         text_add(&text, "%d,", i);
@@ -43,17 +38,15 @@ static void text_grows_by_formats_and_by_bytes(void **state)
     assert_null(text.data);
 }
 
-static void what_steers_a_terminal_is_cleaned(void **state)
+TEST(what_steers_a_terminal_is_cleaned)
 {
-    (void)state;
     char text[] = "a\tb\n\x1b[31m\x0c\x7f \xc2\x9b \xc2\xb5s \xc3\xa9";
     text_clean(text);
     assert_string_equal(text, "a\tb\n?[31m?? ?? \xc2\xb5s \xc3\xa9");
 }
 
-static void the_hash_is_fnv_1a(void **state)
+TEST(the_hash_is_fnv_1a)
 {
-    (void)state;
     /* Source: the test vectors published with the algorithm. */
     assert_true(base_hash(BASE_HASH_SEED, "", 0) == UINT64_C(0xcbf29ce484222325));
     assert_true(base_hash(BASE_HASH_SEED, "a", 1) == UINT64_C(0xaf63dc4c8601ec8c));
@@ -62,9 +55,8 @@ static void the_hash_is_fnv_1a(void **state)
     assert_true(base_hash(half, "bar", 3) == UINT64_C(0x85944171f73967e8));
 }
 
-static void random_numbers_depend_on_every_argument_and_nothing_else(void **state)
+TEST(random_numbers_depend_on_every_argument_and_nothing_else)
 {
-    (void)state;
     double x = base_uniform(1, 2, 3, 4);
     assert_true(x == base_uniform(1, 2, 3, 4));
     assert_true(x != base_uniform(2, 2, 3, 4) && x != base_uniform(1, 3, 3, 4));
@@ -73,9 +65,8 @@ static void random_numbers_depend_on_every_argument_and_nothing_else(void **stat
 }
 
 /* The bounds are five standard errors of the mean of 100000 draws. */
-static void random_numbers_have_the_right_moments(void **state)
+TEST(random_numbers_have_the_right_moments)
 {
-    (void)state;
     const int count = 100000;
     double uniform = 0, normal = 0, square = 0;
     for (int i = 0; i < count; i++) {
@@ -91,9 +82,8 @@ static void random_numbers_have_the_right_moments(void **state)
     assert_true(fabs(square / count - 1) < error * sqrt(2));
 }
 
-static void the_edit_distance_counts_edits_and_swaps(void **state)
+TEST(the_edit_distance_counts_edits_and_swaps)
 {
-    (void)state;
     assert_int_equal(base_edit_distance("", "abc"), 3);
     assert_int_equal(base_edit_distance("abc", ""), 3);
     assert_int_equal(base_edit_distance("kitten", "sitting"), 3);
@@ -107,9 +97,8 @@ static void the_edit_distance_counts_edits_and_swaps(void **state)
         }
 }
 
-static void the_nearest_word_is_near_or_none(void **state)
+TEST(the_nearest_word_is_near_or_none)
 {
-    (void)state;
     const char *const words[] = {"epochs", "batch_per_device", "ring", NULL};
     assert_string_equal(base_nearest("epocs", words), "epochs");
     assert_string_equal(base_nearest("rign", words), "ring");
@@ -122,9 +111,8 @@ static void the_nearest_word_is_near_or_none(void **state)
     free(endless);
 }
 
-static void messages_gather_and_the_first_decides_the_exit_code(void **state)
+TEST(messages_gather_and_the_first_decides_the_exit_code)
 {
-    (void)state;
     struct err err = {0};
     assert_int_equal(err_add_code(&err, 66, "no %s", "file"), -1);
     assert_int_equal(err_add(&err, "bad"), -1);
@@ -137,9 +125,8 @@ static void messages_gather_and_the_first_decides_the_exit_code(void **state)
     err_release(&err);
 }
 
-static void messages_beyond_the_limit_are_counted(void **state)
+TEST(messages_beyond_the_limit_are_counted)
 {
-    (void)state;
     struct err err = {0};
     for (int i = 0; i < ERR_MESSAGE_LIMIT + 12; i++)
         err_add(&err, "message %d\nof two lines", i);
@@ -147,21 +134,4 @@ static void messages_beyond_the_limit_are_counted(void **state)
     const char *end = "message 19\nof two lines\n... and 12 more\n";
     assert_string_equal(err.text + strlen(err.text) - strlen(end), end);
     err_release(&err);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(allocated_memory_is_zero_and_grown_memory_keeps_its_content),
-        cmocka_unit_test(text_grows_by_formats_and_by_bytes),
-        cmocka_unit_test(what_steers_a_terminal_is_cleaned),
-        cmocka_unit_test(the_hash_is_fnv_1a),
-        cmocka_unit_test(random_numbers_depend_on_every_argument_and_nothing_else),
-        cmocka_unit_test(random_numbers_have_the_right_moments),
-        cmocka_unit_test(the_edit_distance_counts_edits_and_swaps),
-        cmocka_unit_test(the_nearest_word_is_near_or_none),
-        cmocka_unit_test(messages_gather_and_the_first_decides_the_exit_code),
-        cmocka_unit_test(messages_beyond_the_limit_are_counted),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,8 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
 
 #include "core/schedule/bucket.h"
 #include "models/networks.h"
+#include "tests/test.h"
 
 enum { ALL = 51114064 /* gradients of ResNet-50 in fp16 [bytes] */, MIB = 1048576 };
 
@@ -49,18 +45,16 @@ static void check_buckets(const struct model *model, enum dtype dtype, int64_t l
     assert_int_equal(list.count, 0);
 }
 
-static void fills_13_buckets_of_4_mib_with_resnet50(void **state)
+TEST(fills_13_buckets_of_4_mib_with_resnet50)
 {
-    (void)state;
     struct model *model = resnet50();
     check_buckets(model, DTYPE_FP16, 4 * MIB, 13);
     check_buckets(model, DTYPE_FP32, 4 * MIB, 25);
     model_free(model);
 }
 
-static void fills_8_equal_buckets_where_the_limit_divides(void **state)
+TEST(fills_8_equal_buckets_where_the_limit_divides)
 {
-    (void)state;
     struct model *model = resnet50();
     check_buckets(model, DTYPE_FP16, ALL / 8, 8);
     struct bucket_list list = bucket_build(model, DTYPE_FP16, ALL / 8);
@@ -70,9 +64,8 @@ static void fills_8_equal_buckets_where_the_limit_divides(void **state)
     model_free(model);
 }
 
-static void puts_everything_into_one_bucket_without_a_limit(void **state)
+TEST(puts_everything_into_one_bucket_without_a_limit)
 {
-    (void)state;
     struct model *model = resnet50();
     check_buckets(model, DTYPE_FP16, 0, 1);
     check_buckets(model, DTYPE_FP16, ALL, 1);
@@ -80,9 +73,8 @@ static void puts_everything_into_one_bucket_without_a_limit(void **state)
     model_free(model);
 }
 
-static void names_the_layer_of_a_tensor_in_each_bucket_it_spans(void **state)
+TEST(names_the_layer_of_a_tensor_in_each_bucket_it_spans)
 {
-    (void)state;
     struct model *model = resnet50(); /* fc alone is 4,098,000 bytes: layer 108 of 0 ... 108 */
     struct bucket_list list = bucket_build(model, DTYPE_FP16, MIB);
     assert_int_equal(list.count, 49);
@@ -93,23 +85,10 @@ static void names_the_layer_of_a_tensor_in_each_bucket_it_spans(void **state)
     model_free(model);
 }
 
-static void cuts_any_limit_without_losing_a_byte(void **state)
+TEST(cuts_any_limit_without_losing_a_byte)
 {
-    (void)state;
     struct model *model = resnet50();
     for (int64_t limit = 100000; limit < 2 * (int64_t)ALL; limit = limit * 3 / 2 + 1)
         check_buckets(model, DTYPE_FP16, limit, (int32_t)((ALL + limit - 1) / limit));
     model_free(model);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fills_13_buckets_of_4_mib_with_resnet50),
-        cmocka_unit_test(fills_8_equal_buckets_where_the_limit_divides),
-        cmocka_unit_test(puts_everything_into_one_bucket_without_a_limit),
-        cmocka_unit_test(names_the_layer_of_a_tensor_in_each_bucket_it_spans),
-        cmocka_unit_test(cuts_any_limit_without_losing_a_byte),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,11 @@
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/base/base.h"
 #include "core/collective/collective.h"
+#include "tests/test.h"
 
 enum { LARGEST_RANKS = 17, LARGEST_COLUMNS = 7, LARGEST_ROWS = 5 };
 
@@ -165,9 +161,8 @@ static void check_sums(const struct collective *c)
     free(memory.before);
 }
 
-static void leaves_the_right_values_on_every_rank(void **state)
+TEST(leaves_the_right_values_on_every_rank)
 {
-    (void)state;
     for_each(check_sums);
 }
 
@@ -205,9 +200,8 @@ static void check_ends(const struct collective *c)
     }
 }
 
-static void receives_exactly_what_is_sent(void **state)
+TEST(receives_exactly_what_is_sent)
 {
-    (void)state;
     for_each(check_ends);
 }
 
@@ -229,15 +223,13 @@ static void check_patterns(const struct collective *c)
     }
 }
 
-static void keeps_the_peers_of_a_pattern_in_all_its_rounds(void **state)
+TEST(keeps_the_peers_of_a_pattern_in_all_its_rounds)
 {
-    (void)state;
     for_each(check_patterns);
 }
 
-static void needs_one_pattern_per_ring(void **state)
+TEST(needs_one_pattern_per_ring)
 {
-    (void)state;
     struct collective c = {.algorithm = ALGORITHM_RING, .ranks = 12, .elements = 100};
     assert_int_equal(collective_pattern_count(&c), 1);
     c.algorithm = ALGORITHM_TORUS2D;
@@ -274,9 +266,8 @@ static void check_share(const struct collective *sized)
     }
 }
 
-static void states_the_share_of_the_messages_of_a_round(void **state)
+TEST(states_the_share_of_the_messages_of_a_round)
 {
-    (void)state;
     for_each(check_share);
 }
 
@@ -294,9 +285,8 @@ static void check_sent(const struct collective *c)
         assert_int_equal(all, expected);
 }
 
-static void moves_no_more_elements_than_the_operation_needs(void **state)
+TEST(moves_no_more_elements_than_the_operation_needs)
 {
-    (void)state;
     for_each(check_sent);
 }
 
@@ -335,9 +325,8 @@ static void check_ring(const struct collective *c)
         assert_int_equal(collective_sent(c, rank), phases * (n - 1) * (c->elements / n));
 }
 
-static void ring_takes_n_minus_1_rounds_of_one_nth_per_phase(void **state)
+TEST(ring_takes_n_minus_1_rounds_of_one_nth_per_phase)
 {
-    (void)state;
     for_each_of(ALGORITHM_RING, check_ring);
 }
 
@@ -350,9 +339,8 @@ static void check_tree(const struct collective *c)
         check_cost(c, 2 * k, k + (n - 1.0) / n);
 }
 
-static void tree_takes_2_log_n_rounds(void **state)
+TEST(tree_takes_2_log_n_rounds)
 {
-    (void)state;
     for_each_of(ALGORITHM_TREE, check_tree);
 }
 
@@ -368,9 +356,8 @@ static void check_halving(const struct collective *c)
         assert_int_equal(collective_rounds(c), k + 2);
 }
 
-static void halving_doubling_takes_log_n_rounds_and_the_bytes_of_the_ring(void **state)
+TEST(halving_doubling_takes_log_n_rounds_and_the_bytes_of_the_ring)
 {
-    (void)state;
     for_each_of(ALGORITHM_HALVING_DOUBLING, check_halving);
     for_each_of(ALGORITHM_HALVING_DOUBLING_FAR, check_halving);
 }
@@ -388,15 +375,13 @@ static void check_double_tree(const struct collective *c)
         assert_in_range(collective_sent(&even, rank), 0, 2 * even.elements);
 }
 
-static void double_tree_loads_no_rank_with_more_than_two_vectors(void **state)
+TEST(double_tree_loads_no_rank_with_more_than_two_vectors)
 {
-    (void)state;
     for_each_of(ALGORITHM_DOUBLE_TREE, check_double_tree);
 }
 
-static void both_ends_of_a_double_tree_agree_among_many_ranks(void **state)
+TEST(both_ends_of_a_double_tree_agree_among_many_ranks)
 {
-    (void)state;
     static const int32_t ranks[] = {30, 31, 32, 33, 62, 100, 255, 256, 257, 510, 1000, 1023};
     struct collective c = {.algorithm = ALGORITHM_DOUBLE_TREE, .elements = 1000};
     for (size_t i = 0; i < sizeof(ranks) / sizeof(*ranks); i++) {
@@ -414,9 +399,8 @@ static void check_hierarchical(const struct collective *c)
     check_cost(c, 2 * k + 2 * (nodes - 1), 2 * k + 2 * (nodes - 1.0) / nodes);
 }
 
-static void hierarchy_adds_tree_and_ring(void **state)
+TEST(hierarchy_adds_tree_and_ring)
 {
-    (void)state;
     for_each_of(ALGORITHM_HIERARCHICAL, check_hierarchical);
 }
 
@@ -426,18 +410,16 @@ static void check_torus(const struct collective *c)
     check_cost(c, 2 * (x - 1) + 2 * (y - 1), 2 * (x - 1.0) / x + 2 * (y - 1.0) / y / x);
 }
 
-static void torus_takes_the_rounds_of_its_sides_and_the_bytes_of_one_ring(void **state)
+TEST(torus_takes_the_rounds_of_its_sides_and_the_bytes_of_one_ring)
 {
-    (void)state;
     for_each_of(ALGORITHM_TORUS2D, check_torus);
 }
 
 /* --- names and support -------------------------------------------------------------------------
  */
 
-static void offers_every_algorithm_for_all_reduce(void **state)
+TEST(offers_every_algorithm_for_all_reduce)
 {
-    (void)state;
     for (int32_t algorithm = 0; algorithm < ALGORITHM_COUNT; algorithm++)
         assert_true(algorithm_supports((enum algorithm)algorithm, COLLECTIVE_ALL_REDUCE));
     static const enum algorithm whole[] = {ALGORITHM_DOUBLE_TREE, ALGORITHM_HALVING_DOUBLING,
@@ -448,9 +430,8 @@ static void offers_every_algorithm_for_all_reduce(void **state)
     }
 }
 
-static void names_operations_and_algorithms(void **state)
+TEST(names_operations_and_algorithms)
 {
-    (void)state;
     assert_string_equal(collective_op_name(COLLECTIVE_ALL_REDUCE), "all-reduce");
     assert_string_equal(collective_op_name(COLLECTIVE_REDUCE_SCATTER), "reduce-scatter");
     assert_string_equal(collective_op_name(COLLECTIVE_ALL_GATHER), "all-gather");
@@ -464,26 +445,4 @@ static void names_operations_and_algorithms(void **state)
     assert_string_equal(algorithm_names[ALGORITHM_NCCL], "nccl");
     assert_string_equal(algorithm_names[ALGORITHM_MPI], "mpi");
     assert_null(algorithm_names[ALGORITHM_COUNT]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(leaves_the_right_values_on_every_rank),
-        cmocka_unit_test(receives_exactly_what_is_sent),
-        cmocka_unit_test(keeps_the_peers_of_a_pattern_in_all_its_rounds),
-        cmocka_unit_test(needs_one_pattern_per_ring),
-        cmocka_unit_test(states_the_share_of_the_messages_of_a_round),
-        cmocka_unit_test(moves_no_more_elements_than_the_operation_needs),
-        cmocka_unit_test(ring_takes_n_minus_1_rounds_of_one_nth_per_phase),
-        cmocka_unit_test(tree_takes_2_log_n_rounds),
-        cmocka_unit_test(halving_doubling_takes_log_n_rounds_and_the_bytes_of_the_ring),
-        cmocka_unit_test(double_tree_loads_no_rank_with_more_than_two_vectors),
-        cmocka_unit_test(both_ends_of_a_double_tree_agree_among_many_ranks),
-        cmocka_unit_test(hierarchy_adds_tree_and_ring),
-        cmocka_unit_test(torus_takes_the_rounds_of_its_sides_and_the_bytes_of_one_ring),
-        cmocka_unit_test(offers_every_algorithm_for_all_reduce),
-        cmocka_unit_test(names_operations_and_algorithms),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

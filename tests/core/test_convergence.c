@@ -5,12 +5,9 @@
 #include "core/convergence/convergence.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 static void assert_near(double value, double expected, double tolerance)
 {
@@ -18,9 +15,8 @@ static void assert_near(double value, double expected, double tolerance)
         fail_msg("%.6f is not within %g of %.6f", value, tolerance, expected);
 }
 
-static void every_recipe_has_points_and_every_row_a_recipe(void **state)
+TEST(every_recipe_has_points_and_every_row_a_recipe)
 {
-    (void)state;
     for (const char *const *recipe = convergence_recipes; *recipe; recipe++) {
         struct convergence curve = convergence_of(*recipe);
         assert_true(curve.count >= 3 && curve.target > 0.7 && curve.target < 0.8);
@@ -38,9 +34,8 @@ static void every_recipe_has_points_and_every_row_a_recipe(void **state)
         assert_true(row->source && row->accuracy > 0.7 && row->accuracy < 0.8);
 }
 
-static void passes_through_its_points(void **state)
+TEST(passes_through_its_points)
 {
-    (void)state;
     struct convergence curve = convergence_of("rcp-nvidia");
     assert_near(convergence_epochs(&curve, 1632).epochs, 35, 1e-12);
     assert_near(convergence_epochs(&curve, 1632).spread, 1.118, 1e-12);
@@ -50,9 +45,8 @@ static void passes_through_its_points(void **state)
 
 /* By the basis polynomials of Hermite with the slopes of Fritsch and Butland, in another program.
  */
-static void follows_a_monotone_cubic_between_them(void **state)
+TEST(follows_a_monotone_cubic_between_them)
 {
-    (void)state;
     static const struct {
         const char *recipe;
         int64_t batch;
@@ -69,9 +63,8 @@ static void follows_a_monotone_cubic_between_them(void **state)
     }
 }
 
-static void more_images_never_need_fewer_epochs(void **state)
+TEST(more_images_never_need_fewer_epochs)
 {
-    (void)state;
     static const char *const monotone[] = {"rcp-nvidia", "rcp-google", "v0.5", "v0.6", "v0.7"};
     for (int i = 0; i < 5; i++) {
         struct convergence curve = convergence_of(monotone[i]);
@@ -85,9 +78,8 @@ static void more_images_never_need_fewer_epochs(void **state)
 }
 
 /* By a search over 4001 values of Bc, in another program. */
-static void fits_the_reference_points(void **state)
+TEST(fits_the_reference_points)
 {
-    (void)state;
     struct convergence_fit fit = convergence_fit();
     assert_near(fit.epochs, 34.695, 0.01);
     assert_near(fit.batch, 47098, 60); /* neighbours of the search are 108 apart */
@@ -97,9 +89,8 @@ static void fits_the_reference_points(void **state)
 }
 
 /* Beyond the ends: 85.8571 (47098 + 135680) / (47098 + 67840), and a spread that grows. */
-static void goes_on_by_the_formula(void **state)
+TEST(goes_on_by_the_formula)
 {
-    (void)state;
     struct convergence curve = convergence_of("rcp-nvidia");
     assert_false(convergence_is_outside(&curve, 1632));
     assert_false(convergence_is_outside(&curve, 67840));
@@ -112,9 +103,8 @@ static void goes_on_by_the_formula(void **state)
 
 /* Just the error of the fit midway between points a factor of 4 apart; half of it at a factor of
  * sqrt(2), whose bridge has a quarter of the variance. */
-static void spreads_most_between_points(void **state)
+TEST(spreads_most_between_points)
 {
-    (void)state;
     struct convergence curve = {.count = 0};
     convergence_add(&curve, (struct convergence_point){1000, 40, 1});
     convergence_add(&curve, (struct convergence_point){4000, 50, 2});
@@ -130,9 +120,8 @@ static void spreads_most_between_points(void **state)
     assert_near(convergence_epochs(&alone, 1000).spread, 0.858, 0.001); /* of the ten points */
 }
 
-static void a_run_ends_at_an_evaluation(void **state)
+TEST(a_run_ends_at_an_evaluation)
 {
-    (void)state;
     enum { MANY = 100000 };
     double sum = 0;
     for (int i = 0; i < MANY; i++) {
@@ -141,19 +130,4 @@ static void a_run_ends_at_an_evaluation(void **state)
         sum += epochs;
     }
     assert_near(sum / MANY, 35 + 4 * 0.112, 0.005);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_recipe_has_points_and_every_row_a_recipe),
-        cmocka_unit_test(passes_through_its_points),
-        cmocka_unit_test(follows_a_monotone_cubic_between_them),
-        cmocka_unit_test(more_images_never_need_fewer_epochs),
-        cmocka_unit_test(fits_the_reference_points),
-        cmocka_unit_test(goes_on_by_the_formula),
-        cmocka_unit_test(spreads_most_between_points),
-        cmocka_unit_test(a_run_ends_at_an_evaluation),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

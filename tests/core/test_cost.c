@@ -1,10 +1,6 @@
 #include "core/backend/cost.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "tests/test.h"
 
 static const struct device device = {
     .peak = {{.value = 10e12}, {.value = 100e12}, {.value = 50e12}},
@@ -33,17 +29,15 @@ static void expect_near(double value, double expected)
     assert_true(value > expected * (1 - 1e-12) && value < expected * (1 + 1e-12));
 }
 
-static void no_work_costs_only_overhead(void **state)
+TEST(no_work_costs_only_overhead)
 {
-    (void)state;
     expect_near(seconds(1, 0, 0), 5e-6);
     expect_near(seconds(3, 0, 0), 15e-6);
     assert_true(seconds(0, 0, 0) == 0.0);
 }
 
-static void an_iteration_pays_its_overhead_once_with_its_optimizer(void **state)
+TEST(an_iteration_pays_its_overhead_once_with_its_optimizer)
 {
-    (void)state;
     struct device longer = device;
     longer.iteration_overhead.value = 30e-6;
     struct step step = compute(1, 0, 0);
@@ -52,18 +46,16 @@ static void an_iteration_pays_its_overhead_once_with_its_optimizer(void **state)
     expect_near(cost_compute(&longer, &step), 35e-6);
 }
 
-static void the_slower_of_math_and_memory_decides(void **state)
+TEST(the_slower_of_math_and_memory_decides)
 {
-    (void)state;
     expect_near(seconds(1, 50000000000, 0), 5e-6 + 1e-3);
     expect_near(seconds(1, 0, 800000000), 5e-6 + 1e-3);
     expect_near(seconds(1, 50000000000, 1600000000), 5e-6 + 2e-3);
     expect_near(seconds(2, 100000000000, 800000000), 10e-6 + 2e-3);
 }
 
-static void the_peak_is_that_of_the_number_format(void **state)
+TEST(the_peak_is_that_of_the_number_format)
 {
-    (void)state;
     struct step step = compute(0, 5000000000, 0);
     const double expected[] = {[DTYPE_FP32] = 1e-3, [DTYPE_FP16] = 1e-4, [DTYPE_BF16] = 2e-4};
     for (enum dtype d = 0; d < DTYPE_COUNT; d++) {
@@ -72,9 +64,8 @@ static void the_peak_is_that_of_the_number_format(void **state)
     }
 }
 
-static void memory_traffic_needs_no_arithmetic_of_its_format(void **state)
+TEST(memory_traffic_needs_no_arithmetic_of_its_format)
 {
-    (void)state;
     struct device plain = device;
     plain.peak[DTYPE_FP16].value = 0;
     struct step step = compute(1, 0, 800000000);
@@ -89,9 +80,8 @@ static struct step random_step(uint64_t i)
                    INT64_C(1) << (int32_t)(base_uniform(1, i, 2, 0) * 35));
 }
 
-static void more_work_never_takes_less_time(void **state)
+TEST(more_work_never_takes_less_time)
 {
-    (void)state;
     for (uint64_t i = 0; i < 1000; i++) {
         struct step step = random_step(i), more = step;
         more.compute.kernels += (int32_t)(base_uniform(2, i, 0, 0) * 3);
@@ -101,9 +91,8 @@ static void more_work_never_takes_less_time(void **state)
     }
 }
 
-static void a_slower_device_never_takes_less_time(void **state)
+TEST(a_slower_device_never_takes_less_time)
 {
-    (void)state;
     struct device slower[] = {device, device, device, device, device};
     slower[0].peak[DTYPE_FP16].value *= 0.9;
     slower[1].memory_bandwidth.value *= 0.9;
@@ -117,9 +106,8 @@ static void a_slower_device_never_takes_less_time(void **state)
     }
 }
 
-static void an_exchange_of_sums_costs_the_same_on_any_device(void **state)
+TEST(an_exchange_of_sums_costs_the_same_on_any_device)
 {
-    (void)state;
     struct device fast = device;
     fast.memory_bandwidth.value *= 10;
     struct step step = compute(1, 0, 800000000);
@@ -128,29 +116,12 @@ static void an_exchange_of_sums_costs_the_same_on_any_device(void **state)
     expect_near(cost_compute(&fast, &step), 5e-6 + 1e-4 + 3 * 3.4e-6);
 }
 
-static void input_is_shared_among_workers(void **state)
+TEST(input_is_shared_among_workers)
 {
-    (void)state;
     struct step step = {.kind = STEP_INPUT, .input = {.images = 64}};
     expect_near(cost_input(&step, 1, 320.0), 0.2);
     expect_near(cost_input(&step, 8, 320.0), 0.025);
     assert_true(cost_input(&step, 0, 320.0) == 0.0);
     step.input.images = 0;
     assert_true(cost_input(&step, 8, 320.0) == 0.0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_work_costs_only_overhead),
-        cmocka_unit_test(an_iteration_pays_its_overhead_once_with_its_optimizer),
-        cmocka_unit_test(the_slower_of_math_and_memory_decides),
-        cmocka_unit_test(the_peak_is_that_of_the_number_format),
-        cmocka_unit_test(memory_traffic_needs_no_arithmetic_of_its_format),
-        cmocka_unit_test(more_work_never_takes_less_time),
-        cmocka_unit_test(a_slower_device_never_takes_less_time),
-        cmocka_unit_test(an_exchange_of_sums_costs_the_same_on_any_device),
-        cmocka_unit_test(input_is_shared_among_workers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,19 +6,15 @@
 
 #include "core/platform/device_table.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/backend/cost.h"
 #include "core/schedule/iteration.h"
 #include "models/networks.h"
+#include "tests/test.h"
 
 #define HEAD                                                                                       \
     "name: test\ndescription: a device\n"                                                          \
@@ -87,9 +83,8 @@ static void expect_near(double value, double expected)
     assert_true(value > expected * (1 - 1e-9) && value < expected * (1 + 1e-9));
 }
 
-static void takes_what_was_measured(void **state)
+TEST(takes_what_was_measured)
 {
-    (void)state;
     struct device device = device_of(HEAD MEASURED ROW("8", "1 ms") ROW("32", "3 ms"));
     expect_near(seconds(&device, "a shape", 8, 1), 1e-3);
     expect_near(seconds(&device, "a shape", 32, 1000000000), 3e-3);
@@ -99,9 +94,8 @@ static void takes_what_was_measured(void **state)
     device_release(&device);
 }
 
-static void follows_straight_lines_between_and_beyond(void **state)
+TEST(follows_straight_lines_between_and_beyond)
 {
-    (void)state;
     struct device device = device_of(HEAD MEASURED ROW("32", "3 ms") ROW("8", "1 ms"));
     expect_near(seconds(&device, "a shape", 20, 1), 2e-3);
     expect_near(seconds(&device, "a shape", 4, 1), (1e-3 + 10e-6) / 2);
@@ -109,9 +103,8 @@ static void follows_straight_lines_between_and_beyond(void **state)
     device_release(&device);
 }
 
-static void more_work_never_takes_less(void **state)
+TEST(more_work_never_takes_less)
 {
-    (void)state;
     struct device device =
         device_of(HEAD MEASURED ROW("8", "1 us") ROW("16", "2 ms") ROW("32", "2 ms"));
     double before = 0;
@@ -123,9 +116,8 @@ static void more_work_never_takes_less(void **state)
     device_release(&device);
 }
 
-static void other_shapes_take_the_roofline_of_their_class(void **state)
+TEST(other_shapes_take_the_roofline_of_their_class)
 {
-    (void)state;
     struct device device = device_of(HEAD "classes:\n" CLASS MEASURED ROW("8", "1 ms"));
     expect_near(seconds(&device, "another", 8, 100000000), 10e-6 + 1e-3 / 0.25);
     struct step backward = step_of("a shape", 8, 100000000);
@@ -137,9 +129,8 @@ static void other_shapes_take_the_roofline_of_their_class(void **state)
     device_release(&device);
 }
 
-static void a_file_that_contradicts_itself_is_refused(void **state)
+TEST(a_file_that_contradicts_itself_is_refused)
 {
-    (void)state;
     static const struct {
         const char *text, *message;
     } wrong[] = {
@@ -159,9 +150,8 @@ static void a_file_that_contradicts_itself_is_refused(void **state)
     }
 }
 
-static void forgets(void **state)
+TEST(forgets)
 {
-    (void)state;
     struct device device = device_of(HEAD "classes:\n" CLASS MEASURED ROW("8", "1 ms"));
     device_forget(&device);
     expect_near(seconds(&device, "a shape", 8, 100000000), 10e-6 + 1e-3 / 0.5);
@@ -169,9 +159,8 @@ static void forgets(void **state)
 }
 
 /* What is looked up by shape must tell apart what costs differently. */
-static void equal_shapes_have_equal_work(void **state)
+TEST(equal_shapes_have_equal_work)
 {
-    (void)state;
     for (const char *const *name = network_names; *name; name++) {
         struct err err = {0};
         struct model *model = network_build(*name, 64, 10, &err);
@@ -196,9 +185,8 @@ static void equal_shapes_have_equal_work(void **state)
     }
 }
 
-static void every_step_says_its_shape_and_amount(void **state)
+TEST(every_step_says_its_shape_and_amount)
 {
-    (void)state;
     struct scenario scenario = {0};
     struct err err = {0};
     struct model *model = network_build("resnet20", 32, 10, &err);
@@ -220,19 +208,4 @@ static void every_step_says_its_shape_and_amount(void **state)
     }
     schedule_free(schedule);
     model_free(model);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(takes_what_was_measured),
-        cmocka_unit_test(follows_straight_lines_between_and_beyond),
-        cmocka_unit_test(more_work_never_takes_less),
-        cmocka_unit_test(other_shapes_take_the_roofline_of_their_class),
-        cmocka_unit_test(a_file_that_contradicts_itself_is_refused),
-        cmocka_unit_test(forgets),
-        cmocka_unit_test(equal_shapes_have_equal_work),
-        cmocka_unit_test(every_step_says_its_shape_and_amount),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,12 @@
 #include "core/network/fabric.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/platform/platform.h"
 #include "tests/core/route_text.h"
+#include "tests/test.h"
 
 static struct platform *read_platform(const char *name)
 {
@@ -77,9 +73,8 @@ static void check_some_pairs(const struct fabric *fabric)
     }
 }
 
-static void routes_are_simple_and_symmetric_at_every_size_of_abci(void **state)
+TEST(routes_are_simple_and_symmetric_at_every_size_of_abci)
 {
-    (void)state;
     const int32_t sizes[] = {1, 2, 34, 35, 1088};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         struct fabric *fabric = lay_abci(sizes[i]);
@@ -89,9 +84,8 @@ static void routes_are_simple_and_symmetric_at_every_size_of_abci(void **state)
     }
 }
 
-static void routes_are_simple_and_symmetric_on_other_platforms(void **state)
+TEST(routes_are_simple_and_symmetric_on_other_platforms)
 {
-    (void)state;
     struct fabric *fabric = lay("generic-fat-tree", 2048, 8, (struct grid){128, 128});
     check_some_pairs(fabric);
     fabric_free(fabric);
@@ -103,9 +97,8 @@ static void routes_are_simple_and_symmetric_on_other_platforms(void **state)
     fabric_free(fabric);
 }
 
-static void in_an_abci_node_nvlink_joins_each_pair(void **state)
+TEST(in_an_abci_node_nvlink_joins_each_pair)
 {
-    (void)state;
     struct fabric *fabric = lay_abci(2);
     expect_route(fabric, 0, 1, "node0.gpu0-gpu1");
     expect_route(fabric, 1, 0, "node0.gpu1-gpu0");
@@ -118,9 +111,8 @@ static void in_an_abci_node_nvlink_joins_each_pair(void **state)
     fabric_free(fabric);
 }
 
-static void between_abci_nodes_each_gpu_uses_the_card_of_its_socket(void **state)
+TEST(between_abci_nodes_each_gpu_uses_the_card_of_its_socket)
 {
-    (void)state;
     struct fabric *fabric = lay_abci(2);
     expect_route(fabric, 0, 4,
                  "node0.gpu0-switch0 node0.switch0-cpu0 node0.cpu0-nic0 node0.nic0.up "
@@ -131,9 +123,8 @@ static void between_abci_nodes_each_gpu_uses_the_card_of_its_socket(void **state
     fabric_free(fabric);
 }
 
-static void abci_racks_hold_34_nodes(void **state)
+TEST(abci_racks_hold_34_nodes)
 {
-    (void)state;
     struct fabric *fabric = lay_abci(69);
     expect_route(fabric, 0, 33 * 4,
                  "node0.gpu0-switch0 node0.switch0-cpu0 node0.cpu0-nic0 node0.nic0.up "
@@ -153,9 +144,8 @@ static void abci_racks_hold_34_nodes(void **state)
     fabric_free(fabric);
 }
 
-static void an_abci_rack_goes_up_through_24_cables(void **state)
+TEST(an_abci_rack_goes_up_through_24_cables)
 {
-    (void)state;
     struct fabric *fabric = lay_abci(1088);
     int32_t uplinks = 0;
     for (int32_t i = 0; i < fabric->link_count; i++) {
@@ -168,9 +158,8 @@ static void an_abci_rack_goes_up_through_24_cables(void **state)
     fabric_free(fabric);
 }
 
-static void latency_is_that_of_the_links_and_the_message(void **state)
+TEST(latency_is_that_of_the_links_and_the_message)
 {
-    (void)state;
     struct fabric *fabric = lay_abci(35);
     struct {
         int32_t to;
@@ -186,9 +175,8 @@ static void latency_is_that_of_the_links_and_the_message(void **state)
     fabric_free(fabric);
 }
 
-static void gpus_of_one_switch_share_their_way_out(void **state)
+TEST(gpus_of_one_switch_share_their_way_out)
 {
-    (void)state;
     struct fabric *fabric = lay_abci(3);
     assert_true(share_a_link(fabric, 0, 4, 1, 8));   /* one PCIe switch, one card */
     assert_false(share_a_link(fabric, 0, 4, 2, 10)); /* the other socket */
@@ -197,9 +185,8 @@ static void gpus_of_one_switch_share_their_way_out(void **state)
     fabric_free(fabric);
 }
 
-static void pairs_joined_by_nvlink_share_nothing(void **state)
+TEST(pairs_joined_by_nvlink_share_nothing)
 {
-    (void)state;
     struct fabric *fabric = lay_abci(1);
     for (int32_t first = 0; first < 16; first++)
         for (int32_t second = 0; second < first; second++)
@@ -208,9 +195,8 @@ static void pairs_joined_by_nvlink_share_nothing(void **state)
     fabric_free(fabric);
 }
 
-static void fewer_devices_are_the_first_of_each_node(void **state)
+TEST(fewer_devices_are_the_first_of_each_node)
 {
-    (void)state;
     struct fabric *fabric = lay("abci", 2, 1, (struct grid){2, 1});
     assert_int_equal(fabric->ranks, 2);
     expect_route(fabric, 0, 1,
@@ -238,17 +224,15 @@ static void expect_unique_names(struct fabric *fabric)
     fabric_free(fabric);
 }
 
-static void no_two_links_have_the_same_name(void **state)
+TEST(no_two_links_have_the_same_name)
 {
-    (void)state;
     expect_unique_names(lay_abci(70));
     expect_unique_names(lay("t1-torus", 10, 1, (struct grid){5, 2}));
     expect_unique_names(lay("t1-ring", 3, 1, (struct grid){3, 1}));
 }
 
-static void climbs_only_to_the_lowest_common_switch(void **state)
+TEST(climbs_only_to_the_lowest_common_switch)
 {
-    (void)state;
     struct wiring wiring = {.count = {[VERTEX_DEVICE] = 1, [VERTEX_NIC] = 1}};
     wiring_add(&wiring, 0, 1, 0);
     struct link_kind cable = kind("bus", 4, 1);
@@ -285,9 +269,8 @@ static void climbs_only_to_the_lowest_common_switch(void **state)
     wiring_release(&wiring);
 }
 
-static void torus_neighbours_are_one_link_apart(void **state)
+TEST(torus_neighbours_are_one_link_apart)
 {
-    (void)state;
     struct fabric *fabric = lay("t1-torus", 12, 1, (struct grid){4, 3});
     expect_route(fabric, 5, 6, "rank5.row.next");
     expect_route(fabric, 5, 4, "rank5.row.previous");
@@ -304,9 +287,8 @@ static void torus_neighbours_are_one_link_apart(void **state)
     fabric_free(fabric);
 }
 
-static void torus_routes_go_along_the_row_first(void **state)
+TEST(torus_routes_go_along_the_row_first)
 {
-    (void)state;
     struct fabric *fabric = lay("t1-torus", 20, 1, (struct grid){5, 4});
     expect_route(fabric, 0, 7, "rank0.row.next rank1.row.next rank2.column.next");
     expect_route(fabric, 7, 0, "rank7.row.previous rank6.row.previous rank5.column.previous");
@@ -315,9 +297,8 @@ static void torus_routes_go_along_the_row_first(void **state)
     fabric_free(fabric);
 }
 
-static void a_torus_of_width_two_has_two_links_each_way(void **state)
+TEST(a_torus_of_width_two_has_two_links_each_way)
 {
-    (void)state;
     struct fabric *fabric = lay("t1-torus", 4, 1, (struct grid){2, 2});
     assert_int_equal(fabric->link_count, 16);
     expect_route(fabric, 0, 1, "rank0.row.next");
@@ -325,9 +306,8 @@ static void a_torus_of_width_two_has_two_links_each_way(void **state)
     fabric_free(fabric);
 }
 
-static void a_ring_goes_the_shorter_way_round(void **state)
+TEST(a_ring_goes_the_shorter_way_round)
 {
-    (void)state;
     struct fabric *fabric = lay("t1-ring", 6, 1, (struct grid){3, 2});
     assert_int_equal(fabric->link_count, 12);
     expect_route(fabric, 5, 0, "rank5.row.next");
@@ -341,9 +321,8 @@ static void a_ring_goes_the_shorter_way_round(void **state)
     fabric_free(fabric);
 }
 
-static void ranks_in_column_order_find_their_columns_in_the_nodes(void **state)
+TEST(ranks_in_column_order_find_their_columns_in_the_nodes)
 {
-    (void)state;
     struct grid grid = {.columns = 8, .rows = 4};
     struct fabric *fabric = lay("abci", 8, 4, grid);
     fabric_set_order(fabric, grid, RANK_ORDER_COLUMN);
@@ -355,28 +334,4 @@ static void ranks_in_column_order_find_their_columns_in_the_nodes(void **state)
     fabric_set_order(fabric, grid, RANK_ORDER_ROW);
     expect_route(fabric, 0, 1, "node0.gpu0-gpu1");
     fabric_free(fabric);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(routes_are_simple_and_symmetric_at_every_size_of_abci),
-        cmocka_unit_test(routes_are_simple_and_symmetric_on_other_platforms),
-        cmocka_unit_test(in_an_abci_node_nvlink_joins_each_pair),
-        cmocka_unit_test(between_abci_nodes_each_gpu_uses_the_card_of_its_socket),
-        cmocka_unit_test(abci_racks_hold_34_nodes),
-        cmocka_unit_test(an_abci_rack_goes_up_through_24_cables),
-        cmocka_unit_test(latency_is_that_of_the_links_and_the_message),
-        cmocka_unit_test(gpus_of_one_switch_share_their_way_out),
-        cmocka_unit_test(pairs_joined_by_nvlink_share_nothing),
-        cmocka_unit_test(fewer_devices_are_the_first_of_each_node),
-        cmocka_unit_test(ranks_in_column_order_find_their_columns_in_the_nodes),
-        cmocka_unit_test(no_two_links_have_the_same_name),
-        cmocka_unit_test(climbs_only_to_the_lowest_common_switch),
-        cmocka_unit_test(torus_neighbours_are_one_link_apart),
-        cmocka_unit_test(torus_routes_go_along_the_row_first),
-        cmocka_unit_test(a_torus_of_width_two_has_two_links_each_way),
-        cmocka_unit_test(a_ring_goes_the_shorter_way_round),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

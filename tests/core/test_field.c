@@ -1,13 +1,11 @@
 #include "core/config/field.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/base/base.h"
+#include "tests/test.h"
 
 struct stop {
     char *name;
@@ -89,9 +87,8 @@ static void refused(const char *text, int32_t count, ...)
     err_release(&err);
 }
 
-static void fills_every_kind_of_member(void **state)
+TEST(fills_every_kind_of_member)
 {
-    (void)state;
     struct trip trip = accepted("group: {people: 7, guide: Ada}\n"
                                 "speed: 8 Gb/s\n"
                                 "share: 25 %\n"
@@ -118,9 +115,8 @@ static void fills_every_kind_of_member(void **state)
     assert_null(trip.guide);
 }
 
-static void silence_means_the_default_or_nothing(void **state)
+TEST(silence_means_the_default_or_nothing)
 {
-    (void)state;
     struct trip trip = accepted("group: {people: 1}");
     assert_true(trip.speed == 1e9 && trip.share == 0 && trip.vehicle == 1);
     assert_null(trip.guide);
@@ -129,9 +125,8 @@ static void silence_means_the_default_or_nothing(void **state)
     field_release(&trip_table, &trip);
 }
 
-static void a_shorthand_is_one_value_or_a_mapping(void **state)
+TEST(a_shorthand_is_one_value_or_a_mapping)
 {
-    (void)state;
     struct trip trip = accepted("{group: {people: 1}, food: lunch}");
     assert_string_equal(trip.food, "lunch");
     field_release(&trip_table, &trip);
@@ -144,9 +139,8 @@ static void a_shorthand_is_one_value_or_a_mapping(void **state)
     refused("{group: {people: 1}, food: [1]}", 1, "t.yaml:1:28: error: food takes", NULL);
 }
 
-static void unknown_keys_point_at_the_key_and_suggest_the_right_one(void **state)
+TEST(unknown_keys_point_at_the_key_and_suggest_the_right_one)
 {
-    (void)state;
     refused("group: {people: 1}\nvehicel: bus\n", 1,
             "t.yaml:2:1: error: unknown key 'vehicel'; did you mean 'vehicle'?\n  vehicel: bus\n"
             "  ^~~~~~~\n",
@@ -161,9 +155,8 @@ static void unknown_keys_point_at_the_key_and_suggest_the_right_one(void **state
             "t.yaml:2:44: error: unknown word 'guessed'", NULL);
 }
 
-static void missing_keys_point_at_the_mapping_and_show_an_example(void **state)
+TEST(missing_keys_point_at_the_mapping_and_show_an_example)
 {
-    (void)state;
     refused("group: {guide: Bo}", 1,
             "t.yaml:1:1: error: missing key 'group.people' (travellers), for example 'people: 1'",
             NULL);
@@ -177,9 +170,8 @@ static void missing_keys_point_at_the_mapping_and_show_an_example(void **state)
     refused("group: {peple: 1}", 1, "did you mean 'people'?", NULL);
 }
 
-static void wrong_values_are_located_and_explained(void **state)
+TEST(wrong_values_are_located_and_explained)
 {
-    (void)state;
     refused("group: {people: ninety}", 1, "t.yaml:1:17: error: 'ninety' is not a whole number",
             NULL);
     refused("group: {people: 1.5}", 1, "'1.5' is not a whole number", NULL);
@@ -199,16 +191,14 @@ static void wrong_values_are_located_and_explained(void **state)
     refused("{group: {people: 1}, tags: x}", 1, "tags takes a list", NULL);
 }
 
-static void all_faults_are_reported_at_once(void **state)
+TEST(all_faults_are_reported_at_once)
 {
-    (void)state;
     refused("group: {people: x}\nspeed: 25\nvehicel: bus\nstops: [{name: a, length: 3}]\n", 4,
             "t.yaml:1:17", "t.yaml:2:8", "t.yaml:3:1", "t.yaml:4:27", NULL);
 }
 
-static void explains_where_each_value_comes_from(void **state)
+TEST(explains_where_each_value_comes_from)
 {
-    (void)state;
     struct err err = {0};
     struct document *document =
         yaml_read_text("t.yaml", "group: {people: 7}\nstops: [{name: inn}]\nfood: lunch\n", &err);
@@ -235,9 +225,8 @@ static void explains_where_each_value_comes_from(void **state)
     yaml_free(document);
 }
 
-static void origins_are_found_by_path(void **state)
+TEST(origins_are_found_by_path)
 {
-    (void)state;
     struct err err = {0};
     struct document *document =
         yaml_read_text("t.yaml", "group: {people: 7}\nstops: [{name: inn}]\nfood: lunch\n", &err);
@@ -249,9 +238,8 @@ static void origins_are_found_by_path(void **state)
     yaml_free(document);
 }
 
-static void the_schema_and_the_help_name_every_row(void **state)
+TEST(the_schema_and_the_help_name_every_row)
 {
-    (void)state;
     struct text schema = {0}, help = {0};
     field_schema(&schema, &trip_table, false);
     field_help(&help, &trip_table);
@@ -269,21 +257,4 @@ static void the_schema_and_the_help_name_every_row(void **state)
     yaml_free(document);
     text_release(&schema);
     text_release(&help);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fills_every_kind_of_member),
-        cmocka_unit_test(silence_means_the_default_or_nothing),
-        cmocka_unit_test(a_shorthand_is_one_value_or_a_mapping),
-        cmocka_unit_test(unknown_keys_point_at_the_key_and_suggest_the_right_one),
-        cmocka_unit_test(missing_keys_point_at_the_mapping_and_show_an_example),
-        cmocka_unit_test(wrong_values_are_located_and_explained),
-        cmocka_unit_test(all_faults_are_reported_at_once),
-        cmocka_unit_test(explains_where_each_value_comes_from),
-        cmocka_unit_test(origins_are_found_by_path),
-        cmocka_unit_test(the_schema_and_the_help_name_every_row),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,13 @@
+#define OWN_MAIN
 #include "core/base/file.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 static char folder[] = "/tmp/file-XXXXXX";
 
@@ -54,9 +53,8 @@ static int refuse(const char *path, struct err *err)
     return err_add(err, "no");
 }
 
-static void what_stands_there_goes_only_when_the_new_is_whole(void **state)
+TEST(what_stands_there_goes_only_when_the_new_is_whole)
 {
-    (void)state;
     assert_int_equal(put("a", "old", NULL), 0);
     assert_int_equal(put("a", "new", refuse), -1);
     assert_content("a", "old");
@@ -64,9 +62,8 @@ static void what_stands_there_goes_only_when_the_new_is_whole(void **state)
     assert_content("a", "new");
 }
 
-static void what_is_no_file_of_its_own_stays_what_it_is(void **state)
+TEST(what_is_no_file_of_its_own_stays_what_it_is)
 {
-    (void)state;
     struct stat found;
     assert_int_equal(put("a", "old", NULL), 0);
     assert_int_equal(symlink("a", "link"), 0);
@@ -85,9 +82,8 @@ static void what_is_no_file_of_its_own_stays_what_it_is(void **state)
     close(memory);
 }
 
-static void faults_are_reported(void **state)
+TEST(faults_are_reported)
 {
-    (void)state;
     assert_int_equal(put("/dev/full", "full", NULL), -1);
     assert_int_equal(put("none/a", "no folder", NULL), -1);
     assert_int_equal(put(folder, "a folder", NULL), -1);
@@ -95,10 +91,5 @@ static void faults_are_reported(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_stands_there_goes_only_when_the_new_is_whole),
-        cmocka_unit_test(what_is_no_file_of_its_own_stays_what_it_is),
-        cmocka_unit_test(faults_are_reported),
-    };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -2,13 +2,10 @@
 #include "core/backend/floor.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 static void assert_near(double value, double expected)
 {
@@ -46,9 +43,8 @@ static struct device picosecond_device(void)
                            .memory_efficiency.value = 1};
 }
 
-static void latency_counts_every_round(void **state)
+TEST(latency_counts_every_round)
 {
-    (void)state;
     struct fabric *fabric = ring(16);
     struct schedule *schedule = one_all_reduce((struct grid){16, 1}, AXIS_ROW, 16);
     struct floor floor = floor_collective(fabric, schedule, 0);
@@ -58,9 +54,8 @@ static void latency_counts_every_round(void **state)
     fabric_free(fabric);
 }
 
-static void bytes_count_on_the_narrowest_link(void **state)
+TEST(bytes_count_on_the_narrowest_link)
 {
-    (void)state;
     struct fabric *fabric = ring(16);
     struct schedule *schedule = one_all_reduce((struct grid){16, 1}, AXIS_ROW, 1600000000);
     struct floor floor = floor_collective(fabric, schedule, 0);
@@ -73,9 +68,8 @@ static void bytes_count_on_the_narrowest_link(void **state)
     fabric_free(fabric);
 }
 
-static void a_shared_link_carries_the_bytes_of_all(void **state)
+TEST(a_shared_link_carries_the_bytes_of_all)
 {
-    (void)state;
     struct fabric *fabric = ring(16);
     struct schedule *schedule = one_all_reduce((struct grid){4, 4}, AXIS_COLUMN, 1600000000);
     assert_near(floor_collective(fabric, schedule, 0).seconds, 4 * 6 * 400e6 / 25e9);
@@ -83,9 +77,8 @@ static void a_shared_link_carries_the_bytes_of_all(void **state)
     fabric_free(fabric);
 }
 
-static void a_leaf_of_a_tree_also_pays_for_what_it_receives(void **state)
+TEST(a_leaf_of_a_tree_also_pays_for_what_it_receives)
 {
-    (void)state;
     struct fabric *fabric = ring(2);
     struct step step = {.kind = STEP_COLLECTIVE,
                         .lane = LANE_ROW,
@@ -129,9 +122,8 @@ static void job_release(struct job *job)
     schedule_free(job->schedule);
 }
 
-static void the_longest_lane_bounds_an_iteration(void **state)
+TEST(the_longest_lane_bounds_an_iteration)
 {
-    (void)state;
     struct job job = small_job(16);
     job.run.device = &job.device;
     struct floor floor = floor_iteration(&job.run, job.schedule);
@@ -144,9 +136,8 @@ static void the_longest_lane_bounds_an_iteration(void **state)
     job_release(&job);
 }
 
-static void all_collectives_together_bound_an_iteration(void **state)
+TEST(all_collectives_together_bound_an_iteration)
 {
-    (void)state;
     struct job job = small_job(1600000000);
     job.run.device = &job.device;
     struct floor floor = floor_iteration(&job.run, job.schedule);
@@ -166,9 +157,8 @@ static struct trace fabricated(double seconds, double collective)
     return trace;
 }
 
-static void accepts_a_trace_at_its_floor(void **state)
+TEST(accepts_a_trace_at_its_floor)
 {
-    (void)state;
     struct job job = small_job(16);
     struct err err = {0};
     job.run.device = &job.device;
@@ -180,9 +170,8 @@ static void accepts_a_trace_at_its_floor(void **state)
 }
 
 /* At 1e13 s neighbouring numbers are 2 ms apart. */
-static void a_late_clock_is_coarse(void **state)
+TEST(a_late_clock_is_coarse)
 {
-    (void)state;
     struct job job = small_job(16);
     struct err err = {0};
     job.run.device = &job.device;
@@ -197,9 +186,8 @@ static void a_late_clock_is_coarse(void **state)
     job_release(&job);
 }
 
-static void refuses_a_step_that_beats_its_floor(void **state)
+TEST(refuses_a_step_that_beats_its_floor)
 {
-    (void)state;
     struct job job = small_job(16);
     struct err err = {0};
     job.run.device = &job.device;
@@ -213,9 +201,8 @@ static void refuses_a_step_that_beats_its_floor(void **state)
     job_release(&job);
 }
 
-static void refuses_a_collective_that_beats_its_latency(void **state)
+TEST(refuses_a_collective_that_beats_its_latency)
 {
-    (void)state;
     struct job job = small_job(16);
     struct err err = {0};
     job.run.device = &job.device;
@@ -231,9 +218,8 @@ static void refuses_a_collective_that_beats_its_latency(void **state)
     job_release(&job);
 }
 
-static void the_closed_form_never_beats_its_floor(void **state)
+TEST(the_closed_form_never_beats_its_floor)
 {
-    (void)state;
     for (int64_t bytes = 1; bytes < 1000000000; bytes *= 7)
         for (int noisy = 0; noisy < 2; noisy++) {
             struct job job = small_job(bytes);
@@ -250,9 +236,8 @@ static void the_closed_form_never_beats_its_floor(void **state)
 }
 
 /* The fastest of many ranks may be faster than the mean, and that is no fault. */
-static void noise_lowers_the_floor_to_the_fastest_rank(void **state)
+TEST(noise_lowers_the_floor_to_the_fastest_rank)
 {
-    (void)state;
     struct job job = small_job(16);
     job.run.device = &job.device;
     job.run.noise = (struct noise){.compute_cv = 0.2, .seed = 1};
@@ -262,23 +247,4 @@ static void noise_lowers_the_floor_to_the_fastest_rank(void **state)
     assert_true(fastest < 1);
     assert_near(floor_iteration(&job.run, job.schedule).seconds, fastest * 10e-3);
     job_release(&job);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(latency_counts_every_round),
-        cmocka_unit_test(bytes_count_on_the_narrowest_link),
-        cmocka_unit_test(a_shared_link_carries_the_bytes_of_all),
-        cmocka_unit_test(a_leaf_of_a_tree_also_pays_for_what_it_receives),
-        cmocka_unit_test(the_longest_lane_bounds_an_iteration),
-        cmocka_unit_test(all_collectives_together_bound_an_iteration),
-        cmocka_unit_test(accepts_a_trace_at_its_floor),
-        cmocka_unit_test(a_late_clock_is_coarse),
-        cmocka_unit_test(refuses_a_step_that_beats_its_floor),
-        cmocka_unit_test(refuses_a_collective_that_beats_its_latency),
-        cmocka_unit_test(the_closed_form_never_beats_its_floor),
-        cmocka_unit_test(noise_lowers_the_floor_to_the_fastest_rank),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

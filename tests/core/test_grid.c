@@ -1,11 +1,7 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
-
 #include "core/collective/grid.h"
+#include "tests/test.h"
 
 enum { LARGEST_COLUMNS = 7, LARGEST_ROWS = 5 };
 
@@ -22,9 +18,8 @@ static void check_place(struct grid grid, enum axis axis, int32_t rank)
     }
 }
 
-static void finds_every_rank_again_at_its_place_on_every_axis(void **state)
+TEST(finds_every_rank_again_at_its_place_on_every_axis)
 {
-    (void)state;
     for (int32_t columns = 1; columns <= LARGEST_COLUMNS; columns++) {
         for (int32_t rows = 1; rows <= LARGEST_ROWS; rows++) {
             struct grid grid = {.columns = columns, .rows = rows};
@@ -35,9 +30,8 @@ static void finds_every_rank_again_at_its_place_on_every_axis(void **state)
     }
 }
 
-static void numbers_ranks_row_by_row(void **state)
+TEST(numbers_ranks_row_by_row)
 {
-    (void)state;
     struct grid grid = {.columns = 4, .rows = 3};
     assert_int_equal(grid_ranks(grid), 12);
     assert_int_equal(grid_axis_size(grid, AXIS_ROW), 4);
@@ -49,9 +43,8 @@ static void numbers_ranks_row_by_row(void **state)
     assert_int_equal(grid_axis_rank(grid, AXIS_COLUMN, 6, 2), 10);
 }
 
-static void places_ranks_along_rows_or_columns(void **state)
+TEST(places_ranks_along_rows_or_columns)
 {
-    (void)state;
     struct grid grid = {.columns = 4, .rows = 3};
     static const int32_t by_column[] = {0, 3, 6, 9, 1, 4, 7, 10, 2, 5, 8, 11};
     for (int32_t rank = 0; rank < 12; rank++) {
@@ -61,17 +54,15 @@ static void places_ranks_along_rows_or_columns(void **state)
     }
 }
 
-static void names_the_axes(void **state)
+TEST(names_the_axes)
 {
-    (void)state;
     assert_string_equal(axis_name(AXIS_ROW), "row");
     assert_string_equal(axis_name(AXIS_COLUMN), "column");
     assert_string_equal(axis_name(AXIS_WORLD), "world");
 }
 
-static void picks_the_grid_nearest_to_a_square(void **state)
+TEST(picks_the_grid_nearest_to_a_square)
 {
-    (void)state;
     static const struct {
         int32_t ranks, columns, rows;
     } cases[] = {{1, 1, 1},  {2, 2, 1},      {7, 7, 1},     {12, 4, 3},
@@ -81,16 +72,4 @@ static void picks_the_grid_nearest_to_a_square(void **state)
         assert_int_equal(grid.columns, cases[i].columns);
         assert_int_equal(grid.rows, cases[i].rows);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(finds_every_rank_again_at_its_place_on_every_axis),
-        cmocka_unit_test(numbers_ranks_row_by_row),
-        cmocka_unit_test(places_ranks_along_rows_or_columns),
-        cmocka_unit_test(names_the_axes),
-        cmocka_unit_test(picks_the_grid_nearest_to_a_square),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,11 @@
 #include "core/schedule/iteration.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "models/networks.h"
+#include "tests/test.h"
 
 /* fp16 arithmetic and gradients, fp32 master weights, LARS, 4 MiB buckets on a torus. */
 static struct scenario example_scenario(void)
@@ -71,9 +67,8 @@ static bool depends(const struct schedule *schedule, int32_t id, int32_t on, int
     return false;
 }
 
-static void toy_is_what_one_would_write_down(void **state)
+TEST(toy_is_what_one_would_write_down)
 {
-    (void)state;
     static const char *const expected[] = {
         "input",
         "conv1 forward",
@@ -131,9 +126,8 @@ static int64_t sum_bytes(const struct schedule *schedule, enum compute_op op)
     return sum;
 }
 
-static void no_arithmetic_is_lost_or_invented(void **state)
+TEST(no_arithmetic_is_lost_or_invented)
 {
-    (void)state;
     static const enum pass pass[] = {[COMPUTE_FORWARD] = PASS_FORWARD,
                                      [COMPUTE_BACKWARD_DATA] = PASS_BACKWARD_DATA,
                                      [COMPUTE_BACKWARD_FILTER] = PASS_BACKWARD_FILTER};
@@ -150,9 +144,8 @@ static void no_arithmetic_is_lost_or_invented(void **state)
 }
 
 /* Forward reads every weight once per batch, whatever the batch. */
-static void weights_are_read_once_per_batch(void **state)
+TEST(weights_are_read_once_per_batch)
 {
-    (void)state;
     struct scenario scenario = example_scenario();
     struct model *model = network("resnet50", 224);
     struct iteration it = example_iteration(model, &scenario);
@@ -168,9 +161,8 @@ static void weights_are_read_once_per_batch(void **state)
 
 /* 25,557,032 parameters: LARS reads weight and gradient twice and the momentum, and writes weight,
  * momentum and the fp16 copy: 4 * 5 + 2 * 3 bytes each. */
-static void the_optimizer_moves_what_is_written_down(void **state)
+TEST(the_optimizer_moves_what_is_written_down)
 {
-    (void)state;
     struct scenario scenario = example_scenario();
     struct model *model = network("resnet50", 224);
     struct iteration it = example_iteration(model, &scenario);
@@ -191,9 +183,8 @@ static void the_optimizer_moves_what_is_written_down(void **state)
     model_free(model);
 }
 
-static void a_bucket_leaves_when_its_last_gradient_is_ready(void **state)
+TEST(a_bucket_leaves_when_its_last_gradient_is_ready)
 {
-    (void)state;
     struct scenario scenario = example_scenario();
     struct model *model = network("resnet50", 224);
     struct iteration it = example_iteration(model, &scenario);
@@ -221,9 +212,8 @@ static void a_bucket_leaves_when_its_last_gradient_is_ready(void **state)
     model_free(model);
 }
 
-static void without_overlap_every_bucket_waits_for_the_whole_backward_pass(void **state)
+TEST(without_overlap_every_bucket_waits_for_the_whole_backward_pass)
 {
-    (void)state;
     struct scenario scenario = example_scenario();
     scenario.allreduce.overlap = OVERLAP_NONE;
     struct model *model = network("resnet50", 224);
@@ -242,9 +232,8 @@ static void without_overlap_every_bucket_waits_for_the_whole_backward_pass(void 
     model_free(model);
 }
 
-static void a_sharded_toy_is_what_one_would_write_down(void **state)
+TEST(a_sharded_toy_is_what_one_would_write_down)
 {
-    (void)state;
     static const char *const first[] = {"bucket 1 row all-gather", "bucket 0 row all-gather",
                                         "input", "conv1 forward"};
     static const char *const last[] = {"conv1 backward-filter",      "bucket 0 row reduce-scatter",
@@ -277,9 +266,8 @@ static void a_sharded_toy_is_what_one_would_write_down(void **state)
 
 /* Four shards of 6,389,258 parameters: fp32 gradients go out, fp16 parameters come back; 161
  * tensors have two norms each. */
-static void a_shard_moves_what_is_written_down(void **state)
+TEST(a_shard_moves_what_is_written_down)
 {
-    (void)state;
     struct scenario scenario = example_scenario();
     scenario.training.sharded = true;
     scenario.model.gradients = DTYPE_FP32;
@@ -315,9 +303,8 @@ static void a_shard_moves_what_is_written_down(void **state)
     model_free(model);
 }
 
-static void one_rank_communicates_nothing(void **state)
+TEST(one_rank_communicates_nothing)
 {
-    (void)state;
     struct scenario scenario = example_scenario();
     struct model *model = network("resnet50", 224);
     struct iteration it = example_iteration(model, &scenario);
@@ -329,9 +316,8 @@ static void one_rank_communicates_nothing(void **state)
     model_free(model);
 }
 
-static void every_algorithm_gives_a_sound_schedule(void **state)
+TEST(every_algorithm_gives_a_sound_schedule)
 {
-    (void)state;
     struct scenario scenario = example_scenario();
     struct model *model = network("toy", 32);
     struct iteration it = example_iteration(model, &scenario);
@@ -345,9 +331,8 @@ static void every_algorithm_gives_a_sound_schedule(void **state)
     model_free(model);
 }
 
-static void columns_run_what_they_are_told(void **state)
+TEST(columns_run_what_they_are_told)
 {
-    (void)state;
     struct scenario scenario = example_scenario();
     struct model *model = network("toy", 32);
     struct iteration it = example_iteration(model, &scenario);
@@ -365,9 +350,8 @@ static void columns_run_what_they_are_told(void **state)
     model_free(model);
 }
 
-static void input_runs_ahead_as_far_as_it_is_told(void **state)
+TEST(input_runs_ahead_as_far_as_it_is_told)
 {
-    (void)state;
     struct scenario scenario = example_scenario();
     struct model *model = network("toy", 32);
     struct iteration it = example_iteration(model, &scenario);
@@ -406,9 +390,8 @@ static int32_t norm_exchanges(struct iteration *it, int64_t group, bool evaluati
 }
 
 /* ResNet-50 has 53 of them, forward and backward. */
-static void batch_norm_exchanges_its_sums_within_a_group_of_a_node(void **state)
+TEST(batch_norm_exchanges_its_sums_within_a_group_of_a_node)
 {
-    (void)state;
     struct scenario scenario = example_scenario();
     struct model *model = network("resnet50", 224);
     struct iteration it = example_iteration(model, &scenario);
@@ -420,9 +403,8 @@ static void batch_norm_exchanges_its_sums_within_a_group_of_a_node(void **state)
     model_free(model);
 }
 
-static void evaluation_runs_forward_only(void **state)
+TEST(evaluation_runs_forward_only)
 {
-    (void)state;
     struct scenario scenario = example_scenario();
     struct model *model = network("toy", 32);
     struct iteration it = example_iteration(model, &scenario);
@@ -435,9 +417,8 @@ static void evaluation_runs_forward_only(void **state)
     model_free(model);
 }
 
-static void a_lone_all_reduce_can_be_built(void **state)
+TEST(a_lone_all_reduce_can_be_built)
 {
-    (void)state;
     struct err err = {0};
     struct schedule *schedule = iteration_build_all_reduce(
         (struct all_reduce){.algorithm = ALGORITHM_TORUS2D}, (struct grid){4, 2}, 4, 1000, &err);
@@ -446,9 +427,8 @@ static void a_lone_all_reduce_can_be_built(void **state)
     schedule_free(schedule);
 }
 
-static void refuses_an_all_reduce_of_one_rank(void **state)
+TEST(refuses_an_all_reduce_of_one_rank)
 {
-    (void)state;
     struct err err = {0};
     assert_null(iteration_build_all_reduce((struct all_reduce){.algorithm = ALGORITHM_RING},
                                            (struct grid){1, 1}, 4, 1000, &err));
@@ -456,37 +436,12 @@ static void refuses_an_all_reduce_of_one_rank(void **state)
     err_release(&err);
 }
 
-static void refuses_a_hierarchical_all_reduce_of_broken_nodes(void **state)
+TEST(refuses_a_hierarchical_all_reduce_of_broken_nodes)
 {
-    (void)state;
     struct err err = {0};
     assert_null(iteration_build_all_reduce((struct all_reduce){.algorithm = ALGORITHM_HIERARCHICAL},
                                            (struct grid){3, 2}, 4, 1000, &err));
     assert_string_equal(err.text, "a hierarchical all-reduce needs whole nodes: 6 ranks are no "
                                   "multiple of 4 devices per node\n");
     err_release(&err);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(toy_is_what_one_would_write_down),
-        cmocka_unit_test(no_arithmetic_is_lost_or_invented),
-        cmocka_unit_test(weights_are_read_once_per_batch),
-        cmocka_unit_test(the_optimizer_moves_what_is_written_down),
-        cmocka_unit_test(a_bucket_leaves_when_its_last_gradient_is_ready),
-        cmocka_unit_test(without_overlap_every_bucket_waits_for_the_whole_backward_pass),
-        cmocka_unit_test(a_sharded_toy_is_what_one_would_write_down),
-        cmocka_unit_test(a_shard_moves_what_is_written_down),
-        cmocka_unit_test(one_rank_communicates_nothing),
-        cmocka_unit_test(every_algorithm_gives_a_sound_schedule),
-        cmocka_unit_test(columns_run_what_they_are_told),
-        cmocka_unit_test(input_runs_ahead_as_far_as_it_is_told),
-        cmocka_unit_test(batch_norm_exchanges_its_sums_within_a_group_of_a_node),
-        cmocka_unit_test(evaluation_runs_forward_only),
-        cmocka_unit_test(a_lone_all_reduce_can_be_built),
-        cmocka_unit_test(refuses_an_all_reduce_of_one_rank),
-        cmocka_unit_test(refuses_a_hierarchical_all_reduce_of_broken_nodes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,13 @@
 #include "core/base/json.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
-static void prints_members_in_the_order_they_were_put(void **state)
+TEST(prints_members_in_the_order_they_were_put)
 {
-    (void)state;
     struct json *object = json_new_object();
     json_put_text(object, "zebra", "stripes \"and\"\n");
     json_put_integer(object, "ant", INT64_MAX);
@@ -34,9 +31,8 @@ static void prints_members_in_the_order_they_were_put(void **state)
     json_free(object);
 }
 
-static void reals_survive_and_what_is_no_number_becomes_null(void **state)
+TEST(reals_survive_and_what_is_no_number_becomes_null)
 {
-    (void)state;
     const double values[] = {0.1, 1.0 / 3,  5e-324,   1.7976931348623157e308,
                              NAN, INFINITY, -INFINITY};
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
@@ -54,9 +50,8 @@ static void reals_survive_and_what_is_no_number_becomes_null(void **state)
     }
 }
 
-static void text_that_is_not_utf8_does_not_break_the_output(void **state)
+TEST(text_that_is_not_utf8_does_not_break_the_output)
 {
-    (void)state;
     struct json *object = json_new_object();
     json_put_text(object, "file", "caf\xe9.yaml");
     json_put_text(object, "none", NULL);
@@ -80,9 +75,8 @@ static struct json *read(const char *text)
     return value;
 }
 
-static void reads_what_it_wrote(void **state)
+TEST(reads_what_it_wrote)
 {
-    (void)state;
     struct json *value = read("{\"b\": [1, 2.5, null], \"a\": {\"t\": \"x\"}, \"empty\": {}}");
     assert_int_equal(json_count_members(value), 3);
     assert_int_equal(json_count_items(value), -1);
@@ -111,9 +105,8 @@ static void reads_what_it_wrote(void **state)
     json_free(value);
 }
 
-static void nothing_is_not_a_value_of_any_kind(void **state)
+TEST(nothing_is_not_a_value_of_any_kind)
 {
-    (void)state;
     int64_t integer;
     double real;
     assert_int_equal(json_count_items(NULL), -1);
@@ -123,9 +116,8 @@ static void nothing_is_not_a_value_of_any_kind(void **state)
     assert_null(json_as_text(NULL));
 }
 
-static void refuses_what_is_not_json(void **state)
+TEST(refuses_what_is_not_json)
 {
-    (void)state;
     static const char *const bad[] = {"",
                                       "{",
                                       "{}x",
@@ -141,9 +133,8 @@ static void refuses_what_is_not_json(void **state)
         assert_null(read(bad[i]));
 }
 
-static void a_table_has_every_key_once_and_quotes_where_needed(void **state)
+TEST(a_table_has_every_key_once_and_quotes_where_needed)
 {
-    (void)state;
     static const char given[] =
         "[{\"a\": 1, \"b\": \"x,y\"}, {\"b\": \"say \\\"no\\\"\", \"c\": null,"
         "\"d\": [0.5, \"z\"]}, {\"e\": true, \"a\": \"two\\nlines\"}]";
@@ -159,18 +150,4 @@ static void a_table_has_every_key_once_and_quotes_where_needed(void **state)
     assert_int_equal(json_count_items(rows), 3);
     text_release(&out);
     json_free(rows);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(prints_members_in_the_order_they_were_put),
-        cmocka_unit_test(reals_survive_and_what_is_no_number_becomes_null),
-        cmocka_unit_test(text_that_is_not_utf8_does_not_break_the_output),
-        cmocka_unit_test(reads_what_it_wrote),
-        cmocka_unit_test(nothing_is_not_a_value_of_any_kind),
-        cmocka_unit_test(refuses_what_is_not_json),
-        cmocka_unit_test(a_table_has_every_key_once_and_quotes_where_needed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

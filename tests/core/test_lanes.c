@@ -5,15 +5,11 @@
 #include "core/backend/lanes.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "core/base/base.h"
+#include "tests/test.h"
 
 enum { FIRST, EXCHANGE, SECOND, THIRD, UPDATE, STEPS, ITERATIONS = 2 };
 
@@ -63,9 +59,8 @@ static const struct {
 };
 enum { REPLAYS = sizeof(replays) / sizeof(*replays) };
 
-static void steps_end_as_a_replay_by_hand_says(void **state)
+TEST(steps_end_as_a_replay_by_hand_says)
 {
-    (void)state;
     struct schedule *schedule = overlapped();
     for (int i = 0; i < REPLAYS; i++) {
         struct when when[ITERATIONS * STEPS];
@@ -82,9 +77,8 @@ static void steps_end_as_a_replay_by_hand_says(void **state)
     schedule_free(schedule);
 }
 
-static void what_a_step_lost_is_found_in_a_trace(void **state)
+TEST(what_a_step_lost_is_found_in_a_trace)
 {
-    (void)state;
     struct schedule *schedule = overlapped();
     for (int i = 0; i < REPLAYS; i++) {
         struct when when[ITERATIONS * STEPS];
@@ -106,9 +100,8 @@ static void what_a_step_lost_is_found_in_a_trace(void **state)
 }
 
 /* Whatever the exchange takes: rates of two things at once add up to at least 1. */
-static void two_at_once_are_never_slower_than_one_after_the_other(void **state)
+TEST(two_at_once_are_never_slower_than_one_after_the_other)
 {
-    (void)state;
     struct schedule *schedule = overlapped();
     for (int32_t k = 0; k < 1000; k++) {
         double before = 0;
@@ -126,9 +119,8 @@ static void two_at_once_are_never_slower_than_one_after_the_other(void **state)
 }
 
 /* A slow-down too small to change a number takes the other way through lanes_run(). */
-static void both_ways_say_the_same_where_nothing_slows_down(void **state)
+TEST(both_ways_say_the_same_where_nothing_slows_down)
 {
-    (void)state;
     struct schedule *schedule = overlapped();
     for (int32_t k = 0; k < 1000; k++) {
         struct when free_of_it[ITERATIONS * STEPS], next_to_none[ITERATIONS * STEPS];
@@ -142,15 +134,4 @@ static void both_ways_say_the_same_where_nothing_slows_down(void **state)
         }
     }
     schedule_free(schedule);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_end_as_a_replay_by_hand_says),
-        cmocka_unit_test(what_a_step_lost_is_found_in_a_trace),
-        cmocka_unit_test(both_ways_say_the_same_where_nothing_slows_down),
-        cmocka_unit_test(two_at_once_are_never_slower_than_one_after_the_other),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

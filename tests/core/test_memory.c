@@ -2,15 +2,11 @@
  * core/schedule/memory: what training takes.
  */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
 
 #include "core/schedule/memory.h"
 #include "models/networks.h"
+#include "tests/test.h"
 
 static struct scenario half_precision(void)
 {
@@ -37,9 +33,8 @@ static struct model *two_layers(void)
     return model;
 }
 
-static void counts_every_array_once(void **state)
+TEST(counts_every_array_once)
 {
-    (void)state;
     struct model *model = two_layers();
     struct scenario fp32 = {.input = {.prefetch = 2}}, fp16 = half_precision();
     struct memory_plan plan = memory_plan(model, &fp32, 1, 10, 5);
@@ -57,9 +52,8 @@ static void counts_every_array_once(void **state)
 }
 
 /* 58 parameters in 4 shards are at most 15 each. */
-static void a_shard_keeps_its_part_of_masters_and_momentum(void **state)
+TEST(a_shard_keeps_its_part_of_masters_and_momentum)
 {
-    (void)state;
     struct model *model = two_layers();
     struct scenario fp32 = {.input = {.prefetch = 2}}, fp16 = half_precision();
     struct memory_plan plan = memory_plan(model, &fp32, 4, 10, 5);
@@ -73,9 +67,8 @@ static void a_shard_keeps_its_part_of_masters_and_momentum(void **state)
 }
 
 /* Images of 4 x 4, and as read: 16 pixels. */
-static void counts_pictures_before_they_are_cropped(void **state)
+TEST(counts_pictures_before_they_are_cropped)
 {
-    (void)state;
     struct model *model = two_layers();
     struct scenario scenario = {.input = {.prefetch = 2}};
     const int64_t images = 3 * 10 * 48 * 4;
@@ -94,9 +87,8 @@ static void counts_pictures_before_they_are_cropped(void **state)
 
 /* The first two batch norms of each bottleneck, by the published shapes: the first keeps the size
  * of what comes in, since v1.5 has the stride on the second convolution. */
-static void says_what_need_not_be_written(void **state)
+TEST(says_what_need_not_be_written)
 {
-    (void)state;
     static const struct {
         int64_t blocks, width, in, out;
     } stage[] = {{3, 64, 56, 56}, {4, 128, 56, 28}, {6, 256, 28, 14}, {3, 512, 14, 7}};
@@ -130,9 +122,8 @@ static void says_what_need_not_be_written(void **state)
     model_free(model);
 }
 
-static void finds_the_largest_batch_that_fits(void **state)
+TEST(finds_the_largest_batch_that_fits)
 {
-    (void)state;
     struct err err = {0};
     struct scenario scenario = half_precision();
     struct model *model = network_build("resnet50", 224, 1000, &err);
@@ -151,16 +142,4 @@ static void finds_the_largest_batch_that_fits(void **state)
     assert_int_equal(memory_largest_batch(model, &scenario, 1, 0, 0, 1000), 0);
     assert_int_equal(memory_largest_batch(model, &scenario, 1, capacity, 0, capacity), 0);
     model_free(model);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts_every_array_once),
-        cmocka_unit_test(a_shard_keeps_its_part_of_masters_and_momentum),
-        cmocka_unit_test(counts_pictures_before_they_are_cropped),
-        cmocka_unit_test(says_what_need_not_be_written),
-        cmocka_unit_test(finds_the_largest_batch_that_fits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,13 @@
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/base/base.h"
 #include "core/schedule/model.h"
 #include "models/networks.h"
+#include "tests/test.h"
 
 enum { FP16 = 2, COLUMN_LIMIT = 64, ROWS = 109 };
 
@@ -156,9 +152,8 @@ static void check_row(const struct model *model, int32_t index, const struct row
     }
 }
 
-static void agrees_with_every_cell_of_the_table_of_resnet50(void **state)
+TEST(agrees_with_every_cell_of_the_table_of_resnet50)
 {
-    (void)state;
     char *path = base_format("%s/tests/data/roofline_resnet50.csv", getenv("FORETRAIN_DATADIR"));
     FILE *file = fopen(path, "r");
     free(path);
@@ -209,9 +204,8 @@ static void check_fusion(const struct model *model)
     assert_true(total_kernels(model, FUSION_POINTWISE) < total_kernels(model, FUSION_NONE));
 }
 
-static void moves_fewer_bytes_the_more_is_fused(void **state)
+TEST(moves_fewer_bytes_the_more_is_fused)
 {
-    (void)state;
     for (int32_t i = 0; network_names[i]; i++) {
         struct model *model = build(network_names[i]);
         if (strcmp(model->name, "vgg16") != 0) /* nothing to fuse beyond ReLU */
@@ -220,9 +214,8 @@ static void moves_fewer_bytes_the_more_is_fused(void **state)
     }
 }
 
-static void launches_a_kernel_wherever_bytes_move(void **state)
+TEST(launches_a_kernel_wherever_bytes_move)
 {
-    (void)state;
     for (int32_t n = 0; network_names[n]; n++) {
         struct model *model = build(network_names[n]);
         for (int32_t i = 0; i < model->layer_count; i++)
@@ -239,9 +232,8 @@ static void launches_a_kernel_wherever_bytes_move(void **state)
     }
 }
 
-static void splits_all_parameters_into_tensors(void **state)
+TEST(splits_all_parameters_into_tensors)
 {
-    (void)state;
     for (int32_t n = 0; network_names[n]; n++) {
         struct model *model = build(network_names[n]);
         int64_t parameters = 0;
@@ -257,9 +249,8 @@ static void splits_all_parameters_into_tensors(void **state)
 /* --- layers by hand ----------------------------------------------------------------------------
  */
 
-static void drops_the_part_of_a_window_at_the_edge(void **state)
+TEST(drops_the_part_of_a_window_at_the_edge)
 {
-    (void)state;
     struct model *model = model_new("edge", 8, 10);
     model->input = (struct shape){4, 8, 7};
     struct layer pool = {.op = LAYER_MAX_POOL,
@@ -276,9 +267,8 @@ static void drops_the_part_of_a_window_at_the_edge(void **state)
     model_free(model);
 }
 
-static void counts_a_layer_with_bias_by_hand(void **state)
+TEST(counts_a_layer_with_bias_by_hand)
 {
-    (void)state;
     struct model *model = model_new("hand", 2, 10);
     struct layer layer = {.op = LAYER_LINEAR,
                           .name = "fc",
@@ -313,9 +303,8 @@ static int32_t add(struct model *model, enum layer_op op, int32_t from, bool rel
 }
 
 /* A block whose projection comes first in the list, and one that adds its own input. */
-static void knows_branches_from_inputs_not_from_the_order(void **state)
+TEST(knows_branches_from_inputs_not_from_the_order)
 {
-    (void)state;
     struct model *model = model_new("branches", 4, 10);
     int32_t in = add(model, LAYER_CONVOLUTION, -1, true);
     int32_t side = add(model, LAYER_CONVOLUTION, in, false);
@@ -341,9 +330,8 @@ static void knows_branches_from_inputs_not_from_the_order(void **state)
 }
 
 /* One head of attention over 4 positions of 6 features, by hand; 1 byte for each value. */
-static void counts_kinds_for_predictions_by_hand(void **state)
+TEST(counts_kinds_for_predictions_by_hand)
 {
-    (void)state;
     struct model *model = model_new("attention", 8, 10);
     model->input = (struct shape){6, 1, 4};
     struct layer matmul = {.op = LAYER_MATMUL,
@@ -387,9 +375,8 @@ static void counts_kinds_for_predictions_by_hand(void **state)
 }
 
 /* Of three readers of a value, two add their gradients to that of the last. */
-static void adds_gradients_where_a_value_is_read_again(void **state)
+TEST(adds_gradients_where_a_value_is_read_again)
 {
-    (void)state;
     struct model *model = model_new("readers", 4, 10);
     int32_t in = add(model, LAYER_CONVOLUTION, -1, true);
     for (int32_t i = 0; i < 3; i++)
@@ -404,9 +391,8 @@ static void adds_gradients_where_a_value_is_read_again(void **state)
 }
 
 /* A batch norm that a concat reads, too, writes its value. */
-static void merges_no_batch_norm_that_others_read(void **state)
+TEST(merges_no_batch_norm_that_others_read)
 {
-    (void)state;
     struct model *model = model_new("apart", 4, 10);
     int32_t norm = add(model, LAYER_BATCH_NORM, add(model, LAYER_CONVOLUTION, -1, false), true);
     add(model, LAYER_CONVOLUTION, norm, false);
@@ -417,9 +403,8 @@ static void merges_no_batch_norm_that_others_read(void **state)
     model_free(model);
 }
 
-static void knows_number_formats_and_fusions_by_name(void **state)
+TEST(knows_number_formats_and_fusions_by_name)
 {
-    (void)state;
     assert_string_equal(dtype_names[DTYPE_FP32], "fp32");
     assert_string_equal(dtype_names[DTYPE_FP16], "fp16");
     assert_string_equal(dtype_names[DTYPE_BF16], "bf16");
@@ -430,22 +415,4 @@ static void knows_number_formats_and_fusions_by_name(void **state)
     assert_string_equal(fusion_names[FUSION_BN_RELU], "bn-relu");
     assert_string_equal(fusion_names[FUSION_IDEAL], "ideal");
     assert_null(fusion_names[FUSION_COUNT]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(agrees_with_every_cell_of_the_table_of_resnet50),
-        cmocka_unit_test(moves_fewer_bytes_the_more_is_fused),
-        cmocka_unit_test(launches_a_kernel_wherever_bytes_move),
-        cmocka_unit_test(splits_all_parameters_into_tensors),
-        cmocka_unit_test(drops_the_part_of_a_window_at_the_edge),
-        cmocka_unit_test(counts_a_layer_with_bias_by_hand),
-        cmocka_unit_test(knows_branches_from_inputs_not_from_the_order),
-        cmocka_unit_test(counts_kinds_for_predictions_by_hand),
-        cmocka_unit_test(adds_gradients_where_a_value_is_read_again),
-        cmocka_unit_test(merges_no_batch_norm_that_others_read),
-        cmocka_unit_test(knows_number_formats_and_fusions_by_name),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

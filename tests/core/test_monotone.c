@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/backend/floor.h"
+#include "tests/test.h"
 
 /* What is better never makes a step longer: on every platform there is, under every algorithm, in
  * closed form.  That holds without exception, since a step is a maximum of sums of times each of
@@ -97,9 +98,8 @@ static void expect_links(const struct timed *timed)
     assert_true(improve_each(timed, false) || timed->trial.algorithm == ALGORITHM_NCCL);
 }
 
-static void a_faster_link_never_makes_a_step_longer(void **state)
+TEST(a_faster_link_never_makes_a_step_longer)
 {
-    (void)state;
     each_trial(expect_links);
 }
 
@@ -109,9 +109,8 @@ static void expect_device(const struct timed *timed)
         assert_true(improve_each(timed, true));
 }
 
-static void a_faster_device_never_makes_a_step_longer(void **state)
+TEST(a_faster_device_never_makes_a_step_longer)
 {
-    (void)state;
     each_trial(expect_device);
 }
 
@@ -130,9 +129,8 @@ static void expect_floor(const struct timed *timed)
     fabric_free(fabric);
 }
 
-static void no_step_beats_its_floor(void **state)
+TEST(no_step_beats_its_floor)
 {
-    (void)state;
     each_trial(expect_floor);
 }
 
@@ -159,9 +157,8 @@ static void expect_random(const struct timed *timed)
     free(list.number);
 }
 
-static void a_machine_better_in_all_its_numbers_is_faster(void **state)
+TEST(a_machine_better_in_all_its_numbers_is_faster)
 {
-    (void)state;
     each_trial(expect_random);
 }
 
@@ -181,20 +178,7 @@ static void expect_layers(const struct timed *timed)
     }
 }
 
-static void fewer_layers_never_make_a_step_longer(void **state)
+TEST(fewer_layers_never_make_a_step_longer)
 {
-    (void)state;
     each_trial(expect_layers);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_step_beats_its_floor),
-        cmocka_unit_test(a_faster_link_never_makes_a_step_longer),
-        cmocka_unit_test(a_faster_device_never_makes_a_step_longer),
-        cmocka_unit_test(a_machine_better_in_all_its_numbers_is_faster),
-        cmocka_unit_test(fewer_layers_never_make_a_step_longer),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,13 +5,10 @@
 #include "core/network/nccl.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 #define ALL_REDUCE COLLECTIVE_ALL_REDUCE
 
@@ -71,9 +68,8 @@ static void assert_cannot(struct nccl_world world, enum nccl_algorithm algorithm
 
 /* --- by hand --- */
 
-static void rings_of_one_node(void **state)
+TEST(rings_of_one_node)
 {
-    (void)state;
     assert_cost(v100(227, 1), NCCL_RING, NCCL_LL, 80000000, 6.6 + 6 * .6, 39. * 4 / 6);
     assert_cost(v100(227, 1), NCCL_RING, NCCL_LL128, 80000000, 14 + 6 * 1.9, .92 * 120 * 4 / 6);
     assert_cost(v100(227, 1), NCCL_RING, NCCL_SIMPLE, 80000000, 8.4 + 6 * 3.4, 120. * 4 / 6);
@@ -81,9 +77,8 @@ static void rings_of_one_node(void **state)
 }
 
 /* At 64 B << 20 the corrections of LL and LL128 are 1 and 0.9. */
-static void trees_of_several_nodes(void **state)
+TEST(trees_of_several_nodes)
 {
-    (void)state;
     int64_t bytes = 64 << 20;
     assert_cost(v100(210, 16), NCCL_TREE, NCCL_LL, bytes, 4.4 + 2 * (3 * .52 * 1.8 + 4 * 5.),
                 20 / 3.8 / 2);
@@ -95,17 +90,15 @@ static void trees_of_several_nodes(void **state)
                 .9 * (.9 * 24) * 7 / 9 / 2);
 }
 
-static void trees_of_two_nodes_use_cards_both_ways(void **state)
+TEST(trees_of_two_nodes_use_cards_both_ways)
 {
-    (void)state;
     assert_cost(v100(227, 2), NCCL_TREE, NCCL_SIMPLE, 64 << 20, 8.4 + 2 * (3 * 4 + 14.),
                 .8 * fmin(.92 * 48, 2 * 18.5) / 2);
 }
 
 /* 2176 GPUs: 13 ms of latency before the first byte counts. */
-static void the_rings_of_2018(void **state)
+TEST(the_rings_of_2018)
 {
-    (void)state;
     assert_cost(v100(203, 544), NCCL_RING, NCCL_SIMPLE, 51000000, 3. * 2 * 2175,
                 24. * 2176 / (2 * 2175));
     for (enum nccl_algorithm a = 0; a < NCCL_ALGORITHM_COUNT; a++)
@@ -116,9 +109,8 @@ static void the_rings_of_2018(void **state)
 
 /* 4 us a GPU, 15 us a level, a quarter less bandwidth than rings; from one node to two, no trees.
  */
-static void the_trees_of_2_4(void **state)
+TEST(the_trees_of_2_4)
 {
-    (void)state;
     assert_cost(v100(204, 544), NCCL_TREE, NCCL_SIMPLE, 51000000, 3 * 4 + 9 * 15, .75 * 24 / 2);
     assert_cost(v100(204, 2), NCCL_TREE, NCCL_SIMPLE, 51000000, 3 * 4 + 15, .75 * 48 / 2);
     assert_cannot(v100(204, 1), NCCL_TREE, NCCL_SIMPLE);
@@ -128,9 +120,8 @@ static void the_trees_of_2_4(void **state)
 }
 
 /* 4 nodes of 8: 62 steps, of which 6 or, from 2.12 to 2.22, 8 leave a node. */
-static void steps_between_nodes_cost_more(void **state)
+TEST(steps_between_nodes_cost_more)
 {
-    (void)state;
     int64_t small = 1000;
     double rate = 192. * 32 / 62;
     assert_cost(dgx(207, 80, 4), NCCL_RING, NCCL_SIMPLE, small, 8.4 + 56 * 3.4 + 6 * 9.6, rate);
@@ -142,9 +133,8 @@ static void steps_between_nodes_cost_more(void **state)
                 rate / 4);
 }
 
-static void large_vectors_on_rings_pay_more_latency(void **state)
+TEST(large_vectors_on_rings_pay_more_latency)
 {
-    (void)state;
     double rate = 192. * 32 / 62, latency = 8.4 + 56 * 3.4 + 6 * 9.6;
     assert_cost(dgx(207, 80, 4), NCCL_RING, NCCL_SIMPLE, 4096 * 32 - 1, latency, rate);
     assert_cost(dgx(207, 80, 4), NCCL_RING, NCCL_SIMPLE, 4096 * 32, 1.9 * latency, rate);
@@ -153,9 +143,8 @@ static void large_vectors_on_rings_pay_more_latency(void **state)
     assert_cost(dgx(223, 80, 4), NCCL_RING, NCCL_SIMPLE, 64 * 8 * 32, 1.4 * latency, rate);
 }
 
-static void nvswitch_reduces_on_hopper(void **state)
+TEST(nvswitch_reduces_on_hopper)
 {
-    (void)state;
     struct nccl_world eos = dgx(227, 90, 16);
     assert_cost(dgx(227, 90, 1), NCCL_NVLS, NCCL_SIMPLE, 50000000, 25, 320. * 5 / 6);
     assert_cost(eos, NCCL_NVLS, NCCL_SIMPLE, 50000000, 25 + 8 * 14, 192. * 5 / 6);
@@ -171,9 +160,8 @@ static void nvswitch_reduces_on_hopper(void **state)
 }
 
 /* Wherever the cards limit, they carry half of what a ring of very many sends. */
-static void sharp_halves_the_traffic(void **state)
+TEST(sharp_halves_the_traffic)
 {
-    (void)state;
     struct nccl_world world = dgx(227, 80, 512);
     assert_cannot(world, NCCL_COLLNET, NCCL_SIMPLE);
     world.sharp = true;
@@ -195,9 +183,8 @@ static void assert_choice(struct nccl_world world, int64_t bytes, const char *ex
     assert_string_equal(found, expected);
 }
 
-static void small_vectors_take_ll_trees_and_large_ones_simple(void **state)
+TEST(small_vectors_take_ll_trees_and_large_ones_simple)
 {
-    (void)state;
     assert_choice(v100(227, 16), 1000, "tree LL");
     assert_choice(v100(227, 16), 4000000, "tree LL128");
     assert_choice(v100(227, 16), 1000000000, "ring Simple");
@@ -208,9 +195,8 @@ static void small_vectors_take_ll_trees_and_large_ones_simple(void **state)
     assert_choice(dgx(227, 90, 1), 50000000, "nvls Simple");
 }
 
-static void other_operations_run_on_rings(void **state)
+TEST(other_operations_run_on_rings)
 {
-    (void)state;
     struct nccl_world world = dgx(227, 90, 8);
     for (int64_t bytes = 1000; bytes < 1000000000; bytes *= 10)
         assert_int_equal(nccl_choose(&world, COLLECTIVE_ALL_GATHER, bytes).algorithm, NCCL_RING);
@@ -255,9 +241,8 @@ static void see_growth(struct nccl_world world)
     }
 }
 
-static void a_larger_vector_never_takes_less_time(void **state)
+TEST(a_larger_vector_never_takes_less_time)
 {
-    (void)state;
     for_each_world(see_growth);
 }
 
@@ -275,9 +260,8 @@ static void see_speed(struct nccl_world world)
     }
 }
 
-static void a_faster_link_never_takes_more_time(void **state)
+TEST(a_faster_link_never_takes_more_time)
 {
-    (void)state;
     for_each_world(see_speed);
 }
 
@@ -301,9 +285,8 @@ static void see_floor(struct nccl_world world)
             }
 }
 
-static void nothing_beats_its_links(void **state)
+TEST(nothing_beats_its_links)
 {
-    (void)state;
     for_each_world(see_floor);
 }
 
@@ -320,9 +303,8 @@ static struct nccl_world in_leaves(struct nccl_world world, double more, double 
 
 /* Of the 16 hops of a ring 4 go between leaves; of a tree's 4 levels 2 do, and the inner leaves
  * have 6 edges of both trees: drawn and counted by hand. */
-static void hops_and_bytes_go_over_the_fabric(void **state)
+TEST(hops_and_bytes_go_over_the_fabric)
 {
-    (void)state;
     struct nccl_world world = in_leaves(dgx(227, 80, 16), 2, 10);
     assert_int_equal(world.level[0].groups, 16);
     assert_int_equal(world.level[1].groups, 4);
@@ -334,9 +316,8 @@ static void hops_and_bytes_go_over_the_fabric(void **state)
                 8.4 + 2 * (7 * 4 + 4 * 14. + 2 * 2 + 2 * 10), 10);
 }
 
-static void switches_that_add_send_the_vector_once(void **state)
+TEST(switches_that_add_send_the_vector_once)
 {
-    (void)state;
     struct nccl_world world = dgx(227, 90, 16);
     world.sharp = true;
     world = in_leaves(world, 0, 100);
@@ -344,9 +325,8 @@ static void switches_that_add_send_the_vector_once(void **state)
 }
 
 /* Nodes with 8 ranks each: an eighth of the cards for each column. */
-static void a_column_has_its_share_of_the_cards(void **state)
+TEST(a_column_has_its_share_of_the_cards)
 {
-    (void)state;
     struct nccl_world column = in_leaves(dgx(227, 80, 16), 0, 0);
     column = nccl_column(&column);
     assert_cost(column, NCCL_RING, NCCL_SIMPLE, 1 << 30, 1.4 * (8.4 + 30 * 14.),
@@ -357,9 +337,8 @@ static void a_column_has_its_share_of_the_cards(void **state)
     assert_true(nccl_choose(&column, ALL_REDUCE, 1 << 20).seconds == 0);
 }
 
-static void a_fast_fabric_changes_nothing(void **state)
+TEST(a_fast_fabric_changes_nothing)
 {
-    (void)state;
     struct nccl_world world = dgx(227, 90, 16), fast = world;
     nccl_add_level(&fast, 1, INFINITY, 3e-6);
     nccl_add_level(&fast, 4, 1e15, 4e-6);
@@ -370,9 +349,8 @@ static void a_fast_fabric_changes_nothing(void **state)
 }
 
 /* NCCL does not know the uplinks when it chooses. */
-static void the_choice_is_made_without_the_fabric(void **state)
+TEST(the_choice_is_made_without_the_fabric)
 {
-    (void)state;
     for (int64_t bytes = 1; bytes < INT64_C(1) << 34; bytes *= 2) {
         struct nccl_world world = dgx(227, 80, 16), slow = in_leaves(world, 0, 0);
         slow.level[1].bandwidth = 1e6;
@@ -384,39 +362,11 @@ static void the_choice_is_made_without_the_fabric(void **state)
     }
 }
 
-static void one_rank_takes_no_time(void **state)
+TEST(one_rank_takes_no_time)
 {
-    (void)state;
     for (size_t v = 0; v < sizeof(versions) / sizeof(*versions); v++) {
         struct nccl_world world = v100(versions[v], 1);
         world.ranks = 1;
         assert_true(seconds(&world, 1e9) == 0);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rings_of_one_node),
-        cmocka_unit_test(trees_of_several_nodes),
-        cmocka_unit_test(trees_of_two_nodes_use_cards_both_ways),
-        cmocka_unit_test(the_rings_of_2018),
-        cmocka_unit_test(the_trees_of_2_4),
-        cmocka_unit_test(steps_between_nodes_cost_more),
-        cmocka_unit_test(large_vectors_on_rings_pay_more_latency),
-        cmocka_unit_test(nvswitch_reduces_on_hopper),
-        cmocka_unit_test(sharp_halves_the_traffic),
-        cmocka_unit_test(small_vectors_take_ll_trees_and_large_ones_simple),
-        cmocka_unit_test(other_operations_run_on_rings),
-        cmocka_unit_test(a_larger_vector_never_takes_less_time),
-        cmocka_unit_test(a_faster_link_never_takes_more_time),
-        cmocka_unit_test(nothing_beats_its_links),
-        cmocka_unit_test(hops_and_bytes_go_over_the_fabric),
-        cmocka_unit_test(switches_that_add_send_the_vector_once),
-        cmocka_unit_test(a_column_has_its_share_of_the_cards),
-        cmocka_unit_test(a_fast_fabric_changes_nothing),
-        cmocka_unit_test(the_choice_is_made_without_the_fabric),
-        cmocka_unit_test(one_rank_takes_no_time),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

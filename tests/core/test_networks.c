@@ -1,13 +1,9 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "models/networks.h"
+#include "tests/test.h"
 
 static struct model *build(const char *name, int32_t image, int32_t classes)
 {
@@ -18,9 +14,8 @@ static struct model *build(const char *name, int32_t image, int32_t classes)
     return model;
 }
 
-static void has_the_published_numbers_of_parameters(void **state)
+TEST(has_the_published_numbers_of_parameters)
 {
-    (void)state;
     static const struct {
         const char *name;
         int64_t parameters; /* Source: torchvision's weight metadata, num_params */
@@ -40,9 +35,8 @@ static void has_the_published_numbers_of_parameters(void **state)
 
 /* Source: He et al. 2015, table 6, in millions to two digits; exact counts from its section 4.2. It
  * pads shortcuts with zeros (option A); ours have two projections with batch norm more. */
-static void has_the_numbers_of_parameters_published_for_cifar(void **state)
+TEST(has_the_numbers_of_parameters_published_for_cifar)
 {
-    (void)state;
     static const struct {
         const char *name;
         int64_t parameters;
@@ -70,9 +64,8 @@ static int64_t forward_multiply_adds(const char *name)
     return flops / 2;
 }
 
-static void has_the_published_numbers_of_multiply_adds(void **state)
+TEST(has_the_published_numbers_of_multiply_adds)
 {
-    (void)state;
     assert_int_equal(forward_multiply_adds("resnet50"), INT64_C(4089184256));
     static const struct {
         const char *name;
@@ -88,9 +81,8 @@ static void has_the_published_numbers_of_multiply_adds(void **state)
 }
 
 /* 32 x 32, 16 x 16 and 8 x 8 images of 16, 32 and 64 channels, added up by hand. */
-static void has_the_multiply_adds_of_three_stages(void **state)
+TEST(has_the_multiply_adds_of_three_stages)
 {
-    (void)state;
     struct model *model = build("resnet20", 32, 10);
     int64_t stem = INT64_C(432) * 1024, first = INT64_C(6) * 2304 * 1024;
     int64_t second = INT64_C(4608) * 256 + INT64_C(5) * 9216 * 256;
@@ -109,9 +101,8 @@ static void has_the_multiply_adds_of_three_stages(void **state)
     model_free(model);
 }
 
-static void keeps_the_parameters_but_not_the_work_of_v1(void **state)
+TEST(keeps_the_parameters_but_not_the_work_of_v1)
 {
-    (void)state;
     struct model *v1 = build("resnet50_v1", 224, 1000);
     assert_int_equal(model_parameters(v1), 25557032);
     model_free(v1);
@@ -120,9 +111,8 @@ static void keeps_the_parameters_but_not_the_work_of_v1(void **state)
     assert_int_equal(forward_multiply_adds("resnet18_v1"), forward_multiply_adds("resnet18"));
 }
 
-static void names_tensors_as_torchvision_does(void **state)
+TEST(names_tensors_as_torchvision_does)
 {
-    (void)state;
     struct model *model = build("resnet50", 224, 1000);
     static const char *const first[] = {
         "conv1.weight",
@@ -174,9 +164,8 @@ static void check_chain(const struct model *model)
     assert_int_equal(at.channels, model->classes);
 }
 
-static void chains_shapes_for_any_image_size(void **state)
+TEST(chains_shapes_for_any_image_size)
 {
-    (void)state;
     static const int32_t sizes[] = {32, 33, 96, 224, 255};
     for (int32_t i = 0; network_names[i]; i++)
         for (size_t s = 0; s < sizeof(sizes) / sizeof(*sizes); s++) {
@@ -186,9 +175,8 @@ static void chains_shapes_for_any_image_size(void **state)
         }
 }
 
-static void builds_small_networks_from_8_pixels(void **state)
+TEST(builds_small_networks_from_8_pixels)
 {
-    (void)state;
     struct model *model = build("toy", 8, 10);
     check_chain(model);
     assert_int_equal(model->layer_count, 8);
@@ -198,9 +186,8 @@ static void builds_small_networks_from_8_pixels(void **state)
     model_free(model);
 }
 
-static void accepts_the_long_name_of_version_1_5(void **state)
+TEST(accepts_the_long_name_of_version_1_5)
 {
-    (void)state;
     struct model *model = build("resnet50_v1.5", 224, 1000);
     assert_string_equal(model->name, "resnet50");
     model_free(model);
@@ -217,9 +204,8 @@ static void check_refused(const char *name, int32_t image, const char *message)
     err_release(&err);
 }
 
-static void refuses_unknown_names(void **state)
+TEST(refuses_unknown_names)
 {
-    (void)state;
     check_refused("resnet5", 224, "did you mean 'resnet50'");
     check_refused("vgg6", 224, "did you mean 'vgg16'");
     check_refused("transformer", 224, "it must be one of: resnet18");
@@ -231,30 +217,11 @@ static void refuses_unknown_names(void **state)
     check_refused("vgg16_v1.5", 224, "unknown network");
 }
 
-static void refuses_images_too_small_to_halve(void **state)
+TEST(refuses_images_too_small_to_halve)
 {
-    (void)state;
     check_refused("resnet50", 31, "at least 32 pixels, not 31");
     check_refused("vgg16", 31, "at least 32 pixels");
     check_refused("toy", 7, "at least 8 pixels");
     check_refused("resnet20", 7, "at least 8 pixels");
     check_refused("toy", -1, "at least 8 pixels");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(has_the_published_numbers_of_parameters),
-        cmocka_unit_test(has_the_numbers_of_parameters_published_for_cifar),
-        cmocka_unit_test(has_the_published_numbers_of_multiply_adds),
-        cmocka_unit_test(has_the_multiply_adds_of_three_stages),
-        cmocka_unit_test(keeps_the_parameters_but_not_the_work_of_v1),
-        cmocka_unit_test(names_tensors_as_torchvision_does),
-        cmocka_unit_test(chains_shapes_for_any_image_size),
-        cmocka_unit_test(builds_small_networks_from_8_pixels),
-        cmocka_unit_test(accepts_the_long_name_of_version_1_5),
-        cmocka_unit_test(refuses_unknown_names),
-        cmocka_unit_test(refuses_images_too_small_to_halve),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

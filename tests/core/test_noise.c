@@ -4,14 +4,10 @@
  */
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
-
 #include "core/backend/backend.h"
+#include "tests/test.h"
 
 static void assert_near(double value, double expected, double relative)
 {
@@ -19,9 +15,8 @@ static void assert_near(double value, double expected, double relative)
         fail_msg("%.17g is not %.17g within %g", value, expected, relative);
 }
 
-static void noise_has_the_mean_and_spread_that_were_asked_for(void **state)
+TEST(noise_has_the_mean_and_spread_that_were_asked_for)
 {
-    (void)state;
     const struct noise noise = {.compute_cv = 0.1, .seed = 7};
     const int32_t count = 40000;
     double sum = 0, squares = 0;
@@ -36,9 +31,8 @@ static void noise_has_the_mean_and_spread_that_were_asked_for(void **state)
     assert_near(deviation, 0.1, 4 / sqrt(2.0 * count)); /* likewise */
 }
 
-static void noise_depends_on_seed_rank_and_iteration_only(void **state)
+TEST(noise_depends_on_seed_rank_and_iteration_only)
 {
-    (void)state;
     const struct noise noise = {.compute_cv = 0.1, .seed = 7}, other = {.compute_cv = 0.1};
     double factor = noise_factor(&noise, 3, 5);
     assert_true(noise_factor(&noise, 3, 5) == factor);
@@ -47,17 +41,15 @@ static void noise_depends_on_seed_rank_and_iteration_only(void **state)
     assert_true(noise_factor(&other, 3, 5) != factor);
 }
 
-static void without_noise_every_factor_is_one(void **state)
+TEST(without_noise_every_factor_is_one)
 {
-    (void)state;
     const struct noise none = {.seed = 7};
     assert_true(noise_factor(&none, 3, 5) == 1);
     assert_true(noise_expected_slowest(&none, 1000) == 1);
 }
 
-static void stragglers_are_the_asked_share_and_stay_slow(void **state)
+TEST(stragglers_are_the_asked_share_and_stay_slow)
 {
-    (void)state;
     const struct noise noise = {.straggler_fraction = 0.25, .straggler_slowdown = 0.5, .seed = 7};
     const int32_t count = 10000;
     int32_t slow = 0;
@@ -71,9 +63,8 @@ static void stragglers_are_the_asked_share_and_stay_slow(void **state)
 }
 
 /* The mean of 2000 drawn maxima, within three standard errors. */
-static void expected_slowest_is_what_draws_give(void **state)
+TEST(expected_slowest_is_what_draws_give)
 {
-    (void)state;
     static const int32_t ranks[] = {1, 2, 8, 64, 1024};
     const struct noise noise = {.compute_cv = 0.05, .seed = 7};
     const int32_t draws = 2000;
@@ -91,9 +82,8 @@ static void expected_slowest_is_what_draws_give(void **state)
 
 /* Of two lognormals of mean 1 the larger has the mean 2 Phi(s / sqrt 2), with s the deviation of
  * the logarithm. */
-static void expected_slower_of_two_has_a_closed_form(void **state)
+TEST(expected_slower_of_two_has_a_closed_form)
 {
-    (void)state;
     static const double cv[] = {0.001, 0.02, 0.1, 0.5};
     for (int i = 0; i < 4; i++) {
         double sd = sqrt(log1p(cv[i] * cv[i]));
@@ -104,9 +94,8 @@ static void expected_slower_of_two_has_a_closed_form(void **state)
 }
 
 /* At least one of n is slow with probability 1 - (1 - f)^n. */
-static void stragglers_are_expected_with_their_probability(void **state)
+TEST(stragglers_are_expected_with_their_probability)
 {
-    (void)state;
     struct noise noise = {.straggler_fraction = 0.01, .straggler_slowdown = 0.5};
     double expected = 1 + 0.5 * (1 - pow(0.99, 256));
     assert_near(noise_expected_slowest(&noise, 256), expected, 1e-12);
@@ -114,18 +103,4 @@ static void stragglers_are_expected_with_their_probability(void **state)
     assert_near(noise_expected_slowest(&noise, 256), expected, 1e-3);
     noise.seed = 99;
     assert_near(noise_expected_slowest(&noise, 256), expected, 1e-3);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(noise_has_the_mean_and_spread_that_were_asked_for),
-        cmocka_unit_test(noise_depends_on_seed_rank_and_iteration_only),
-        cmocka_unit_test(without_noise_every_factor_is_one),
-        cmocka_unit_test(stragglers_are_the_asked_share_and_stay_slow),
-        cmocka_unit_test(expected_slowest_is_what_draws_give),
-        cmocka_unit_test(expected_slower_of_two_has_a_closed_form),
-        cmocka_unit_test(stragglers_are_expected_with_their_probability),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

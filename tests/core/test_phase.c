@@ -1,11 +1,8 @@
 #include "core/scenario/phase.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 /* ImageNet in phases of (epochs, batch per device). */
 static struct plan plan_of(struct scenario_phase *phase, int32_t count, int64_t devices,
@@ -19,9 +16,8 @@ static struct plan plan_of(struct scenario_phase *phase, int32_t count, int64_t 
     return plan_build(&scenario, devices);
 }
 
-static void counts_the_steps_of_each_phase(void **state)
+TEST(counts_the_steps_of_each_phase)
 {
-    (void)state;
     struct scenario_phase phase[] = {{.epochs = 45, .batch_per_device = 16},
                                      {.epochs = 45, .batch_per_device = 32}};
     struct plan plan = plan_of(phase, 2, 1088, 0);
@@ -35,9 +31,8 @@ static void counts_the_steps_of_each_phase(void **state)
     plan_release(&plan);
 }
 
-static void does_not_round_an_exact_count_up(void **state)
+TEST(does_not_round_an_exact_count_up)
 {
-    (void)state;
     for (int32_t tenths = 1; tenths < 1000; tenths++) {
         struct scenario_phase phase = {.epochs = tenths / 10.0, .batch_per_device = 1};
         struct scenario scenario = {0};
@@ -50,9 +45,8 @@ static void does_not_round_an_exact_count_up(void **state)
     }
 }
 
-static void a_global_batch_is_shared_out(void **state)
+TEST(a_global_batch_is_shared_out)
 {
-    (void)state;
     struct scenario_phase phase = {.epochs = 2, .global_batch = 4096};
     struct plan plan = plan_of(&phase, 1, 64, 0);
     assert_int_equal(plan.phase[0].batch_per_device, 64);
@@ -61,18 +55,16 @@ static void a_global_batch_is_shared_out(void **state)
     plan_release(&plan);
 }
 
-static void a_part_of_a_step_is_a_step(void **state)
+TEST(a_part_of_a_step_is_a_step)
 {
-    (void)state;
     struct scenario_phase phase = {.epochs = 0.001, .batch_per_device = 32};
     struct plan plan = plan_of(&phase, 1, 4096, 0);
     assert_int_equal(plan.phase[0].steps, 1);
     plan_release(&plan);
 }
 
-static void evaluates_as_often_as_asked(void **state)
+TEST(evaluates_as_often_as_asked)
 {
-    (void)state;
     static const double every[] = {1, 4, 0.1, 91};
     static const int64_t expected[] = {90, 22, 900, 0};
     struct scenario_phase phase[] = {{.epochs = 45, .batch_per_device = 16},
@@ -86,9 +78,8 @@ static void evaluates_as_often_as_asked(void **state)
 
 /* Half of the 35 epochs that 1632 images take, then half of the 45.4 that 13056 take, and 0.112
  * evaluations of 4 epochs: 17.5 + 22.7 + 0.448. */
-static void a_target_decides_the_last_phase(void **state)
+TEST(a_target_decides_the_last_phase)
 {
-    (void)state;
     char recipe[] = "rcp-nvidia";
     struct scenario_phase phase[] = {{.epochs = 17.5, .global_batch = 1632},
                                      {.global_batch = 13056}};
@@ -111,17 +102,4 @@ static void a_target_decides_the_last_phase(void **state)
     assert_true(fabs(plan_end(&plan, 4, 0, 0.009) - (48)) <= 0); /* 1 in 98.6 two */
     assert_true(plan_end(&plan, 4, 3, 0.5) > 40);
     plan_release(&plan);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts_the_steps_of_each_phase),
-        cmocka_unit_test(does_not_round_an_exact_count_up),
-        cmocka_unit_test(a_global_batch_is_shared_out),
-        cmocka_unit_test(a_part_of_a_step_is_a_step),
-        cmocka_unit_test(evaluates_as_often_as_asked),
-        cmocka_unit_test(a_target_decides_the_last_phase),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 
 #include "tests/core/faulty.h"
+#include "tests/test.h"
 
 /* A ring of @device; the caller frees it. */
 static char *ring_of(const char *device)
@@ -54,15 +55,13 @@ static void expect_fault(const char *path)
     check_faulty(path, read_faulty);
 }
 
-static void each_faulty_file_says_what_is_wrong(void **state)
+TEST(each_faulty_file_says_what_is_wrong)
 {
-    (void)state;
     assert_true(each_file("tests/bad/platform", ".yaml", expect_fault) >= 20);
 }
 
-static void the_files_that_faulty_ones_extend_are_sound(void **state)
+TEST(the_files_that_faulty_ones_extend_are_sound)
 {
-    (void)state;
     char *path = data_path("tests/bad/platform_base.yaml");
     platform_free(read_platform(path));
     free(path);
@@ -82,9 +81,8 @@ static void expect_platform(const char *path)
     platform_free(platform);
 }
 
-static void all_platforms_can_be_read_and_laid_out(void **state)
+TEST(all_platforms_can_be_read_and_laid_out)
 {
-    (void)state;
     assert_true(each_file("platforms", ".yaml", expect_platform) >= 5);
 }
 
@@ -99,15 +97,13 @@ static void expect_device(const char *path)
     free(yaml);
 }
 
-static void all_devices_can_be_read(void **state)
+TEST(all_devices_can_be_read)
 {
-    (void)state;
     assert_true(each_file("platforms/devices", ".yaml", expect_device) >= 3);
 }
 
-static void abci_is_what_was_published(void **state)
+TEST(abci_is_what_was_published)
 {
-    (void)state;
     struct platform *platform = read_platform("abci");
     assert_string_equal(platform_name(platform), "abci");
     assert_int_equal(platform_nodes(platform), 1088);
@@ -135,9 +131,8 @@ static struct nccl_world two_nodes(const char *name, int32_t devices)
     return world;
 }
 
-static void nccl_gets_out_of_a_node_what_cards_and_devices_allow(void **state)
+TEST(nccl_gets_out_of_a_node_what_cards_and_devices_allow)
 {
-    (void)state;
     static const struct {
         const char *platform;
         int32_t devices, cards;
@@ -159,9 +154,8 @@ static void nccl_gets_out_of_a_node_what_cards_and_devices_allow(void **state)
     assert_int_equal(two_nodes("stampede2-knl", 1).version, 0);
 }
 
-static void an_unknown_name_suggests_those_that_are_near(void **state)
+TEST(an_unknown_name_suggests_those_that_are_near)
 {
-    (void)state;
     struct err err = read_fails("abcj");
     assert_int_equal(err.exit_code, 66);
     assert_null(strstr(err.text, "dgx-1"));
@@ -174,9 +168,8 @@ static void an_unknown_name_suggests_those_that_are_near(void **state)
     expect_message(&err, "'foretrain list platforms'");
 }
 
-static void a_name_may_be_cut_short_and_in_any_case(void **state)
+TEST(a_name_may_be_cut_short_and_in_any_case)
 {
-    (void)state;
     static const char *const names[][2] = {{"DGX-H100", "dgx-h100"},
                                            {"roce-8xh", "roce-8xh100-16x200g"}};
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
@@ -195,25 +188,22 @@ static void a_name_may_be_cut_short_and_in_any_case(void **state)
     expect_message(&err, "did you mean 'h100-pcie-80gb' or 'h100-sxm5-80gb'?");
 }
 
-static void a_path_that_is_not_there_is_no_input(void **state)
+TEST(a_path_that_is_not_there_is_no_input)
 {
-    (void)state;
     struct err err = read_fails("./no-such-platform.yaml");
     assert_int_equal(err.exit_code, 66);
     expect_message(&err, "no-such-platform.yaml");
 }
 
-static void refuses_text_that_extends_a_file(void **state)
+TEST(refuses_text_that_extends_a_file)
 {
-    (void)state;
     struct err err = {0};
     assert_null(platform_read_text("text", "extends: abci.yaml\n", &err));
     expect_message(&err, "extends");
 }
 
-static void finds_the_platforms_of_the_data_directory(void **state)
+TEST(finds_the_platforms_of_the_data_directory)
 {
-    (void)state;
     struct err err = {0};
     char *expected = data_path("platforms");
     char *found = platform_directory(&err);
@@ -222,9 +212,8 @@ static void finds_the_platforms_of_the_data_directory(void **state)
     free(expected);
 }
 
-static void without_the_variable_finds_the_source_tree(void **state)
+TEST(without_the_variable_finds_the_source_tree)
 {
-    (void)state;
     struct err err = {0};
     char *data = base_copy(getenv("FORETRAIN_DATADIR"));
     unsetenv("FORETRAIN_DATADIR");
@@ -237,9 +226,8 @@ static void without_the_variable_finds_the_source_tree(void **state)
     free(data);
 }
 
-static void a_data_directory_without_platforms_is_an_error(void **state)
+TEST(a_data_directory_without_platforms_is_an_error)
 {
-    (void)state;
     struct err err = {0};
     char *data = base_copy(getenv("FORETRAIN_DATADIR"));
     setenv("FORETRAIN_DATADIR", "/nonexistent", 1);
@@ -262,9 +250,8 @@ static void expect_no_fabric(const char *name, int32_t nodes, int32_t devices, s
     platform_free(platform);
 }
 
-static void refuses_what_a_platform_cannot_lay_out(void **state)
+TEST(refuses_what_a_platform_cannot_lay_out)
 {
-    (void)state;
     expect_no_fabric("abci", 1089, 4, (struct grid){4356, 1}, "has only 1088 nodes, not 1089");
     expect_no_fabric("abci", 2, 5, (struct grid){5, 2}, "has only 4 devices, not 5");
     expect_no_fabric("t1-torus", 12, 1, (struct grid){4, 4}, "4 x 4 does not lay out the 12 nodes");
@@ -272,9 +259,8 @@ static void refuses_what_a_platform_cannot_lay_out(void **state)
     expect_no_fabric("t1-ring", 4098, 1, (struct grid){4098, 1}, "routes of 2049 links");
 }
 
-static void refuses_arithmetic_the_device_does_not_have(void **state)
+TEST(refuses_arithmetic_the_device_does_not_have)
 {
-    (void)state;
     struct err err = {0};
     struct platform *platform = read_platform("abci");
     assert_int_equal(platform_check_dtype(platform, DTYPE_FP32, &err), 0);
@@ -294,9 +280,8 @@ static void count_quantity(void *context, const struct quantity *quantity, enum 
     count[quantity->provenance]++;
 }
 
-static void visits_every_number_there_is_and_no_other(void **state)
+TEST(visits_every_number_there_is_and_no_other)
 {
-    (void)state;
     struct err err = {0};
     char *yaml = ring_of("ideal");
     struct platform *platform = platform_read_text("ring", yaml, &err);
@@ -349,9 +334,8 @@ static struct platform *nodes_of_four(const char *more)
     return platform;
 }
 
-static void devices_contend_and_ranks_take_turns(void **state)
+TEST(devices_contend_and_ranks_take_turns)
 {
-    (void)state;
     static const double contended[] = {0, 0.1, 0.2, 0.3};
     struct platform *all = nodes_of_four(""), *two = nodes_of_four("  cores: 2\n");
     for (int32_t n = 1; n <= 4; n++) {
@@ -367,9 +351,8 @@ static void devices_contend_and_ranks_take_turns(void **state)
     platform_free(two);
 }
 
-static void says_in_what_its_links_were_measured_or_that_nobody_said(void **state)
+TEST(says_in_what_its_links_were_measured_or_that_nobody_said)
 {
-    (void)state;
     static const char *const words[] = {"", "fp32", "fp16", "bf16"};
     uint64_t hash = 0;
     for (int32_t i = 0; i < 4; i++) {
@@ -388,9 +371,8 @@ static void says_in_what_its_links_were_measured_or_that_nobody_said(void **stat
     }
 }
 
-static void prints_assumed_numbers_first(void **state)
+TEST(prints_assumed_numbers_first)
 {
-    (void)state;
     struct text text = {0};
     struct platform *platform = read_platform("abci");
     platform_print(&text, platform);
@@ -412,30 +394,4 @@ static void prints_assumed_numbers_first(void **state)
     assert_null(strstr(at, "\n  assumed"));
     text_release(&text);
     platform_free(platform);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_faulty_file_says_what_is_wrong),
-        cmocka_unit_test(the_files_that_faulty_ones_extend_are_sound),
-        cmocka_unit_test(all_platforms_can_be_read_and_laid_out),
-        cmocka_unit_test(all_devices_can_be_read),
-        cmocka_unit_test(abci_is_what_was_published),
-        cmocka_unit_test(nccl_gets_out_of_a_node_what_cards_and_devices_allow),
-        cmocka_unit_test(an_unknown_name_suggests_those_that_are_near),
-        cmocka_unit_test(a_name_may_be_cut_short_and_in_any_case),
-        cmocka_unit_test(a_path_that_is_not_there_is_no_input),
-        cmocka_unit_test(refuses_text_that_extends_a_file),
-        cmocka_unit_test(finds_the_platforms_of_the_data_directory),
-        cmocka_unit_test(without_the_variable_finds_the_source_tree),
-        cmocka_unit_test(a_data_directory_without_platforms_is_an_error),
-        cmocka_unit_test(refuses_what_a_platform_cannot_lay_out),
-        cmocka_unit_test(refuses_arithmetic_the_device_does_not_have),
-        cmocka_unit_test(visits_every_number_there_is_and_no_other),
-        cmocka_unit_test(devices_contend_and_ranks_take_turns),
-        cmocka_unit_test(says_in_what_its_links_were_measured_or_that_nobody_said),
-        cmocka_unit_test(prints_assumed_numbers_first),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,14 +2,11 @@
 
 #include <dirent.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 /* Every file in platforms/ is held to what its README.md promises. */
 
@@ -89,9 +86,8 @@ static void expect_routes(struct platform *platform)
     }
 }
 
-static void every_route_is_as_good_there_as_back(void **state)
+TEST(every_route_is_as_good_there_as_back)
 {
-    (void)state;
     each_platform(expect_routes);
 }
 
@@ -125,9 +121,8 @@ static void expect_use(struct platform *platform)
     fabric_free(fabric);
 }
 
-static void no_cable_and_no_network_card_is_without_use(void **state)
+TEST(no_cable_and_no_network_card_is_without_use)
 {
-    (void)state;
     each_platform(expect_use);
 }
 
@@ -156,9 +151,8 @@ static void expect_sources(struct platform *platform)
     platform_each_quantity(platform, expect_source, (void *)(size_t)platform_name(platform));
 }
 
-static void every_number_says_where_it_is_from(void **state)
+TEST(every_number_says_where_it_is_from)
 {
-    (void)state;
     each_platform(expect_sources);
 }
 
@@ -184,9 +178,8 @@ static void expect_lines(struct platform *platform)
     text_release(&out);
 }
 
-static void prints_every_number_on_a_line(void **state)
+TEST(prints_every_number_on_a_line)
 {
-    (void)state;
     each_platform(expect_lines);
 }
 
@@ -245,9 +238,8 @@ static double leaving(const struct fabric *fabric, const char *from, const char 
     return sum;
 }
 
-static void nodes_have_the_devices_and_cards_of_published_runs(void **state)
+TEST(nodes_have_the_devices_and_cards_of_published_runs)
 {
-    (void)state;
     for (int32_t i = 0; i < MACHINE_COUNT; i++) {
         struct platform *platform = read_platform(machines[i].name);
         struct fabric *fabric = lay_out(platform, 2);
@@ -274,9 +266,8 @@ static const struct mesh {
 };
 enum { MESH_COUNT = sizeof(meshes) / sizeof(meshes[0]) };
 
-static void every_gpu_has_all_its_nvlinks(void **state)
+TEST(every_gpu_has_all_its_nvlinks)
 {
-    (void)state;
     for (int32_t i = 0; i < MESH_COUNT; i++) {
         struct platform *platform = read_platform(meshes[i].name);
         struct fabric *fabric = lay_out(platform, 1);
@@ -302,9 +293,8 @@ static void expect_nvlink(const struct mesh *mesh, const struct fabric *fabric, 
             fail_msg("%s: gpu%d and the next one do not talk over NVLink", mesh->name, gpu);
 }
 
-static void a_ring_in_rank_order_stays_on_nvlink(void **state)
+TEST(a_ring_in_rank_order_stays_on_nvlink)
 {
-    (void)state;
     for (int32_t i = 0; i < MESH_COUNT; i++) {
         struct platform *platform = read_platform(meshes[i].name);
         struct fabric *fabric = lay_out(platform, 1);
@@ -313,18 +303,4 @@ static void a_ring_in_rank_order_stays_on_nvlink(void **state)
         fabric_free(fabric);
         platform_free(platform);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_route_is_as_good_there_as_back),
-        cmocka_unit_test(no_cable_and_no_network_card_is_without_use),
-        cmocka_unit_test(every_number_says_where_it_is_from),
-        cmocka_unit_test(prints_every_number_on_a_line),
-        cmocka_unit_test(nodes_have_the_devices_and_cards_of_published_runs),
-        cmocka_unit_test(every_gpu_has_all_its_nvlinks),
-        cmocka_unit_test(a_ring_in_rank_order_stays_on_nvlink),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

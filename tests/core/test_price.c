@@ -1,14 +1,12 @@
 #include "core/price/price.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 /* Read the keys of @rest after those that every file has. */
 static int read_text(struct price_file *file, const char *date, const char *rest, struct err *err)
@@ -49,9 +47,8 @@ static void is(struct range found, double low, double value, double high)
 /* 3 nodes with 8 devices each for 2 h, between 1 h and 4 h. */
 static const struct usage usage = {3, 24, {3600, 7200, 14400}};
 
-static void nodes_and_devices_are_paid_by_the_hour(void **state)
+TEST(nodes_and_devices_are_paid_by_the_hour)
 {
-    (void)state;
     struct price_file file = read_right("currency: EUR\nprice: {node_hour: {low: 10, high: 20, "
                                         "source: mine, kind: assumed}, device_hour: 0.5}\n");
     struct bill bill = price_bill(&file, &usage);
@@ -60,9 +57,8 @@ static void nodes_and_devices_are_paid_by_the_hour(void **state)
     price_release(&file);
 }
 
-static void energy_lies_between_the_products_of_all_ends(void **state)
+TEST(energy_lies_between_the_products_of_all_ends)
 {
-    (void)state;
     struct price_file file =
         read_right("power: {device: 700 W, node: 4.6 kW, share: {low: 60 %, high: 80 %}, pue: "
                    "{low: 1, high: 2}}\ncarbon: {low: 50 g/kWh, high: 0.7 kg/kWh}\n");
@@ -74,9 +70,8 @@ static void energy_lies_between_the_products_of_all_ends(void **state)
     price_release(&file);
 }
 
-static void without_an_interval_of_time_there_are_no_bounds(void **state)
+TEST(without_an_interval_of_time_there_are_no_bounds)
 {
-    (void)state;
     struct price_file file = read_right("currency: USD\nprice: {node_hour: {low: 10, high: 20}}\n");
     struct bill bill = price_bill(&file, &(struct usage){1, 8, {NAN, 3600, NAN}});
     near(bill.cost.value, 15);
@@ -103,9 +98,8 @@ static void refused(const char *rest, const char *expected)
     refused_on("2026-03-31", rest, expected);
 }
 
-static void every_key_has_an_effect(void **state)
+TEST(every_key_has_an_effect)
 {
-    (void)state;
     refused("", "prices nothing");
     refused("price: {node_hour: 3}\n", ":5:8: error: prices need the key 'currency'");
     refused("currency: USD\npower: {node: 3 kW, share: 1, pue: 1}\n", "without a price");
@@ -120,17 +114,15 @@ static void every_key_has_an_effect(void **state)
     refused("power: {node: 3, share: 1, pue: 1}\n", "a power needs a unit, for example 700 W");
 }
 
-static void a_date_is_one(void **state)
+TEST(a_date_is_one)
 {
-    (void)state;
     refused_on("2026-03", "currency: USD\nprice: {node_hour: 3}\n",
                ":4:7: error: '2026-03' is not a");
     refused_on("2026-03-31 or so", "currency: USD\nprice: {node_hour: 3}\n", "not a date");
 }
 
-static void the_examples_can_be_read_and_every_number_has_a_source(void **state)
+TEST(the_examples_can_be_read_and_every_number_has_a_source)
 {
-    (void)state;
     const char *const names[] = {"example-h100", "example-v100"};
     for (int i = 0; i < 2; i++) {
         struct price_file file = {0};
@@ -145,17 +137,4 @@ static void the_examples_can_be_read_and_every_number_has_a_source(void **state)
         err_release(&err);
         price_release(&file);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nodes_and_devices_are_paid_by_the_hour),
-        cmocka_unit_test(energy_lies_between_the_products_of_all_ends),
-        cmocka_unit_test(without_an_interval_of_time_there_are_no_bounds),
-        cmocka_unit_test(every_key_has_an_effect),
-        cmocka_unit_test(a_date_is_one),
-        cmocka_unit_test(the_examples_can_be_read_and_every_number_has_a_source),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,11 @@
 #include "core/report/report.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "config.h"
+#include "tests/test.h"
 
 static void assert_near(double value, double expected)
 {
@@ -68,9 +64,8 @@ static struct breakdown broken_down(struct trace *trace)
     return step;
 }
 
-static void communication_behind_compute_is_not_exposed(void **state)
+TEST(communication_behind_compute_is_not_exposed)
 {
-    (void)state;
     struct trace trace = started();
     ran(&trace, 1, FORWARD, 10, 12);
     ran(&trace, 1, BACKWARD, 12, 16);
@@ -85,9 +80,8 @@ static void communication_behind_compute_is_not_exposed(void **state)
 }
 
 /* Of 4 s of backward 3.5 are beside collectives, at 2/3 of the speed. */
-static void what_compute_lost_beside_collectives_is_apart(void **state)
+TEST(what_compute_lost_beside_collectives_is_apart)
 {
-    (void)state;
     struct schedule *schedule = six_steps();
     struct trace trace = started();
     ran(&trace, 1, FORWARD, 10, 12);
@@ -103,9 +97,8 @@ static void what_compute_lost_beside_collectives_is_apart(void **state)
     trace_release(&trace);
 }
 
-static void exposed_communication_belongs_to_the_axis_waited_for(void **state)
+TEST(exposed_communication_belongs_to_the_axis_waited_for)
 {
-    (void)state;
     struct trace trace = started();
     ran(&trace, 1, FORWARD, 10, 12);
     ran(&trace, 1, BACKWARD, 12, 14);
@@ -120,9 +113,8 @@ static void exposed_communication_belongs_to_the_axis_waited_for(void **state)
     assert_near(step.other, 0.5);
 }
 
-static void where_both_axes_run_the_column_is_waited_for(void **state)
+TEST(where_both_axes_run_the_column_is_waited_for)
 {
-    (void)state;
     struct trace trace = started();
     ran(&trace, 1, ROW, 10, 13);
     ran(&trace, 1, COLUMN, 11, 12);
@@ -131,9 +123,8 @@ static void where_both_axes_run_the_column_is_waited_for(void **state)
     assert_near(step.exposed_column, 1);
 }
 
-static void waiting_for_images_is_input_wait(void **state)
+TEST(waiting_for_images_is_input_wait)
 {
-    (void)state;
     struct trace trace = started();
     ran(&trace, 1, INPUT, 8, 11); /* begun while the last iteration still ran */
     ran(&trace, 1, FORWARD, 11, 12);
@@ -144,9 +135,8 @@ static void waiting_for_images_is_input_wait(void **state)
     assert_near(step.other, 1);
 }
 
-static void the_rank_that_finishes_last_is_described(void **state)
+TEST(the_rank_that_finishes_last_is_described)
 {
-    (void)state;
     struct trace trace = started();
     ran(&trace, 0, FORWARD, 10, 19);
     ran(&trace, 1, FORWARD, 10, 12);
@@ -157,9 +147,8 @@ static void the_rank_that_finishes_last_is_described(void **state)
     assert_near(step.exposed_column, 8);
 }
 
-static void a_single_iteration_counts_from_the_start(void **state)
+TEST(a_single_iteration_counts_from_the_start)
 {
-    (void)state;
     struct trace trace = {0};
     trace_add(&trace, (struct span){0, 0, FORWARD, 1, 3});
     trace_finish(&trace, 0, 3);
@@ -170,9 +159,8 @@ static void a_single_iteration_counts_from_the_start(void **state)
 }
 
 /* Whatever overlaps whatever, every instant is counted once. */
-static void any_trace_sums_to_its_time(void **state)
+TEST(any_trace_sums_to_its_time)
 {
-    (void)state;
     for (uint64_t seed = 0; seed < 100; seed++) {
         struct trace trace = started();
         for (uint64_t i = 0; i < 30; i++) {
@@ -188,9 +176,8 @@ static void any_trace_sums_to_its_time(void **state)
 
 /* --- bottleneck --- */
 
-static void names_the_links_that_limit_an_axis(void **state)
+TEST(names_the_links_that_limit_an_axis)
 {
-    (void)state;
     static const struct link_kind kind[] = {{"fast", 75e9, 1e-6}, {"slow", 25e9, 5e-6}};
     struct fabric *fabric = fabric_lay_torus((struct grid){4, 4}, 2, kind, 0);
     struct schedule *schedule = schedule_new((struct grid){4, 4});
@@ -253,9 +240,8 @@ static struct result example(const struct scenario *scenario)
     return result;
 }
 
-static void prints_a_table_a_sentence_and_what_is_assumed(void **state)
+TEST(prints_a_table_a_sentence_and_what_is_assumed)
 {
-    (void)state;
     char network[] = "resnet50";
     struct scenario scenario = {.model.network = network};
     struct result result = example(&scenario);
@@ -300,9 +286,8 @@ static void prints_a_table_a_sentence_and_what_is_assumed(void **state)
     result_release(&result);
 }
 
-static void prints_the_time_to_a_target_with_its_parts(void **state)
+TEST(prints_the_time_to_a_target_with_its_parts)
 {
-    (void)state;
     char network[] = "resnet50";
     struct scenario scenario = {.model.network = network, .training.target = 0.759};
     struct result result = example(&scenario);
@@ -456,9 +441,8 @@ static const char *const json_lines[] = {
     "}",
 };
 
-static void prints_every_key_of_the_schema_as_json(void **state)
+TEST(prints_every_key_of_the_schema_as_json)
 {
-    (void)state;
     struct scenario scenario = {0};
     struct result result = example(&scenario);
     struct json *json = result_json(&result);
@@ -474,23 +458,4 @@ static void prints_every_key_of_the_schema_as_json(void **state)
     text_release(&text);
     json_free(json);
     result_release(&result);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(communication_behind_compute_is_not_exposed),
-        cmocka_unit_test(what_compute_lost_beside_collectives_is_apart),
-        cmocka_unit_test(exposed_communication_belongs_to_the_axis_waited_for),
-        cmocka_unit_test(where_both_axes_run_the_column_is_waited_for),
-        cmocka_unit_test(waiting_for_images_is_input_wait),
-        cmocka_unit_test(the_rank_that_finishes_last_is_described),
-        cmocka_unit_test(a_single_iteration_counts_from_the_start),
-        cmocka_unit_test(any_trace_sums_to_its_time),
-        cmocka_unit_test(names_the_links_that_limit_an_axis),
-        cmocka_unit_test(prints_a_table_a_sentence_and_what_is_assumed),
-        cmocka_unit_test(prints_the_time_to_a_target_with_its_parts),
-        cmocka_unit_test(prints_every_key_of_the_schema_as_json),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 
 #include "models/networks.h"
 #include "tests/core/faulty.h"
+#include "tests/test.h"
 
 /* All that a job is resolved from. */
 struct job {
@@ -65,9 +66,8 @@ static struct job resolved_job(const char *phase, const char *more, struct wish 
 
 #define PHASE "{epochs: 90, batch_per_device: 32}"
 
-static void nothing_stays_open(void **state)
+TEST(nothing_stays_open)
 {
-    (void)state;
     struct job job = resolved_job(PHASE, "", (struct wish){0});
     const struct resolved *r = &job.resolved;
     assert_int_equal(r->cluster.devices_per_node, 4);
@@ -81,9 +81,8 @@ static void nothing_stays_open(void **state)
     release(&job);
 }
 
-static void a_torus_on_a_cluster_asks_for_the_grid(void **state)
+TEST(a_torus_on_a_cluster_asks_for_the_grid)
 {
-    (void)state;
     struct job job = resolved_job(PHASE, "allreduce: {algorithm: torus2d}\n", (struct wish){0});
     assert_string_equal(job.resolved.choice.why, "a row is a node");
     release(&job);
@@ -96,9 +95,8 @@ static void a_torus_on_a_cluster_asks_for_the_grid(void **state)
 
 /* Counted in Python from torchvision's shapes of ResNet-50: 161 tensors, 102,228,128 B in fp32; 3
  * convolutions of 512 x 512 x 3 x 3 are larger than 8 MiB, one of 2048 x 1024 is as large. */
-static void tensors_larger_than_a_bucket_are_said_to_be_cut(void **state)
+TEST(tensors_larger_than_a_bucket_are_said_to_be_cut)
 {
-    (void)state;
     static const struct {
         const char *bucket;
         int32_t cut;
@@ -127,18 +125,16 @@ static int64_t images_each(const char *phase)
     return images;
 }
 
-static void a_global_batch_is_rounded_as_the_phase_says(void **state)
+TEST(a_global_batch_is_rounded_as_the_phase_says)
 {
-    (void)state;
     assert_int_equal(images_each("{epochs: 1, global_batch: 1024}"), 64);
     assert_int_equal(images_each("{epochs: 1, global_batch: 1000, round: down}"), 62);
     assert_int_equal(images_each("{epochs: 1, global_batch: 1000, round: up}"), 63);
     assert_int_equal(images_each("{epochs: 1, global_batch: 10, round: up}"), 1);
 }
 
-static void wished_ranks_stand_in_place_of_the_cluster(void **state)
+TEST(wished_ranks_stand_in_place_of_the_cluster)
 {
-    (void)state;
     struct wish wish = wish_for_ranks(6, 4);
     assert_true(wish.nodes == 2 && wish.devices_per_node == 3);
     wish.real = true;
@@ -149,9 +145,8 @@ static void wished_ranks_stand_in_place_of_the_cluster(void **state)
 }
 
 /* Only a platform's own devices are bound by its size; processes are not. */
-static void real_ranks_may_be_more_than_the_platform_has(void **state)
+TEST(real_ranks_may_be_more_than_the_platform_has)
 {
-    (void)state;
     struct job job = job_with(PHASE, "");
     assert_int_equal(resolve(&job, (struct wish){.nodes = 2, .devices_per_node = 5}), -1);
     assert_int_equal(job.err.exit_code, 64); /* the command line's fault, not the file's */
@@ -161,9 +156,8 @@ static void real_ranks_may_be_more_than_the_platform_has(void **state)
     release(&job);
 }
 
-static void a_fault_of_the_file_is_no_fault_of_the_wished_ranks(void **state)
+TEST(a_fault_of_the_file_is_no_fault_of_the_wished_ranks)
 {
-    (void)state;
     struct job job = job_with(PHASE, "baseline: {nodes: 1089}\n");
     assert_int_equal(resolve(&job, wish_for_ranks(8, 4)), -1);
     assert_int_equal(job.err.exit_code, 65);
@@ -179,9 +173,8 @@ static void a_fault_of_the_file_is_no_fault_of_the_wished_ranks(void **state)
     release(&job);
 }
 
-static void a_grid_that_wished_ranks_do_not_fill_says_what_would(void **state)
+TEST(a_grid_that_wished_ranks_do_not_fill_says_what_would)
 {
-    (void)state;
     struct job job =
         job_with(PHASE, "allreduce: {algorithm: torus2d, grid: {columns: 8, rows: 2}}\n");
     assert_int_equal(resolve(&job, wish_for_ranks(8, 4)), -1);
@@ -202,9 +195,8 @@ static double jitter(const char *noise)
 
 /* A zero that is written is a zero; one that is not means what the device has of its file, or of
  * its software. */
-static void jitter_is_the_devices_unless_it_is_given(void **state)
+TEST(jitter_is_the_devices_unless_it_is_given)
 {
-    (void)state;
     struct job job = job_with(PHASE, "");
     job.software = software_read("mlperf-v4.0", &job.err);
     assert_non_null(job.software);
@@ -218,9 +210,8 @@ static void jitter_is_the_devices_unless_it_is_given(void **state)
     assert_true(jitter("noise: {compute_cv: 3 %}\n") == 0.03);
 }
 
-static void all_faults_are_reported_at_once(void **state)
+TEST(all_faults_are_reported_at_once)
 {
-    (void)state;
     struct job job = job_with("{epochs: 1, global_batch: 1000}, {epochs: 1, global_batch: 3}",
                               "baseline: {nodes: 2000}\n");
     assert_int_equal(resolve(&job, (struct wish){0}), -1);
@@ -247,26 +238,7 @@ static void expect_fault(const char *path)
     check_faulty(path, read_faulty);
 }
 
-static void every_impossible_job_gets_its_message(void **state)
+TEST(every_impossible_job_gets_its_message)
 {
-    (void)state;
     assert_true(each_file("tests/bad/job", "", expect_fault) >= 10);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_stays_open),
-        cmocka_unit_test(a_torus_on_a_cluster_asks_for_the_grid),
-        cmocka_unit_test(tensors_larger_than_a_bucket_are_said_to_be_cut),
-        cmocka_unit_test(a_global_batch_is_rounded_as_the_phase_says),
-        cmocka_unit_test(wished_ranks_stand_in_place_of_the_cluster),
-        cmocka_unit_test(real_ranks_may_be_more_than_the_platform_has),
-        cmocka_unit_test(a_fault_of_the_file_is_no_fault_of_the_wished_ranks),
-        cmocka_unit_test(a_grid_that_wished_ranks_do_not_fill_says_what_would),
-        cmocka_unit_test(jitter_is_the_devices_unless_it_is_given),
-        cmocka_unit_test(all_faults_are_reported_at_once),
-        cmocka_unit_test(every_impossible_job_gets_its_message),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,21 +1,16 @@
 /* Rounds worked out by hand. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/collective/collective.h"
+#include "tests/test.h"
 
 /* Rank 3 of 8 on 8 elements, worked out by hand from the description of Open MPI's
  * redscat_allgather: the window is halved while the distance doubles, and the smaller rank keeps
  * the left half; far first, the same windows by the bits from the highest down. */
-static void the_order_of_halving_decides_who_gets_the_large_messages(void **state)
+TEST(the_order_of_halving_decides_who_gets_the_large_messages)
 {
-    (void)state;
     static const struct {
         int32_t peer, sent, kept, count;
     } near[] = {{2, 0, 4, 4}, {1, 4, 6, 2}, {7, 7, 6, 1}},
@@ -65,9 +60,8 @@ static bool sums_are_right(const struct collective *c)
     return true;
 }
 
-static void rings_side_by_side_add_up_every_element(void **state)
+TEST(rings_side_by_side_add_up_every_element)
 {
-    (void)state;
     for (int32_t group = 1; group <= 8; group++)
         for (int32_t nodes = 2; nodes <= 3; nodes++)
             for (int32_t channels = 1; channels <= group; channels++) {
@@ -88,9 +82,8 @@ static void rings_side_by_side_add_up_every_element(void **state)
 }
 
 /* Three nodes of four: where each ring goes from node 0 to node 1, and back into node 0. */
-static void every_ring_leaves_a_node_by_a_rank_of_its_own(void **state)
+TEST(every_ring_leaves_a_node_by_a_rank_of_its_own)
 {
-    (void)state;
     static const int32_t leaves[][4] = {{3, 0, 1, 2}, {3, 1, -1, -1}, {3, 0, 1, -1}};
     static const int32_t enters[][4] = {{0, 1, 2, 3}, {0, 2, -1, -1}, {0, 1, 2, -1}};
     static const int32_t channels[] = {4, 2, 3};
@@ -112,9 +105,8 @@ static void every_ring_leaves_a_node_by_a_rank_of_its_own(void **state)
         }
 }
 
-static void chunks_through_a_tree_add_up_every_element(void **state)
+TEST(chunks_through_a_tree_add_up_every_element)
 {
-    (void)state;
     for (int32_t ranks = 2; ranks <= 17; ranks++)
         for (int32_t chunks = 2; chunks <= 9; chunks++) {
             struct collective c = {
@@ -133,9 +125,8 @@ static void chunks_through_a_tree_add_up_every_element(void **state)
         }
 }
 
-static void all_channels_are_one_for_each_rank_of_a_node(void **state)
+TEST(all_channels_are_one_for_each_rank_of_a_node)
 {
-    (void)state;
     assert_string_equal(channel_names[0], "1");
     assert_string_equal(channel_names[CHANNEL_LIMIT - 1], "16");
     assert_string_equal(channel_names[CHANNEL_LIMIT], "all");
@@ -143,16 +134,4 @@ static void all_channels_are_one_for_each_rank_of_a_node(void **state)
     assert_int_equal(channel_count(3, 8), 4);
     assert_int_equal(channel_count(CHANNEL_LIMIT, 8), 8);
     assert_int_equal(channel_count(CHANNEL_LIMIT, 100), 16);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_order_of_halving_decides_who_gets_the_large_messages),
-        cmocka_unit_test(rings_side_by_side_add_up_every_element),
-        cmocka_unit_test(every_ring_leaves_a_node_by_a_rank_of_its_own),
-        cmocka_unit_test(chunks_through_a_tree_add_up_every_element),
-        cmocka_unit_test(all_channels_are_one_for_each_rank_of_a_node),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,11 @@
 #include "core/network/fabric.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/platform/platform.h"
 #include "tests/core/route_text.h"
+#include "tests/test.h"
 
 /* Five nodes of two devices, each with a card; leaves of two nodes, pods of four. */
 static struct fabric *lay_leaves(enum routing routing, int32_t pipes, int32_t rails,
@@ -50,9 +46,8 @@ static struct fabric *lay_leaves(enum routing routing, int32_t pipes, int32_t ra
 }
 
 /* The card of rank r is number r: device and card d of node n are 2 n + d. */
-static void a_static_route_takes_the_uplink_of_its_destination(void **state)
+TEST(a_static_route_takes_the_uplink_of_its_destination)
 {
-    (void)state;
     struct fabric *fabric = lay_leaves(ROUTING_STATIC, 3, 1, NULL);
     assert_true(fabric->chooses);
     assert_int_equal(fabric->link_count, 5 * 10 + 2 * 3 * 3 + 2 * 2 * 6);
@@ -68,9 +63,8 @@ static void a_static_route_takes_the_uplink_of_its_destination(void **state)
     fabric_free(fabric);
 }
 
-static void with_rails_each_card_has_a_switch_of_its_own(void **state)
+TEST(with_rails_each_card_has_a_switch_of_its_own)
 {
-    (void)state;
     struct fabric *fabric = lay_leaves(ROUTING_STATIC, 3, 2, NULL);
     expect_route(fabric, 0, 2, "node0.gpu0-nic0 node0.nic0.up node1.nic0.down node1.nic0-gpu0");
     expect_route(fabric, 0, 3,
@@ -86,9 +80,8 @@ static void with_rails_each_card_has_a_switch_of_its_own(void **state)
     fabric_free(fabric);
 }
 
-static void nodes_stand_where_they_are_placed(void **state)
+TEST(nodes_stand_where_they_are_placed)
 {
-    (void)state;
     static const int32_t place[] = {6, 1, 7, 0, 2};
     struct fabric *fabric = lay_leaves(ROUTING_IDEAL, 1, 1, place);
     assert_false(fabric->chooses);
@@ -102,9 +95,8 @@ static void nodes_stand_where_they_are_placed(void **state)
     fabric_free(fabric);
 }
 
-static void with_one_uplink_all_routings_are_the_same(void **state)
+TEST(with_one_uplink_all_routings_are_the_same)
 {
-    (void)state;
     struct fabric *ideal = lay_leaves(ROUTING_IDEAL, 1, 1, NULL);
     for (enum routing routing = ROUTING_STATIC; routing < ROUTING_COUNT; routing++) {
         struct fabric *fabric = lay_leaves(routing, 1, 1, NULL);
@@ -122,9 +114,8 @@ static void with_one_uplink_all_routings_are_the_same(void **state)
 
 /* Each of 24 cables gets its part of 4 * 34 * 33 * 4 routes: 748, and 5 standard deviations of 27
  * more or less. */
-static void hashed_routes_are_spread_over_all_uplinks(void **state)
+TEST(hashed_routes_are_spread_over_all_uplinks)
 {
-    (void)state;
     struct err err = {0};
     const char *set[] = {"platform.network.routing=hashed", "platform.network.routing_seed=5"};
     struct platform *platform = platform_read_changed("abci", set, 2, NULL, &err);
@@ -171,9 +162,8 @@ static struct nccl_world nccl_on(const char *const *set, int32_t count, int32_t 
 }
 
 /* Two channels leave a rack: their part of the cables decides. */
-static void a_ring_of_nccl_uses_an_uplink_a_channel(void **state)
+TEST(a_ring_of_nccl_uses_an_uplink_a_channel)
 {
-    (void)state;
     static const struct {
         const char *set[2];
         double least, most;
@@ -199,26 +189,11 @@ static void a_ring_of_nccl_uses_an_uplink_a_channel(void **state)
 }
 
 /* Of 64 scattered nodes hardly two neighbours are in one rack; of 34 in order all are. */
-static void a_ring_of_nccl_leaves_a_rack_wherever_the_next_node_is_outside(void **state)
+TEST(a_ring_of_nccl_leaves_a_rack_wherever_the_next_node_is_outside)
 {
-    (void)state;
     static const char *const scattered[] = {"platform.network.placement=scattered"};
     struct nccl_world apart = nccl_on(scattered, 1, 64), together = nccl_on(NULL, 0, 34);
     assert_in_range(apart.level[1].groups, 50, 64);
     assert_true(apart.level[1].ring_passes >= 64 / 32.);
     assert_int_equal(together.level[1].groups, 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_static_route_takes_the_uplink_of_its_destination),
-        cmocka_unit_test(with_rails_each_card_has_a_switch_of_its_own),
-        cmocka_unit_test(nodes_stand_where_they_are_placed),
-        cmocka_unit_test(with_one_uplink_all_routings_are_the_same),
-        cmocka_unit_test(hashed_routes_are_spread_over_all_uplinks),
-        cmocka_unit_test(a_ring_of_nccl_uses_an_uplink_a_channel),
-        cmocka_unit_test(a_ring_of_nccl_leaves_a_rack_wherever_the_next_node_is_outside),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

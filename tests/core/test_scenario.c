@@ -1,6 +1,7 @@
 #include "core/scenario/scenario.h"
 
 #include "tests/core/faulty.h"
+#include "tests/test.h"
 
 #define MODEL    "version: 1\nmodel: {network: resnet50}\n"
 #define CLUSTER  "cluster: {platform: abci, nodes: 4, devices_per_node: 4}\n"
@@ -18,9 +19,8 @@ static struct scenario read_job(const char *const *set, int32_t count)
     return scenario;
 }
 
-static void reads_the_published_job(void **state)
+TEST(reads_the_published_job)
 {
-    (void)state;
     struct scenario scenario = read_job(NULL, 0);
     const struct scenario_phase *phase = scenario.training.phase.item;
     assert_string_equal(scenario.model.network, "resnet50");
@@ -39,9 +39,8 @@ static void reads_the_published_job(void **state)
     scenario_release(&scenario);
 }
 
-static void the_smallest_job_gets_every_default(void **state)
+TEST(the_smallest_job_gets_every_default)
 {
-    (void)state;
     struct err err = {0};
     struct scenario scenario;
     if (scenario_read_text(&scenario, "t.yaml", SMALL, &err))
@@ -57,9 +56,8 @@ static void the_smallest_job_gets_every_default(void **state)
     scenario_release(&scenario);
 }
 
-static void the_hash_is_that_of_the_file_and_its_assignments(void **state)
+TEST(the_hash_is_that_of_the_file_and_its_assignments)
 {
-    (void)state;
     struct err err = {0};
     struct scenario plain;
     assert_int_equal(scenario_read_text(&plain, "t.yaml", SMALL, &err), 0);
@@ -97,9 +95,8 @@ static char *decoded_by_the_device(const char *source)
                        source);
 }
 
-static void only_jpeg_files_are_decoded_by_a_device(void **state)
+TEST(only_jpeg_files_are_decoded_by_a_device)
 {
-    (void)state;
     for (int32_t source = 0; source < SOURCE_COUNT; source++) {
         struct err err = {0};
         struct scenario scenario;
@@ -115,9 +112,8 @@ static void only_jpeg_files_are_decoded_by_a_device(void **state)
     }
 }
 
-static void faults_between_values_are_reported_at_once(void **state)
+TEST(faults_between_values_are_reported_at_once)
 {
-    (void)state;
     struct err err = {0};
     struct scenario scenario;
     assert_int_equal(scenario_read_text(&scenario, "t.yaml",
@@ -130,9 +126,8 @@ static void faults_between_values_are_reported_at_once(void **state)
     err_release(&err);
 }
 
-static void explains_every_value(void **state)
+TEST(explains_every_value)
 {
-    (void)state;
     char *path = data_path("experiments/01_sony_abci/v2-3456.yaml");
     const char *const set[] = {"seed=7"};
     struct err err = {0};
@@ -163,22 +158,7 @@ static void expect_fault(const char *path)
     check_faulty(path, read_faulty);
 }
 
-static void every_malformed_file_gets_its_message(void **state)
+TEST(every_malformed_file_gets_its_message)
 {
-    (void)state;
     assert_true(each_file("tests/bad/scenario", "", expect_fault) >= 50);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_the_published_job),
-        cmocka_unit_test(the_smallest_job_gets_every_default),
-        cmocka_unit_test(the_hash_is_that_of_the_file_and_its_assignments),
-        cmocka_unit_test(only_jpeg_files_are_decoded_by_a_device),
-        cmocka_unit_test(faults_between_values_are_reported_at_once),
-        cmocka_unit_test(explains_every_value),
-        cmocka_unit_test(every_malformed_file_gets_its_message),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

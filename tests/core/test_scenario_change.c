@@ -2,6 +2,7 @@
 
 #include "core/config/field_rows.h"
 #include "tests/core/faulty.h"
+#include "tests/test.h"
 
 static const char *const text =
     "version: 1\n"
@@ -32,9 +33,8 @@ static struct json *values_of(const char *from, const char *to, int32_t ranks)
     return values;
 }
 
-static void every_key_has_a_decision_and_every_decision_a_key(void **state)
+TEST(every_key_has_a_decision_and_every_decision_a_key)
 {
-    (void)state;
     const struct scenario_rule *rule;
     for (int32_t i = 0; i < scenario_table.count; i++) {
         const char *path = scenario_table.field[i].path;
@@ -50,9 +50,8 @@ static void every_key_has_a_decision_and_every_decision_a_key(void **state)
             fail_msg("%s is no key", rule->path);
 }
 
-static void the_manual_page_names_every_decision(void **state)
+TEST(the_manual_page_names_every_decision)
 {
-    (void)state;
     struct text page = {0};
     struct err err = {0};
     char *path = data_path("docs/man/foretrain.1.scd");
@@ -67,9 +66,8 @@ static void the_manual_page_names_every_decision(void **state)
     free(path);
 }
 
-static void the_longest_rule_decides(void **state)
+TEST(the_longest_rule_decides)
 {
-    (void)state;
     static const struct {
         const char *key;
         enum scenario_change change;
@@ -87,9 +85,8 @@ static void the_longest_rule_decides(void **state)
         assert_int_equal(scenario_change_of(cases[i].key), cases[i].change);
 }
 
-static void values_are_resolved(void **state)
+TEST(values_are_resolved)
 {
-    (void)state;
     struct text out = {0};
     struct json *values = values_of("version", "version", 2);
     json_print(&out, values);
@@ -117,9 +114,8 @@ static int compare(const char *from, const char *to, int32_t ranks, const char *
     return failed;
 }
 
-static void another_spelling_is_no_change(void **state)
+TEST(another_spelling_is_no_change)
 {
-    (void)state;
     struct text notes = {0};
     struct err err = {0};
     assert_int_equal(compare("16 KiB", "16.384 kB", 2, NULL, &notes, &err), 0);
@@ -129,9 +125,8 @@ static void another_spelling_is_no_change(void **state)
     text_release(&notes);
 }
 
-static void changes_are_refused_or_told_one_by_one(void **state)
+TEST(changes_are_refused_or_told_one_by_one)
 {
-    (void)state;
     static const struct {
         const char *from, *to, *allowed;
         int result;
@@ -168,9 +163,8 @@ static void changes_are_refused_or_told_one_by_one(void **state)
 }
 
 /* The job's text is the same, but 4 ranks take twice as many images as 2. */
-static void a_batch_per_device_on_other_ranks_is_another_batch(void **state)
+TEST(a_batch_per_device_on_other_ranks_is_another_batch)
 {
-    (void)state;
     struct text notes = {0};
     struct err err = {0};
     assert_int_equal(compare("version", "version", 4, NULL, &notes, &err), -1);
@@ -179,9 +173,8 @@ static void a_batch_per_device_on_other_ranks_is_another_batch(void **state)
     err_release(&err);
 }
 
-static void keys_that_are_none_are_refused_with_the_nearest(void **state)
+TEST(keys_that_are_none_are_refused_with_the_nearest)
 {
-    (void)state;
     static const char *const good[] = {"seed", "training", "training.phases",
                                        "training.phases.0.global_batch", "model.precision"};
     struct err err = {0};
@@ -193,19 +186,4 @@ static void keys_that_are_none_are_refused_with_the_nearest(void **state)
     err_release(&err);
     assert_int_equal(scenario_check_key("seed.x", &err), -1);
     err_release(&err);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_key_has_a_decision_and_every_decision_a_key),
-        cmocka_unit_test(the_manual_page_names_every_decision),
-        cmocka_unit_test(the_longest_rule_decides),
-        cmocka_unit_test(values_are_resolved),
-        cmocka_unit_test(another_spelling_is_no_change),
-        cmocka_unit_test(changes_are_refused_or_told_one_by_one),
-        cmocka_unit_test(a_batch_per_device_on_other_ranks_is_another_batch),
-        cmocka_unit_test(keys_that_are_none_are_refused_with_the_nearest),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,10 @@
 #include "core/schedule/schedule.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 /* --- random schedules that follow the rules --- */
 
@@ -74,9 +71,8 @@ static struct schedule *sealed(struct schedule *schedule)
     return schedule;
 }
 
-static void seals_whatever_follows_the_rules(void **state)
+TEST(seals_whatever_follows_the_rules)
 {
-    (void)state;
     for (uint64_t seed = 0; seed < 200; seed++)
         schedule_free(sealed(random_schedule(seed)));
 }
@@ -114,9 +110,8 @@ static void refuses_step(struct step step, const char *because)
 #define COLLECTIVE(...)                                                                            \
     ((struct step){.kind = STEP_COLLECTIVE, .lane = LANE_ROW, .collective = {__VA_ARGS__}})
 
-static void refuses_nothing_to_do_and_nobody_to_do_it(void **state)
+TEST(refuses_nothing_to_do_and_nobody_to_do_it)
 {
-    (void)state;
     struct schedule *schedule = schedule_new((struct grid){4, 0});
     struct err err = {0};
     assert_int_equal(schedule_seal(schedule, &err), -1);
@@ -125,34 +120,29 @@ static void refuses_nothing_to_do_and_nobody_to_do_it(void **state)
     schedule_free(schedule);
 }
 
-static void refuses_a_dependency_on_itself(void **state)
+TEST(refuses_a_dependency_on_itself)
 {
-    (void)state;
     refuses(compute, (struct dep){1, 0}, "depends on itself");
 }
 
-static void refuses_a_dependency_on_a_later_step(void **state)
+TEST(refuses_a_dependency_on_a_later_step)
 {
-    (void)state;
     refuses(compute, (struct dep){2, 0}, "depends on a later step");
 }
 
-static void refuses_a_dependency_on_a_missing_step(void **state)
+TEST(refuses_a_dependency_on_a_missing_step)
 {
-    (void)state;
     refuses(compute, (struct dep){3, 1}, "does not exist");
     refuses(compute, (struct dep){-1, 0}, "does not exist");
 }
 
-static void refuses_a_dependency_on_a_later_iteration(void **state)
+TEST(refuses_a_dependency_on_a_later_iteration)
 {
-    (void)state;
     refuses(compute, (struct dep){0, -1}, "later iteration");
 }
 
-static void refuses_unknown_words(void **state)
+TEST(refuses_unknown_words)
 {
-    (void)state;
     refuses_step((struct step){.kind = STEP_KIND_COUNT}, "unknown kind");
     refuses_step((struct step){.lane = LANE_COUNT}, "unknown lane");
     refuses_step(COMPUTE(.op = COMPUTE_OP_COUNT), "unknown compute operation");
@@ -165,9 +155,8 @@ static void refuses_unknown_words(void **state)
     refuses_step(COLLECTIVE(.algorithm = ALGORITHM_MPI, .axis = AXIS_COLUMN), "part of the ranks");
 }
 
-static void refuses_a_role_twice(void **state)
+TEST(refuses_a_role_twice)
 {
-    (void)state;
     struct schedule *schedule = schedule_new((struct grid){4, 2});
     struct err err = {0};
     for (int32_t i = 0; i < 2; i++)
@@ -184,9 +173,8 @@ static void refuses_a_role_twice(void **state)
                  "no computation");
 }
 
-static void refuses_negative_counts(void **state)
+TEST(refuses_negative_counts)
 {
-    (void)state;
     refuses_step(COMPUTE(.flops = -1), "negative");
     refuses_step(COMPUTE(.bytes = -1), "negative");
     refuses_step(COMPUTE(.kernels = -1), "negative");
@@ -196,17 +184,15 @@ static void refuses_negative_counts(void **state)
     refuses_step((struct step){STEP_INPUT, LANE_INPUT, .input = {.images = -1}}, "negative");
 }
 
-static void refuses_a_step_on_the_wrong_lane(void **state)
+TEST(refuses_a_step_on_the_wrong_lane)
 {
-    (void)state;
     refuses_step((struct step){STEP_COLLECTIVE, .lane = LANE_COMPUTE}, "compute or input lane");
     refuses_step((struct step){STEP_COLLECTIVE, .lane = LANE_INPUT}, "compute or input lane");
     refuses_step((struct step){.lane = LANE_COLUMN}, "not a collective");
 }
 
-static void refuses_what_the_algorithm_cannot_compute(void **state)
+TEST(refuses_what_the_algorithm_cannot_compute)
 {
-    (void)state;
     refuses_step(COLLECTIVE(.algorithm = ALGORITHM_TORUS2D), "three steps");
     refuses_step(COLLECTIVE(.algorithm = ALGORITHM_DOUBLE_TREE, .op = COLLECTIVE_ALL_GATHER),
                  "cannot compute");
@@ -214,9 +200,8 @@ static void refuses_what_the_algorithm_cannot_compute(void **state)
     refuses_step(COLLECTIVE(.algorithm = ALGORITHM_HIERARCHICAL, .group = 3), "does not divide");
 }
 
-static void reports_every_fault_at_once(void **state)
+TEST(reports_every_fault_at_once)
 {
-    (void)state;
     struct schedule *schedule = schedule_new((struct grid){4, 2});
     struct err err = {0};
     for (int32_t i = 0; i < 3; i++)
@@ -245,9 +230,8 @@ static void check_deps(const struct schedule *schedule, const struct step *step,
     assert_true(!next || *next == '\0');
 }
 
-static void prints_one_line_a_step_that_reads_back(void **state)
+TEST(prints_one_line_a_step_that_reads_back)
 {
-    (void)state;
     static const char *const kind_name[] = {"compute", "collective", "input"};
     for (uint64_t seed = 0; seed < 100; seed++) {
         struct schedule *schedule = sealed(random_schedule(seed));
@@ -275,9 +259,8 @@ static void prints_one_line_a_step_that_reads_back(void **state)
     }
 }
 
-static void prints_what_a_person_wants_to_know(void **state)
+TEST(prints_what_a_person_wants_to_know)
 {
-    (void)state;
     struct schedule *schedule = schedule_new((struct grid){4, 2});
     schedule_add(schedule,
                  (struct step){.kind = STEP_INPUT,
@@ -322,9 +305,8 @@ static struct schedule *all_reduce(struct grid grid, enum algorithm algorithm, i
     return sealed(schedule);
 }
 
-static void torus_all_reduce_is_a_chain_of_three(void **state)
+TEST(torus_all_reduce_is_a_chain_of_three)
 {
-    (void)state;
     struct schedule *schedule = all_reduce((struct grid){4, 2}, ALGORITHM_TORUS2D, 1001);
     assert_int_equal(schedule->step_count, 4);
     for (int32_t id = 1; id <= 3; id++) {
@@ -344,9 +326,8 @@ static void torus_all_reduce_is_a_chain_of_three(void **state)
     schedule_free(schedule);
 }
 
-static void torus_all_reduce_leaves_out_an_axis_of_one_rank(void **state)
+TEST(torus_all_reduce_leaves_out_an_axis_of_one_rank)
 {
-    (void)state;
     struct schedule *flat = all_reduce((struct grid){4, 1}, ALGORITHM_TORUS2D, 1000);
     assert_int_equal(flat->step_count, 3);
     assert_int_equal(flat->step[2].collective.op, COLLECTIVE_ALL_GATHER);
@@ -357,9 +338,8 @@ static void torus_all_reduce_leaves_out_an_axis_of_one_rank(void **state)
     schedule_free(tall);
 }
 
-static void one_rank_needs_no_all_reduce(void **state)
+TEST(one_rank_needs_no_all_reduce)
 {
-    (void)state;
     for (enum algorithm algorithm = 0; algorithm < ALGORITHM_COUNT; algorithm++) {
         struct schedule *schedule = all_reduce((struct grid){1, 1}, algorithm, 1000);
         assert_int_equal(schedule->step_count, 1);
@@ -367,9 +347,8 @@ static void one_rank_needs_no_all_reduce(void **state)
     }
 }
 
-static void other_all_reduces_are_one_step_of_the_whole_world(void **state)
+TEST(other_all_reduces_are_one_step_of_the_whole_world)
 {
-    (void)state;
     for (enum algorithm algorithm = 0; algorithm < ALGORITHM_TORUS2D; algorithm++) {
         struct schedule *schedule = all_reduce((struct grid){4, 2}, algorithm, 1000);
         const struct step *step = &schedule->step[1];
@@ -385,9 +364,8 @@ static void other_all_reduces_are_one_step_of_the_whole_world(void **state)
     }
 }
 
-static void peers_stay_in_their_row_or_column(void **state)
+TEST(peers_stay_in_their_row_or_column)
 {
-    (void)state;
     struct schedule *schedule = all_reduce((struct grid){4, 3}, ALGORITHM_TORUS2D, 1000);
     for (int32_t rank = 0; rank < 12; rank++) {
         int32_t right = schedule_send_peer(schedule, 1, 0, rank, 0);
@@ -400,9 +378,8 @@ static void peers_stay_in_their_row_or_column(void **state)
     schedule_free(schedule);
 }
 
-static void equal_collectives_are_found_whatever_their_bucket(void **state)
+TEST(equal_collectives_are_found_whatever_their_bucket)
 {
-    (void)state;
     struct schedule *schedule = schedule_new((struct grid){4, 2});
     schedule_add_all_reduce(schedule, ALGORITHM_TORUS2D, 0, 0, 1000, -1);
     schedule_add_all_reduce(schedule, ALGORITHM_TORUS2D, 0, 1, 1000, 2);
@@ -411,31 +388,4 @@ static void equal_collectives_are_found_whatever_their_bucket(void **state)
     for (int32_t id = 0; id < 9; id++)
         assert_int_equal(schedule_first_like(schedule, id), expected[id]);
     schedule_free(schedule);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(seals_whatever_follows_the_rules),
-        cmocka_unit_test(refuses_nothing_to_do_and_nobody_to_do_it),
-        cmocka_unit_test(refuses_a_dependency_on_itself),
-        cmocka_unit_test(refuses_a_dependency_on_a_later_step),
-        cmocka_unit_test(refuses_a_dependency_on_a_missing_step),
-        cmocka_unit_test(refuses_a_dependency_on_a_later_iteration),
-        cmocka_unit_test(refuses_unknown_words),
-        cmocka_unit_test(refuses_a_role_twice),
-        cmocka_unit_test(refuses_negative_counts),
-        cmocka_unit_test(refuses_a_step_on_the_wrong_lane),
-        cmocka_unit_test(refuses_what_the_algorithm_cannot_compute),
-        cmocka_unit_test(reports_every_fault_at_once),
-        cmocka_unit_test(prints_one_line_a_step_that_reads_back),
-        cmocka_unit_test(prints_what_a_person_wants_to_know),
-        cmocka_unit_test(torus_all_reduce_is_a_chain_of_three),
-        cmocka_unit_test(torus_all_reduce_leaves_out_an_axis_of_one_rank),
-        cmocka_unit_test(one_rank_needs_no_all_reduce),
-        cmocka_unit_test(other_all_reduces_are_one_step_of_the_whole_world),
-        cmocka_unit_test(peers_stay_in_their_row_or_column),
-        cmocka_unit_test(equal_collectives_are_found_whatever_their_bucket),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,10 @@
 #include "core/schedule/schedule.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 static struct schedule *one_of_each(void)
 {
@@ -91,9 +89,8 @@ static void members_change_hash(const struct schedule *schedule, struct step *st
     }
 }
 
-static void hash_changes_with_everything_a_back_end_reads(void **state)
+TEST(hash_changes_with_everything_a_back_end_reads)
 {
-    (void)state;
     struct schedule *schedule = one_of_each();
     for (int32_t id = 0; id < schedule->step_count; id++)
         members_change_hash(schedule, &schedule->step[id]);
@@ -102,9 +99,8 @@ static void hash_changes_with_everything_a_back_end_reads(void **state)
     schedule_free(schedule);
 }
 
-static void hash_ignores_names(void **state)
+TEST(hash_ignores_names)
 {
-    (void)state;
     struct schedule *schedule = one_of_each();
     uint64_t hash = schedule_hash(schedule);
     snprintf(schedule->step[0].name, sizeof(schedule->step[0].name), "renamed");
@@ -113,23 +109,12 @@ static void hash_ignores_names(void **state)
 }
 
 /* The expected value was computed apart, from the description of the hash. */
-static void hash_is_the_same_on_every_machine(void **state)
+TEST(hash_is_the_same_on_every_machine)
 {
-    (void)state;
     struct schedule *schedule = schedule_new((struct grid){34, 32});
     struct step step = {.lane = LANE_COMPUTE, .compute = {.flops = 1000, .bytes = 10}};
     int32_t last = schedule_add(schedule, step, NULL, 0);
     schedule_add_all_reduce(schedule, ALGORITHM_TORUS2D, 0, 0, 4194304, last);
     assert_int_equal(schedule_hash(schedule), UINT64_C(0x75c22bbc1f713c1e));
     schedule_free(schedule);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hash_changes_with_everything_a_back_end_reads),
-        cmocka_unit_test(hash_ignores_names),
-        cmocka_unit_test(hash_is_the_same_on_every_machine),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

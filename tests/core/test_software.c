@@ -2,18 +2,14 @@
  * Tests of core/platform/software.h: profiles are read, found and applied to a device.
  */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/platform/software.h"
+#include "tests/test.h"
 
 #define HEAD                                                                                       \
     "version: 1\nname: test\ndescription: a profile\nnccl: 204\n"                                  \
@@ -50,9 +46,8 @@ static struct software *read_valid(const char *text)
     return software;
 }
 
-static void reads_what_the_file_says(void **state)
+TEST(reads_what_the_file_says)
 {
-    (void)state;
     struct software *software = read_valid(HEAD "overlap: backward\nfits:\n" FIT("a") FIT("b"));
     assert_int_equal(software->nccl, 204);
     assert_int_equal(software->groups, 1);
@@ -64,9 +59,8 @@ static void reads_what_the_file_says(void **state)
     software_free(software);
 }
 
-static void makes_a_device_what_its_fit_says(void **state)
+TEST(makes_a_device_what_its_fit_says)
 {
-    (void)state;
     struct software *software = read_valid(HEAD "fits:\n" FIT("v100-sxm2-16gb"));
     struct device device = {0};
     assert_int_equal(device_read(&device, "v100-sxm2-16gb", &(struct err){0}), 0);
@@ -83,9 +77,8 @@ static void makes_a_device_what_its_fit_says(void **state)
     software_free(software);
 }
 
-static void replaces_what_it_says_of_collectives_and_nothing_else(void **state)
+TEST(replaces_what_it_says_of_collectives_and_nothing_else)
 {
-    (void)state;
     struct software *software = read_valid(
         HEAD "compute_slowdown: {value: 10 %, spread: 20 %, source: a paper, kind: published}\n"
              "fits:\n" FIT("v100-sxm2-16gb"));
@@ -105,9 +98,8 @@ static void replaces_what_it_says_of_collectives_and_nothing_else(void **state)
     software_free(software);
 }
 
-static void gives_other_devices_the_fallback_and_their_own_fusion(void **state)
+TEST(gives_other_devices_the_fallback_and_their_own_fusion)
 {
-    (void)state;
     struct software *software = read_valid(HEAD "fits:\n" FIT("a"));
     struct device device = {0};
     assert_int_equal(device_read(&device, "h100-sxm5-80gb", &(struct err){0}), 0);
@@ -118,9 +110,8 @@ static void gives_other_devices_the_fallback_and_their_own_fusion(void **state)
     software_free(software);
 }
 
-static void refuses_two_fits_for_one_device(void **state)
+TEST(refuses_two_fits_for_one_device)
 {
-    (void)state;
     struct err err = {0};
     assert_null(read_text(HEAD "fits:\n" FIT("a") FIT("b") FIT("a"), &err));
     assert_non_null(strstr(err.text, "a second fit for 'a'"));
@@ -128,9 +119,8 @@ static void refuses_two_fits_for_one_device(void **state)
     err_release(&err);
 }
 
-static void refuses_what_it_does_not_know(void **state)
+TEST(refuses_what_it_does_not_know)
 {
-    (void)state;
     static const struct {
         const char *text, *message;
     } cases[] = {
@@ -146,9 +136,8 @@ static void refuses_what_it_does_not_know(void **state)
     }
 }
 
-static void names_the_profiles_there_are(void **state)
+TEST(names_the_profiles_there_are)
 {
-    (void)state;
     struct err err = {0};
     assert_null(software_read("mlperf-v0.66", &err));
     assert_int_equal(err.exit_code, 66);
@@ -156,9 +145,8 @@ static void names_the_profiles_there_are(void **state)
     err_release(&err);
 }
 
-static void every_profile_of_the_library_reads_and_is_named_after_its_file(void **state)
+TEST(every_profile_of_the_library_reads_and_is_named_after_its_file)
 {
-    (void)state;
     static const char *const names[] = {
         "mlperf-v0.5", "mlperf-v0.6", "mlperf-v0.7",   "mlperf-v1.0", "mlperf-v1.1",
         "mlperf-v2.0", "mlperf-v2.1", "mlperf-v3.0",   "mlperf-v3.1", "mlperf-v4.0",
@@ -175,19 +163,4 @@ static void every_profile_of_the_library_reads_and_is_named_after_its_file(void 
         assert_true(fit->efficiency_sd > 0 && fit->overhead_sd > 0);
         software_free(software);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_what_the_file_says),
-        cmocka_unit_test(makes_a_device_what_its_fit_says),
-        cmocka_unit_test(replaces_what_it_says_of_collectives_and_nothing_else),
-        cmocka_unit_test(gives_other_devices_the_fallback_and_their_own_fusion),
-        cmocka_unit_test(refuses_two_fits_for_one_device),
-        cmocka_unit_test(refuses_what_it_does_not_know),
-        cmocka_unit_test(names_the_profiles_there_are),
-        cmocka_unit_test(every_profile_of_the_library_reads_and_is_named_after_its_file),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,12 +5,9 @@
 #include "core/backend/steady.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 enum { RANKS = 64, DRAWS = 10000 };
 
@@ -45,9 +42,8 @@ static struct schedule *overlapped(struct trace *trace, double exchange)
 
 /* The mean of 10,000 draws, within three standard errors, whether the first all-reduce is hidden by
  * all draws, by none, or by some. */
-static void expectation_is_the_mean_of_draws(void **state)
+TEST(expectation_is_the_mean_of_draws)
 {
-    (void)state;
     static const double exchange[] = {0.5, 1.03, 2};
     static const struct noise noises[] = {
         {.compute_cv = 0.05},
@@ -74,9 +70,8 @@ static void expectation_is_the_mean_of_draws(void **state)
     }
 }
 
-static void a_step_is_what_its_longest_chain_takes(void **state)
+TEST(a_step_is_what_its_longest_chain_takes)
 {
-    (void)state;
     struct trace trace = {0};
     struct schedule *schedule = overlapped(&trace, 0.5);
     struct steady steady = steady_new(schedule, (struct slowdown){0}, &trace);
@@ -87,13 +82,4 @@ static void a_step_is_what_its_longest_chain_takes(void **state)
     steady_release(&steady);
     schedule_free(schedule);
     trace_release(&trace);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(expectation_is_the_mean_of_draws),
-        cmocka_unit_test(a_step_is_what_its_longest_chain_takes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

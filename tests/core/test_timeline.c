@@ -1,12 +1,9 @@
 #include "core/report/timeline.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 typedef int writer(FILE *, const struct schedule *, const struct trace *, struct err *);
 
@@ -74,7 +71,7 @@ static void refuses(const struct fixture *fixture, const char *message)
     }
 }
 
-static void writes_microseconds(void **state)
+TEST_WITH(writes_microseconds, open_fixture, close_fixture)
 {
     char *text = written(timeline_write_kineto, *state);
     assert_non_null(strstr(text, "\"name\": \"nccl:all_reduce\", \"pid\": 0, \"tid\": 1, "
@@ -82,7 +79,7 @@ static void writes_microseconds(void **state)
     free(text);
 }
 
-static void writes_paje_events_in_the_order_of_time(void **state)
+TEST_WITH(writes_paje_events_in_the_order_of_time, open_fixture, close_fixture)
 {
     char *text = written(timeline_write_paje, *state);
     const char *expected = "5 0.000000000000 STEP r0l0 s0\n5 0.000000000000 STEP r1l0 s0\n"
@@ -93,7 +90,7 @@ static void writes_paje_events_in_the_order_of_time(void **state)
     free(text);
 }
 
-static void the_order_of_spans_in_the_trace_does_not_matter(void **state)
+TEST_WITH(the_order_of_spans_in_the_trace_does_not_matter, open_fixture, close_fixture)
 {
     struct fixture *fixture = *state;
     for (size_t i = 0; i < sizeof(writers) / sizeof(*writers); i++) {
@@ -110,7 +107,7 @@ static void the_order_of_spans_in_the_trace_does_not_matter(void **state)
     }
 }
 
-static void writes_an_empty_trace(void **state)
+TEST_WITH(writes_an_empty_trace, open_fixture, close_fixture)
 {
     struct fixture *fixture = *state;
     fixture->trace.span_count = 0;
@@ -118,14 +115,14 @@ static void writes_an_empty_trace(void **state)
         free(written(writers[i], fixture));
 }
 
-static void refuses_a_trace_of_another_schedule(void **state)
+TEST_WITH(refuses_a_trace_of_another_schedule, open_fixture, close_fixture)
 {
     struct fixture *fixture = *state;
     fixture->trace.schedule_hash++;
     refuses(fixture, "another schedule");
 }
 
-static void refuses_a_step_that_does_not_exist(void **state)
+TEST_WITH(refuses_a_step_that_does_not_exist, open_fixture, close_fixture)
 {
     struct fixture *fixture = *state;
     fixture->trace.span[1].step = 2;
@@ -149,7 +146,7 @@ static struct trace slower(const struct fixture *fixture)
     return trace;
 }
 
-static void compares_two_traces_from_the_same_time_on(void **state)
+TEST_WITH(compares_two_traces_from_the_same_time_on, open_fixture, close_fixture)
 {
     struct fixture *fixture = *state;
     struct trace measured = slower(fixture);
@@ -183,7 +180,7 @@ static void compares_two_traces_from_the_same_time_on(void **state)
     trace_release(&measured);
 }
 
-static void reports_a_full_disk(void **state)
+TEST_WITH(reports_a_full_disk, open_fixture, close_fixture)
 {
     struct fixture *fixture = *state;
     for (size_t i = 0; i < sizeof(writers) / sizeof(*writers); i++) {
@@ -195,24 +192,4 @@ static void reports_a_full_disk(void **state)
         fclose(file);
         err_release(&err);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(writes_microseconds, open_fixture, close_fixture),
-        cmocka_unit_test_setup_teardown(writes_paje_events_in_the_order_of_time, open_fixture,
-                                        close_fixture),
-        cmocka_unit_test_setup_teardown(the_order_of_spans_in_the_trace_does_not_matter,
-                                        open_fixture, close_fixture),
-        cmocka_unit_test_setup_teardown(writes_an_empty_trace, open_fixture, close_fixture),
-        cmocka_unit_test_setup_teardown(refuses_a_trace_of_another_schedule, open_fixture,
-                                        close_fixture),
-        cmocka_unit_test_setup_teardown(refuses_a_step_that_does_not_exist, open_fixture,
-                                        close_fixture),
-        cmocka_unit_test_setup_teardown(compares_two_traces_from_the_same_time_on, open_fixture,
-                                        close_fixture),
-        cmocka_unit_test_setup_teardown(reports_a_full_disk, open_fixture, close_fixture),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

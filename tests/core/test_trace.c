@@ -1,14 +1,10 @@
 #include "core/backend/trace.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/base/base.h"
+#include "tests/test.h"
 
 static struct trace example(void)
 {
@@ -60,9 +56,8 @@ static void refuses(const char *text)
     err_release(&err);
 }
 
-static void written_and_read_again_is_byte_equal(void **state)
+TEST(written_and_read_again_is_byte_equal)
 {
-    (void)state;
     struct trace trace = example(), again = {0};
     struct err err = {0};
     char *text = written(&trace);
@@ -77,9 +72,8 @@ static void written_and_read_again_is_byte_equal(void **state)
     trace_release(&again);
 }
 
-static void keeps_the_latest_end_of_an_iteration(void **state)
+TEST(keeps_the_latest_end_of_an_iteration)
 {
-    (void)state;
     struct trace trace = {.iterations = 2};
     trace_finish(&trace, 1, 4);
     trace_finish(&trace, 1, 3);
@@ -92,18 +86,16 @@ static void keeps_the_latest_end_of_an_iteration(void **state)
     trace_release(&trace);
 }
 
-static void one_iteration_takes_until_its_end(void **state)
+TEST(one_iteration_takes_until_its_end)
 {
-    (void)state;
     struct trace trace = {0};
     trace_finish(&trace, 0, 2.5);
     assert_true(trace_step_time(&trace) == 2.5);
     trace_release(&trace);
 }
 
-static void refuses_every_truncation(void **state)
+TEST(refuses_every_truncation)
 {
-    (void)state;
     struct trace trace = example();
     char *text = written(&trace);
     for (size_t length = strlen(text) - 1; length > 0; length--) {
@@ -115,9 +107,8 @@ static void refuses_every_truncation(void **state)
 }
 
 /* A changed byte may still give a trace; else it is refused, with nothing left behind. */
-static void survives_every_changed_byte(void **state)
+TEST(survives_every_changed_byte)
 {
-    (void)state;
     struct trace trace = example();
     char *text = written(&trace);
     for (char *at = text; *at; at++) {
@@ -149,9 +140,8 @@ static void refuses_spans(const char *spans)
     free(text);
 }
 
-static void refuses_a_span_that_cannot_be(void **state)
+TEST(refuses_a_span_that_cannot_be)
 {
-    (void)state;
     refuses_spans("spans 1\n1 0 0 0 1\n");
     refuses_spans("spans 1\n0 2 0 0 1\n");
     refuses_spans("spans 1\n0 -1 0 0 1\n");
@@ -166,9 +156,8 @@ static void refuses_a_span_that_cannot_be(void **state)
     refuses_spans("spans 9223372036854775807\n0 0 0 0 1\n");
 }
 
-static void refuses_what_is_not_a_trace(void **state)
+TEST(refuses_what_is_not_a_trace)
 {
-    (void)state;
     refuses("\n");
     refuses("foretrain-trace 2\n");
     refuses("foretrain-trace 1\nbackend a-word-that-is-much-too-long\n");
@@ -177,9 +166,8 @@ static void refuses_what_is_not_a_trace(void **state)
     refuses("foretrain-trace 1\nbackend a\ngrain b\nschedule_hash -1\n");
 }
 
-static void reads_traces_that_follow_each_other(void **state)
+TEST(reads_traces_that_follow_each_other)
 {
-    (void)state;
     struct trace trace = example(), again = {0};
     struct err err = {0};
     char *one = written(&trace), *two = base_format("%s%s", one, one);
@@ -195,9 +183,8 @@ static void reads_traces_that_follow_each_other(void **state)
     trace_release(&trace);
 }
 
-static void reports_a_full_disk(void **state)
+TEST(reports_a_full_disk)
 {
-    (void)state;
     struct trace trace = example();
     struct err err = {0};
     FILE *file = fopen("/dev/full", "w");
@@ -207,20 +194,4 @@ static void reports_a_full_disk(void **state)
     fclose(file);
     err_release(&err);
     trace_release(&trace);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(written_and_read_again_is_byte_equal),
-        cmocka_unit_test(keeps_the_latest_end_of_an_iteration),
-        cmocka_unit_test(one_iteration_takes_until_its_end),
-        cmocka_unit_test(refuses_every_truncation),
-        cmocka_unit_test(survives_every_changed_byte),
-        cmocka_unit_test(refuses_a_span_that_cannot_be),
-        cmocka_unit_test(refuses_what_is_not_a_trace),
-        cmocka_unit_test(reads_traces_that_follow_each_other),
-        cmocka_unit_test(reports_a_full_disk),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

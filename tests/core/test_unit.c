@@ -2,13 +2,11 @@
 
 #include <math.h>
 #include <regex.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 static double parsed(enum unit unit, const char *text)
 {
@@ -30,9 +28,8 @@ static void refused(enum unit unit, const char *text, const char *expected)
     err_release(&err);
 }
 
-static void reads_every_unit_into_si(void **state)
+TEST(reads_every_unit_into_si)
 {
-    (void)state;
     assert_true(parsed(UNIT_BYTES, "4 MiB") == 4194304);
     assert_true(parsed(UNIT_BYTES, "100MB") == 1e8);
     assert_true(parsed(UNIT_BYTES_PER_SECOND, "25 GB/s") == 25e9);
@@ -52,9 +49,8 @@ static void reads_every_unit_into_si(void **state)
     assert_true(parsed(UNIT_NONE, "-5e-5") == -5e-5);
 }
 
-static void keeps_bits_and_bytes_apart(void **state)
+TEST(keeps_bits_and_bytes_apart)
 {
-    (void)state;
     const char *prefix[] = {"k", "M", "G", "T"};
     for (int i = 0; i < 4; i++) {
         char bits[32], bytes[32];
@@ -64,17 +60,15 @@ static void keeps_bits_and_bytes_apart(void **state)
     }
 }
 
-static void micro_has_three_spellings(void **state)
+TEST(micro_has_three_spellings)
 {
-    (void)state;
     assert_true(parsed(UNIT_SECONDS, "2 us") == 2e-6);
     assert_true(parsed(UNIT_SECONDS, "2 \302\265s") == 2e-6);
     assert_true(parsed(UNIT_SECONDS, "2\316\274s") == 2e-6);
 }
 
-static void other_spellings_suggest_the_same_size(void **state)
+TEST(other_spellings_suggest_the_same_size)
 {
-    (void)state;
     static const struct {
         enum unit unit;
         const char *text, *expected;
@@ -97,9 +91,8 @@ static void other_spellings_suggest_the_same_size(void **state)
         refused(wrong[i].unit, wrong[i].text, wrong[i].expected);
 }
 
-static void refuses_what_is_not_a_quantity(void **state)
+TEST(refuses_what_is_not_a_quantity)
 {
-    (void)state;
     refused(UNIT_BYTES_PER_SECOND, "25", "a bandwidth needs a unit, for example 25 GB/s");
     refused(UNIT_SECONDS, "0", "a time needs a unit");
     refused(UNIT_BYTES, "4 MiBs", "did you mean 'MiB'?");
@@ -124,9 +117,8 @@ static void printed(enum unit unit, double value, const char *expected)
     text_release(&out);
 }
 
-static void prints_with_a_readable_prefix(void **state)
+TEST(prints_with_a_readable_prefix)
 {
-    (void)state;
     printed(UNIT_BYTES_PER_SECOND, 12.5e9, "12.5 GB/s");
     printed(UNIT_BYTES, 4194304, "4 MiB");
     printed(UNIT_BYTES, 1e8, "100 MB");
@@ -144,9 +136,8 @@ static void prints_with_a_readable_prefix(void **state)
     printed(UNIT_NONE, NAN, "nan");
 }
 
-static void what_is_printed_is_read_again_to_four_digits(void **state)
+TEST(what_is_printed_is_read_again_to_four_digits)
 {
-    (void)state;
     for (int unit = 0; unit < UNIT_COUNT; unit++) {
         for (double value = 1.2345e-9; value < 1e17; value *= 7.3) {
             struct text out = {0};
@@ -158,9 +149,8 @@ static void what_is_printed_is_read_again_to_four_digits(void **state)
     }
 }
 
-static void the_pattern_accepts_exactly_what_is_parsed(void **state)
+TEST(the_pattern_accepts_exactly_what_is_parsed)
 {
-    (void)state;
     static const char *const texts[] = {
         "1",        "1.",         ".5",     "+1e3",    "-2.5E-3", "1 %",       "4 MiB",
         "4MiB",     "25 GB/s",    "1 Gb/s", "2 us",    "3  h",    "7 TFLOP/s", "1 epoch",
@@ -186,25 +176,8 @@ static void the_pattern_accepts_exactly_what_is_parsed(void **state)
     }
 }
 
-static void its_own_example_can_be_read(void **state)
+TEST(its_own_example_can_be_read)
 {
-    (void)state;
     for (int unit = 0; unit < UNIT_COUNT; unit++)
         assert_true(parsed((enum unit)unit, unit_example((enum unit)unit)) > 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_every_unit_into_si),
-        cmocka_unit_test(keeps_bits_and_bytes_apart),
-        cmocka_unit_test(micro_has_three_spellings),
-        cmocka_unit_test(other_spellings_suggest_the_same_size),
-        cmocka_unit_test(refuses_what_is_not_a_quantity),
-        cmocka_unit_test(prints_with_a_readable_prefix),
-        cmocka_unit_test(what_is_printed_is_read_again_to_four_digits),
-        cmocka_unit_test(the_pattern_accepts_exactly_what_is_parsed),
-        cmocka_unit_test(its_own_example_can_be_read),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,13 @@
 #include "core/config/unknown.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/base/base.h"
 #include "core/base/unit.h"
+#include "tests/test.h"
 
 /* The text of the value at "a" after @text was settled with @quantile; the caller frees it. */
 static char *settled(const char *text, double quantile)
@@ -61,9 +58,8 @@ static void refused(const char *text, const char *expected)
     yaml_free(document);
 }
 
-static void whole_numbers_are_equally_likely(void **state)
+TEST(whole_numbers_are_equally_likely)
 {
-    (void)state;
     int32_t count[4] = {0};
     for (int32_t i = 0; i < 400; i++) {
         char *value = settled("a: {low: 16, high: 19}", (i + 0.5) / 400);
@@ -77,9 +73,8 @@ static void whole_numbers_are_equally_likely(void **state)
     is_text("a: {low: 16, high: 64}", 1, "64");
 }
 
-static void numbers_keep_what_they_measure(void **state)
+TEST(numbers_keep_what_they_measure)
 {
-    (void)state;
     is_number("a: {low: 500 ns, high: 2 us}", 0.2, UNIT_SECONDS, 0.8e-6);
     is_number("a: {low: 100 Gb/s, high: 200 Gb/s}", NAN, UNIT_BYTES_PER_SECOND, 18.75e9);
     is_number("a: {low: 10 TFLOP/s, high: 1 PFLOP/s}", 1, UNIT_FLOPS, 1e15);
@@ -90,9 +85,8 @@ static void numbers_keep_what_they_measure(void **state)
 }
 
 /* 1.6448536 is the 95th percentile of the standard normal distribution. */
-static void a_spread_is_lognormal(void **state)
+TEST(a_spread_is_lognormal)
 {
-    (void)state;
     is_number("a: {value: 10 us, spread: 0.4}", NAN, UNIT_SECONDS, 10e-6);
     is_number("a: {value: 10 us, spread: 40 %}", 0.5, UNIT_SECONDS, 10e-6);
     is_number("a: {value: 10 us, spread: 0.4}", 0.95, UNIT_SECONDS,
@@ -100,9 +94,8 @@ static void a_spread_is_lognormal(void **state)
     is_text("a: {value: 3, spread: 2}", 0.001, "1");
 }
 
-static void one_of_several_may_be_anything(void **state)
+TEST(one_of_several_may_be_anything)
 {
-    (void)state;
     is_text("a: {one_of: [ring, torus2d, nccl]}", NAN, "ring");
     is_text("a: {one_of: [ring, torus2d, nccl]}", 0.34, "torus2d");
     is_text("a: {one_of: [ring, torus2d, nccl]}", 1, "nccl");
@@ -127,9 +120,8 @@ static void one_of_several_may_be_anything(void **state)
     yaml_free(document);
 }
 
-static void null_among_several_leaves_the_key_out(void **state)
+TEST(null_among_several_leaves_the_key_out)
 {
-    (void)state;
     struct err err = {0};
     struct unknowns unknowns = {0};
     struct document *document =
@@ -141,9 +133,8 @@ static void null_among_several_leaves_the_key_out(void **state)
     yaml_free(document);
 }
 
-static void faults_are_named(void **state)
+TEST(faults_are_named)
 {
-    (void)state;
     refused("a: {low: 3}", "'high' is missing");
     refused("a: {low: 3, high: 2}", "the lower one first");
     refused("a: {low: 3 us, high: 2 MB}", "the same unit");
@@ -156,9 +147,8 @@ static void faults_are_named(void **state)
     refused("a: {low: 1, high: 2, spread: 3}", "t.yaml:1:22: error: 'spread' has no place");
 }
 
-static void where_none_is_allowed_it_says_what_to_do(void **state)
+TEST(where_none_is_allowed_it_says_what_to_do)
 {
-    (void)state;
     struct err err = {0};
     struct document *document = yaml_read_text("t.yaml", "a: {b: {low: 1, high: 2}}", &err);
     assert_int_equal(unknowns_settle(NULL, document, "", &err), -1);
@@ -166,18 +156,4 @@ static void where_none_is_allowed_it_says_what_to_do(void **state)
     assert_non_null(strstr(err.text, "--set a.b=VALUE"));
     err_release(&err);
     yaml_free(document);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole_numbers_are_equally_likely),
-        cmocka_unit_test(numbers_keep_what_they_measure),
-        cmocka_unit_test(a_spread_is_lognormal),
-        cmocka_unit_test(one_of_several_may_be_anything),
-        cmocka_unit_test(null_among_several_leaves_the_key_out),
-        cmocka_unit_test(faults_are_named),
-        cmocka_unit_test(where_none_is_allowed_it_says_what_to_do),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 
 #include "core/backend/floor.h"
 #include "core/job/grid_choice.h"
+#include "tests/test.h"
 
 /* What people change to see what it does, on every platform and by every algorithm, in closed form:
  * a change for the better never makes a step longer, a change of a tenth never makes it more than
@@ -431,9 +432,8 @@ static void on_all(void (*visit)(void *context, struct platform *platform), int3
     assert_int_equal(findings.faults, 0);
 }
 
-static void numbers_that_are_better_never_make_a_step_longer(void **state)
+TEST(numbers_that_are_better_never_make_a_step_longer)
 {
-    (void)state;
     on_all(try_numbers, 10000);
 }
 
@@ -442,45 +442,27 @@ static void try_slowdowns(void *context, struct platform *platform)
     each_algorithm(context, trial_new(platform, 2), change_slowdowns);
 }
 
-static void more_slowdown_never_makes_a_step_shorter(void **state)
+TEST(more_slowdown_never_makes_a_step_shorter)
 {
-    (void)state;
     on_all(try_slowdowns, 1000);
 }
 
-static void more_work_never_makes_a_step_shorter(void **state)
+TEST(more_work_never_makes_a_step_shorter)
 {
-    (void)state;
     on_all(try_job, 1000);
 }
 
-static void more_nodes_never_make_a_step_shorter(void **state)
+TEST(more_nodes_never_make_a_step_shorter)
 {
-    (void)state;
     on_all(try_nodes, 1000);
 }
 
-static void more_uplinks_never_make_a_step_longer(void **state)
+TEST(more_uplinks_never_make_a_step_longer)
 {
-    (void)state;
     on_all(try_uplinks, 100);
 }
 
-static void every_number_moves_a_step(void **state)
+TEST(every_number_moves_a_step)
 {
-    (void)state;
     on_all(try_effects, 500);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_that_are_better_never_make_a_step_longer),
-        cmocka_unit_test(more_slowdown_never_makes_a_step_shorter),
-        cmocka_unit_test(more_work_never_makes_a_step_shorter),
-        cmocka_unit_test(more_nodes_never_make_a_step_shorter),
-        cmocka_unit_test(more_uplinks_never_make_a_step_longer),
-        cmocka_unit_test(every_number_moves_a_step),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
 #include "tests/core/trial.h"
+#include "tests/test.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -76,9 +77,8 @@ static void try_routings(void *context, struct platform *platform)
 }
 
 /* A message of its own uplink is never faster than one with a part of all. */
-static void routes_of_their_own_never_make_a_step_shorter(void **state)
+TEST(routes_of_their_own_never_make_a_step_shorter)
 {
-    (void)state;
     int32_t points = 0;
     trial_each_platform(try_routings, &points);
     print_message("%d points\n", points);
@@ -86,9 +86,8 @@ static void routes_of_their_own_never_make_a_step_shorter(void **state)
 }
 
 /* Far messages through 4 uplinks a rack: a key or another seed is another step. */
-static void every_choice_moves_a_step(void **state)
+TEST(every_choice_moves_a_step)
 {
-    (void)state;
     static const char *const nothing[2] = {NULL};
     double seconds[CHANGES + 1];
     for (int32_t i = 0; i <= CHANGES; i++) {
@@ -105,13 +104,4 @@ static void every_choice_moves_a_step(void **state)
         free(list.number);
         platform_free(platform);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(routes_of_their_own_never_make_a_step_shorter),
-        cmocka_unit_test(every_choice_moves_a_step),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,9 @@
 #include "core/network/wiring.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 static struct wiring new_wiring(int32_t devices, int32_t switches, int32_t cpus, int32_t nics)
 {
@@ -42,9 +39,8 @@ static void expect_way(const struct wiring *wiring, const char *from, const char
     free(text);
 }
 
-static void every_vertex_is_found_by_its_name(void **state)
+TEST(every_vertex_is_found_by_its_name)
 {
-    (void)state;
     struct wiring wiring = new_wiring(4, 2, 2, 3);
     assert_int_equal(wiring_vertices(&wiring), 11);
     for (int32_t v = 0; v < 11; v++) {
@@ -58,9 +54,8 @@ static void every_vertex_is_found_by_its_name(void **state)
         assert_int_equal(wiring_find(&wiring, unknown[i]), -1);
 }
 
-static void takes_the_fewest_cables(void **state)
+TEST(takes_the_fewest_cables)
 {
-    (void)state;
     struct wiring wiring = new_wiring(2, 3, 0, 0);
     connect(&wiring, "gpu0", "switch0");
     connect(&wiring, "switch0", "switch1");
@@ -73,9 +68,8 @@ static void takes_the_fewest_cables(void **state)
     wiring_release(&wiring);
 }
 
-static void among_equals_takes_the_cable_that_stands_first(void **state)
+TEST(among_equals_takes_the_cable_that_stands_first)
 {
-    (void)state;
     struct wiring wiring = new_wiring(2, 2, 0, 0);
     connect(&wiring, "gpu1", "switch1");
     connect(&wiring, "switch1", "gpu0");
@@ -86,9 +80,8 @@ static void among_equals_takes_the_cable_that_stands_first(void **state)
     wiring_release(&wiring);
 }
 
-static void devices_and_nics_do_not_forward(void **state)
+TEST(devices_and_nics_do_not_forward)
 {
-    (void)state;
     struct wiring wiring = new_wiring(3, 0, 0, 1);
     connect(&wiring, "gpu0", "gpu1");
     connect(&wiring, "gpu1", "gpu2");
@@ -99,17 +92,15 @@ static void devices_and_nics_do_not_forward(void **state)
     wiring_release(&wiring);
 }
 
-static void a_way_to_oneself_has_no_links(void **state)
+TEST(a_way_to_oneself_has_no_links)
 {
-    (void)state;
     struct wiring wiring = new_wiring(1, 0, 0, 0);
     int32_t path[1];
     assert_int_equal(wiring_path(&wiring, 0, 0, path), 0);
 }
 
-static void a_device_uses_the_nic_nearest_to_it(void **state)
+TEST(a_device_uses_the_nic_nearest_to_it)
 {
-    (void)state;
     struct wiring wiring = new_wiring(2, 2, 0, 2);
     connect(&wiring, "gpu0", "switch0");
     connect(&wiring, "gpu1", "switch1");
@@ -123,9 +114,8 @@ static void a_device_uses_the_nic_nearest_to_it(void **state)
     wiring_release(&wiring);
 }
 
-static void equally_near_nics_share_the_devices(void **state)
+TEST(equally_near_nics_share_the_devices)
 {
-    (void)state;
     struct wiring wiring = new_wiring(5, 1, 0, 2);
     const char *const leaf[] = {"gpu0", "gpu1", "gpu2", "gpu3", "gpu4", "nic0", "nic1"};
     for (int32_t i = 0; i < 7; i++)
@@ -137,26 +127,10 @@ static void equally_near_nics_share_the_devices(void **state)
     wiring_release(&wiring);
 }
 
-static void a_device_without_a_way_has_no_nic(void **state)
+TEST(a_device_without_a_way_has_no_nic)
 {
-    (void)state;
     struct wiring wiring = new_wiring(1, 0, 0, 1);
     int32_t nic[1];
     wiring_assign_nics(&wiring, nic);
     assert_int_equal(nic[0], -1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_vertex_is_found_by_its_name),
-        cmocka_unit_test(takes_the_fewest_cables),
-        cmocka_unit_test(among_equals_takes_the_cable_that_stands_first),
-        cmocka_unit_test(devices_and_nics_do_not_forward),
-        cmocka_unit_test(a_way_to_oneself_has_no_links),
-        cmocka_unit_test(a_device_uses_the_nic_nearest_to_it),
-        cmocka_unit_test(equally_near_nics_share_the_devices),
-        cmocka_unit_test(a_device_without_a_way_has_no_nic),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,13 @@
+#define OWN_MAIN
 #include "core/config/yaml.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/base/base.h"
+#include "tests/test.h"
 
 static struct document *read_text(const char *text)
 {
@@ -30,9 +28,8 @@ static void refused(const char *text, const char *expected)
     err_release(&err);
 }
 
-static void nodes_know_where_they_stand(void **state)
+TEST(nodes_know_where_they_stand)
 {
-    (void)state;
     struct document *document = read_text("a: 1\n"
                                           "long key:   {b: [x, 'y z'], c: }\n"
                                           "list:\n"
@@ -58,9 +55,8 @@ static void nodes_know_where_they_stand(void **state)
     yaml_free(document);
 }
 
-static void json_is_read_as_well(void **state)
+TEST(json_is_read_as_well)
 {
-    (void)state;
     struct document *document =
         read_text("{\n\t\"a\": [1, true, null],\n\t\"b\": {\"c\": \"\\u00e9\"}\n}");
     const struct node *root = yaml_root(document);
@@ -69,9 +65,8 @@ static void json_is_read_as_well(void **state)
     yaml_free(document);
 }
 
-static void every_style_of_text_is_read(void **state)
+TEST(every_style_of_text_is_read)
 {
-    (void)state;
     struct document *document = read_text("folded: >\n  one\n  two\n\n  three\n"
                                           "kept: |-\n  one\n   two\n"
                                           "plain: one\n  two\n"
@@ -86,9 +81,8 @@ static void every_style_of_text_is_read(void **state)
     yaml_free(document);
 }
 
-static void messages_underline_the_value(void **state)
+TEST(messages_underline_the_value)
 {
-    (void)state;
     struct document *document = read_text("x: 1\n\xc3\xa9t\xc3\xa9: {a: bcd}\n");
     const struct node *value = node_get(yaml_root(document)->child[1], "a");
     struct err err = {0};
@@ -100,9 +94,8 @@ static void messages_underline_the_value(void **state)
     yaml_free(document);
 }
 
-static void long_lines_are_shown_around_the_fault(void **state)
+TEST(long_lines_are_shown_around_the_fault)
 {
-    (void)state;
     struct text text = {0};
     text_add(&text, "{a: \"%01000d\", b: wrong, c: \"%01000d\"}", 0, 0);
     struct document *document = read_text(text.data);
@@ -116,9 +109,8 @@ static void long_lines_are_shown_around_the_fault(void **state)
     yaml_free(document);
 }
 
-static void aliases_are_copies(void **state)
+TEST(aliases_are_copies)
 {
-    (void)state;
     struct document *document = read_text("a: &x {b: 1}\nc: *x\nd: &x 2\ne: [*x]\n");
     const struct node *root = yaml_root(document);
     assert_string_equal(node_get(node_get(root, "c"), "b")->text, "1");
@@ -127,9 +119,8 @@ static void aliases_are_copies(void **state)
     yaml_free(document);
 }
 
-static void refuses_what_is_not_one_mapping(void **state)
+TEST(refuses_what_is_not_one_mapping)
 {
-    (void)state;
     refused("", "t.yaml:1:1: error: there is no value here");
     refused("- a", "keys and values are expected");
     refused("a: 1\n---\nb: 2\n", "t.yaml:2:1: error: a second document");
@@ -142,16 +133,14 @@ static void refuses_what_is_not_one_mapping(void **state)
     refused("%YAML 7.0\n---\na: 1\n", "t.yaml:1:1: error: ");
 }
 
-static void all_duplicates_are_reported(void **state)
+TEST(all_duplicates_are_reported)
 {
-    (void)state;
     refused("a: 1\na: 2\nb: 1\na: 3\n", "t.yaml:2:1");
     refused("a: 1\na: 2\nb: 1\na: 3\n", "t.yaml:4:1");
 }
 
-static void bounds_hold_exactly(void **state)
+TEST(bounds_hold_exactly)
 {
-    (void)state;
     for (int depth = 62; depth <= 66; depth++) {
         struct text text = {0};
         text_add(&text, "a: ");
@@ -168,9 +157,8 @@ static void bounds_hold_exactly(void **state)
     }
 }
 
-static void refuses_every_kind_of_bad_utf8(void **state)
+TEST(refuses_every_kind_of_bad_utf8)
 {
-    (void)state;
     const char *const bad[] = {"\x80",
                                "\xc0\x80",
                                "\xc3",
@@ -202,9 +190,8 @@ static void sets(struct document *document, const char *assignment)
         fail_msg("%s", err.text);
 }
 
-static void assignments_replace_and_add(void **state)
+TEST(assignments_replace_and_add)
 {
-    (void)state;
     struct document *document = read_text("a: {b: 1}\nlist: [{x: 1}, {x: 2}]\n");
     const struct node *root = yaml_root(document);
     sets(document, "a.b=25 GB/s");
@@ -224,9 +211,8 @@ static void assignments_replace_and_add(void **state)
     yaml_free(document);
 }
 
-static void assignments_that_lead_nowhere_are_refused(void **state)
+TEST(assignments_that_lead_nowhere_are_refused)
 {
-    (void)state;
     const char *const cases[][2] = {
         {"a", "key=value is expected"},
         {"", "key=value is expected"},
@@ -298,9 +284,8 @@ static int remove_folder(void **state)
     return rmdir(folder);
 }
 
-static void null_takes_a_key_away(void **state)
+TEST(null_takes_a_key_away)
 {
-    (void)state;
     struct err err = {0};
     struct document *document = yaml_read_text("t.yaml", "a: {x: 1, y: [1, 2]}\nb: 2\n", &err);
     assert_int_equal(yaml_set(document, "a.x=null", &err), 0);
@@ -312,9 +297,8 @@ static void null_takes_a_key_away(void **state)
     yaml_free(document);
 }
 
-static void texts_keep_their_letters(void **state)
+TEST(texts_keep_their_letters)
 {
-    (void)state;
     struct err err = {0};
     struct document *document = yaml_read_text(
         "t.yaml", "z\303\274rich: r\303\251snet\nquoted: \"\342\202\254 1\"\n", &err);
@@ -324,9 +308,8 @@ static void texts_keep_their_letters(void **state)
     yaml_free(document);
 }
 
-static void an_assignment_names_items_by_index_name_or_all(void **state)
+TEST(an_assignment_names_items_by_index_name_or_all)
 {
-    (void)state;
     struct err err = {0};
     struct document *document =
         yaml_read_text("t.yaml", "list: [{name: a, x: 1}, {name: b, x: 2, y: [3, 4]}]\n", &err);
@@ -350,9 +333,8 @@ static void an_assignment_names_items_by_index_name_or_all(void **state)
     yaml_free(document);
 }
 
-static void a_file_replaces_the_keys_of_the_one_it_extends(void **state)
+TEST(a_file_replaces_the_keys_of_the_one_it_extends)
 {
-    (void)state;
     write_file("base.yaml", "a: {x: 1, y: 2}\nlist: [1, 2, 3]\nkept: yes\ngone: {b: 1}\n");
     write_file("over.yaml", "extends: base.yaml\na: {y: 3, z: 4}\nlist: [9]\ngone: null\n");
     struct err err = {0};
@@ -372,9 +354,8 @@ static void a_file_replaces_the_keys_of_the_one_it_extends(void **state)
     yaml_free(document);
 }
 
-static void a_circle_of_files_is_refused(void **state)
+TEST(a_circle_of_files_is_refused)
 {
-    (void)state;
     write_file("loop1.yaml", "extends: loop2.yaml\n");
     write_file("loop2.yaml", "extends: ./loop1.yaml\n");
     struct err err = {0};
@@ -384,9 +365,8 @@ static void a_circle_of_files_is_refused(void **state)
     err_release(&err);
 }
 
-static void a_file_that_cannot_be_read_gives_66(void **state)
+TEST(a_file_that_cannot_be_read_gives_66)
 {
-    (void)state;
     write_file("lost.yaml", "a: 1\nextends: nowhere.yaml\n");
     const char *const names[] = {"none.yaml", ".", "lost.yaml"};
     for (int i = 0; i < 3; i++) {
@@ -400,25 +380,5 @@ static void a_file_that_cannot_be_read_gives_66(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_assignment_names_items_by_index_name_or_all),
-        cmocka_unit_test(texts_keep_their_letters),
-        cmocka_unit_test(nodes_know_where_they_stand),
-        cmocka_unit_test(json_is_read_as_well),
-        cmocka_unit_test(every_style_of_text_is_read),
-        cmocka_unit_test(messages_underline_the_value),
-        cmocka_unit_test(long_lines_are_shown_around_the_fault),
-        cmocka_unit_test(aliases_are_copies),
-        cmocka_unit_test(refuses_what_is_not_one_mapping),
-        cmocka_unit_test(all_duplicates_are_reported),
-        cmocka_unit_test(bounds_hold_exactly),
-        cmocka_unit_test(refuses_every_kind_of_bad_utf8),
-        cmocka_unit_test(assignments_replace_and_add),
-        cmocka_unit_test(assignments_that_lead_nowhere_are_refused),
-        cmocka_unit_test(null_takes_a_key_away),
-        cmocka_unit_test(a_file_replaces_the_keys_of_the_one_it_extends),
-        cmocka_unit_test(a_circle_of_files_is_refused),
-        cmocka_unit_test(a_file_that_cannot_be_read_gives_66),
-    };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

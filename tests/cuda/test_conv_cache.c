@@ -1,10 +1,8 @@
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -120,16 +118,15 @@ static void put(const char *path, int64_t version, const char *device, enum conv
     conv_cache_close(cache);
 }
 
-static void names_a_plan(void **state)
+TEST(names_a_plan)
 {
-    (void)state;
     char *key = conv_cache_key(91900, "NVIDIA H200", "backward-filter", &shape);
     assert_string_equal(
         key, "91900 \"NVIDIA H200\" backward-filter fp16 256 64x56x56 256x28x28 k3 s2 p1");
     free(key);
 }
 
-static void reads_what_it_wrote(void **state)
+TEST_WITH(reads_what_it_wrote, enter, leave)
 {
     const struct cache_place *place = *state;
     struct conv_cache *cache = conv_cache_open(place->path, 91900, "NVIDIA H200");
@@ -157,7 +154,7 @@ static void reads_what_it_wrote(void **state)
     free(after);
 }
 
-static void keeps_plans_of_other_devices_and_versions(void **state)
+TEST_WITH(keeps_plans_of_other_devices_and_versions, enter, leave)
 {
     const struct cache_place *place = *state;
     put(place->path, 91900, "NVIDIA H200", CONV_FORWARD, 1);
@@ -179,7 +176,7 @@ static void keeps_plans_of_other_devices_and_versions(void **state)
     }
 }
 
-static void what_the_file_says_counts_unless_it_is_stale(void **state)
+TEST_WITH(what_the_file_says_counts_unless_it_is_stale, enter, leave)
 {
     const struct cache_place *place = *state;
     struct conv_cache *mine = conv_cache_open(place->path, 91900, "NVIDIA H200");
@@ -198,7 +195,7 @@ static void what_the_file_says_counts_unless_it_is_stale(void **state)
 }
 
 /* What a pass takes is kept as plans are: by shape, device and version, and who is first counts. */
-static void seconds_of_passes_are_kept_like_plans(void **state)
+TEST_WITH(seconds_of_passes_are_kept_like_plans, enter, leave)
 {
     const struct cache_place *place = *state;
     struct conv_cache *mine = conv_cache_open(place->path, 91900, "NVIDIA H200");
@@ -224,7 +221,7 @@ static void seconds_of_passes_are_kept_like_plans(void **state)
 }
 
 /* Whatever single byte of the file is changed, no plan comes out that was not put in. */
-static void every_damaged_byte_is_noticed(void **state)
+TEST_WITH(every_damaged_byte_is_noticed, enter, leave)
 {
     const struct cache_place *place = *state;
     put(place->path, 91900, "NVIDIA H200", CONV_FORWARD, 65);
@@ -256,7 +253,7 @@ static void every_damaged_byte_is_noticed(void **state)
     assert_int_equal(quiet, 0);
 }
 
-static void a_file_cut_short_keeps_its_whole_lines(void **state)
+TEST_WITH(a_file_cut_short_keeps_its_whole_lines, enter, leave)
 {
     const struct cache_place *place = *state;
     put(place->path, 91900, "NVIDIA H200", CONV_FORWARD, 65);
@@ -279,7 +276,7 @@ static void a_file_cut_short_keeps_its_whole_lines(void **state)
 }
 
 /* Other files are told and never written to. */
-static void leaves_other_files_alone(void **state)
+TEST_WITH(leaves_other_files_alone, enter, leave)
 {
     const struct cache_place *place = *state;
     static const struct {
@@ -308,7 +305,7 @@ static void leaves_other_files_alone(void **state)
     free(after);
 }
 
-static void a_file_that_cannot_be_written_is_told_once(void **state)
+TEST_WITH(a_file_that_cannot_be_written_is_told_once, enter, leave)
 {
     const struct cache_place *place = *state;
     put(place->path, 91900, "NVIDIA H200", CONV_FORWARD, 65);
@@ -329,9 +326,8 @@ static void a_file_that_cannot_be_written_is_told_once(void **state)
     free(blocked);
 }
 
-static void keeps_plans_without_a_file(void **state)
+TEST(keeps_plans_without_a_file)
 {
-    (void)state;
     struct conv_cache *cache = conv_cache_open(NULL, 91900, "NVIDIA H200");
     conv_cache_add(cache, CONV_FORWARD, &shape, &choice, false);
     assert_choice(conv_cache_find(cache, CONV_FORWARD, &shape), &choice);
@@ -356,7 +352,7 @@ static int32_t write_many(const char *path, int32_t writer)
     return engine;
 }
 
-static void writers_at_the_same_time_lose_nothing_and_agree(void **state)
+TEST_WITH(writers_at_the_same_time_lose_nothing_and_agree, enter, leave)
 {
     const struct cache_place *place = *state;
     pid_t child[WRITERS];
@@ -384,23 +380,4 @@ static void writers_at_the_same_time_lose_nothing_and_agree(void **state)
         assert_int_equal(WEXITSTATUS(status[i]),
                          conv_cache_find(cache, CONV_FORWARD, &shape)->engine);
     conv_cache_close(cache);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_a_plan),
-        cmocka_unit_test(keeps_plans_without_a_file),
-        cmocka_unit_test_setup_teardown(reads_what_it_wrote, enter, leave),
-        cmocka_unit_test_setup_teardown(keeps_plans_of_other_devices_and_versions, enter, leave),
-        cmocka_unit_test_setup_teardown(what_the_file_says_counts_unless_it_is_stale, enter, leave),
-        cmocka_unit_test_setup_teardown(seconds_of_passes_are_kept_like_plans, enter, leave),
-        cmocka_unit_test_setup_teardown(every_damaged_byte_is_noticed, enter, leave),
-        cmocka_unit_test_setup_teardown(a_file_cut_short_keeps_its_whole_lines, enter, leave),
-        cmocka_unit_test_setup_teardown(leaves_other_files_alone, enter, leave),
-        cmocka_unit_test_setup_teardown(a_file_that_cannot_be_written_is_told_once, enter, leave),
-        cmocka_unit_test_setup_teardown(writers_at_the_same_time_lose_nothing_and_agree, enter,
-                                        leave),
-    };
-    return cmocka_run_group_tests_name("conv_cache", tests, NULL, NULL);
 }

@@ -1,14 +1,10 @@
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include "exec/cuda/conv/conv_chain.h"
 #include "exec/cuda/conv/conv_clock.h"
 #include "tests/cuda/conv_naive.h"
 #include "tests/cuda/fake/fake_runtime.h"
+#include "tests/test.h"
 
 /* Times of chains, on the clock of CUDA in software. */
 
@@ -61,9 +57,8 @@ static void measure(uint32_t wanted, double seconds[CONV_CHAIN_COUNT])
 
 /* A chain takes what its convolutions take, whichever are timed beside it; the first run does not
  * count. */
-static void a_chain_is_what_it_contains(void **state)
+TEST(a_chain_is_what_it_contains)
 {
-    (void)state;
     const uint32_t all = (1 << CONVOLVING) - 1;
     double seconds[CONV_CHAIN_COUNT];
     for (uint32_t wanted = 1; wanted <= all; wanted = 2 * wanted + 1) {
@@ -90,9 +85,8 @@ static void a_chain_is_what_it_contains(void **state)
     assert_int_equal(conv_naive.runs[CONV_FORWARD_ADD_TWO_SUMS], each);
 }
 
-static void without_room_nothing_is_known(void **state)
+TEST(without_room_nothing_is_known)
 {
-    (void)state;
     double seconds[CONV_CHAIN_COUNT];
     const struct conv_plan *plan[CONV_OP_COUNT] = {NULL};
     struct conv_chain_job job = {plan, shape, NULL};
@@ -100,13 +94,4 @@ static void without_room_nothing_is_known(void **state)
     assert_int_equal(conv_chain_measure(&job, 3, seconds), -1);
     assert_int_equal(cudaGetLastError(), cudaSuccess);
     assert_int_equal(fake_objects(), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_chain_is_what_it_contains),
-        cmocka_unit_test(without_room_nothing_is_known),
-    };
-    return cmocka_run_group_tests_name("conv_chain", tests, NULL, NULL);
 }

@@ -1,16 +1,13 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#define OWN_MAIN
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "exec/cuda/conv/conv_check.h"
 #include "exec/step/half.h"
 #include "tests/cuda/conv_loops.h"
 #include "tests/cuda/conv_operands.h"
 #include "tests/cuda/fake/fake_runtime.h"
+#include "tests/test.h"
 
 /* What the host expects of a convolution, beside what plain loops compute. */
 
@@ -32,9 +29,8 @@ static void assert_samples(enum conv_op op, const struct conv_shape *shape, enum
 }
 
 /* The host's way to compute an element and the loops agree, for every op, shape and type. */
-static void samples_are_what_loops_compute(void **state)
+TEST(samples_are_what_loops_compute)
 {
-    (void)state;
     for (int32_t i = 0; i < SHAPES; i++)
         for (int32_t type = 0; type < DTYPE_COUNT; type++)
             for (int32_t op = 0; op < CONV_OP_COUNT; op++) {
@@ -50,9 +46,8 @@ static void samples_are_what_loops_compute(void **state)
 }
 
 /* An element that is off by two units in its last place is not let through; nor is NaN. */
-static void samples_are_judged_by_the_type(void **state)
+TEST(samples_are_judged_by_the_type)
 {
-    (void)state;
     static const double unit[] = {
         [DTYPE_FP32] = 0x1p-23, [DTYPE_FP16] = 0x1p-10, [DTYPE_BF16] = 0x1p-7};
     for (int32_t type = 0; type < DTYPE_COUNT; type++) {
@@ -80,9 +75,8 @@ static void stretch(int64_t count, uint16_t *numbers)
 }
 
 /* An engine with another scale, shift or sign is not let through, nor one that is a little off. */
-static void samples_see_what_is_applied(void **state)
+TEST(samples_see_what_is_applied)
 {
-    (void)state;
     static const enum conv_op op[] = {CONV_FORWARD_APPLIED_SUMS, CONV_BACKWARD_FILTER_APPLIED,
                                       CONV_FORWARD_ADD_SUMS, CONV_FORWARD_ADD_TWO_SUMS};
     const struct conv_shape *shape = &shapes[4];
@@ -116,9 +110,8 @@ static void samples_see_what_is_applied(void **state)
 
 /* dx is 0 where the ReLU was, which about half of the samples are; where another gradient is added,
  * the others differ by that. */
-static void samples_see_what_is_cut(void **state)
+TEST(samples_see_what_is_cut)
 {
-    (void)state;
     static const enum conv_op op[] = {CONV_BACKWARD_DATA_NORM, CONV_BACKWARD_DATA_ADD_NORM,
                                       CONV_BACKWARD_DATA_ADD_NORMS};
     const struct conv_shape *shape = &shapes[4];
@@ -140,9 +133,8 @@ static void samples_see_what_is_cut(void **state)
 }
 
 /* Nor is an engine let through that leaves out what is added before the ReLU. */
-static void samples_see_what_ends_a_block(void **state)
+TEST(samples_see_what_ends_a_block)
 {
-    (void)state;
     static const struct {
         enum conv_op op;
         enum conv_array added; /* without it, nothing is */
@@ -174,12 +166,5 @@ static int nothing_is_left(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(samples_are_what_loops_compute),
-        cmocka_unit_test(samples_are_judged_by_the_type),
-        cmocka_unit_test(samples_see_what_is_applied),
-        cmocka_unit_test(samples_see_what_is_cut),
-        cmocka_unit_test(samples_see_what_ends_a_block),
-    };
     return cmocka_run_group_tests_name("conv_check", tests, NULL, nothing_is_left);
 }

@@ -1,9 +1,8 @@
-#include <setjmp.h>
-#include <stdarg.h>
+#define OWN_MAIN
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 #include <stdio.h>
 
@@ -193,22 +192,19 @@ static void cover_resnet50(const struct described *device, int32_t ends)
 }
 
 /* All 1 x 1 convolutions of stride 1, with which blocks begin, and the classifier. */
-static void every_layer_of_resnet50_has_engines_on_h200(void **state)
+TEST(every_layer_of_resnet50_has_engines_on_h200)
 {
-    (void)state;
     cover_resnet50(&h200, 13);
 }
 
-static void every_layer_of_resnet50_has_engines_on_a100(void **state)
+TEST(every_layer_of_resnet50_has_engines_on_a100)
 {
-    (void)state;
     cover_resnet50(&a100, 0);
 }
 
 /* Why conv_plan() does not ask for them in other types. */
-static void sums_and_factors_come_with_fp16_alone(void **state)
+TEST(sums_and_factors_come_with_fp16_alone)
 {
-    (void)state;
     static const enum conv_op op[] = {
         CONV_FORWARD_SUMS,           CONV_FORWARD_APPLIED_SUMS,    CONV_BACKWARD_DATA_NORM,
         CONV_BACKWARD_DATA_ADD_NORM, CONV_BACKWARD_DATA_ADD_NORMS, CONV_BACKWARD_FILTER_APPLIED};
@@ -231,9 +227,8 @@ static void sums_and_factors_come_with_fp16_alone(void **state)
 }
 
 /* resnet50's, of images that the device may pad to 4 channels instead of 8. */
-static void the_stem_has_engines_for_four_channels(void **state)
+TEST(the_stem_has_engines_for_four_channels)
 {
-    (void)state;
     static const enum conv_op op[] = {CONV_FORWARD, CONV_BACKWARD_FILTER};
     static const struct described *const device[] = {&h200, &a100};
     struct conv_shape shape = {DTYPE_FP16, 256, 4, 224, 224, 64, 112, 112, 7, 2, 3};
@@ -247,16 +242,14 @@ static void the_stem_has_engines_for_four_channels(void **state)
 }
 
 /* Among them is a linear layer of 25088 numbers. */
-static void every_layer_of_vgg16_has_engines(void **state)
+TEST(every_layer_of_vgg16_has_engines)
 {
-    (void)state;
     for (int32_t type = 0; type < DTYPE_COUNT; type++)
         cover(&h200, "vgg16", 224, (enum dtype)type, 64);
 }
 
-static void networks_for_small_images_have_engines(void **state)
+TEST(networks_for_small_images_have_engines)
 {
-    (void)state;
     for (int32_t type = 0; type < DTYPE_COUNT; type++) {
         cover(&h200, "resnet20", 32, (enum dtype)type, 128); /* as all of its family, deep or not */
         cover(&h200, "toy", 32, (enum dtype)type, 7);
@@ -264,9 +257,8 @@ static void networks_for_small_images_have_engines(void **state)
 }
 
 /* Nothing that rounds on the way, or sums in an order of its own each time, is let through. */
-static void unfit_engines_are_left_out(void **state)
+TEST(unfit_engines_are_left_out)
 {
-    (void)state;
     static const struct conv_shape shape = {DTYPE_FP32, 256, 64, 56, 56, 64, 56, 56, 3, 1, 1};
     const uint32_t never = UINT32_C(1) << CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC |
                            UINT32_C(1) << CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION;
@@ -299,9 +291,8 @@ static void unfit_engines_are_left_out(void **state)
 }
 
 /* What the library says of a shape that does not fit reaches the user. */
-static void faults_are_told_in_the_librarys_words(void **state)
+TEST(faults_are_told_in_the_librarys_words)
 {
-    (void)state;
     static const struct conv_shape shape = {DTYPE_FP16, 256, 64, 56, 56, 64, 57, 56, 3, 1, 1};
     struct err err = {0};
     struct conv_builder builder = {.err = &err};
@@ -315,9 +306,8 @@ static void faults_are_told_in_the_librarys_words(void **state)
     conv_builder_release(&builder);
 }
 
-static void says_that_there_is_no_gpu(void **state)
+TEST(says_that_there_is_no_gpu)
 {
-    (void)state;
     struct conv_library *library = NULL;
     struct err err = {0};
     int devices = 0;
@@ -332,17 +322,6 @@ static void says_that_there_is_no_gpu(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_layer_of_resnet50_has_engines_on_h200),
-        cmocka_unit_test(every_layer_of_resnet50_has_engines_on_a100),
-        cmocka_unit_test(sums_and_factors_come_with_fp16_alone),
-        cmocka_unit_test(the_stem_has_engines_for_four_channels),
-        cmocka_unit_test(every_layer_of_vgg16_has_engines),
-        cmocka_unit_test(networks_for_small_images_have_engines),
-        cmocka_unit_test(unfit_engines_are_left_out),
-        cmocka_unit_test(faults_are_told_in_the_librarys_words),
-        cmocka_unit_test(says_that_there_is_no_gpu),
-    };
     conv_keep_compiler();
     if (getenv("ONLY"))
         cmocka_set_test_filter(getenv("ONLY"));

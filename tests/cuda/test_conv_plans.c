@@ -1,10 +1,8 @@
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 #include <stdio.h>
 #include <sys/wait.h>
@@ -66,9 +64,8 @@ static const struct conv_plan *plan_of(struct conv_library *library, enum conv_o
 /* ---- plans ---- */
 
 /* Of the engines the one is taken that is right, steady, affordable and then the fastest. */
-static void the_fastest_right_engine_is_found(void **state)
+TEST_WITH(the_fastest_right_engine_is_found, enter, leave)
 {
-    (void)state;
     struct conv_library *library = open_library(NULL);
     int64_t plans = 0;
     for (int32_t i = 0; i < SHAPES; i++)
@@ -94,9 +91,8 @@ static void the_fastest_right_engine_is_found(void **state)
 }
 
 /* What was timed before patience ended may all be wrong: then the search goes on. */
-static void the_search_goes_on_until_one_is_right(void **state)
+TEST_WITH(the_search_goes_on_until_one_is_right, enter, leave)
 {
-    (void)state;
     for (int32_t i = 0; i < FAKE_ENGINES; i++)
         fake_cudnn.hidden[i] = i != FAKE_WRONG && i != FAKE_SLOW;
     fake_cudnn.waits = true; /* patience ends with the first engine */
@@ -113,9 +109,8 @@ static size_t bytes_of(enum conv_op op, const struct conv_shape *shape, enum con
 }
 
 /* What a plan computes is what the loops compute, sums and all, on any stream. */
-static void plans_compute_what_they_should(void **state)
+TEST_WITH(plans_compute_what_they_should, enter, leave)
 {
-    (void)state;
     fake_cudnn.hidden[FAKE_FAST] = true; /* leaves the one with a workspace */
     struct conv_library *library = open_library(NULL);
     cudaStream_t stream;
@@ -156,9 +151,8 @@ static int64_t all_runs(void)
 }
 
 /* The second time nothing is asked and nothing timed; the engine and its knob are the same. */
-static void a_plan_in_the_file_is_not_looked_for_again(void **state)
+TEST_WITH(a_plan_in_the_file_is_not_looked_for_again, enter, leave)
 {
-    (void)state;
     struct conv_library *library = open_library(cache);
     double seconds = conv_seconds(plan_of(library, CONV_FORWARD, &shapes[0]));
     conv_close(library);
@@ -173,9 +167,8 @@ static void a_plan_in_the_file_is_not_looked_for_again(void **state)
     conv_close(library);
 }
 
-static void a_plan_that_works_no_more_is_found_anew(void **state)
+TEST_WITH(a_plan_that_works_no_more_is_found_anew, enter, leave)
 {
-    (void)state;
     struct conv_library *library = open_library(cache);
     plan_of(library, CONV_BACKWARD_FILTER, &shapes[4]);
     conv_close(library);
@@ -198,9 +191,8 @@ static void a_plan_that_works_no_more_is_found_anew(void **state)
 }
 
 /* Ranks that search at the same time go on with the plan of whoever is first. */
-static void ranks_of_one_file_take_the_same_plan(void **state)
+TEST_WITH(ranks_of_one_file_take_the_same_plan, enter, leave)
 {
-    (void)state;
     struct conv_library *first = open_library(cache), *second = open_library(cache);
     struct conv_library *third = open_library(cache);
     plan_of(first, CONV_FORWARD, &shapes[0]);
@@ -219,9 +211,8 @@ static void ranks_of_one_file_take_the_same_plan(void **state)
 }
 
 /* No engine is an answer, too, and kept. */
-static void that_there_is_no_engine_is_no_fault(void **state)
+TEST_WITH(that_there_is_no_engine_is_no_fault, enter, leave)
 {
-    (void)state;
     for (int32_t i = 0; i < FAKE_ENGINES; i++)
         fake_cudnn.hidden[i] = i != FAKE_UNBUILT;
     for (int32_t round = 0; round < 2; round++) {
@@ -250,9 +241,8 @@ static int look(void *context, uint32_t wanted, double seconds[CONV_CHAIN_COUNT]
 }
 
 /* Chains are timed once, also in later runs; where they cannot be, or one is missing, again. */
-static void chains_are_timed_once(void **state)
+TEST_WITH(chains_are_timed_once, enter, leave)
 {
-    (void)state;
     struct clock clock = {0, 0};
     const uint32_t few = 1 << CONV_CHAIN_FORWARD | 1 << CONV_CHAIN_FORWARD_SUMS;
     double got[CONV_CHAIN_COUNT];
@@ -275,9 +265,8 @@ static void chains_are_timed_once(void **state)
 }
 
 /* An engine that derives anything else from dx than batch norm's backward needs is not taken. */
-static void what_is_derived_is_looked_at(void **state)
+TEST_WITH(what_is_derived_is_looked_at, enter, leave)
 {
-    (void)state;
     for (int32_t i = 0; i <= CONV_DERIVED_COUNT; i++) {
         fake_cudnn.misderived = i; /* of the second batch norm where there are two */
         struct conv_library *library = open_library(NULL);
@@ -290,9 +279,8 @@ static void what_is_derived_is_looked_at(void **state)
 }
 
 /* Nor is one whose sums are wrong, in any channel, or differ from run to run. */
-static void what_is_summed_is_looked_at(void **state)
+TEST_WITH(what_is_summed_is_looked_at, enter, leave)
 {
-    (void)state;
     const int32_t last = 2 * shapes[4].out_channels, at[] = {0, 1, 20, last / 2 + 9, last};
     for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
         fake_cudnn.missummed = at[i];
@@ -311,9 +299,8 @@ static void what_is_summed_is_looked_at(void **state)
 }
 
 /* Nor is one that writes another value of the block, in the first element or the last. */
-static void what_is_written_beside_is_looked_at(void **state)
+TEST_WITH(what_is_written_beside_is_looked_at, enter, leave)
 {
-    (void)state;
     const int32_t all = (int32_t)conv_elements(CONV_FORWARD_ADD_SUMS, &shapes[4], CONV_ARRAY_VALUE);
     const int32_t at[] = {0, 1, all};
     for (int32_t i = 0; i < 3; i++) {
@@ -338,9 +325,8 @@ static void assert_refused(struct conv_library *library, enum conv_op op,
     err_release(&err);
 }
 
-static void engines_that_are_all_wrong_are_a_fault(void **state)
+TEST_WITH(engines_that_are_all_wrong_are_a_fault, enter, leave)
 {
-    (void)state;
     for (int32_t i = 0; i < FAKE_ENGINES; i++)
         fake_cudnn.hidden[i] = i != FAKE_WRONG;
     struct conv_library *library = open_library(cache);
@@ -356,9 +342,8 @@ static void engines_that_are_all_wrong_are_a_fault(void **state)
     conv_close(library);
 }
 
-static void too_little_memory_is_told(void **state)
+TEST_WITH(too_little_memory_is_told, enter, leave)
 {
-    (void)state;
     struct conv_library *library = open_library(NULL);
     fake_capacity(1000);
     assert_refused(library, CONV_FORWARD, &shapes[0], "get memory for the operands on the GPU");
@@ -368,9 +353,8 @@ static void too_little_memory_is_told(void **state)
     conv_close(library);
 }
 
-static void a_shape_that_does_not_fit_is_told(void **state)
+TEST_WITH(a_shape_that_does_not_fit_is_told, enter, leave)
 {
-    (void)state;
     struct conv_library *library = open_library(NULL);
     struct conv_shape shape = shapes[0];
     shape.out_height++;
@@ -378,9 +362,8 @@ static void a_shape_that_does_not_fit_is_told(void **state)
     conv_close(library);
 }
 
-static void says_why_it_does_not_start(void **state)
+TEST_WITH(says_why_it_does_not_start, enter, leave)
 {
-    (void)state;
     static const char *const says[] = {"no NVIDIA GPU can be used for convolutions",
                                        "cuDNN cannot start on this GPU: CUDNN_STATUS_IN_SOFTWARE"};
     for (int32_t i = 0; i < 2; i++) {
@@ -397,9 +380,8 @@ static void says_why_it_does_not_start(void **state)
     }
 }
 
-static void a_plan_that_fails_later_ends_the_process(void **state)
+TEST_WITH(a_plan_that_fails_later_ends_the_process, enter, leave)
 {
-    (void)state;
     struct conv_library *library = open_library(NULL);
     const struct conv_plan *plan = plan_of(library, CONV_FORWARD, &shapes[0]);
     int status;
@@ -414,27 +396,4 @@ static void a_plan_that_fails_later_ends_the_process(void **state)
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 70);
     conv_close(library);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_fastest_right_engine_is_found, enter, leave),
-        cmocka_unit_test_setup_teardown(the_search_goes_on_until_one_is_right, enter, leave),
-        cmocka_unit_test_setup_teardown(plans_compute_what_they_should, enter, leave),
-        cmocka_unit_test_setup_teardown(a_plan_in_the_file_is_not_looked_for_again, enter, leave),
-        cmocka_unit_test_setup_teardown(a_plan_that_works_no_more_is_found_anew, enter, leave),
-        cmocka_unit_test_setup_teardown(ranks_of_one_file_take_the_same_plan, enter, leave),
-        cmocka_unit_test_setup_teardown(that_there_is_no_engine_is_no_fault, enter, leave),
-        cmocka_unit_test_setup_teardown(chains_are_timed_once, enter, leave),
-        cmocka_unit_test_setup_teardown(what_is_derived_is_looked_at, enter, leave),
-        cmocka_unit_test_setup_teardown(what_is_summed_is_looked_at, enter, leave),
-        cmocka_unit_test_setup_teardown(what_is_written_beside_is_looked_at, enter, leave),
-        cmocka_unit_test_setup_teardown(engines_that_are_all_wrong_are_a_fault, enter, leave),
-        cmocka_unit_test_setup_teardown(too_little_memory_is_told, enter, leave),
-        cmocka_unit_test_setup_teardown(a_shape_that_does_not_fit_is_told, enter, leave),
-        cmocka_unit_test_setup_teardown(a_plan_that_fails_later_ends_the_process, enter, leave),
-        cmocka_unit_test_setup_teardown(says_why_it_does_not_start, enter, leave),
-    };
-    return cmocka_run_group_tests_name("conv_plans", tests, NULL, NULL);
 }

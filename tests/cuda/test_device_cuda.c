@@ -1,10 +1,5 @@
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "core/base/base.h"
 #include "exec/cpu/device_naive.h"
@@ -12,6 +7,7 @@
 #include "models/networks.h"
 #include "tests/cuda/cuda_run.h"
 #include "tests/exec/random_network.h"
+#include "tests/test.h"
 
 /* The CUDA device against the naive one. */
 
@@ -142,9 +138,8 @@ static const struct difference fp32_limit = {.loss = 1e-6,
                                              .statistic = 1e-6,
                                              .score = 1e-5};
 
-static void random_networks_train_as_on_the_naive_device(void **state)
+TEST(random_networks_train_as_on_the_naive_device)
 {
-    (void)state;
     for (uint64_t seed = 0; random_seed(&seed, NETWORKS);) {
         struct model *model = random_network(seed);
         const struct device_run_job job = {.model = model,
@@ -158,9 +153,8 @@ static void random_networks_train_as_on_the_naive_device(void **state)
     }
 }
 
-static void known_networks_train_as_on_the_naive_device(void **state)
+TEST(known_networks_train_as_on_the_naive_device)
 {
-    (void)state;
     static const char *const name[] = {"toy", "resnet8"};
     for (size_t i = 0; i < sizeof(name) / sizeof(*name); i++) {
         struct err err = {0};
@@ -177,9 +171,8 @@ static void known_networks_train_as_on_the_naive_device(void **state)
 }
 
 /* Images seen as 4 x 9 pixels, of which a linear layer sees all, behind a batch norm. */
-static void a_linear_layer_takes_any_image(void **state)
+TEST(a_linear_layer_takes_any_image)
 {
-    (void)state;
     struct model *model = model_new("oblong", 6, 4);
     struct shape at = {3, 4, 9}; /* of images of 6 x 6 */
     struct layer layers[] = {
@@ -227,9 +220,8 @@ static void check_narrow(enum dtype type, double loss_scale, struct difference l
     }
 }
 
-static void random_networks_train_in_fp16(void **state)
+TEST(random_networks_train_in_fp16)
 {
-    (void)state;
     const struct difference limit = {.loss = 2e-3,
                                      .norm = 5e-3,
                                      .gradient = 0.02,
@@ -240,9 +232,8 @@ static void random_networks_train_in_fp16(void **state)
     check_narrow(DTYPE_FP16, 256, limit);
 }
 
-static void random_networks_train_in_bf16(void **state)
+TEST(random_networks_train_in_bf16)
 {
-    (void)state;
     const struct difference limit = {.loss = 0.01,
                                      .norm = 0.03,
                                      .gradient = 0.1,
@@ -251,16 +242,4 @@ static void random_networks_train_in_bf16(void **state)
                                      .statistic = 0.01,
                                      .score = 0.04};
     check_narrow(DTYPE_BF16, 1, limit);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_networks_train_as_on_the_naive_device),
-        cmocka_unit_test(known_networks_train_as_on_the_naive_device),
-        cmocka_unit_test(a_linear_layer_takes_any_image),
-        cmocka_unit_test(random_networks_train_in_fp16),
-        cmocka_unit_test(random_networks_train_in_bf16),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,9 @@
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "core/base/base.h"
 #include "core/schedule/memory.h"
@@ -20,14 +15,14 @@
 #include "tests/cuda/fake/emulate_order.h"
 #include "tests/cuda/fake/fake_runtime.h"
 #include "tests/exec/random_network.h"
+#include "tests/test.h"
 
 /* What the CUDA device does that needs no other to compare with. */
 
 enum { NETWORKS = 24 };
 
-static void what_is_written_is_read_again(void **state)
+TEST(what_is_written_is_read_again)
 {
-    (void)state;
     for (uint64_t seed = 0; random_seed(&seed, NETWORKS);) {
         struct model *model = random_network(seed);
         struct device_run run;
@@ -46,9 +41,8 @@ static void what_is_written_is_read_again(void **state)
 
 /* Of a step whose gradients 256 ranks would have added: they are a sixteenth of what one rank has
  * in fp16, the same in other types, and the optimizer divides by what is left to 256. */
-static void ranks_divide_before_and_after_they_add(void **state)
+TEST(ranks_divide_before_and_after_they_add)
 {
-    (void)state;
     struct model *model = cuda_run_toy();
     for (enum dtype type = 0; type < DTYPE_COUNT; type++) {
         struct device_run_job job = cuda_run_toy_job(model);
@@ -91,9 +85,8 @@ static int32_t unpadded(const struct model *model)
 /* Where gradients travel in the type of convolutions, those write them in their place: the same
  * numbers as where a kernel brings them there, in another type, and that is not launched.  With 10
  * classes their biases leave all others off 16 bytes. */
-static void convolutions_write_gradients_in_place(void **state)
+TEST(convolutions_write_gradients_in_place)
 {
-    (void)state;
     for (int32_t classes = 10; classes <= 16; classes += 6) {
         struct err err = {0};
         struct model *model = network_build("resnet8", 16, classes, &err);
@@ -159,9 +152,8 @@ static struct weights train_padded(struct device_run_job job, int64_t padding)
     return weights;
 }
 
-static void padding_stays_zero_and_changes_nothing(void **state)
+TEST(padding_stays_zero_and_changes_nothing)
 {
-    (void)state;
     struct model *model = cuda_run_toy();
     struct layout layout = layout_build(model);
     for (enum dtype type = 0; type < DTYPE_COUNT; type++)
@@ -178,9 +170,8 @@ static void padding_stays_zero_and_changes_nothing(void **state)
     model_free(model);
 }
 
-static void a_step_that_overflows_changes_no_weights(void **state)
+TEST(a_step_that_overflows_changes_no_weights)
 {
-    (void)state;
     struct model *model = cuda_run_toy();
     struct device_run run;
     cuda_run_open(&run, cuda_run_toy_job(model), &device_cuda_ops);
@@ -203,9 +194,8 @@ static void a_step_that_overflows_changes_no_weights(void **state)
 }
 
 /* The loss along the gradient g, from w - h * g to w + h * g, rises by 2 * h * |g|^2. */
-static void the_loss_rises_along_the_gradient_as_it_should(void **state)
+TEST(the_loss_rises_along_the_gradient_as_it_should)
 {
-    (void)state;
     struct model *model = cuda_run_toy();
     struct device_run run;
     struct device_run_job job = cuda_run_toy_job(model);
@@ -264,9 +254,8 @@ static double train_on_noise(const struct model *model, uint64_t rank, bool scor
     return second;
 }
 
-static void without_a_source_it_trains_on_its_own_noise(void **state)
+TEST(without_a_source_it_trains_on_its_own_noise)
 {
-    (void)state;
     struct model *model = cuda_run_toy();
     double loss = train_on_noise(model, 0, false);
     assert_true(train_on_noise(model, 0, true) == loss);
@@ -274,9 +263,8 @@ static void without_a_source_it_trains_on_its_own_noise(void **state)
     model_free(model);
 }
 
-static void too_little_memory_is_told_with_a_way_out(void **state)
+TEST(too_little_memory_is_told_with_a_way_out)
 {
-    (void)state;
     struct model *model = cuda_run_toy();
     struct device_run run;
     struct err err = {0};
@@ -292,9 +280,8 @@ static void too_little_memory_is_told_with_a_way_out(void **state)
     model_free(model);
 }
 
-static void a_machine_without_a_gpu_is_told_with_a_way_out(void **state)
+TEST(a_machine_without_a_gpu_is_told_with_a_way_out)
 {
-    (void)state;
     struct model *model = cuda_run_toy();
     struct device_run run;
     struct err err = {0};
@@ -320,9 +307,8 @@ static void never_asked(void *context, uint8_t *pixels, struct crop *crop, int32
     abort();
 }
 
-static void it_takes_the_memory_that_was_planned(void **state)
+TEST(it_takes_the_memory_that_was_planned)
 {
-    (void)state;
     static const char *const name[] = {"resnet20", "resnet18", "resnet50", "vgg16"};
     static const struct {
         enum dataset_source data;
@@ -355,9 +341,8 @@ static void it_takes_the_memory_that_was_planned(void **state)
     }
 }
 
-static void a_schedule_takes_eight_bytes_per_iteration(void **state)
+TEST(a_schedule_takes_eight_bytes_per_iteration)
 {
-    (void)state;
     struct model *model = cuda_run_toy();
     struct scenario scenario = {.model.compute = DTYPE_FP16, .model.gradients = DTYPE_FP16};
     struct rate rate[4096] = {{0}};
@@ -391,9 +376,8 @@ static void give_late(void *context, uint8_t *pixels, struct crop *crop, int32_t
     }
 }
 
-static void waiting_for_pictures_is_time_of_the_input_step(void **state)
+TEST(waiting_for_pictures_is_time_of_the_input_step)
 {
-    (void)state;
     struct err err = {0};
     struct model *model = cuda_run_toy();
     struct device_run_job run = cuda_run_toy_job(model);
@@ -429,9 +413,8 @@ static void waiting_for_pictures_is_time_of_the_input_step(void **state)
     model_free(model);
 }
 
-static void a_failure_of_cuda_ends_the_process(void **state)
+TEST(a_failure_of_cuda_ends_the_process)
 {
-    (void)state;
     int status;
     pid_t child = fork();
     if (child == 0)
@@ -439,24 +422,4 @@ static void a_failure_of_cuda_ends_the_process(void **state)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 70);
     cuda_check(cudaSuccess, "a call", "a file", 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_is_read_again),
-        cmocka_unit_test(ranks_divide_before_and_after_they_add),
-        cmocka_unit_test(convolutions_write_gradients_in_place),
-        cmocka_unit_test(padding_stays_zero_and_changes_nothing),
-        cmocka_unit_test(a_step_that_overflows_changes_no_weights),
-        cmocka_unit_test(the_loss_rises_along_the_gradient_as_it_should),
-        cmocka_unit_test(without_a_source_it_trains_on_its_own_noise),
-        cmocka_unit_test(too_little_memory_is_told_with_a_way_out),
-        cmocka_unit_test(a_machine_without_a_gpu_is_told_with_a_way_out),
-        cmocka_unit_test(waiting_for_pictures_is_time_of_the_input_step),
-        cmocka_unit_test(a_failure_of_cuda_ends_the_process),
-        cmocka_unit_test(it_takes_the_memory_that_was_planned),
-        cmocka_unit_test(a_schedule_takes_eight_bytes_per_iteration),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

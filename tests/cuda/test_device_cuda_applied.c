@@ -1,11 +1,6 @@
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/base/base.h"
 #include "core/schedule/memory.h"
@@ -16,6 +11,7 @@
 #include "tests/cuda/fake/emulate_order.h"
 #include "tests/cuda/fake/fake_runtime.h"
 #include "tests/exec/random_network.h"
+#include "tests/test.h"
 
 /* The CUDA device where convolutions apply the batch norm and ReLU that they read, and go back
  * through them, beside the same device where they do not. */
@@ -160,9 +156,8 @@ static void train_alike(struct way way)
     }
 }
 
-static void merging_trains_alike(void **state)
+TEST(merging_trains_alike)
 {
-    (void)state;
     train_alike((struct way){.apply = true});
     train_alike((struct way){.back = true});
     train_alike(both);
@@ -178,9 +173,8 @@ static bool has_ends(const struct model *model)
 }
 
 /* Where blocks end in sums with values and with projections, of any shape; others merge nothing. */
-static void ending_blocks_trains_alike(void **state)
+TEST(ending_blocks_trains_alike)
 {
-    (void)state;
     for (uint64_t seed = 0, found = 0; found < NETWORKS; seed++) {
         struct model *model = random_network(seed);
         if (has_ends(model)) {
@@ -223,9 +217,8 @@ static struct model *plain_network(bool relu)
 }
 
 /* A batch norm without ReLU is not; nor is one applied whose reader leaves no sums. */
-static void only_what_fits_is_merged(void **state)
+TEST(only_what_fits_is_merged)
 {
-    (void)state;
     for (int32_t relu = 0; relu < 2; relu++) {
         struct model *model = plain_network(relu);
         struct seen seen = step(job_of(model, 1), both);
@@ -239,9 +232,8 @@ static void only_what_fits_is_merged(void **state)
 
 /* bn1 is read by conv2 alone and bn2 by conv3: neither values nor masks of theirs take memory, only
  * their factors in 16 bits.  Beside that the ways differ by who forms sums, and where masks are. */
-static void what_is_applied_takes_no_memory(void **state)
+TEST(what_is_applied_takes_no_memory)
 {
-    (void)state;
     struct err err = {0};
     struct model *model = network_build("toy", 32, 10, &err);
     size_t used[2];
@@ -265,9 +257,8 @@ static void what_is_applied_takes_no_memory(void **state)
 
 /* Both gradients come cut, so no masks are kept; instead five numbers per channel, rounded up, and
  * copies of scales and shifts, which the classifier's ten biases leave off 16 bytes. */
-static void what_comes_cut_needs_no_masks(void **state)
+TEST(what_comes_cut_needs_no_masks)
 {
-    (void)state;
     struct err err = {0};
     struct model *model = network_build("toy", 32, 10, &err);
     size_t used[2];
@@ -308,9 +299,8 @@ static void score_alike(struct model *model, uint64_t seed)
 }
 
 /* In inference nothing is applied: the same weights give the same bits. */
-static void scores_are_the_same_bits(void **state)
+TEST(scores_are_the_same_bits)
 {
-    (void)state;
     struct err err = {0};
     for (uint64_t seed = 0; random_seed(&seed, NETWORKS);)
         score_alike(random_network(seed), seed);
@@ -318,9 +308,8 @@ static void scores_are_the_same_bits(void **state)
 }
 
 /* Values that inference writes lie where gradients do, which the next step writes again. */
-static void inference_between_steps_changes_nothing(void **state)
+TEST(inference_between_steps_changes_nothing)
 {
-    (void)state;
     struct err err = {0};
     struct model *model = network_build("toy", 16, 4, &err);
     struct outcome outcome[2];
@@ -366,9 +355,8 @@ static struct model *pooled_network(void)
 
 /* A pool that applies the batch norm before it gives the same bits as kernels of their own, in
  * training and in inference, and takes the memory of one value and its mask less. */
-static void pools_apply_to_the_same_bits(void **state)
+TEST(pools_apply_to_the_same_bits)
 {
-    (void)state;
     struct model *model = pooled_network();
     struct device_run_job job = job_of(model, 1);
     struct layout layout = layout_build(model);
@@ -403,9 +391,8 @@ static void pools_apply_to_the_same_bits(void **state)
 
 /* Images of 4 channels instead of 8 give the same bits, in training and in inference, in all types
  * of 16 bits, and take half the memory; fp32 keeps 8. */
-static void images_of_four_channels_give_the_same_bits(void **state)
+TEST(images_of_four_channels_give_the_same_bits)
 {
-    (void)state;
     for (int32_t type = 0; type < DTYPE_COUNT; type++) {
         struct model *model = cuda_run_toy();
         struct device_run_job job = cuda_run_toy_job(model);
@@ -435,20 +422,4 @@ static void images_of_four_channels_give_the_same_bits(void **state)
         layout_release(&layout);
         model_free(model);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(merging_trains_alike),
-        cmocka_unit_test(ending_blocks_trains_alike),
-        cmocka_unit_test(only_what_fits_is_merged),
-        cmocka_unit_test(what_is_applied_takes_no_memory),
-        cmocka_unit_test(what_comes_cut_needs_no_masks),
-        cmocka_unit_test(scores_are_the_same_bits),
-        cmocka_unit_test(pools_apply_to_the_same_bits),
-        cmocka_unit_test(images_of_four_channels_give_the_same_bits),
-        cmocka_unit_test(inference_between_steps_changes_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,4 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
-#include <cmocka.h>
 
 #include "core/schedule/iteration.h"
 #include "exec/cuda/device_cuda_state.h"
@@ -12,6 +8,7 @@
 #include "tests/cuda/cuda_run.h"
 #include "tests/cuda/fake/fake_runtime.h"
 #include "tests/exec/random_network.h"
+#include "tests/test.h"
 
 /* Gradients of weights on a second stream, in iterations that are launched whole. */
 
@@ -92,9 +89,8 @@ static void check_order(const struct model *model)
     layout_release(&layout);
 }
 
-static void nothing_is_read_too_early_or_written_too_soon(void **state)
+TEST(nothing_is_read_too_early_or_written_too_soon)
 {
-    (void)state;
     for (uint64_t seed = 0; random_seed(&seed, NETWORKS);) {
         struct model *model = random_network(seed);
         for (int32_t merges = 0; merges < 2; merges++) {
@@ -116,9 +112,8 @@ static void nothing_is_read_too_early_or_written_too_soon(void **state)
 
 /* Until both have been timed they take turns; where there are several ranks, there is no second
  * stream. */
-static void the_kind_that_takes_less_time_stays(void **state)
+TEST(the_kind_that_takes_less_time_stays)
 {
-    (void)state;
     struct model *model = cuda_run_toy();
     const int32_t timed = 2 * SIDE_RUNS;
     for (int32_t count = 2; count < 6; count++)
@@ -129,13 +124,4 @@ static void the_kind_that_takes_less_time_stays(void **state)
     }
     assert_int_equal(train(model, &(struct path){4, timed + 4, 0, 0}, NULL), 0);
     model_free(model);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_read_too_early_or_written_too_soon),
-        cmocka_unit_test(the_kind_that_takes_less_time_stays),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

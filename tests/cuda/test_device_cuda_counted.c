@@ -1,9 +1,4 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "exec/cuda/device_cuda.h"
 #include "exec/cuda/runtime/stream_cuda.h"
@@ -11,6 +6,7 @@
 #include "tests/cuda/conv_naive.h"
 #include "tests/cuda/cuda_run.h"
 #include "tests/cuda/fake/emulate_order.h"
+#include "tests/test.h"
 
 /* What a step of the CUDA device moves and launches. */
 
@@ -126,9 +122,8 @@ static struct count count(struct conv_naive slow)
  * less, backward writes them once and reads them twice less, and the mask; it reads the pool's
  * gradient and winners once more: 7.7 MB less.  Images of 4 channels instead of 8 are read twice:
  * 0.8 MB less. */
-static void bytes_and_launches_are_counted(void **state)
+TEST(bytes_and_launches_are_counted)
 {
-    (void)state;
     const struct {
         struct conv_naive slow;
         struct count count;
@@ -145,12 +140,4 @@ static void bytes_and_launches_are_counted(void **state)
         struct count found = count(row[i].slow);
         assert_memory_equal(&found, &row[i].count, sizeof(found));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_and_launches_are_counted),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,12 @@
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/schedule/iteration.h"
 #include "exec/cuda/device_cuda.h"
 #include "exec/step/walk.h"
 #include "tests/cuda/cuda_run.h"
 #include "tests/cuda/fake/fake_runtime.h"
+#include "tests/test.h"
 
 /* Iterations that the CUDA device launches whole, and where their learning rates come from. */
 
@@ -96,9 +92,8 @@ static struct weights walk(const struct model *model, int32_t single, int32_t sc
     return weights;
 }
 
-static void iterations_launched_whole_give_the_same_bits(void **state)
+TEST(iterations_launched_whole_give_the_same_bits)
 {
-    (void)state;
     struct model *model = cuda_run_toy();
     struct layout layout = layout_build(model);
     double expected[WALKED], loss[WALKED];
@@ -123,9 +118,8 @@ static void iterations_launched_whole_give_the_same_bits(void **state)
 }
 
 /* All iterations, those that are not launched, some of the launched ones; one by one. */
-static void iterations_find_their_rates_in_the_schedule(void **state)
+TEST(iterations_find_their_rates_in_the_schedule)
 {
-    (void)state;
     static const struct {
         int32_t single, scheduled;
     } given[] = {{2, WALKED}, {2, 2}, {2, 5}, {0, WALKED}, {WALKED, WALKED}};
@@ -144,13 +138,4 @@ static void iterations_find_their_rates_in_the_schedule(void **state)
     cuda_run_free(&told);
     layout_release(&layout);
     model_free(model);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(iterations_launched_whole_give_the_same_bits),
-        cmocka_unit_test(iterations_find_their_rates_in_the_schedule),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

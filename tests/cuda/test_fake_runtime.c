@@ -1,16 +1,12 @@
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/cuda/fake/fake_runtime.h"
+#include "tests/test.h"
 
 static cudaStream_t new_stream(void)
 {
@@ -51,9 +47,8 @@ static void begin(cudaStream_t stream)
     cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
 }
 
-static void work_runs_at_once_or_as_late_as_possible(void **state)
+TEST(work_runs_at_once_or_as_late_as_possible)
 {
-    (void)state;
     char text[16] = "";
     cudaStream_t first = new_stream(), second = new_stream();
     cudaEvent_t event = new_event();
@@ -100,9 +95,8 @@ static cudaGraphExec_t capture_fork(cudaStream_t first, cudaStream_t second, cha
     return executable;
 }
 
-static void a_captured_graph_runs_when_it_is_launched(void **state)
+TEST(a_captured_graph_runs_when_it_is_launched)
 {
-    (void)state;
     char text[16] = "";
     cudaStream_t first = new_stream(), second = new_stream();
     cudaGraphExec_t executable = capture_fork(first, second, text);
@@ -122,9 +116,8 @@ static void a_captured_graph_runs_when_it_is_launched(void **state)
     assert_int_equal(fake_objects(), 0);
 }
 
-static void memory_is_limited_and_starts_as_nan(void **state)
+TEST(memory_is_limited_and_starts_as_nan)
 {
-    (void)state;
     float *memory, value;
     void *more;
     fake_capacity(1024);
@@ -247,9 +240,8 @@ static void asks_for_the_time_of_nothing(void)
     cudaEventElapsedTime(&milliseconds, event, event);
 }
 
-static void misuse_ends_the_process_with_a_message(void **state)
+TEST(misuse_ends_the_process_with_a_message)
 {
-    (void)state;
     void (*const misuse[])(void) = {
         copies_too_much,
         frees_twice,
@@ -276,15 +268,4 @@ static void misuse_ends_the_process_with_a_message(void **state)
         if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGABRT)
             fail_msg("misuse %zu went unnoticed", i);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(work_runs_at_once_or_as_late_as_possible),
-        cmocka_unit_test(a_captured_graph_runs_when_it_is_launched),
-        cmocka_unit_test(memory_is_limited_and_starts_as_nan),
-        cmocka_unit_test(misuse_ends_the_process_with_a_message),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,3 +1,4 @@
+#define OWN_MAIN
 #include "exec/cuda/pictures/feed.h"
 
 #include <pthread.h>
@@ -11,6 +12,7 @@
 #include "tests/cuda/fake/fake_nvjpeg.h"
 #include "tests/cuda/fake/fake_runtime.h"
 #include "tests/exec/input/fixture.h"
+#include "tests/test.h"
 
 /* Batches on their way to the device: each once, in order, whole. */
 
@@ -243,9 +245,8 @@ static void take(struct bench *bench, int32_t rounds, int32_t slow_ms)
     }
 }
 
-static void batches_come_once_and_in_order(void **state)
+TEST(batches_come_once_and_in_order)
 {
-    (void)state;
     for (int32_t how = 0; how < 6; how++) {
         struct bench bench;
         *fake_nvjpeg() = (struct fake_nvjpeg){.refused = SIZE + REFUSED};
@@ -257,9 +258,8 @@ static void batches_come_once_and_in_order(void **state)
     }
 }
 
-static void no_more_than_two_batches_are_read_ahead(void **state)
+TEST(no_more_than_two_batches_are_read_ahead)
 {
-    (void)state;
     struct bench bench;
     *fake_nvjpeg() = (struct fake_nvjpeg){0};
     open_bench(&bench, true, 0);
@@ -273,9 +273,8 @@ static void no_more_than_two_batches_are_read_ahead(void **state)
     close_bench(&bench);
 }
 
-static void it_ends_at_any_time(void **state)
+TEST(it_ends_at_any_time)
 {
-    (void)state;
     for (int32_t how = 0; how < 16; how++) {
         struct bench bench;
         *fake_nvjpeg() = (struct fake_nvjpeg){0};
@@ -287,9 +286,8 @@ static void it_ends_at_any_time(void **state)
     }
 }
 
-static void without_a_decoder_the_cpu_decodes(void **state)
+TEST(without_a_decoder_the_cpu_decodes)
 {
-    (void)state;
     struct bench bench;
     *fake_nvjpeg() = (struct fake_nvjpeg){.no_start = true};
     open_bench(&bench, true, 0);
@@ -305,9 +303,8 @@ static void without_a_decoder_the_cpu_decodes(void **state)
     close_bench(&bench);
 }
 
-static void too_little_memory_is_a_message(void **state)
+TEST(too_little_memory_is_a_message)
 {
-    (void)state;
     struct err err = {0};
     struct feed *feed = NULL;
     struct device_source source = {.next_pictures = give};
@@ -321,13 +318,6 @@ static void too_little_memory_is_a_message(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(batches_come_once_and_in_order),
-        cmocka_unit_test(no_more_than_two_batches_are_read_ahead),
-        cmocka_unit_test(it_ends_at_any_time),
-        cmocka_unit_test(without_a_decoder_the_cpu_decodes),
-        cmocka_unit_test(too_little_memory_is_a_message),
-    };
     int failed = cmocka_run_group_tests_name("at once", tests, NULL, NULL);
     fake_lazy(true);
     return failed + cmocka_run_group_tests_name("as late as possible", tests, NULL, NULL);

@@ -1,3 +1,4 @@
+#define OWN_MAIN
 #include "exec/cuda/pictures/jpeg.h"
 
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include "tests/cuda/fake/fake_nvjpeg.h"
 #include "tests/cuda/fake/fake_runtime.h"
 #include "tests/exec/input/fixture.h"
+#include "tests/test.h"
 
 /* JPEG files decoded on the device against libjpeg. */
 
@@ -109,9 +111,8 @@ static void decode(struct bench *bench, int32_t refused)
     }
 }
 
-static void pixels_are_those_of_libjpeg(void **state)
+TEST(pixels_are_those_of_libjpeg)
 {
-    (void)state;
     struct bench bench;
     open_bench(&bench, (struct fake_nvjpeg){0});
     assert_string_equal(jpeg_gpu_name(bench.jpeg), "nvJPEG 13.0, hardware");
@@ -124,9 +125,8 @@ static void pixels_are_those_of_libjpeg(void **state)
     close_bench(&bench);
 }
 
-static void without_hardware_kernels_decode_all_together(void **state)
+TEST(without_hardware_kernels_decode_all_together)
 {
-    (void)state;
     struct bench bench;
     open_bench(&bench, (struct fake_nvjpeg){.no_hardware = true});
     assert_string_equal(jpeg_gpu_name(bench.jpeg), "nvJPEG 13.0, kernels");
@@ -136,9 +136,8 @@ static void without_hardware_kernels_decode_all_together(void **state)
     close_bench(&bench);
 }
 
-static void a_refused_file_does_not_hold_up_the_others(void **state)
+TEST(a_refused_file_does_not_hold_up_the_others)
 {
-    (void)state;
     for (int32_t i = 0; i < FILES; i++) {
         struct bench bench;
         open_bench(&bench, (struct fake_nvjpeg){.refused = forms[i].width});
@@ -150,9 +149,8 @@ static void a_refused_file_does_not_hold_up_the_others(void **state)
     }
 }
 
-static void a_damaged_file_does_not_hold_up_the_others(void **state)
+TEST(a_damaged_file_does_not_hold_up_the_others)
 {
-    (void)state;
     for (int32_t i = 0; i < FILES; i++) {
         struct bench bench;
         open_bench(&bench, (struct fake_nvjpeg){0});
@@ -166,9 +164,8 @@ static void a_damaged_file_does_not_hold_up_the_others(void **state)
     }
 }
 
-static void a_file_of_another_size_is_refused(void **state)
+TEST(a_file_of_another_size_is_refused)
 {
-    (void)state;
     struct bench bench;
     open_bench(&bench, (struct fake_nvjpeg){0});
     bench.file[2].height--;
@@ -179,9 +176,8 @@ static void a_file_of_another_size_is_refused(void **state)
     close_bench(&bench);
 }
 
-static void four_components_are_refused(void **state)
+TEST(four_components_are_refused)
 {
-    (void)state;
     struct bench bench;
     struct form form = forms[0];
     open_bench(&bench, (struct fake_nvjpeg){0});
@@ -193,9 +189,8 @@ static void four_components_are_refused(void **state)
     close_bench(&bench);
 }
 
-static void a_batch_that_fails_is_decoded_one_by_one(void **state)
+TEST(a_batch_that_fails_is_decoded_one_by_one)
 {
-    (void)state;
     struct bench bench;
     open_bench(&bench, (struct fake_nvjpeg){.fail_batches = 2});
     decode(&bench, -1);
@@ -207,9 +202,8 @@ static void a_batch_that_fails_is_decoded_one_by_one(void **state)
     close_bench(&bench);
 }
 
-static void a_picture_that_a_batch_leaves_out_is_noticed(void **state)
+TEST(a_picture_that_a_batch_leaves_out_is_noticed)
 {
-    (void)state;
     for (int32_t i = 0; i < FILES; i++) {
         struct bench bench;
         if (i == PROGRESSIVE)
@@ -222,9 +216,8 @@ static void a_picture_that_a_batch_leaves_out_is_noticed(void **state)
     }
 }
 
-static void batches_may_be_smaller(void **state)
+TEST(batches_may_be_smaller)
 {
-    (void)state;
     struct bench bench;
     open_bench(&bench, (struct fake_nvjpeg){.no_hardware = true});
     for (int32_t count = FILES; count > 0; count--) {
@@ -239,9 +232,8 @@ static void batches_may_be_smaller(void **state)
     close_bench(&bench);
 }
 
-static void a_library_that_does_not_start_is_a_message(void **state)
+TEST(a_library_that_does_not_start_is_a_message)
 {
-    (void)state;
     struct err err = {0};
     struct fake_nvjpeg *library = fake_nvjpeg();
     *library = (struct fake_nvjpeg){.no_start = true};
@@ -253,18 +245,6 @@ static void a_library_that_does_not_start_is_a_message(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pixels_are_those_of_libjpeg),
-        cmocka_unit_test(without_hardware_kernels_decode_all_together),
-        cmocka_unit_test(a_refused_file_does_not_hold_up_the_others),
-        cmocka_unit_test(a_damaged_file_does_not_hold_up_the_others),
-        cmocka_unit_test(a_file_of_another_size_is_refused),
-        cmocka_unit_test(four_components_are_refused),
-        cmocka_unit_test(a_batch_that_fails_is_decoded_one_by_one),
-        cmocka_unit_test(a_picture_that_a_batch_leaves_out_is_noticed),
-        cmocka_unit_test(batches_may_be_smaller),
-        cmocka_unit_test(a_library_that_does_not_start_is_a_message),
-    };
     int failed = cmocka_run_group_tests_name("at once", tests, NULL, NULL);
     fake_lazy(true);
     return failed + cmocka_run_group_tests_name("as late as possible", tests, NULL, NULL);

@@ -2,21 +2,16 @@
 #include "exec/cuda/kernels/kernels.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "core/base/base.h"
 #include "tests/cuda/array.h"
+#include "tests/test.h"
 
 /* The shift makes up for what rounding does to the scale: the mean of y is right to a rounding of
  * the shift, however large that of x. */
-static void factors_as_fp16_are_the_numbers_in_use(void **state)
+TEST(factors_as_fp16_are_the_numbers_in_use)
 {
-    (void)state;
     enum { CHANNELS = 264, ROWS = 10 };
     struct array sums = array_blank(DTYPE_FP32, 2 * CHANNELS);
     struct array parameter = array_random(DTYPE_FP32, 2 * CHANNELS, 2, 1, 1);
@@ -113,9 +108,8 @@ static void check(enum dtype type, int64_t rows, int32_t channels)
 }
 
 /* One row, channels that do not fill a warp, more than one warp's width, several slices. */
-static void gradients_need_no_mask(void **state)
+TEST(gradients_need_no_mask)
 {
-    (void)state;
     static const struct {
         int64_t rows;
         int32_t channels;
@@ -123,13 +117,4 @@ static void gradients_need_no_mask(void **state)
     for (size_t s = 0; s < sizeof(shapes) / sizeof(*shapes); s++)
         for (int32_t type = 0; type < DTYPE_COUNT; type++)
             check((enum dtype)type, shapes[s].rows, shapes[s].channels);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(factors_as_fp16_are_the_numbers_in_use),
-        cmocka_unit_test(gradients_need_no_mask),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,15 @@
 /* Kernels of activations against what they are to compute, in fp64 and with plain loops. */
+#define OWN_MAIN
 #include "exec/cuda/kernels/kernels.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/base/base.h"
 #include "tests/cuda/array.h"
 #include "tests/cuda/fake/emulate_order.h"
+#include "tests/test.h"
 
 /* One row, odd numbers of rows, channels that do not fill a warp, more than one warp's width,
  * several slices, and slices with several rows per thread. */
@@ -118,15 +115,13 @@ static void check_statistics(enum dtype type, int64_t rows, int32_t channels)
         array_free(all[i]);
 }
 
-static void statistics_follow_from_sums(void **state)
+TEST(statistics_follow_from_sums)
 {
-    (void)state;
     every(check_statistics);
 }
 
-static void a_convolutions_sums_are_partial_sums_of_one_slice(void **state)
+TEST(a_convolutions_sums_are_partial_sums_of_one_slice)
 {
-    (void)state;
     enum { CHANNELS = 24, ROWS = 100 };
     struct array sums = random_floats(2 * CHANNELS, 1, 0);
     struct array parameter = random_floats(2 * CHANNELS, 2, 1);
@@ -150,9 +145,8 @@ static void a_convolutions_sums_are_partial_sums_of_one_slice(void **state)
     array_free(&factors);
 }
 
-static void inference_uses_running_statistics(void **state)
+TEST(inference_uses_running_statistics)
 {
-    (void)state;
     enum { CHANNELS = 264 };
     struct array parameter = random_floats(2 * CHANNELS, 1, 1);
     struct array mean = random_floats(CHANNELS, 2, 0);
@@ -232,9 +226,8 @@ static void check_apply(enum dtype type, int64_t rows, int32_t channels)
         check_apply_case(type, rows, channels, cases[i]);
 }
 
-static void batch_norm_applies_with_residual_and_relu(void **state)
+TEST(batch_norm_applies_with_residual_and_relu)
 {
-    (void)state;
     every(check_apply);
 }
 
@@ -264,9 +257,8 @@ static void check_bias(enum dtype type, int64_t rows, int32_t channels)
     free(mask);
 }
 
-static void biases_are_added_and_have_gradients(void **state)
+TEST(biases_are_added_and_have_gradients)
 {
-    (void)state;
     every(check_bias);
 }
 
@@ -294,9 +286,8 @@ static void check_mask(enum dtype type, int64_t rows, int32_t channels)
     free(mask);
 }
 
-static void masks_cut_gradients(void **state)
+TEST(masks_cut_gradients)
 {
-    (void)state;
     every(check_mask);
 }
 
@@ -411,17 +402,15 @@ static void check_backward(enum dtype type, int64_t rows, int32_t channels)
                 check_backward_case(type, rows, channels, which & 1, which & 2, where);
 }
 
-static void batch_norm_goes_backward(void **state)
+TEST(batch_norm_goes_backward)
 {
-    (void)state;
     every(check_backward);
 }
 
 /* ---- order ---- */
 
-static void the_order_of_threads_changes_no_bit(void **state)
+TEST(the_order_of_threads_changes_no_bit)
 {
-    (void)state;
     enum { ROWS = 3001, CHANNELS = 72 };
     struct array partial[2], x = array_random(DTYPE_BF16, ROWS * CHANNELS, 1, 0, 1);
     int32_t count = 0;
@@ -441,16 +430,6 @@ static void the_order_of_threads_changes_no_bit(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(statistics_follow_from_sums),
-        cmocka_unit_test(a_convolutions_sums_are_partial_sums_of_one_slice),
-        cmocka_unit_test(inference_uses_running_statistics),
-        cmocka_unit_test(batch_norm_applies_with_residual_and_relu),
-        cmocka_unit_test(biases_are_added_and_have_gradients),
-        cmocka_unit_test(masks_cut_gradients),
-        cmocka_unit_test(batch_norm_goes_backward),
-        cmocka_unit_test(the_order_of_threads_changes_no_bit),
-    };
     int failed = cmocka_run_group_tests_name("threads in order", tests, NULL, NULL);
     emulate_backwards(true);
     return failed + cmocka_run_group_tests_name("threads in reverse", tests, NULL, NULL);

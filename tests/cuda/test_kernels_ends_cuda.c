@@ -1,14 +1,10 @@
 /* Kernels of pools, images and the loss against plain loops. */
+#define OWN_MAIN
 #include "exec/cuda/kernels/kernels.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/base/base.h"
 #include "exec/cpu/ops_naive.h"
@@ -17,6 +13,7 @@
 #include "exec/input/picture/view.h"
 #include "tests/cuda/array.h"
 #include "tests/cuda/fake/emulate_order.h"
+#include "tests/test.h"
 
 enum { BATCH = 3 };
 
@@ -162,9 +159,8 @@ static void check_pooled(const struct layer *layer, enum dtype type)
     free(winner[1]);
 }
 
-static void pools_apply_what_they_read(void **state)
+TEST(pools_apply_what_they_read)
 {
-    (void)state;
     static const struct layer layers[] = {
         {.op = LAYER_MAX_POOL,
          .in = {64, 12, 12},
@@ -179,9 +175,8 @@ static void pools_apply_what_they_read(void **state)
             check_pooled(&layers[i], (enum dtype)type);
 }
 
-static void pools_forward_and_backward(void **state)
+TEST(pools_forward_and_backward)
 {
-    (void)state;
     static const struct layer layers[] = {
         {.op = LAYER_MAX_POOL,
          .in = {16, 9, 7},
@@ -214,9 +209,8 @@ static void pools_forward_and_backward(void **state)
 
 /* ---- images ---- */
 
-static void images_are_converted_and_padded(void **state)
+TEST(images_are_converted_and_padded)
 {
-    (void)state;
     enum { PIXELS = 301 };
     static const int32_t from[] = {3, 11, 3}, to[] = {8, 16, 4};
     for (int32_t type = 0; type < DTYPE_COUNT; type++)
@@ -258,9 +252,8 @@ static void resize_on_cpu(const struct crop *crop, const uint8_t *pixels, int32_
     buffer_release(&row);
 }
 
-static void pictures_are_cropped_as_on_the_cpu(void **state)
+TEST(pictures_are_cropped_as_on_the_cpu)
 {
-    (void)state;
     enum { SIZE = 24, PICTURES = 4, FIRST = 3 * 60 * 50, BYTES = FIRST + 3 * 20 * 17 };
     enum { CHANNELS = 16, FEWEST = 4 };
     const struct crop crop[PICTURES] = {
@@ -296,9 +289,8 @@ static void pictures_are_cropped_as_on_the_cpu(void **state)
 }
 
 /* What lies beside the rectangle must not count, however much of it is in reach. */
-static void pixels_outside_the_limits_do_not_count(void **state)
+TEST(pixels_outside_the_limits_do_not_count)
 {
-    (void)state;
     enum { SIZE = 4, SIDE = 12, CHANNELS = 8 };
     uint8_t pixels[3 * SIDE * SIDE];
     const uint8_t *const picture[] = {pixels};
@@ -362,9 +354,8 @@ static void check_loss(enum dtype type, struct loss_case how)
     free(label);
 }
 
-static void the_loss_and_its_gradient(void **state)
+TEST(the_loss_and_its_gradient)
 {
-    (void)state;
     static const struct loss_case cases[] = {
         {1, 2, 8, 0, 1},        {5, 10, 16, 0.1, 2},    {13, 1000, 1000, 0.1, 1},
         {4, 1001, 1008, 0, 30}, {257, 7, 8, 0.05, 0.1}, {300, 40, 40, 0.1, 300},
@@ -374,9 +365,8 @@ static void the_loss_and_its_gradient(void **state)
             check_loss((enum dtype)type, cases[i]);
 }
 
-static void what_is_not_a_number_shows_in_the_loss(void **state)
+TEST(what_is_not_a_number_shows_in_the_loss)
 {
-    (void)state;
     const float scale = 1;
     const int32_t label[] = {1};
     float x[8] = {0, 1, NAN, 2}, dx[8], losses[1], loss = 0;
@@ -388,15 +378,6 @@ static void what_is_not_a_number_shows_in_the_loss(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pools_forward_and_backward),
-        cmocka_unit_test(pools_apply_what_they_read),
-        cmocka_unit_test(images_are_converted_and_padded),
-        cmocka_unit_test(pictures_are_cropped_as_on_the_cpu),
-        cmocka_unit_test(pixels_outside_the_limits_do_not_count),
-        cmocka_unit_test(the_loss_and_its_gradient),
-        cmocka_unit_test(what_is_not_a_number_shows_in_the_loss),
-    };
     int failed = cmocka_run_group_tests_name("threads in order", tests, NULL, NULL);
     emulate_backwards(true);
     return failed + cmocka_run_group_tests_name("threads in reverse", tests, NULL, NULL);

@@ -1,20 +1,17 @@
 /* Kernels of gradients and weights: packing, and the optimizer against exec/step/optimizer.h. */
+#define OWN_MAIN
 #include "exec/cuda/kernels/kernels.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/base/base.h"
 #include "exec/step/half.h"
 #include "exec/step/optimizer.h"
 #include "tests/cuda/array.h"
 #include "tests/cuda/fake/emulate_order.h"
+#include "tests/test.h"
 
 /* ---- packing ---- */
 
@@ -43,9 +40,8 @@ static void check_pack(struct kernel_tensor tensor, enum dtype from, enum dtype 
     array_free(&alone);
 }
 
-static void gradients_lose_their_padding(void **state)
+TEST(gradients_lose_their_padding)
 {
-    (void)state;
     static const struct kernel_tensor tensors[] = {
         {.out = 64, .taps = 9, .in = 24, .padded_in = 24},
         {.out = 5, .taps = 49, .in = 3, .padded_in = 8},
@@ -61,9 +57,8 @@ static void gradients_lose_their_padding(void **state)
 
 /* The gradients of 256 ranks, all alike, added in fp16; what is small and what is large comes out
  * exactly where they are divided by the root of 256 before, and only there. */
-static void sums_of_256_ranks_neither_vanish_nor_overflow(void **state)
+TEST(sums_of_256_ranks_neither_vanish_nor_overflow)
 {
-    (void)state;
     enum { RANKS = 256 };
     const struct kernel_tensor tensor = {.out = 1, .taps = 1, .in = 8, .padded_in = 8};
     const double value[] = {0x1p-18, 0x1p8}; /* gradients of 2^-25 and 2, at a loss scale of 128 */
@@ -257,9 +252,8 @@ static void check_steps(enum dtype gradient, enum dtype working, struct kernel_r
     tear_down(&s);
 }
 
-static void steps_as_on_the_cpu(void **state)
+TEST(steps_as_on_the_cpu)
 {
-    (void)state;
     static const struct kernel_rule rules[] = {
         {0, 0, 0.9F, 0}, {0, 1, 0.9F, 0}, {1, 0, 0.9F, 0.02F}, {1, 1, 0.8F, 0.5F}};
     for (size_t i = 0; i < sizeof(rules) / sizeof(*rules); i++) {
@@ -305,9 +299,8 @@ static void check_lookup(struct kernel_rule rule, int32_t iteration)
     array_free(&want);
 }
 
-static void the_rate_of_an_iteration_is_looked_up(void **state)
+TEST(the_rate_of_an_iteration_is_looked_up)
 {
-    (void)state;
     static const int32_t iterations[] = {0, 1, 2, 3, 1000000, -1};
     for (size_t i = 0; i < sizeof(iterations) / sizeof(*iterations); i++) {
         check_lookup((struct kernel_rule){0, 0, 0.9F, 0}, iterations[i]);
@@ -316,9 +309,8 @@ static void the_rate_of_an_iteration_is_looked_up(void **state)
 }
 
 /* A tensor that is 0 must start to move, or it stays so for ever. */
-static void a_tensor_of_zeros_steps_as_in_sgd(void **state)
+TEST(a_tensor_of_zeros_steps_as_in_sgd)
 {
-    (void)state;
     struct setup s;
     const struct kernel_update update = {.rate = {0.5F, 1e-2F}, .loss_scale = 1, .scale = 1};
     struct kernel_outcome outcome;
@@ -334,9 +326,8 @@ static void a_tensor_of_zeros_steps_as_in_sgd(void **state)
     tear_down(&s);
 }
 
-static void an_overflow_changes_nothing(void **state)
+TEST(an_overflow_changes_nothing)
 {
-    (void)state;
     static const float bad[] = {INFINITY, -INFINITY, NAN};
     const struct kernel_update update = {.rate = {0.5F, 1e-2F}, .loss_scale = 1, .scale = 1};
     for (int32_t k = 0; k < 3; k++) {
@@ -358,9 +349,8 @@ static void an_overflow_changes_nothing(void **state)
     }
 }
 
-static void working_copies_are_filled_from_masters(void **state)
+TEST(working_copies_are_filled_from_masters)
 {
-    (void)state;
     for (int32_t type = 0; type < DTYPE_COUNT; type++) {
         struct setup s;
         set_up(&s, DTYPE_FP32, (enum dtype)type);
@@ -372,15 +362,6 @@ static void working_copies_are_filled_from_masters(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_lose_their_padding),
-        cmocka_unit_test(sums_of_256_ranks_neither_vanish_nor_overflow),
-        cmocka_unit_test(steps_as_on_the_cpu),
-        cmocka_unit_test(the_rate_of_an_iteration_is_looked_up),
-        cmocka_unit_test(a_tensor_of_zeros_steps_as_in_sgd),
-        cmocka_unit_test(an_overflow_changes_nothing),
-        cmocka_unit_test(working_copies_are_filled_from_masters),
-    };
     int failed = cmocka_run_group_tests_name("threads in order", tests, NULL, NULL);
     emulate_backwards(true);
     return failed + cmocka_run_group_tests_name("threads in reverse", tests, NULL, NULL);

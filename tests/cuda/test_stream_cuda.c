@@ -1,22 +1,17 @@
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "exec/cuda/runtime/check.h"
 #include "exec/cuda/runtime/stream_cuda.h"
 #include "tests/cuda/fake/fake_runtime.h"
+#include "tests/test.h"
 
 /* Four hours in steps of seven seconds.  From where times are counted, the two ends of the last
  * millisecond are as far apart as they are from each other. */
-static void times_stay_exact_for_hours(void **state)
+TEST(times_stay_exact_for_hours)
 {
-    (void)state;
     enum { STEPS = 2058, STEP_S = 7 };
     struct stream *stream = cuda_stream_new();
     struct event *origin = cuda_event_new(), *begin = cuda_event_new(), *end = cuda_event_new();
@@ -44,9 +39,8 @@ static void times_stay_exact_for_hours(void **state)
 }
 
 /* A stream that waits for an event runs what was issued on it later after what was recorded. */
-static void streams_wait_for_events(void **state)
+TEST(streams_wait_for_events)
 {
-    (void)state;
     float *memory, pinned[2];
     struct stream *first = cuda_stream_new(), *second = cuda_stream_new();
     struct event *written = cuda_event_new(), *read = cuda_event_new();
@@ -73,9 +67,8 @@ static void streams_wait_for_events(void **state)
 }
 
 /* The message has the launches and the line that asked. */
-static void a_failed_launch_is_told_with_its_place(void **state)
+TEST(a_failed_launch_is_told_with_its_place)
 {
-    (void)state;
     char said[512] = "";
     int ends[2], status;
     assert_int_equal(pipe(ends), 0);
@@ -95,14 +88,4 @@ static void a_failed_launch_is_told_with_its_place(void **state)
         fail_msg("%s", said);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(WEXITSTATUS(status), 70);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(times_stay_exact_for_hours),
-        cmocka_unit_test(streams_wait_for_events),
-        cmocka_unit_test(a_failed_launch_is_told_with_its_place),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

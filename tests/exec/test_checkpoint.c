@@ -6,6 +6,7 @@
 
 #include "core/base/file.h"
 #include "exec/checkpoint/checkpoint_parts.h"
+#include "tests/test.h"
 
 static const char *const files[] = {"model.safetensors", "optim.safetensors", "ranks.safetensors",
                                     "state.json", "MANIFEST"};
@@ -47,7 +48,7 @@ static void refuses(const struct fixture *f, const char *file, int32_t code)
     err_release(&err);
 }
 
-static void is_read_back_with_every_bit(void **state)
+TEST_WITH(is_read_back_with_every_bit, setup, teardown)
 {
     struct fixture *f = *state;
     struct err err = {0};
@@ -78,7 +79,7 @@ static void is_read_back_with_every_bit(void **state)
     free(path);
 }
 
-static void a_loss_that_is_not_finite_is_read_as_not_a_number(void **state)
+TEST_WITH(a_loss_that_is_not_finite_is_read_as_not_a_number, setup, teardown)
 {
     struct fixture *f = *state;
     struct err err = {0};
@@ -91,7 +92,7 @@ static void a_loss_that_is_not_finite_is_read_as_not_a_number(void **state)
     free(path);
 }
 
-static void momentum_and_statistics_of_ranks_may_be_left_out(void **state)
+TEST_WITH(momentum_and_statistics_of_ranks_may_be_left_out, setup, teardown)
 {
     struct fixture *f = *state;
     struct err err = {0};
@@ -113,9 +114,8 @@ static void momentum_and_statistics_of_ranks_may_be_left_out(void **state)
     free(path);
 }
 
-static void resnet50_has_the_320_tensors_of_torchvision(void **state)
+TEST(resnet50_has_the_320_tensors_of_torchvision)
 {
-    (void)state;
     struct err err = {0};
     struct fixture *f = fixture_new("resnet50", 224, 1000);
     assert_int_equal(write_named(f, "ckpt-000001", 0, &err), 0);
@@ -166,7 +166,7 @@ static void flip(const char *path, int64_t at)
     close(fd);
 }
 
-static void names_the_file_with_a_flipped_bit(void **state)
+TEST_WITH(names_the_file_with_a_flipped_bit, setup, teardown)
 {
     struct fixture *f = *state;
     struct err err = {0};
@@ -186,7 +186,7 @@ static void names_the_file_with_a_flipped_bit(void **state)
     assert_true(holds(f, "ckpt-000001", 0));
 }
 
-static void names_the_file_that_was_cut(void **state)
+TEST_WITH(names_the_file_that_was_cut, setup, teardown)
 {
     struct fixture *f = *state;
     for (int32_t i = 0; i < FILE_COUNT; i++)
@@ -203,7 +203,7 @@ static void names_the_file_that_was_cut(void **state)
         }
 }
 
-static void names_the_file_that_is_missing(void **state)
+TEST_WITH(names_the_file_that_is_missing, setup, teardown)
 {
     struct fixture *f = *state;
     for (int32_t i = 0; i < FILE_COUNT; i++) {
@@ -218,7 +218,7 @@ static void names_the_file_that_is_missing(void **state)
     refuses(f, "ckpt-000001", 66);
 }
 
-static void refuses_the_weights_of_another_network(void **state)
+TEST_WITH(refuses_the_weights_of_another_network, setup, teardown)
 {
     struct fixture *f = *state, *other = fixture_new("toy", 8, 4);
     struct err err = {0};
@@ -275,7 +275,7 @@ static char *foreign_model(const struct fixture *f, enum safetensors_type type, 
     return path;
 }
 
-static void reads_models_of_others_in_16_bits(void **state)
+TEST_WITH(reads_models_of_others_in_16_bits, setup, teardown)
 {
     struct fixture *f = *state;
     for (enum safetensors_type type = SAFETENSORS_F32; type <= SAFETENSORS_BF16; type++) {
@@ -292,7 +292,7 @@ static void reads_models_of_others_in_16_bits(void **state)
     }
 }
 
-static void names_the_tensor_that_is_missing_or_unknown(void **state)
+TEST_WITH(names_the_tensor_that_is_missing_or_unknown, setup, teardown)
 {
     struct fixture *f = *state;
     struct err err = {0};
@@ -305,7 +305,7 @@ static void names_the_tensor_that_is_missing_or_unknown(void **state)
     free(path);
 }
 
-static void refuses_states_that_cannot_be(void **state)
+TEST_WITH(refuses_states_that_cannot_be, setup, teardown)
 {
     static const struct {
         const char *from, *to, *because;
@@ -354,7 +354,7 @@ static void refuses_job(const struct fixture *f, int32_t code, const char *part)
     free(path);
 }
 
-static void the_job_is_kept_and_may_be_anybodys(void **state)
+TEST_WITH(the_job_is_kept_and_may_be_anybodys, setup, teardown)
 {
     struct fixture *f = *state;
     struct err err = {0};
@@ -379,26 +379,4 @@ static void the_job_is_kept_and_may_be_anybodys(void **state)
     refuses_job(f, 65, "job.json: damaged");
     free(file);
     free(path);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(is_read_back_with_every_bit, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_loss_that_is_not_finite_is_read_as_not_a_number, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(momentum_and_statistics_of_ranks_may_be_left_out, setup,
-                                        teardown),
-        cmocka_unit_test(resnet50_has_the_320_tensors_of_torchvision),
-        cmocka_unit_test_setup_teardown(names_the_file_with_a_flipped_bit, setup, teardown),
-        cmocka_unit_test_setup_teardown(names_the_file_that_was_cut, setup, teardown),
-        cmocka_unit_test_setup_teardown(names_the_file_that_is_missing, setup, teardown),
-        cmocka_unit_test_setup_teardown(refuses_the_weights_of_another_network, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_job_is_kept_and_may_be_anybodys, setup, teardown),
-        cmocka_unit_test_setup_teardown(refuses_states_that_cannot_be, setup, teardown),
-        cmocka_unit_test_setup_teardown(reads_models_of_others_in_16_bits, setup, teardown),
-        cmocka_unit_test_setup_teardown(names_the_tensor_that_is_missing_or_unknown, setup,
-                                        teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

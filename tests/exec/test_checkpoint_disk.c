@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "tests/exec/checkpoint_fixture.h"
+#include "tests/test.h"
 
 static int setup(void **state)
 {
@@ -44,7 +45,7 @@ static void make(const struct fixture *f, const char *name)
     free(path);
 }
 
-static void makes_directories_that_are_missing(void **state)
+TEST_WITH(makes_directories_that_are_missing, setup, teardown)
 {
     struct fixture *f = *state;
     struct err err = {0};
@@ -55,7 +56,7 @@ static void makes_directories_that_are_missing(void **state)
     free(deep);
 }
 
-static void refuses_a_directory_that_cannot_be_made(void **state)
+TEST_WITH(refuses_a_directory_that_cannot_be_made, setup, teardown)
 {
     struct fixture *f = *state;
     struct err err = {0};
@@ -69,7 +70,7 @@ static void refuses_a_directory_that_cannot_be_made(void **state)
     free(path);
 }
 
-static void keeps_the_newest_and_what_is_not_numbered(void **state)
+TEST_WITH(keeps_the_newest_and_what_is_not_numbered, setup, teardown)
 {
     struct fixture *f = *state;
     write_seeded(f, "snapshot-1", 2, 9);
@@ -102,7 +103,7 @@ static void write_of_run(struct fixture *f, const char *run, const char *name, i
     write_seeded(f, name, keep, 1);
 }
 
-static void those_of_another_run_are_neither_taken_nor_removed(void **state)
+TEST_WITH(those_of_another_run_are_neither_taken_nor_removed, setup, teardown)
 {
     struct fixture *f = *state;
     struct text notes = {0};
@@ -120,7 +121,7 @@ static void those_of_another_run_are_neither_taken_nor_removed(void **state)
     text_release(&notes);
 }
 
-static void leaves_a_checkpoint_with_other_files_alone(void **state)
+TEST_WITH(leaves_a_checkpoint_with_other_files_alone, setup, teardown)
 {
     struct fixture *f = *state;
     write_seeded(f, "ckpt-1", 1, 1);
@@ -132,7 +133,7 @@ static void leaves_a_checkpoint_with_other_files_alone(void **state)
     assert_false(is_there(f, "ckpt-2"));
 }
 
-static void replaces_one_of_the_same_name(void **state)
+TEST_WITH(replaces_one_of_the_same_name, setup, teardown)
 {
     struct fixture *f = *state;
     write_seeded(f, "ckpt-1", 0, 1);
@@ -141,7 +142,7 @@ static void replaces_one_of_the_same_name(void **state)
     assert_int_equal(count_entries(f->directory), 1);
 }
 
-static void leftovers_are_passed_over_and_removed_by_the_next_write(void **state)
+TEST_WITH(leftovers_are_passed_over_and_removed_by_the_next_write, setup, teardown)
 {
     struct fixture *f = *state;
     struct text notes = {0};
@@ -161,7 +162,7 @@ static void leftovers_are_passed_over_and_removed_by_the_next_write(void **state
     text_release(&notes);
 }
 
-static void the_latest_is_the_newest_that_is_whole(void **state)
+TEST_WITH(the_latest_is_the_newest_that_is_whole, setup, teardown)
 {
     struct fixture *f = *state;
     struct text notes = {0};
@@ -197,7 +198,7 @@ static void flip_bit(const struct fixture *f, const char *name, const char *file
     free(path);
 }
 
-static void one_with_a_flipped_bit_is_passed_over(void **state)
+TEST_WITH(one_with_a_flipped_bit_is_passed_over, setup, teardown)
 {
     static const char *const files[] = {"model.safetensors", "optim.safetensors",
                                         "ranks.safetensors", "state.json", "MANIFEST"};
@@ -217,7 +218,7 @@ static void one_with_a_flipped_bit_is_passed_over(void **state)
     }
 }
 
-static void a_limit_on_files_harms_nothing(void **state)
+TEST_WITH(a_limit_on_files_harms_nothing, setup, teardown)
 {
     struct fixture *f = *state;
     struct rlimit old, low;
@@ -242,7 +243,7 @@ static void a_limit_on_files_harms_nothing(void **state)
 
 /* A disk of every size from too small for anything to large enough: model, momentum, state and
  * MANIFEST each meet its end. */
-static void a_full_disk_harms_nothing(void **state)
+TEST_WITH(a_full_disk_harms_nothing, setup, teardown)
 {
     struct fixture *f = *state;
     int32_t failures = 0;
@@ -275,7 +276,7 @@ static void a_full_disk_harms_nothing(void **state)
     assert_true(failures > 4);
 }
 
-static void a_directory_of_others_is_not_written_to(void **state)
+TEST_WITH(a_directory_of_others_is_not_written_to, setup, teardown)
 {
     struct fixture *f = *state;
     write_seeded(f, "ckpt-1", 0, 1);
@@ -301,7 +302,7 @@ static _Noreturn void write_for_ever(struct fixture *f, int ready)
     }
 }
 
-static void killed_at_any_moment_leaves_one_to_go_on_from(void **state)
+TEST_WITH(killed_at_any_moment_leaves_one_to_go_on_from, setup, teardown)
 {
     struct fixture *f = *state;
     int32_t unfinished = 0;
@@ -333,28 +334,4 @@ static void killed_at_any_moment_leaves_one_to_go_on_from(void **state)
     }
     print_message("%d of 40 kills hit a checkpoint in the making\n", unfinished);
     assert_true(unfinished > 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(makes_directories_that_are_missing, setup, teardown),
-        cmocka_unit_test_setup_teardown(refuses_a_directory_that_cannot_be_made, setup, teardown),
-        cmocka_unit_test_setup_teardown(keeps_the_newest_and_what_is_not_numbered, setup, teardown),
-        cmocka_unit_test_setup_teardown(those_of_another_run_are_neither_taken_nor_removed, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(leaves_a_checkpoint_with_other_files_alone, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(replaces_one_of_the_same_name, setup, teardown),
-        cmocka_unit_test_setup_teardown(leftovers_are_passed_over_and_removed_by_the_next_write,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(the_latest_is_the_newest_that_is_whole, setup, teardown),
-        cmocka_unit_test_setup_teardown(one_with_a_flipped_bit_is_passed_over, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_limit_on_files_harms_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_full_disk_harms_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_directory_of_others_is_not_written_to, setup, teardown),
-        cmocka_unit_test_setup_teardown(killed_at_any_moment_leaves_one_to_go_on_from, setup,
-                                        teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,7 @@
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/base/base.h"
 #include "exec/cpu/device_naive.h"
@@ -15,6 +10,7 @@
 #include "models/networks.h"
 #include "tests/exec/device_run.h"
 #include "tests/exec/random_network.h"
+#include "tests/test.h"
 
 enum { NETWORKS = 6 };
 
@@ -127,9 +123,8 @@ static void expect_without_jump(double (*compare_one)(const struct model *, int3
     }
 }
 
-static void random_networks_train_as_on_the_naive_device(void **state)
+TEST(random_networks_train_as_on_the_naive_device)
 {
-    (void)state;
     for (uint64_t seed = 0; random_seed(&seed, NETWORKS);) {
         struct model *model = random_network(seed);
         expect_without_jump(compare, model, seed % 4 == 0 ? 2 : 1, seed, 1e-3);
@@ -137,9 +132,8 @@ static void random_networks_train_as_on_the_naive_device(void **state)
     }
 }
 
-static void known_networks_train_as_on_the_naive_device(void **state)
+TEST(known_networks_train_as_on_the_naive_device)
 {
-    (void)state;
     static const char *const name[] = {"toy", "resnet8"};
     for (size_t i = 0; i < sizeof(name) / sizeof(*name); i++) {
         struct err err = {0};
@@ -194,9 +188,8 @@ static double bf16_difference(const struct model *model, int32_t micro_batches, 
 
 /* Rounding to 8 bits changes each factor by up to 0.2 %; a wrong operand changes the gradient by as
  * much as it is.  Batch norm's shifts keep most values away from ReLU's corner. */
-static void bf16_is_fp32_up_to_rounding(void **state)
+TEST(bf16_is_fp32_up_to_rounding)
 {
-    (void)state;
     if (!runs_bf16()) {
         print_message("this CPU has no instructions for bf16\n");
         skip();
@@ -209,9 +202,8 @@ static void bf16_is_fp32_up_to_rounding(void **state)
 }
 
 /* Gradients, weights and statistics after two steps, bit for bit. */
-static void the_same_threads_give_the_same_bits(void **state)
+TEST(the_same_threads_give_the_same_bits)
 {
-    (void)state;
     struct err err = {0};
     struct model *model = network_build("resnet8", 32, 10, &err);
     const struct device_run_job job = {
@@ -261,9 +253,8 @@ static void assert_workspace(const struct model *model, enum dtype compute, int3
     device_run_close(&run);
 }
 
-static void the_workspace_is_told_beforehand(void **state)
+TEST(the_workspace_is_told_beforehand)
 {
-    (void)state;
     bool narrow = runs_bf16();
     for (uint64_t seed = 0; random_seed(&seed, NETWORKS);) {
         struct model *model = random_network(seed);
@@ -278,9 +269,8 @@ static void the_workspace_is_told_beforehand(void **state)
     model_free(model);
 }
 
-static void half_precision_is_refused_with_a_way_out(void **state)
+TEST(half_precision_is_refused_with_a_way_out)
 {
-    (void)state;
     for (int32_t i = 0; i < 2; i++) {
         struct err err = {0};
         struct scenario scenario = {.model.compute = i == 0 ? DTYPE_FP16 : DTYPE_BF16,
@@ -297,17 +287,4 @@ static void half_precision_is_refused_with_a_way_out(void **state)
         assert_int_equal(err.exit_code, 69);
         err_release(&err);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_networks_train_as_on_the_naive_device),
-        cmocka_unit_test(known_networks_train_as_on_the_naive_device),
-        cmocka_unit_test(bf16_is_fp32_up_to_rounding),
-        cmocka_unit_test(the_same_threads_give_the_same_bits),
-        cmocka_unit_test(the_workspace_is_told_beforehand),
-        cmocka_unit_test(half_precision_is_refused_with_a_way_out),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,15 +2,11 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/base/base.h"
+#include "tests/test.h"
 
 enum { ALL = 1 << 16, RANDOM = 400000 };
 
@@ -88,9 +84,17 @@ static double defined(enum dtype dtype, uint16_t half)
     return sign * ldexp(magnitude, (exponent ? exponent : 1) - bias - fraction_bits);
 }
 
-static void widens_every_value_as_the_format_defines_it(void **state)
+static int start_portable(void **state)
 {
     (void)state;
+    half_use(HALF_PORTABLE);
+    return 0;
+}
+
+#define TEST_PORTABLE(name) TEST_WITH(name, start_portable, NULL)
+
+TEST_PORTABLE(widens_every_value_as_the_format_defines_it)
+{
     for (size_t t = 0; t < 2; t++)
         for (int32_t i = 0; i < ALL; i++) {
             double expected = defined(types[t], (uint16_t)i);
@@ -99,9 +103,8 @@ static void widens_every_value_as_the_format_defines_it(void **state)
         }
 }
 
-static void gives_every_value_back(void **state)
+TEST_PORTABLE(gives_every_value_back)
 {
-    (void)state;
     for (size_t t = 0; t < 2; t++)
         for (int32_t i = 0; i < ALL; i++) {
             float value = widened(types[t], (uint16_t)i);
@@ -147,17 +150,15 @@ static void check_nearest(enum dtype dtype, float value)
     }
 }
 
-static void rounds_to_the_nearest_and_ties_to_even(void **state)
+TEST_PORTABLE(rounds_to_the_nearest_and_ties_to_even)
 {
-    (void)state;
     for (size_t t = 0; t < 2; t++)
         for (uint64_t i = 0; i < RANDOM; i++)
             check_nearest(types[t], random_float(i));
 }
 
-static void turns_what_is_too_large_into_infinity(void **state)
+TEST_PORTABLE(turns_what_is_too_large_into_infinity)
 {
-    (void)state;
     assert_int_equal(half_of(DTYPE_FP16, 65504), 0x7bff);
     assert_int_equal(half_of(DTYPE_FP16, nextafterf(65520, 0)), 0x7bff);
     assert_int_equal(half_of(DTYPE_FP16, 65520), 0x7c00);
@@ -165,9 +166,8 @@ static void turns_what_is_too_large_into_infinity(void **state)
     assert_int_equal(half_of(DTYPE_BF16, 0x1.fffffep127F), 0x7f80);
 }
 
-static void keeps_subnormals_and_the_sign_of_zero(void **state)
+TEST_PORTABLE(keeps_subnormals_and_the_sign_of_zero)
 {
-    (void)state;
     assert_int_equal(half_of(DTYPE_FP16, 0x1p-24F), 1);
     assert_int_equal(half_of(DTYPE_FP16, 0x1p-25F), 0);
     assert_int_equal(half_of(DTYPE_FP16, 0x1.8p-24F), 2);
@@ -214,9 +214,8 @@ static void release(struct results *r)
     free(r->plain_sum);
 }
 
-static void gives_the_same_bits_with_all_instructions(void **state)
+TEST_PORTABLE(gives_the_same_bits_with_all_instructions)
 {
-    (void)state;
     float *values = random_floats(RANDOM);
     uint16_t *halves = all_halves();
     for (size_t t = 0; t < 2; t++)
@@ -265,9 +264,8 @@ static void check_length(enum dtype dtype, int64_t count)
         assert_true(value[i] == (float)(i - 7));
 }
 
-static void touches_only_what_it_is_given(void **state)
+TEST_PORTABLE(touches_only_what_it_is_given)
 {
-    (void)state;
     for (enum half_isa isa = 0; isa < HALF_ISA_COUNT; isa++) {
         if (!half_isa_supported(isa))
             continue;
@@ -278,9 +276,8 @@ static void touches_only_what_it_is_given(void **state)
     }
 }
 
-static void rounding_is_there_and_back(void **state)
+TEST_PORTABLE(rounding_is_there_and_back)
 {
-    (void)state;
     for (size_t t = 0; t < 2; t++)
         for (uint64_t i = 0; i < RANDOM; i++) {
             float value = random_float(i), rounded = value;
@@ -288,28 +285,4 @@ static void rounding_is_there_and_back(void **state)
             uint32_t expected = bits_of(widened(types[t], half_of(types[t], value)));
             assert_int_equal(bits_of(rounded), expected);
         }
-}
-
-static int start_portable(void **state)
-{
-    (void)state;
-    half_use(HALF_PORTABLE);
-    return 0;
-}
-
-#define PORTABLE(test) cmocka_unit_test_setup(test, start_portable)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        PORTABLE(widens_every_value_as_the_format_defines_it),
-        PORTABLE(gives_every_value_back),
-        PORTABLE(rounds_to_the_nearest_and_ties_to_even),
-        PORTABLE(turns_what_is_too_large_into_infinity),
-        PORTABLE(keeps_subnormals_and_the_sign_of_zero),
-        PORTABLE(gives_the_same_bits_with_all_instructions),
-        PORTABLE(touches_only_what_it_is_given),
-        PORTABLE(rounding_is_there_and_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,11 @@
 #include "exec/cpu/dnnl/kernels.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/base/base.h"
+#include "tests/test.h"
 
 static float *random_floats(int64_t count, uint64_t seed)
 {
@@ -36,9 +32,8 @@ static const struct blocked shapes[] = {
 enum { SHAPES = sizeof(shapes) / sizeof(*shapes) };
 
 /* In fp32 the square of the mean alone would leave nothing of a variance of 1. */
-static void statistics_keep_their_digits_far_from_zero(void **state)
+TEST(statistics_keep_their_digits_far_from_zero)
 {
-    (void)state;
     for (int32_t k = 0; k < SHAPES; k++) {
         struct blocked s = shapes[k];
         float *x = random_floats(count_of(s), 1), *mean = random_floats(2 * s.channels, 2);
@@ -64,9 +59,8 @@ static void statistics_keep_their_digits_far_from_zero(void **state)
     }
 }
 
-static void two_norms_and_a_residual_are_added_before_the_relu(void **state)
+TEST(two_norms_and_a_residual_are_added_before_the_relu)
 {
-    (void)state;
     for (int32_t k = 0; k < SHAPES; k++) {
         struct blocked s = shapes[k];
         float *a = random_floats(count_of(s), 1), *b = random_floats(count_of(s), 2);
@@ -94,9 +88,8 @@ static void two_norms_and_a_residual_are_added_before_the_relu(void **state)
 }
 
 /* Output i of n along a side of m covers floor(i m / n) ... ceil((i + 1) m / n) - 1. */
-static void an_average_pool_adapts_its_windows(void **state)
+TEST(an_average_pool_adapts_its_windows)
 {
-    (void)state;
     const struct layer layer = {
         .op = LAYER_AVERAGE_POOL, .in = {16, 5, 1}, .out = {16, 3, 2}, .kernel = 1, .stride = 1};
     static const int32_t first[] = {0, 1, 3}, end[] = {2, 4, 5};
@@ -122,9 +115,8 @@ static void an_average_pool_adapts_its_windows(void **state)
     free(dx);
 }
 
-static void images_become_planes(void **state)
+TEST(images_become_planes)
 {
-    (void)state;
     const float from[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
     const float expected[] = {1, 4, 2, 5, 3, 6, 7, 10, 8, 11, 9, 12};
     float to[12];
@@ -132,9 +124,8 @@ static void images_become_planes(void **state)
     assert_memory_equal(to, expected, sizeof(to));
 }
 
-static void a_count_need_not_fill_vectors(void **state)
+TEST(a_count_need_not_fill_vectors)
 {
-    (void)state;
     float y[19], dy[19], x[19];
     for (int32_t i = 0; i < 19; i++) {
         y[i] = (float)(i % 3 - 1);
@@ -147,16 +138,4 @@ static void a_count_need_not_fill_vectors(void **state)
         assert_true(x[i] == 1 + y[i]);
     }
     assert_true(dy[18] == 1 && x[18] == 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(statistics_keep_their_digits_far_from_zero),
-        cmocka_unit_test(two_norms_and_a_residual_are_added_before_the_relu),
-        cmocka_unit_test(an_average_pool_adapts_its_windows),
-        cmocka_unit_test(images_become_planes),
-        cmocka_unit_test(a_count_need_not_fill_vectors),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,6 @@
 #include "exec/step/loss_scale.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "tests/test.h"
 
 static struct scenario scenario_of(double initial, bool dynamic, int64_t interval)
 {
@@ -16,9 +12,8 @@ static struct scenario scenario_of(double initial, bool dynamic, int64_t interva
     return scenario;
 }
 
-static void a_static_scale_stays(void **state)
+TEST(a_static_scale_stays)
 {
-    (void)state;
     struct scenario scenario = scenario_of(128, false, 2);
     struct loss_scale scale = loss_scale_init(&scenario);
     for (int i = 0; i < 10; i++) {
@@ -30,9 +25,8 @@ static void a_static_scale_stays(void **state)
 }
 
 /* Source: Micikevicius et al. 2018, section 3.2, with an interval of 3. */
-static void a_dynamic_scale_halves_and_doubles(void **state)
+TEST(a_dynamic_scale_halves_and_doubles)
 {
-    (void)state;
     static const struct {
         bool overflow;
         double value;
@@ -49,9 +43,8 @@ static void a_dynamic_scale_halves_and_doubles(void **state)
     assert_int_equal(scale.good_steps, 0);
 }
 
-static void a_dynamic_scale_has_bounds(void **state)
+TEST(a_dynamic_scale_has_bounds)
 {
-    (void)state;
     struct scenario scenario = scenario_of(1, true, 1);
     struct loss_scale scale = loss_scale_init(&scenario);
     for (int i = 0; i < 1000; i++)
@@ -62,9 +55,8 @@ static void a_dynamic_scale_has_bounds(void **state)
     assert_true(scale.value == 1e-9);
 }
 
-static void gives_up_after_a_hundred_skipped_steps_in_a_row(void **state)
+TEST(gives_up_after_a_hundred_skipped_steps_in_a_row)
 {
-    (void)state;
     for (int dynamic = 0; dynamic < 2; dynamic++) {
         struct scenario scenario = scenario_of(1, dynamic, 1);
         struct loss_scale scale = loss_scale_init(&scenario);
@@ -80,9 +72,8 @@ static void gives_up_after_a_hundred_skipped_steps_in_a_row(void **state)
     }
 }
 
-static void in_fp32_only_a_dynamic_scale_goes_on(void **state)
+TEST(in_fp32_only_a_dynamic_scale_goes_on)
 {
-    (void)state;
     static const struct {
         int32_t compute, gradients;
         bool dynamic;
@@ -102,9 +93,8 @@ static void in_fp32_only_a_dynamic_scale_goes_on(void **state)
     }
 }
 
-static void goes_on_where_it_was(void **state)
+TEST(goes_on_where_it_was)
 {
-    (void)state;
     struct scenario scenario = scenario_of(1024, true, 5);
     struct loss_scale whole = loss_scale_init(&scenario), resumed;
     for (int i = 0; i < 20; i++) {
@@ -118,17 +108,4 @@ static void goes_on_where_it_was(void **state)
     assert_true(whole.value == resumed.value);
     assert_int_equal(whole.good_steps, resumed.good_steps);
     assert_int_equal(whole.skipped, resumed.skipped);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_static_scale_stays),
-        cmocka_unit_test(a_dynamic_scale_halves_and_doubles),
-        cmocka_unit_test(a_dynamic_scale_has_bounds),
-        cmocka_unit_test(gives_up_after_a_hundred_skipped_steps_in_a_row),
-        cmocka_unit_test(in_fp32_only_a_dynamic_scale_goes_on),
-        cmocka_unit_test(goes_on_where_it_was),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,10 @@
 #include "exec/cpu/ops_naive.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "core/base/base.h"
+#include "tests/test.h"
 
 /* Small whole numbers: every sum below is exact in fp32, so results are compared with ==. */
 static float *whole_numbers(int64_t count, uint64_t seed)
@@ -122,9 +118,8 @@ static float defined_output(const struct arrays *a, int32_t image, int32_t o, in
     return sum;
 }
 
-static void convolves_as_defined(void **state)
+TEST(convolves_as_defined)
 {
-    (void)state;
     for (int32_t index = 0; index < LINEAR_COUNT; index++) {
         struct arrays a = arrays_new(linear_layer(index));
         struct shape out = a.layer.out;
@@ -139,9 +134,8 @@ static void convolves_as_defined(void **state)
 }
 
 /* A linear layer's outputs are dot products with its rows of weights. */
-static void multiplies_as_defined(void **state)
+TEST(multiplies_as_defined)
 {
-    (void)state;
     struct arrays a = arrays_new(linear_layer(8));
     int64_t in = shape_elements(a.layer.in), out = a.layer.out.channels;
     naive_forward(&a.layer, BATCH, a.x, a.w, a.y);
@@ -153,9 +147,8 @@ static void multiplies_as_defined(void **state)
 }
 
 /* For y = A x: <A x, g> = <x, transpose(A) g>, and likewise for y as a function of the weights. */
-static void gradients_are_the_transpose(void **state)
+TEST(gradients_are_the_transpose)
 {
-    (void)state;
     for (int32_t index = 0; index < LINEAR_COUNT; index++) {
         struct arrays a = arrays_new(linear_layer(index));
         naive_forward(&a.layer, BATCH, a.x, a.w, a.y);
@@ -178,9 +171,8 @@ static struct layer pool(enum layer_op op, int32_t size, int32_t kernel, int32_t
 }
 
 /* Windows of 4, 2 and 1 pixels: the averages are exact. */
-static void average_pool_gradient_is_the_transpose(void **state)
+TEST(average_pool_gradient_is_the_transpose)
 {
-    (void)state;
     const struct layer layers[] = {pool(LAYER_AVERAGE_POOL, 6, 2, 2, 0),
                                    pool(LAYER_AVERAGE_POOL, 4, 4, 1, 0),
                                    pool(LAYER_AVERAGE_POOL, 5, 2, 2, 1)};
@@ -194,9 +186,8 @@ static void average_pool_gradient_is_the_transpose(void **state)
 }
 
 /* With distinct whole numbers a step of 1/4 changes no maximum, so differences are exact. */
-static void max_pool_gradient_is_the_finite_difference(void **state)
+TEST(max_pool_gradient_is_the_finite_difference)
 {
-    (void)state;
     const struct layer layers[] = {pool(LAYER_MAX_POOL, 8, 2, 2, 0),
                                    pool(LAYER_MAX_POOL, 7, 3, 2, 1)};
     for (size_t n = 0; n < sizeof(layers) / sizeof(*layers); n++) {
@@ -218,9 +209,8 @@ static void max_pool_gradient_is_the_finite_difference(void **state)
     }
 }
 
-static void the_first_of_equal_maxima_gets_the_gradient(void **state)
+TEST(the_first_of_equal_maxima_gets_the_gradient)
 {
-    (void)state;
     const struct layer layer = {
         .op = LAYER_MAX_POOL, .in = {1, 2, 2}, .out = {1, 1, 1}, .kernel = 2, .stride = 2};
     const float x[] = {-1, 5, 5, 5}, dy[] = {3};
@@ -232,9 +222,8 @@ static void the_first_of_equal_maxima_gets_the_gradient(void **state)
 static const struct layer batch_norm = {
     .op = LAYER_BATCH_NORM, .in = {3, 4, 5}, .out = {3, 4, 5}, .stride = 1};
 
-static void batch_norm_gives_mean_shift_and_deviation_scale(void **state)
+TEST(batch_norm_gives_mean_shift_and_deviation_scale)
 {
-    (void)state;
     const float w[] = {2, 1, 0.5F, 0, 3, -1};
     float statistics[6], *x = whole_numbers(BATCH * 60, 1), *y = whole_numbers(BATCH * 60, 2);
     naive_batch_norm(&batch_norm, BATCH, 1e-5, x, w, statistics, y);
@@ -274,9 +263,8 @@ static double batch_norm_difference(float *value, const float *x, const float *w
 
 /* The outputs' rounding (2^-24 of about 2, 120 times) over a step of 2^-6 and the square of the
  * step leave 1e-3 of gradients of about 3. */
-static void batch_norm_gradient_is_the_finite_difference(void **state)
+TEST(batch_norm_gradient_is_the_finite_difference)
 {
-    (void)state;
     float w[] = {2, 1, 0.5F, 0, 3, -1}, dw[6], dx[BATCH * 60], statistics[6], y[BATCH * 60];
     float *x = whole_numbers(BATCH * 60, 1), *dy = whole_numbers(BATCH * 60, 2);
     naive_batch_norm(&batch_norm, BATCH, 1e-5, x, w, statistics, y);
@@ -289,9 +277,8 @@ static void batch_norm_gradient_is_the_finite_difference(void **state)
     free(dy);
 }
 
-static void relu_cuts_and_masks(void **state)
+TEST(relu_cuts_and_masks)
 {
-    (void)state;
     float y[] = {-2, 0, 3}, dy[] = {5, 6, 7};
     naive_relu(3, y);
     assert_true(y[0] == 0 && y[1] == 0 && y[2] == 3);
@@ -299,9 +286,8 @@ static void relu_cuts_and_masks(void **state)
     assert_true(dy[0] == 0 && dy[1] == 0 && dy[2] == 7);
 }
 
-static void loss_of_no_opinion_is_the_logarithm_of_the_classes(void **state)
+TEST(loss_of_no_opinion_is_the_logarithm_of_the_classes)
 {
-    (void)state;
     const float x[10] = {1, 1, 1, 1, 1, 7, 7, 7, 7, 7};
     const int32_t label[] = {0, 3};
     float dx[10];
@@ -310,9 +296,8 @@ static void loss_of_no_opinion_is_the_logarithm_of_the_classes(void **state)
 }
 
 /* The loss is computed in double; what is left is the square of the step, 1e-6. */
-static void loss_gradient_is_the_finite_difference(void **state)
+TEST(loss_gradient_is_the_finite_difference)
 {
-    (void)state;
     const int32_t label[] = {0, 3};
     const float step = 0x1p-10F;
     float *x = whole_numbers(10, 1), dx[10], ignored[10];
@@ -332,9 +317,8 @@ static void loss_gradient_is_the_finite_difference(void **state)
 /* A smoothed label is a distribution; no loss is below its entropy, which is reached where the
  * softmax is that distribution.  Source: Szegedy et al. 2016, section 7; the numbers from
  * -p log p - (1 - p) log((1 - p) / (classes - 1)), p = 1 - smoothing + smoothing / classes. */
-static void loss_of_a_smoothed_label_has_its_entropy_as_floor(void **state)
+TEST(loss_of_a_smoothed_label_has_its_entropy_as_floor)
 {
-    (void)state;
     static const struct {
         int32_t classes;
         double smoothing, entropy;
@@ -359,23 +343,4 @@ static void loss_of_a_smoothed_label_has_its_entropy_as_floor(void **state)
         free(x);
         free(dx);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(convolves_as_defined),
-        cmocka_unit_test(multiplies_as_defined),
-        cmocka_unit_test(gradients_are_the_transpose),
-        cmocka_unit_test(average_pool_gradient_is_the_transpose),
-        cmocka_unit_test(max_pool_gradient_is_the_finite_difference),
-        cmocka_unit_test(the_first_of_equal_maxima_gets_the_gradient),
-        cmocka_unit_test(batch_norm_gives_mean_shift_and_deviation_scale),
-        cmocka_unit_test(batch_norm_gradient_is_the_finite_difference),
-        cmocka_unit_test(relu_cuts_and_masks),
-        cmocka_unit_test(loss_of_no_opinion_is_the_logarithm_of_the_classes),
-        cmocka_unit_test(loss_gradient_is_the_finite_difference),
-        cmocka_unit_test(loss_of_a_smoothed_label_has_its_entropy_as_floor),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,15 +2,11 @@
 
 #include <math.h>
 #include <omp.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/base/base.h"
+#include "tests/test.h"
 
 /* A network of four tensors of awkward sizes, the largest of several blocks, not in the order in
  * which they lie in memory. */
@@ -142,9 +138,8 @@ static void compare(enum optimizer_kind kind, bool nesterov)
     tear_down(&s);
 }
 
-static void steps_as_the_reference_does(void **state)
+TEST(steps_as_the_reference_does)
 {
-    (void)state;
     compare(OPTIMIZER_SGD, false);
     compare(OPTIMIZER_SGD, true);
     compare(OPTIMIZER_LARS, false);
@@ -154,9 +149,8 @@ static void steps_as_the_reference_does(void **state)
 /* Source: torch.optim.SGD(lr=0.1, momentum=0.9, weight_decay=0.01) of one weight 2 with gradient 3
  * twice, worked out by hand: d = 3.02, v = 3.02, w = 1.698; d = 3.01698, v = 5.73498, w = 1.124502.
  * With Nesterov: w = 2 - 0.1 * (3.02 + 2.718) = 1.4262. */
-static void steps_as_worked_out_by_hand(void **state)
+TEST(steps_as_worked_out_by_hand)
 {
-    (void)state;
     struct setup s;
     for (int nesterov = 0; nesterov < 2; nesterov++) {
         set_up(&s, OPTIMIZER_SGD, nesterov);
@@ -177,9 +171,8 @@ static void steps_as_worked_out_by_hand(void **state)
     }
 }
 
-static void decays_weights_alone(void **state)
+TEST(decays_weights_alone)
 {
-    (void)state;
     for (enum optimizer_kind kind = 0; kind < OPTIMIZER_COUNT; kind++) {
         struct setup s;
         set_up(&s, kind, false);
@@ -202,9 +195,8 @@ static void decays_weights_alone(void **state)
 
 /* LARS looks at directions: a weight's step does not depend on how large its gradient is, a bias's
  * step does. */
-static void lars_ignores_the_size_of_gradients(void **state)
+TEST(lars_ignores_the_size_of_gradients)
 {
-    (void)state;
     struct setup s[2];
     for (int i = 0; i < 2; i++) {
         set_up(&s[i], OPTIMIZER_LARS, false);
@@ -227,9 +219,8 @@ static void lars_ignores_the_size_of_gradients(void **state)
     tear_down(&s[1]);
 }
 
-static void lars_moves_a_tensor_of_zeros(void **state)
+TEST(lars_moves_a_tensor_of_zeros)
 {
-    (void)state;
     struct setup s;
     set_up(&s, OPTIMIZER_LARS, false);
     memset(s.weight, 0, TOTAL * sizeof(*s.weight));
@@ -244,9 +235,8 @@ static void lars_moves_a_tensor_of_zeros(void **state)
 
 /* One bad number anywhere: nothing is touched; and the next good step goes on as if it had not
  * been. */
-static void an_overflow_changes_nothing(void **state)
+TEST(an_overflow_changes_nothing)
 {
-    (void)state;
     static const int64_t places[] = {0, 15, 20011, 20012, TOTAL / 2, TOTAL - 1};
     const float bad[] = {INFINITY, -INFINITY, NAN};
     for (enum optimizer_kind kind = 0; kind < OPTIMIZER_COUNT; kind++)
@@ -269,9 +259,8 @@ static void an_overflow_changes_nothing(void **state)
         }
 }
 
-static void the_largest_gradients_are_no_overflow(void **state)
+TEST(the_largest_gradients_are_no_overflow)
 {
-    (void)state;
     struct setup s;
     set_up(&s, OPTIMIZER_SGD, false);
     for (int64_t i = 0; i < TOTAL; i++)
@@ -285,9 +274,8 @@ static void the_largest_gradients_are_no_overflow(void **state)
     tear_down(&s);
 }
 
-static void any_number_of_threads_gives_the_same_bits(void **state)
+TEST(any_number_of_threads_gives_the_same_bits)
 {
-    (void)state;
     for (enum optimizer_kind kind = 0; kind < OPTIMIZER_COUNT; kind++) {
         struct setup one;
         set_up(&one, kind, true);
@@ -348,22 +336,19 @@ static void compare_shards(enum optimizer_kind kind, double tolerance)
     tear_down(&parts);
 }
 
-static void shards_of_sgd_give_the_bits_of_the_whole(void **state)
+TEST(shards_of_sgd_give_the_bits_of_the_whole)
 {
-    (void)state;
     compare_shards(OPTIMIZER_SGD, 0);
 }
 
 /* Numbers up to 1: a factor within 3 * 2^-24, and two roundings of fp32. */
-static void shards_of_lars_differ_by_their_norms_alone(void **state)
+TEST(shards_of_lars_differ_by_their_norms_alone)
 {
-    (void)state;
     compare_shards(OPTIMIZER_LARS, 5 * 0x1p-24);
 }
 
-static void an_overflow_of_one_shard_stops_all(void **state)
+TEST(an_overflow_of_one_shard_stops_all)
 {
-    (void)state;
     struct setup s;
     set_up(&s, OPTIMIZER_SGD, false);
     struct slice first = {0, 100};
@@ -378,22 +363,4 @@ static void an_overflow_of_one_shard_stops_all(void **state)
     assert_true(isnan(norms));
     optimizer_free(optimizer);
     tear_down(&s);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_as_the_reference_does),
-        cmocka_unit_test(steps_as_worked_out_by_hand),
-        cmocka_unit_test(decays_weights_alone),
-        cmocka_unit_test(lars_ignores_the_size_of_gradients),
-        cmocka_unit_test(lars_moves_a_tensor_of_zeros),
-        cmocka_unit_test(an_overflow_changes_nothing),
-        cmocka_unit_test(the_largest_gradients_are_no_overflow),
-        cmocka_unit_test(any_number_of_threads_gives_the_same_bits),
-        cmocka_unit_test(shards_of_sgd_give_the_bits_of_the_whole),
-        cmocka_unit_test(shards_of_lars_differ_by_their_norms_alone),
-        cmocka_unit_test(an_overflow_of_one_shard_stops_all),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,11 @@
 #include "exec/step/packing.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "core/schedule/iteration.h"
 #include "models/networks.h"
+#include "tests/test.h"
 
 enum { ALIGNMENT = 64 };
 
@@ -42,9 +38,8 @@ static void expect_buckets(const struct packing *packing, const int64_t *offset)
     assert_int_equal(packing->elements, offset[packing->buckets]);
 }
 
-static void without_alignment_buckets_lie_as_they_are_cut(void **state)
+TEST(without_alignment_buckets_lie_as_they_are_cut)
 {
-    (void)state;
     const struct grid grids[] = {{1, 2}, {2, 1}, {3, 2}, {48, 72}};
     for (size_t i = 0; i < sizeof(grids) / sizeof(*grids); i++) {
         struct packing packing = pack(grids[i], 0, (int64_t[]){1001, 7, 1001, 13}, 4);
@@ -54,9 +49,8 @@ static void without_alignment_buckets_lie_as_they_are_cut(void **state)
     }
 }
 
-static void borders_go_down_and_the_end_goes_up_to_a_unit(void **state)
+TEST(borders_go_down_and_the_end_goes_up_to_a_unit)
 {
-    (void)state;
     struct packing packing = pack((struct grid){3, 2}, ALIGNMENT, (int64_t[]){333, 667}, 2);
     expect_buckets(&packing, (int64_t[]){0, 192, 1152});
     assert_int_equal(packing.exchanged, 1000);
@@ -69,18 +63,16 @@ static void borders_go_down_and_the_end_goes_up_to_a_unit(void **state)
     packing_release(&packing);
 }
 
-static void buckets_of_less_than_a_unit_go_with_the_next(void **state)
+TEST(buckets_of_less_than_a_unit_go_with_the_next)
 {
-    (void)state;
     struct packing packing = pack((struct grid){3, 1}, ALIGNMENT, (int64_t[]){100, 20, 500, 1}, 4);
     expect_buckets(&packing, (int64_t[]){0, 0, 0, 576, 768});
     assert_int_equal(packing.exchanged, 621);
     packing_release(&packing);
 }
 
-static void the_longest_collective_of_a_bucket_is_its_size(void **state)
+TEST(the_longest_collective_of_a_bucket_is_its_size)
 {
-    (void)state;
     const enum algorithm algorithms[] = {ALGORITHM_NCCL, ALGORITHM_TORUS2D, ALGORITHM_RING};
     for (size_t i = 0; i < sizeof(algorithms) / sizeof(*algorithms); i++) {
         struct schedule *schedule =
@@ -95,9 +87,8 @@ static void the_longest_collective_of_a_bucket_is_its_size(void **state)
     }
 }
 
-static void one_rank_has_nothing_to_pack(void **state)
+TEST(one_rank_has_nothing_to_pack)
 {
-    (void)state;
     struct schedule *schedule =
         schedule_of((struct grid){1, 1}, ALGORITHM_TORUS2D, (int64_t[]){90}, 1);
     struct packing packing = packing_build(schedule, DTYPE_FP16, ALIGNMENT);
@@ -108,9 +99,8 @@ static void one_rank_has_nothing_to_pack(void **state)
 }
 
 /* Blocks follow each other and cover the slice; only unaligned ones differ in length. */
-static void blocks_of_a_row_make_up_the_bucket(void **state)
+TEST(blocks_of_a_row_make_up_the_bucket)
 {
-    (void)state;
     for (int32_t columns = 1; columns <= 17; columns++)
         for (int64_t elements = 0; elements < 100; elements++) {
             struct slice slice = {10, elements};
@@ -163,9 +153,8 @@ static void check_job(const struct model *model, struct grid grid, int64_t limit
     schedule_free(schedule);
 }
 
-static void buckets_of_real_jobs_are_aligned(void **state)
+TEST(buckets_of_real_jobs_are_aligned)
 {
-    (void)state;
     struct err err = {0};
     struct model *model = network_build("resnet50", 224, 1000, &err);
     const struct grid grids[] = {{2, 1}, {1, 2}, {3, 2}, {8, 4}, {72, 48}};
@@ -176,9 +165,8 @@ static void buckets_of_real_jobs_are_aligned(void **state)
 }
 
 /* The numbers that exec/step/packing.h says. */
-static void resnet_50_grows_by_little(void **state)
+TEST(resnet_50_grows_by_little)
 {
-    (void)state;
     const int64_t gradients = 25557032;
     struct packing packing = pack((struct grid){8, 1}, ALIGNMENT, &gradients, 1);
     assert_int_equal(packing.elements - gradients, 472);
@@ -186,19 +174,4 @@ static void resnet_50_grows_by_little(void **state)
     packing = pack((struct grid){72, 48}, ALIGNMENT, &gradients, 1);
     assert_int_equal(packing.elements - gradients, 3544);
     packing_release(&packing);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_alignment_buckets_lie_as_they_are_cut),
-        cmocka_unit_test(borders_go_down_and_the_end_goes_up_to_a_unit),
-        cmocka_unit_test(buckets_of_less_than_a_unit_go_with_the_next),
-        cmocka_unit_test(the_longest_collective_of_a_bucket_is_its_size),
-        cmocka_unit_test(one_rank_has_nothing_to_pack),
-        cmocka_unit_test(blocks_of_a_row_make_up_the_bucket),
-        cmocka_unit_test(buckets_of_real_jobs_are_aligned),
-        cmocka_unit_test(resnet_50_grows_by_little),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

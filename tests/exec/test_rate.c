@@ -1,11 +1,8 @@
 #include "exec/step/rate.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 /* A run over 1000 images. */
 struct recipe {
@@ -55,9 +52,8 @@ static void expect(struct recipe *recipe, int32_t count, const double (*pair)[2]
         assert_near(at(recipe, pair[i][0]).learning_rate, pair[i][1]);
 }
 
-static void rises_in_a_line_and_stays(void **state)
+TEST(rises_in_a_line_and_stays)
 {
-    (void)state;
     static const double pairs[][2] = {{0, 0},   {1, 0.08}, {2.5, 0.2},
                                       {5, 0.4}, {50, 0.4}, {90, 0.4}};
     struct recipe recipe;
@@ -68,9 +64,8 @@ static void rises_in_a_line_and_stays(void **state)
 }
 
 /* Source: Goyal et al. 2017, a tenth at epochs 30, 60 and 80. */
-static void falls_at_milestones(void **state)
+TEST(falls_at_milestones)
 {
-    (void)state;
     static const double pairs[][2] = {{4.9, 0.392},   {5, 0.4},    {29.999, 0.4}, {30, 0.04},
                                       {59.999, 0.04}, {60, 0.004}, {80, 0.0004},  {90, 0.0004}};
     struct recipe recipe;
@@ -80,9 +75,8 @@ static void falls_at_milestones(void **state)
     assert_near(at(&recipe, 30 * (1 - 1e-15)).learning_rate, 0.04);
 }
 
-static void falls_as_a_polynomial(void **state)
+TEST(falls_as_a_polynomial)
 {
-    (void)state;
     static const double square[][2] = {{5, 0.4}, {47.5, 0.1}, {68.75, 0.025}, {90, 0}};
     static const double line_to_a_tenth[][2] = {{5, 0.4}, {47.5, 0.22}, {90, 0.04}};
     struct recipe recipe;
@@ -93,9 +87,8 @@ static void falls_as_a_polynomial(void **state)
     expect(&recipe, 3, line_to_a_tenth);
 }
 
-static void falls_as_a_cosine(void **state)
+TEST(falls_as_a_cosine)
 {
-    (void)state;
     /* (1 + cos(pi / 4)) / 2 = 0.853553390593 */
     static const double pairs[][2] = {
         {5, 0.4}, {26.25, 0.341421356237}, {47.5, 0.2}, {68.75, 0.0585786437627}, {90, 0}};
@@ -107,9 +100,8 @@ static void falls_as_a_cosine(void **state)
     assert_near(at(&recipe, 90).learning_rate, 0.2);
 }
 
-static void is_continuous_where_the_warm_up_ends_and_never_rises_after(void **state)
+TEST(is_continuous_where_the_warm_up_ends_and_never_rises_after)
 {
-    (void)state;
     for (enum decay decay = 0; decay < DECAY_COUNT; decay++) {
         struct recipe recipe;
         set_up(&recipe, decay);
@@ -124,9 +116,8 @@ static void is_continuous_where_the_warm_up_ends_and_never_rises_after(void **st
     }
 }
 
-static void starts_anew_in_each_cycle(void **state)
+TEST(starts_anew_in_each_cycle)
 {
-    (void)state;
     static const double pairs[][2] = {{0, 0},  {5, 0.4},    {17.5, 0.1},    {30, 0}, {35, 0.4},
                                       {60, 0}, {77.5, 0.1}, {89.999999, 0}, {90, 0}};
     struct recipe recipe;
@@ -140,9 +131,8 @@ static void starts_anew_in_each_cycle(void **state)
     assert_near(at(&recipe, 75).learning_rate, 0.04);
 }
 
-static void counts_cycles_that_have_ended(void **state)
+TEST(counts_cycles_that_have_ended)
 {
-    (void)state;
     static const struct {
         double epoch;
         int32_t ended;
@@ -160,9 +150,8 @@ static void counts_cycles_that_have_ended(void **state)
     plan_release(&plan);
 }
 
-static void ends_each_cycle_in_a_collapse(void **state)
+TEST(ends_each_cycle_in_a_collapse)
 {
-    (void)state;
     struct recipe recipe;
     set_up(&recipe, DECAY_POLYNOMIAL);
     recipe.scenario.training.learning_rate.cycles = 2;
@@ -187,9 +176,8 @@ static void ends_each_cycle_in_a_collapse(void **state)
 }
 
 /* Batch-size control: the rate follows the batch when it has one to be relative to. */
-static void follows_the_batch_in_proportion(void **state)
+TEST(follows_the_batch_in_proportion)
 {
-    (void)state;
     struct recipe recipe;
     set_up(&recipe, DECAY_CONSTANT);
     struct plan plan = plan_build(&recipe.scenario, 1);
@@ -205,9 +193,8 @@ static void follows_the_batch_in_proportion(void **state)
 }
 
 /* The decay runs over all phases together, not over each. */
-static void decays_across_phases(void **state)
+TEST(decays_across_phases)
 {
-    (void)state;
     struct recipe recipe;
     set_up(&recipe, DECAY_POLYNOMIAL);
     recipe.phase[0] = (struct scenario_phase){.epochs = 30, .global_batch = 100};
@@ -222,9 +209,8 @@ static void decays_across_phases(void **state)
  * them warm-up, rate 4.8 in a line towards 0, weight decay 5e-5; from 402 iterations before the end
  * the collapse, rate 0.254 with power 2, weight decay 1e-4.  The collapse begins where the line has
  * come to: 4.8 * 402 / (8040 - 446) = 0.2541.  Their warm-up starts at 0.1, ours at 0. */
-static void is_the_schedule_of_codreanu(void **state)
+TEST(is_the_schedule_of_codreanu)
 {
-    (void)state;
     static const struct {
         double iteration, rate, decay;
     } expected[] = {{446, 4.8, 5e-5},
@@ -258,22 +244,4 @@ static void is_the_schedule_of_codreanu(void **state)
         assert_near(rate.weight_decay, expected[i].decay);
     }
     plan_release(&plan);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rises_in_a_line_and_stays),
-        cmocka_unit_test(falls_at_milestones),
-        cmocka_unit_test(falls_as_a_polynomial),
-        cmocka_unit_test(falls_as_a_cosine),
-        cmocka_unit_test(is_continuous_where_the_warm_up_ends_and_never_rises_after),
-        cmocka_unit_test(starts_anew_in_each_cycle),
-        cmocka_unit_test(counts_cycles_that_have_ended),
-        cmocka_unit_test(ends_each_cycle_in_a_collapse),
-        cmocka_unit_test(follows_the_batch_in_proportion),
-        cmocka_unit_test(decays_across_phases),
-        cmocka_unit_test(is_the_schedule_of_codreanu),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

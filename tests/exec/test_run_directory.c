@@ -8,6 +8,7 @@
 #include "exec/checkpoint/run_directory.h"
 #include "exec/checkpoint/run_record.h"
 #include "tests/exec/checkpoint_fixture.h"
+#include "tests/test.h"
 
 static int setup(void **state)
 {
@@ -73,7 +74,7 @@ static void assert_refused(int failed, struct err *err, int32_t code, const char
     err_release(err);
 }
 
-static void every_run_has_an_id_of_its_own(void **state)
+TEST_WITH(every_run_has_an_id_of_its_own, setup, teardown)
 {
     struct fixture *f = *state;
     char run[2][RUN_ID_SIZE], found[RUN_ID_SIZE];
@@ -89,7 +90,7 @@ static void every_run_has_an_id_of_its_own(void **state)
     assert_string_not_equal(run[0], run[1]);
 }
 
-static void a_second_process_is_refused_and_told_who_has_it(void **state)
+TEST_WITH(a_second_process_is_refused_and_told_who_has_it, setup, teardown)
 {
     struct fixture *f = *state;
     struct err err = {0};
@@ -120,7 +121,7 @@ static _Noreturn void hold(const struct fixture *f, int ready)
         pause();
 }
 
-static void a_killed_process_leaves_no_lock(void **state)
+TEST_WITH(a_killed_process_leaves_no_lock, setup, teardown)
 {
     struct fixture *f = *state;
     struct err err = {0};
@@ -144,7 +145,7 @@ static void a_killed_process_leaves_no_lock(void **state)
     close(ready[1]);
 }
 
-static void what_holds_a_run_is_not_given_to_a_new_one(void **state)
+TEST_WITH(what_holds_a_run_is_not_given_to_a_new_one, setup, teardown)
 {
     struct fixture *f = *state;
     struct err err = {0};
@@ -162,7 +163,7 @@ static void what_holds_a_run_is_not_given_to_a_new_one(void **state)
     assert_int_equal(count_entries(f->directory), 4);
 }
 
-static void logs_alone_and_checkpoints_without_run_json_are_a_run_too(void **state)
+TEST_WITH(logs_alone_and_checkpoints_without_run_json_are_a_run_too, setup, teardown)
 {
     static const char *const names[] = {"steps.csv", "evaluations.csv", "steps.jsonl", "mllog.txt",
                                         "ckpt-7",    "snapshot-1",      ".tmp-ckpt-7"};
@@ -182,7 +183,7 @@ static void logs_alone_and_checkpoints_without_run_json_are_a_run_too(void **sta
     assert_int_equal(count_entries(f->directory), 0);
 }
 
-static void a_run_goes_on_in_its_own_directory_or_an_empty_one(void **state)
+TEST_WITH(a_run_goes_on_in_its_own_directory_or_an_empty_one, setup, teardown)
 {
     struct fixture *f = *state;
     struct err err = {0};
@@ -198,7 +199,7 @@ static void a_run_goes_on_in_its_own_directory_or_an_empty_one(void **state)
     run_directory_close(&taken);
 }
 
-static void overwriting_removes_what_a_run_wrote_and_nothing_else(void **state)
+TEST_WITH(overwriting_removes_what_a_run_wrote_and_nothing_else, setup, teardown)
 {
     static const char *const mine[] = {"notes.txt", "job.yaml",      "trace.json",
                                        "ckpt-best", "steps.csv.bak", ".tmp-mine"};
@@ -226,7 +227,7 @@ static void overwriting_removes_what_a_run_wrote_and_nothing_else(void **state)
     free(to);
 }
 
-static void overwriting_is_refused_before_it_harms_what_no_run_wrote(void **state)
+TEST_WITH(overwriting_is_refused_before_it_harms_what_no_run_wrote, setup, teardown)
 {
     struct fixture *f = *state;
     struct err err = {0};
@@ -246,7 +247,7 @@ static void overwriting_is_refused_before_it_harms_what_no_run_wrote(void **stat
     assert_true(holds(f, "ckpt-2", 0));
 }
 
-static void a_run_json_that_no_run_wrote_is_left_alone(void **state)
+TEST_WITH(a_run_json_that_no_run_wrote_is_left_alone, setup, teardown)
 {
     static const char *const contents[] = {"mine", "{}", "[1]", "{\"schema\": \"other/1\"}"};
     struct fixture *f = *state;
@@ -259,7 +260,7 @@ static void a_run_json_that_no_run_wrote_is_left_alone(void **state)
     }
 }
 
-static void no_checkpoint_is_written_into_the_directory_of_another_run(void **state)
+TEST_WITH(no_checkpoint_is_written_into_the_directory_of_another_run, setup, teardown)
 {
     struct fixture *f = *state;
     struct err err = {0};
@@ -282,7 +283,7 @@ static _Noreturn void overwrite(const struct fixture *f, int ready)
 }
 
 /* At any moment the directory is refused to a new run, or holds nothing of the old one. */
-static void killed_while_overwriting_leaves_a_refused_directory_or_an_empty_one(void **state)
+TEST_WITH(killed_while_overwriting_leaves_a_refused_directory_or_an_empty_one, setup, teardown)
 {
     struct fixture *f = *state;
     for (int32_t round = 0; round < 40; round++) {
@@ -313,31 +314,4 @@ static void killed_while_overwriting_leaves_a_refused_directory_or_an_empty_one(
         assert_int_equal(run_directory_begin(&left, NULL, true, &err), 0);
         run_directory_close(&left);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(every_run_has_an_id_of_its_own, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_second_process_is_refused_and_told_who_has_it, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_killed_process_leaves_no_lock, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_holds_a_run_is_not_given_to_a_new_one, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(logs_alone_and_checkpoints_without_run_json_are_a_run_too,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(a_run_goes_on_in_its_own_directory_or_an_empty_one, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(overwriting_removes_what_a_run_wrote_and_nothing_else,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(overwriting_is_refused_before_it_harms_what_no_run_wrote,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(a_run_json_that_no_run_wrote_is_left_alone, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(no_checkpoint_is_written_into_the_directory_of_another_run,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            killed_while_overwriting_leaves_a_refused_directory_or_an_empty_one, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,10 @@
 #include "exec/checkpoint/safetensors.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 /* A file with this header and @bytes of data. */
 static struct text file_of(const char *header, int64_t bytes)
@@ -41,9 +39,8 @@ static void refuses_header(const char *header, int64_t bytes, const char *becaus
     text_release(&text);
 }
 
-static void reads_what_it_wrote(void **state)
+TEST(reads_what_it_wrote)
 {
-    (void)state;
     struct safetensors file = {0}, again = {0};
     struct text text = {0};
     struct err err = {0};
@@ -78,9 +75,8 @@ static void reads_what_it_wrote(void **state)
     safetensors_release(&again);
 }
 
-static void refuses_a_file_cut_anywhere(void **state)
+TEST(refuses_a_file_cut_anywhere)
 {
-    (void)state;
     struct safetensors file = {0}, again = {0};
     struct text text = {0};
     struct err err = {0};
@@ -99,9 +95,8 @@ static void refuses_a_file_cut_anywhere(void **state)
     safetensors_release(&again);
 }
 
-static void refuses_holes_overlaps_and_left_over_bytes(void **state)
+TEST(refuses_holes_overlaps_and_left_over_bytes)
 {
-    (void)state;
     refuses_header("{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 4]},"
                    " \"b\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [8, 12]}}",
                    12, "tensor 'b' starts at byte 8 of the data, the one before it ends at 4");
@@ -117,9 +112,8 @@ static void refuses_holes_overlaps_and_left_over_bytes(void **state)
                    "its tensors have 4 bytes, but 5 follow the header");
 }
 
-static void refuses_tensors_that_contradict_themselves(void **state)
+TEST(refuses_tensors_that_contradict_themselves)
 {
-    (void)state;
     refuses_header("{\"a\": {\"dtype\": \"F32\", \"shape\": [2], \"data_offsets\": [0, 4]}}", 4,
                    "need 8 bytes, its data_offsets hold 4");
     refuses_header("{\"a\": {\"dtype\": \"F64\", \"shape\": [1], \"data_offsets\": [0, 8]}}", 8,
@@ -148,9 +142,8 @@ static void refuses_tensors_that_contradict_themselves(void **state)
     refuses_header("{\"a\": 1}", 0, "must be an object");
 }
 
-static void refuses_what_is_no_header(void **state)
+TEST(refuses_what_is_no_header)
 {
-    (void)state;
     refuses_header("", 0, "does not start with '{'");
     refuses_header("[]", 0, "does not start with '{'");
     refuses_header(" {}", 0, "does not start with '{'");
@@ -174,9 +167,8 @@ static void refuses_what_is_no_header(void **state)
     text_release(&text);
 }
 
-static void widens_every_type_exactly(void **state)
+TEST(widens_every_type_exactly)
 {
-    (void)state;
     float out[3];
     safetensors_widen(SAFETENSORS_F16, "\x00\x3c\x00\xc0\x01\x00", 3, out);
     assert_true(out[0] == 1 && out[1] == -2 && out[2] == 0x1p-24f);
@@ -186,17 +178,4 @@ static void widens_every_type_exactly(void **state)
     assert_true(out[0] == 1);
     safetensors_widen(SAFETENSORS_I64, "\x07\0\0\0\0\0\0\0", 1, out);
     assert_true(out[0] == 7);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_what_it_wrote),
-        cmocka_unit_test(refuses_a_file_cut_anywhere),
-        cmocka_unit_test(refuses_holes_overlaps_and_left_over_bytes),
-        cmocka_unit_test(refuses_tensors_that_contradict_themselves),
-        cmocka_unit_test(refuses_what_is_no_header),
-        cmocka_unit_test(widens_every_type_exactly),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,6 @@
 #include "exec/measure/timing.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/schedule/iteration.h"
 #include "exec/cpu/device_naive.h"
@@ -13,6 +8,7 @@
 #include "exec/measure/devices.h"
 #include "exec/step/half.h"
 #include "exec/world/world.h"
+#include "tests/test.h"
 
 /* One rank of many, which has the sums of all at once. */
 static const struct exec_world many = {.rank = 3, .ranks = 40, .local_rank = 1};
@@ -115,9 +111,8 @@ static int32_t time_one(int64_t bytes, enum dtype payload, float sum, struct err
 
 static const float whole = 136; /* 1 + 2 + ... + 16 */
 
-static void numbers_travel_in_the_bytes_that_were_asked_for(void **state)
+TEST(numbers_travel_in_the_bytes_that_were_asked_for)
 {
-    (void)state;
     for (enum dtype payload = 0; payload < DTYPE_COUNT; payload++) {
         struct err err = {0};
         assert_in_range(time_one(4000, payload, whole, &err), 2, 2 * TIMING_BOUND);
@@ -126,9 +121,8 @@ static void numbers_travel_in_the_bytes_that_were_asked_for(void **state)
     }
 }
 
-static void every_type_holds_every_sum(void **state)
+TEST(every_type_holds_every_sum)
 {
-    (void)state;
     for (float sum = 0; sum <= whole; sum++) {
         float fp16 = sum, bf16 = sum;
         half_round(DTYPE_FP16, 1, &fp16);
@@ -137,9 +131,8 @@ static void every_type_holds_every_sum(void **state)
     }
 }
 
-static void refuses_bytes_that_are_no_numbers(void **state)
+TEST(refuses_bytes_that_are_no_numbers)
 {
-    (void)state;
     static const struct {
         enum dtype payload;
         int64_t bytes;
@@ -157,9 +150,8 @@ static void refuses_bytes_that_are_no_numbers(void **state)
     }
 }
 
-static void a_wrong_sum_is_found(void **state)
+TEST(a_wrong_sum_is_found)
 {
-    (void)state;
     for (enum dtype payload = 0; payload < DTYPE_COUNT; payload++) {
         struct err err = {0};
         assert_int_equal(time_one(4000, payload, whole - 1, &err), -1);
@@ -168,15 +160,4 @@ static void a_wrong_sum_is_found(void **state)
             strstr(err.text, payload == DTYPE_FP32 ? "wrong in 1000" : "wrong in 2000"));
         err_release(&err);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_travel_in_the_bytes_that_were_asked_for),
-        cmocka_unit_test(every_type_holds_every_sum),
-        cmocka_unit_test(refuses_bytes_that_are_no_numbers),
-        cmocka_unit_test(a_wrong_sum_is_found),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,10 @@
 #include "exec/world/watch.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 enum { RANKS = 4 };
 static const double timeout = 60, period = 1;
@@ -43,9 +40,8 @@ static double run(struct watch *watch, struct beat beat, int32_t silent, double 
     return -1;
 }
 
-static void forgets_nobody_who_answers(void **state)
+TEST(forgets_nobody_who_answers)
 {
-    (void)state;
     for (int32_t rank = 0; rank < RANKS; rank++) {
         struct watch watch = watch_of(rank);
         struct text out = {0};
@@ -55,9 +51,8 @@ static void forgets_nobody_who_answers(void **state)
     }
 }
 
-static void rank_0_names_a_silent_rank(void **state)
+TEST(rank_0_names_a_silent_rank)
 {
-    (void)state;
     struct watch watch = watch_of(0);
     struct text out = {0};
     hear_all(&watch, (struct beat){.step = 7, .bucket = 2}, -1, 0);
@@ -69,9 +64,8 @@ static void rank_0_names_a_silent_rank(void **state)
 }
 
 /* One after the other, so that the first can end the job before the next speaks. */
-static void others_take_turns_to_name_rank_0(void **state)
+TEST(others_take_turns_to_name_rank_0)
 {
-    (void)state;
     for (int32_t rank = 1; rank < RANKS; rank++) {
         struct watch watch = watch_of(rank);
         struct text out = {0};
@@ -116,9 +110,8 @@ static double stall(const struct place place[RANKS], struct text *out)
 }
 
 /* From when it went on last, not from when they began to wait. */
-static void names_the_rank_that_others_wait_for(void **state)
+TEST(names_the_rank_that_others_wait_for)
 {
-    (void)state;
     struct text out = {0};
     const struct place place[] = {{true, 5, 0}, {true, 5, 10}, {false, 4, 40}, {true, 5, 20}};
     assert_true(stall(place, &out) == 40 + timeout + 1);
@@ -127,9 +120,8 @@ static void names_the_rank_that_others_wait_for(void **state)
     text_release(&out);
 }
 
-static void names_the_ranks_furthest_behind_when_all_wait(void **state)
+TEST(names_the_ranks_furthest_behind_when_all_wait)
 {
-    (void)state;
     struct text out = {0};
     const struct place place[] = {{true, 5, 0}, {true, 4, 0}, {true, 5, 0}, {true, 4, 0}};
     assert_true(stall(place, &out) == timeout + 1);
@@ -141,16 +133,14 @@ static void names_the_ranks_furthest_behind_when_all_wait(void **state)
     text_release(&out);
 }
 
-static void is_patient_with_ranks_that_all_compute(void **state)
+TEST(is_patient_with_ranks_that_all_compute)
 {
-    (void)state;
     struct text out = {0};
     assert_true(stall((const struct place[RANKS]){{0}}, &out) < 0);
 }
 
-static void is_patient_with_a_rank_that_goes_on_while_others_wait(void **state)
+TEST(is_patient_with_a_rank_that_goes_on_while_others_wait)
 {
-    (void)state;
     for (int32_t rank = 0; rank < RANKS; rank++) {
         struct place place[] = {{true, 5, 0}, {true, 5, 0}, {true, 5, 0}, {true, 5, 0}};
         struct text out = {0};
@@ -161,9 +151,8 @@ static void is_patient_with_a_rank_that_goes_on_while_others_wait(void **state)
 }
 
 /* The machine stood still for 1000 s: what was sent meanwhile could not be received. */
-static void forgives_others_what_it_was_held_up_itself(void **state)
+TEST(forgives_others_what_it_was_held_up_itself)
 {
-    (void)state;
     for (int32_t rank = 0; rank < 2; rank++) {
         struct watch watch = watch_of(rank);
         struct beat own = {.bucket = -1};
@@ -183,9 +172,8 @@ static void forgives_others_what_it_was_held_up_itself(void **state)
 }
 
 /* It says so itself, once it runs again. */
-static void rank_0_names_a_rank_that_did_not_run(void **state)
+TEST(rank_0_names_a_rank_that_did_not_run)
 {
-    (void)state;
     struct watch watch = watch_of(0);
     struct beat own = {.bucket = -1};
     struct text out = {0};
@@ -200,9 +188,8 @@ static void rank_0_names_a_rank_that_did_not_run(void **state)
     watch_release(&watch);
 }
 
-static void a_rank_knows_how_long_it_did_not_run(void **state)
+TEST(a_rank_knows_how_long_it_did_not_run)
 {
-    (void)state;
     for (int32_t rank = 0; rank < 2; rank++) {
         struct watch watch = watch_of(rank);
         struct beat own = {.bucket = -1};
@@ -219,9 +206,8 @@ static void a_rank_knows_how_long_it_did_not_run(void **state)
 }
 
 /* But a rank that stays silent after that is found all the same. */
-static void does_not_forgive_for_ever(void **state)
+TEST(does_not_forgive_for_ever)
 {
-    (void)state;
     struct watch watch = watch_of(0);
     struct beat own = {.bucket = -1};
     struct text out = {0};
@@ -234,9 +220,8 @@ static void does_not_forgive_for_ever(void **state)
     watch_release(&watch);
 }
 
-static void leaves_ranks_alone_that_have_stopped_watching(void **state)
+TEST(leaves_ranks_alone_that_have_stopped_watching)
 {
-    (void)state;
     struct watch watch = watch_of(0);
     struct text out = {0};
     struct beat own = {.age_s = 1000, .waiting = 1};
@@ -245,23 +230,4 @@ static void leaves_ranks_alone_that_have_stopped_watching(void **state)
         assert_false(watch_check(&watch, &own, now, &out));
     text_release(&out);
     watch_release(&watch);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(forgets_nobody_who_answers),
-        cmocka_unit_test(rank_0_names_a_silent_rank),
-        cmocka_unit_test(others_take_turns_to_name_rank_0),
-        cmocka_unit_test(names_the_rank_that_others_wait_for),
-        cmocka_unit_test(names_the_ranks_furthest_behind_when_all_wait),
-        cmocka_unit_test(is_patient_with_ranks_that_all_compute),
-        cmocka_unit_test(is_patient_with_a_rank_that_goes_on_while_others_wait),
-        cmocka_unit_test(forgives_others_what_it_was_held_up_itself),
-        cmocka_unit_test(rank_0_names_a_rank_that_did_not_run),
-        cmocka_unit_test(a_rank_knows_how_long_it_did_not_run),
-        cmocka_unit_test(does_not_forgive_for_ever),
-        cmocka_unit_test(leaves_ranks_alone_that_have_stopped_watching),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

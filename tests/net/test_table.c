@@ -1,12 +1,9 @@
 #include "app/measure/collective_table.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 /* A table of a prediction of @predicted_s and a measurement of 1 s. */
 static struct table make_table(int64_t bytes, double predicted_s, const struct measured *measured)
@@ -30,9 +27,8 @@ static enum verdict judge(int64_t bytes, double predicted_s, bool disturbed)
     return verdict;
 }
 
-static void long_messages_are_judged_more_strictly(void **state)
+TEST(long_messages_are_judged_more_strictly)
 {
-    (void)state;
     assert_int_equal(judge(8000000, 0.951, false), VERDICT_PASS);
     assert_int_equal(judge(8000000, 1.049, false), VERDICT_PASS);
     assert_int_equal(judge(8000000, 0.949, false), VERDICT_FAIL);
@@ -41,22 +37,19 @@ static void long_messages_are_judged_more_strictly(void **state)
     assert_int_equal(judge(7999999, 0.849, false), VERDICT_FAIL);
 }
 
-static void short_messages_are_not_judged(void **state)
+TEST(short_messages_are_not_judged)
 {
-    (void)state;
     assert_int_equal(judge(999999, 0.5, false), VERDICT_NONE);
 }
 
-static void a_disturbed_measurement_neither_passes_nor_fails(void **state)
+TEST(a_disturbed_measurement_neither_passes_nor_fails)
 {
-    (void)state;
     assert_int_equal(judge(8000000, 1.0, true), VERDICT_DISTURBED);
     assert_int_equal(judge(8000000, 2.0, true), VERDICT_DISTURBED);
 }
 
-static void outside_of_a_lab_nothing_is_judged(void **state)
+TEST(outside_of_a_lab_nothing_is_judged)
 {
-    (void)state;
     struct measured measured = {.time_s = 1.0, .runs = 8, .clean = 8};
     struct table table = make_table(8000000, 2.0, &measured);
     table.judged = false;
@@ -66,24 +59,11 @@ static void outside_of_a_lab_nothing_is_judged(void **state)
     table_release(&table);
 }
 
-static void one_failure_decides(void **state)
+TEST(one_failure_decides)
 {
-    (void)state;
     struct measured measured = {.time_s = 1.0, .runs = 8, .clean = 8};
     struct table table = make_table(8000000, 2.0, &measured);
     table.row[1].verdict = VERDICT_DISTURBED;
     assert_int_equal(table_verdict(&table), VERDICT_FAIL);
     table_release(&table);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(long_messages_are_judged_more_strictly),
-        cmocka_unit_test(short_messages_are_not_judged),
-        cmocka_unit_test(a_disturbed_measurement_neither_passes_nor_fails),
-        cmocka_unit_test(outside_of_a_lab_nothing_is_judged),
-        cmocka_unit_test(one_failure_decides),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,6 +11,7 @@
 #include "sim/lane.h"
 #include "sim/platform_xml.h"
 #include "tests/sim/world.h"
+#include "tests/test.h"
 
 /* A fabric, the traffic of one all-reduce on it, and its classes. */
 struct scene {
@@ -121,9 +122,8 @@ static void assert_routes(struct fabric *fabric, struct grid grid, bool fold)
     assert_routes_of(fabric, grid, ALGORITHM_TORUS2D, fold);
 }
 
-static void messages_take_the_routes_of_the_fabric(void **state)
+TEST(messages_take_the_routes_of_the_fabric)
 {
-    (void)state;
     assert_routes(world_cluster(24, 4, 2, 10e9), (struct grid){4, 6}, false);
     assert_routes(world_platform("abci", NULL, 272, (struct grid){34, 8}), (struct grid){34, 8},
                   false);
@@ -133,9 +133,8 @@ static void messages_take_the_routes_of_the_fabric(void **state)
 }
 
 /* A double tree has dozens of relations, the first and last rounds being parts of those between. */
-static void relations_within_another_share_its_hosts_and_routes(void **state)
+TEST(relations_within_another_share_its_hosts_and_routes)
 {
-    (void)state;
     struct fabric *fabric = world_platform("dgx-1", NULL, 64, (struct grid){8, 8});
     struct scene scene = scene_of(fabric, (struct grid){8, 8}, ALGORITHM_DOUBLE_TREE, false);
     int32_t own = 0;
@@ -150,9 +149,8 @@ static void relations_within_another_share_its_hosts_and_routes(void **state)
     assert_routes_of(world_cluster(24, 4, 2, 10e9), (struct grid){4, 6}, ALGORITHM_TREE, true);
 }
 
-static void a_folded_route_repeats_what_its_members_share(void **state)
+TEST(a_folded_route_repeats_what_its_members_share)
 {
-    (void)state;
     assert_routes(world_cluster(24, 4, 2, 10e9), (struct grid){4, 6}, true);
     assert_routes(world_platform("abci", NULL, 272, (struct grid){68, 4}), (struct grid){68, 4},
                   true);
@@ -160,9 +158,8 @@ static void a_folded_route_repeats_what_its_members_share(void **state)
 
 /* --- a platform as text --- */
 
-static void the_smallest_platform_reads_as_expected(void **state)
+TEST(the_smallest_platform_reads_as_expected)
 {
-    (void)state;
     struct fabric *fabric = world_torus((struct grid){2, 1});
     struct scene scene = scene_new(fabric, (struct grid){2, 1}, true);
     struct text xml = {0};
@@ -199,9 +196,8 @@ static int run_into_deadlock(const void *argument)
     return err.exit_code;
 }
 
-static void a_deadlock_is_one_readable_line(void **state)
+TEST(a_deadlock_is_one_readable_line)
 {
-    (void)state;
     struct fabric *fabric = world_torus((struct grid){4, 4});
     struct scene scene = scene_new(fabric, (struct grid){4, 4}, false);
     struct text text = {0};
@@ -212,16 +208,4 @@ static void a_deadlock_is_one_readable_line(void **state)
     text_release(&text);
     scene_release(&scene);
     fabric_free(fabric);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(messages_take_the_routes_of_the_fabric),
-        cmocka_unit_test(relations_within_another_share_its_hosts_and_routes),
-        cmocka_unit_test(a_folded_route_repeats_what_its_members_share),
-        cmocka_unit_test(the_smallest_platform_reads_as_expected),
-        cmocka_unit_test(a_deadlock_is_one_readable_line),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 
 #include "sim/sim.h"
 #include "tests/sim/world.h"
+#include "tests/test.h"
 
 /* --- folded = full --- */
 
@@ -31,9 +32,8 @@ static int32_t assert_same_digits(const struct fabric *fabric, const struct sche
 }
 
 /* Racks of 34 nodes hold 136 GPUs, so all of these send between racks. */
-static void folded_equals_full_on_abci(void **state)
+TEST(folded_equals_full_on_abci)
 {
-    (void)state;
     static const struct {
         struct grid grid;
         int32_t classes;
@@ -50,9 +50,8 @@ static void folded_equals_full_on_abci(void **state)
 }
 
 /* Few ranks have the same neighbours on their uplinks. */
-static void folded_equals_full_under_static_routes(void **state)
+TEST(folded_equals_full_under_static_routes)
 {
-    (void)state;
     static const struct {
         struct grid grid;
         int32_t classes;
@@ -69,9 +68,8 @@ static void folded_equals_full_under_static_routes(void **state)
 
 /* Small racks, an uplink of 0.3 of what they could send.  Trees and halving-doubling among 48 ranks
  * treat them too differently to be folded much. */
-static void folded_equals_full_for_every_algorithm(void **state)
+TEST(folded_equals_full_for_every_algorithm)
 {
-    (void)state;
     struct grid grid = {8, 6};
     struct fabric *fabric = world_cluster(48, 4, 3, 9e9);
     for (enum algorithm a = 0; a < ALGORITHM_NCCL; a++) {
@@ -96,9 +94,8 @@ static struct fold *folded(const struct fabric *fabric, struct grid grid)
     return fold;
 }
 
-static void all_ranks_of_a_torus_are_alike(void **state)
+TEST(all_ranks_of_a_torus_are_alike)
 {
-    (void)state;
     struct grid grid = {7, 5};
     struct fabric *fabric = world_torus(grid);
     struct fold *fold = folded(fabric, grid);
@@ -108,9 +105,8 @@ static void all_ranks_of_a_torus_are_alike(void **state)
     fabric_free(fabric);
 }
 
-static void one_slow_link_tells_all_ranks_apart(void **state)
+TEST(one_slow_link_tells_all_ranks_apart)
 {
-    (void)state;
     struct grid grid = {7, 5};
     struct fabric *fabric = world_torus(grid);
     struct route route;
@@ -122,9 +118,8 @@ static void one_slow_link_tells_all_ranks_apart(void **state)
     fabric_free(fabric);
 }
 
-static void devices_of_one_node_are_told_apart_by_their_neighbours(void **state)
+TEST(devices_of_one_node_are_told_apart_by_their_neighbours)
 {
-    (void)state;
     struct grid grid = {4, 4};
     struct fabric *fabric = world_cluster(16, 4, 1, 10e9);
     struct fold *fold = folded(fabric, grid);
@@ -132,17 +127,4 @@ static void devices_of_one_node_are_told_apart_by_their_neighbours(void **state)
         assert_int_equal(fold->class_of[r], 0);
     fold_free(fold);
     fabric_free(fabric);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(folded_equals_full_on_abci),
-        cmocka_unit_test(folded_equals_full_under_static_routes),
-        cmocka_unit_test(folded_equals_full_for_every_algorithm),
-        cmocka_unit_test(all_ranks_of_a_torus_are_alike),
-        cmocka_unit_test(one_slow_link_tells_all_ranks_apart),
-        cmocka_unit_test(devices_of_one_node_are_told_apart_by_their_neighbours),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 
 #include "core/platform/platform.h"
 #include "tests/sim/world.h"
+#include "tests/test.h"
 
 /* Does a better number never make a step longer?  Where every message has its links to itself, it
  * never does, as in closed form (tests/core/test_monotone.c).  Where messages share links it may:
@@ -96,9 +97,8 @@ static void improve_one(void *context, const struct quantity *quantity, enum uni
     improvement->shorter = improvement->shorter || seconds < improvement->seconds * (1 - rounding);
 }
 
-static void without_sharing_a_faster_link_never_makes_a_step_longer(void **state)
+TEST(without_sharing_a_faster_link_never_makes_a_step_longer)
 {
-    (void)state;
     static const struct trial trials[] = {
         {"torus-4x4", 16, {4, 4}, ALGORITHM_TORUS2D, GRAIN_FOLDED},
         {"torus-4x4", 16, {4, 4}, ALGORITHM_TORUS2D, GRAIN_FULL},
@@ -118,9 +118,8 @@ static void without_sharing_a_faster_link_never_makes_a_step_longer(void **state
 /* Halving the latency inside a node of PCIe switches makes ring messages meet on them. */
 static const struct trial meeting = {"dell-dss8440", 3, {6, 5}, ALGORITHM_RING, GRAIN_FOLDED};
 
-static void where_links_are_shared_a_lower_latency_may_cost_time(void **state)
+TEST(where_links_are_shared_a_lower_latency_may_cost_time)
 {
-    (void)state;
     struct change change = {.path = "transport.inside", .faster = 1, .sooner = 0.5};
     for (enum grain grain = GRAIN_FOLDED; grain <= GRAIN_FULL; grain++) {
         struct trial trial = meeting;
@@ -130,9 +129,8 @@ static void where_links_are_shared_a_lower_latency_may_cost_time(void **state)
     }
 }
 
-static void a_machine_twice_as_good_throughout_is_twice_as_fast(void **state)
+TEST(a_machine_twice_as_good_throughout_is_twice_as_fast)
 {
-    (void)state;
     struct change all = {.faster = 2, .sooner = 0.5};
     for (enum algorithm a = 0; a < ALGORITHM_NCCL; a++) {
         struct trial shared = meeting, racks = {"abci", 36, {8, 18}, a, GRAIN_FOLDED};
@@ -142,14 +140,4 @@ static void a_machine_twice_as_good_throughout_is_twice_as_fast(void **state)
         assert_near(step_seconds(&shared, all, 2), step_seconds(&shared, nothing, 1) / 2, rounding);
         assert_near(step_seconds(&racks, all, 2), step_seconds(&racks, nothing, 1) / 2, rounding);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_sharing_a_faster_link_never_makes_a_step_longer),
-        cmocka_unit_test(where_links_are_shared_a_lower_latency_may_cost_time),
-        cmocka_unit_test(a_machine_twice_as_good_throughout_is_twice_as_fast),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

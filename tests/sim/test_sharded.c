@@ -1,6 +1,7 @@
 #include "tests/sim/world.h"
 
 #include "core/backend/analytic.h"
+#include "tests/test.h"
 
 static double analytic_seconds(const struct run *run, const struct schedule *schedule)
 {
@@ -36,9 +37,8 @@ static struct schedule *sharded_step(struct grid grid, enum algorithm algorithm,
 
 /* Two ranks in a ring of 25 GB/s and 5 us: each half goes once there and once back, and so do two
  * halves of the norms. */
-static void a_sharded_step_takes_its_closed_form(void **state)
+TEST(a_sharded_step_takes_its_closed_form)
 {
-    (void)state;
     struct fabric *fabric = world_torus((struct grid){2, 1});
     struct schedule *schedule = sharded_step((struct grid){2, 1}, ALGORITHM_RING, 1, 100000000);
     struct run run = world_run(fabric, GRAIN_FULL);
@@ -50,9 +50,8 @@ static void a_sharded_step_takes_its_closed_form(void **state)
 }
 
 /* But for the four bytes of norms, which share links. */
-static void every_grain_says_the_same_of_shards(void **state)
+TEST(every_grain_says_the_same_of_shards)
 {
-    (void)state;
     static const int64_t bytes[] = {1000003, 400000000}; /* bound by compute, by communication */
     for (int i = 0; i < 4; i++) {
         enum algorithm algorithm = i < 2 ? ALGORITHM_RING : ALGORITHM_TORUS2D;
@@ -67,13 +66,4 @@ static void every_grain_says_the_same_of_shards(void **state)
         schedule_free(schedule);
         fabric_free(fabric);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_sharded_step_takes_its_closed_form),
-        cmocka_unit_test(every_grain_says_the_same_of_shards),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

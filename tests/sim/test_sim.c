@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tests/sim/world.h"
+#include "tests/test.h"
 
 /* Blocks are whole 2^-20 bytes in SimGrid, and times are sums of up to 8190 rounded terms: both
  * stay far below this. */
@@ -27,9 +28,8 @@ static double all_reduce_seconds(struct grid grid, enum algorithm algorithm, enu
     return seconds;
 }
 
-static void torus_all_reduce_takes_its_closed_form(void **state)
+TEST(torus_all_reduce_takes_its_closed_form)
 {
-    (void)state;
     for (int32_t k = 8; k <= 64 / WORLD_EVERY; k *= 2) {
         double expected =
             2 * (k - 1) * (1e8 / (k * 75e9) + 1e-6) + 2 * (k - 1) * (1e8 / (k * k * 25e9) + 5e-6);
@@ -41,9 +41,8 @@ static void torus_all_reduce_takes_its_closed_form(void **state)
     }
 }
 
-static void ring_all_reduce_takes_its_closed_form(void **state)
+TEST(ring_all_reduce_takes_its_closed_form)
 {
-    (void)state;
     for (int32_t n = 64; n <= 4096 / WORLD_EVERY; n *= 4) {
         double expected = 2 * (n - 1) * (1e8 / (n * 25e9) + 5e-6);
         struct grid grid = {n, 1};
@@ -56,9 +55,8 @@ static void ring_all_reduce_takes_its_closed_form(void **state)
 /* A ResNet-50 step of 12 ms forward and 8 blocks of 3 ms backward, each followed by the all-reduce
  * of an eighth of the fp16 gradients.  Source: closed form, with which ASTRA-sim 2 agrees to 0.01
  * %. */
-static void an_overlapped_step_takes_what_other_simulators_say(void **state)
+TEST(an_overlapped_step_takes_what_other_simulators_say)
 {
-    (void)state;
     static const double expected[][2] = {{8, 36.2890e-3}, {16, 36.3697e-3}, {32, 36.5525e-3}};
     for (int i = 0; i < 3; i += WORLD_EVERY) {
         int32_t k = (int32_t)expected[i][0];
@@ -94,9 +92,8 @@ static double analytic_seconds(const struct run *run, const struct schedule *sch
 }
 
 /* Rows and columns of a torus have links of their own, and a lane sends one message at a time. */
-static void equals_analytic_where_no_link_is_shared(void **state)
+TEST(equals_analytic_where_no_link_is_shared)
 {
-    (void)state;
     static const int64_t bytes[] = {1000003, 400000000}; /* bound by compute, by communication */
     for (int32_t k = 4; k <= 16 / WORLD_EVERY; k *= 2) {
         struct grid grid = {k, k};
@@ -115,9 +112,8 @@ static void equals_analytic_where_no_link_is_shared(void **state)
 }
 
 /* Forward waits for the input read an iteration ago; reading is the slower of the two. */
-static void prefetches_as_the_analytic_back_end_does(void **state)
+TEST(prefetches_as_the_analytic_back_end_does)
 {
-    (void)state;
     struct grid grid = {2, 2};
     struct schedule *schedule = schedule_new(grid);
     struct step input = {.kind = STEP_INPUT, .lane = LANE_INPUT, .input = {.images = 3}};
@@ -145,9 +141,8 @@ static double seconds_on(const struct fabric *fabric, struct schedule *schedule)
 }
 
 /* Two racks of four nodes, and every rank sends half of the vector to the other rack. */
-static void four_flows_on_one_uplink_take_four_times_as_long(void **state)
+TEST(four_flows_on_one_uplink_take_four_times_as_long)
 {
-    (void)state;
     const double latency = 2e-6 + 2 * 3e-6, bytes = 50e6;
     for (int32_t flows = 1; flows <= 4; flows *= 2) {
         struct fabric *fabric = world_cluster(8, 1, 4, 40e9 / flows);
@@ -161,9 +156,8 @@ static void four_flows_on_one_uplink_take_four_times_as_long(void **state)
 
 /* Two racks of four nodes of one rank, an uplink as fast as one NIC: four messages to the other
  * rack share it. */
-static void halving_near_first_keeps_the_large_messages_in_the_rack(void **state)
+TEST(halving_near_first_keeps_the_large_messages_in_the_rack)
 {
-    (void)state;
     const double v = 100e6, nic = 10e9, near = 2e-6, far = 2e-6 + 2 * 3e-6;
     static const enum algorithm order[] = {ALGORITHM_HALVING_DOUBLING,
                                            ALGORITHM_HALVING_DOUBLING_FAR};
@@ -191,9 +185,8 @@ static double span_end(const struct trace *trace, int32_t rank, int32_t step)
 }
 
 /* A rank's NIC carries a message within the rack and one to another rack, which starts later. */
-static void flows_share_equally_whatever_their_latency(void **state)
+TEST(flows_share_equally_whatever_their_latency)
 {
-    (void)state;
     const double near = 2e-6, far = 2e-6 + 2 * 3e-6, bytes = 50e6, nic = 10e9;
     struct fabric *fabric = world_cluster(4, 1, 2, 1e12);
     struct schedule *schedule = schedule_new((struct grid){2, 2});
@@ -213,9 +206,8 @@ static void flows_share_equally_whatever_their_latency(void **state)
 /* --- which rank is where --- */
 
 /* Rows of 4 lie within a node of 4; columns cross the network, 4 to a NIC. */
-static void ranks_are_numbered_node_by_node(void **state)
+TEST(ranks_are_numbered_node_by_node)
 {
-    (void)state;
     const double bytes = 100000000;
     static const enum axis axes[] = {AXIS_ROW, AXIS_COLUMN};
     const double expected[] = {3 * (1e-6 + bytes / 4 / 50e9), 2e-6 + bytes / 2 / (10e9 / 4)};
@@ -230,9 +222,8 @@ static void ranks_are_numbered_node_by_node(void **state)
 }
 
 /* One slow link of a torus delays exactly the row it is in. */
-static void a_slow_link_is_felt_by_its_row_alone(void **state)
+TEST(a_slow_link_is_felt_by_its_row_alone)
 {
-    (void)state;
     struct grid grid = {4, 3};
     struct fabric *fabric = world_torus(grid);
     struct route route;
@@ -260,9 +251,8 @@ static void a_slow_link_is_felt_by_its_row_alone(void **state)
 /* --- NCCL --- */
 
 /* ABCI, two nodes; the slowest of eight ranks keeps the others waiting. */
-static void a_step_of_nccl_starts_on_all_ranks_together(void **state)
+TEST(a_step_of_nccl_starts_on_all_ranks_together)
 {
-    (void)state;
     struct grid grid = {8, 1};
     struct fabric *fabric = world_platform("abci", NULL, 8, grid);
     struct schedule *schedule = world_step(grid, ALGORITHM_NCCL, 1, 10000000);
@@ -288,9 +278,8 @@ static void a_step_of_nccl_starts_on_all_ranks_together(void **state)
 /* Four buckets, each after 1 ms of compute; then 1 ms of update.  Every rank is alike, so the step
  * is what core/backend/lanes.h says of the collectives' own times, on every grain and with merged
  * rounds.  @expected: of a replay of the lanes in Python [s]. */
-static void slowed_lanes_take_what_a_replay_says(void **state)
+TEST(slowed_lanes_take_what_a_replay_says)
 {
-    (void)state;
     static const struct {
         double compute, communication, launch; /* of the device */
         double torus, ring;
@@ -347,9 +336,8 @@ static double noisy_seconds(const struct fabric *fabric, const struct schedule *
 
 /* Everybody waits for the slowest, so what is expected of a step with noise can be told from one
  * without: the mean of full runs, each with its own seed, within three standard errors. */
-static void expected_noise_is_the_mean_of_full_runs(void **state)
+TEST(expected_noise_is_the_mean_of_full_runs)
 {
-    (void)state;
     enum { RUNS = 16 };
     struct grid grid = {8, 8};
     struct fabric *fabric = world_torus(grid);
@@ -377,9 +365,8 @@ static void expected_noise_is_the_mean_of_full_runs(void **state)
     fabric_free(fabric);
 }
 
-static void same_seed_same_answer(void **state)
+TEST(same_seed_same_answer)
 {
-    (void)state;
     struct grid grid = {4, 4};
     struct fabric *fabric = world_torus(grid);
     struct schedule *schedule = world_step(grid, ALGORITHM_TORUS2D, 2, 1000000);
@@ -412,9 +399,8 @@ static void assert_grain(struct grid grid, int32_t buckets, enum grain grain, st
     fabric_free(fabric);
 }
 
-static void names_the_grain_it_took(void **state)
+TEST(names_the_grain_it_took)
 {
-    (void)state;
     struct grid small = {4, 4}, large = {64, 64};
     struct noise none = {0};
     assert_grain(small, 1, GRAIN_AUTO, none, "folded", 1);
@@ -426,9 +412,8 @@ static void names_the_grain_it_took(void **state)
     assert_grain((struct grid){1, 1}, 1, GRAIN_FOLDED, none, "full", 1);
 }
 
-static void traces_the_first_the_last_and_evenly_between(void **state)
+TEST(traces_the_first_the_last_and_evenly_between)
 {
-    (void)state;
     static const int32_t expected[] = {0, 5, 10, 15};
     struct grid grid = {4, 4};
     struct fabric *fabric = world_torus(grid);
@@ -446,27 +431,4 @@ static void traces_the_first_the_last_and_evenly_between(void **state)
     trace_release(&trace);
     schedule_free(schedule);
     fabric_free(fabric);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(torus_all_reduce_takes_its_closed_form),
-        cmocka_unit_test(ring_all_reduce_takes_its_closed_form),
-        cmocka_unit_test(an_overlapped_step_takes_what_other_simulators_say),
-        cmocka_unit_test(equals_analytic_where_no_link_is_shared),
-        cmocka_unit_test(prefetches_as_the_analytic_back_end_does),
-        cmocka_unit_test(four_flows_on_one_uplink_take_four_times_as_long),
-        cmocka_unit_test(halving_near_first_keeps_the_large_messages_in_the_rack),
-        cmocka_unit_test(flows_share_equally_whatever_their_latency),
-        cmocka_unit_test(ranks_are_numbered_node_by_node),
-        cmocka_unit_test(a_slow_link_is_felt_by_its_row_alone),
-        cmocka_unit_test(a_step_of_nccl_starts_on_all_ranks_together),
-        cmocka_unit_test(slowed_lanes_take_what_a_replay_says),
-        cmocka_unit_test(expected_noise_is_the_mean_of_full_runs),
-        cmocka_unit_test(same_seed_same_answer),
-        cmocka_unit_test(names_the_grain_it_took),
-        cmocka_unit_test(traces_the_first_the_last_and_evenly_between),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "tests/sim/world.h"
+#include "tests/test.h"
 
 /* Latencies are rounded up to the slowest route of the relation, so a step may come out late; lanes
  * that run apart on different ranks may fill a link that neither fills alone, so it may come out
@@ -22,9 +23,8 @@ static double seconds(const struct fabric *fabric, const struct schedule *schedu
     return simulated_seconds(&run, schedule);
 }
 
-static void is_close_to_full_where_racks_do_not_tile_the_grid(void **state)
+TEST(is_close_to_full_where_racks_do_not_tile_the_grid)
 {
-    (void)state;
     static const struct {
         const char *platform;
         struct grid grid;
@@ -50,9 +50,8 @@ static void is_close_to_full_where_racks_do_not_tile_the_grid(void **state)
 }
 
 /* 16 nodes of 4 in racks of 2, columns across racks: the uplink is what everybody waits for. */
-static void keeps_the_link_that_everybody_waits_for(void **state)
+TEST(keeps_the_link_that_everybody_waits_for)
 {
-    (void)state;
     struct grid grid = {8, 8};
     struct fabric *fabric = world_cluster(64, 4, 2, 5e9);
     struct schedule *schedule = schedule_new(grid);
@@ -65,9 +64,8 @@ static void keeps_the_link_that_everybody_waits_for(void **state)
     fabric_free(fabric);
 }
 
-static void leaves_out_wide_uplinks_only(void **state)
+TEST(leaves_out_wide_uplinks_only)
 {
-    (void)state;
     struct grid grid = {8, 8};
     struct schedule *schedule = schedule_new(grid);
     add_ring(schedule, COLLECTIVE_ALL_REDUCE, AXIS_COLUMN, 1000);
@@ -90,9 +88,8 @@ static void leaves_out_wide_uplinks_only(void **state)
     schedule_free(schedule);
 }
 
-static void smoothing_makes_ranks_alike(void **state)
+TEST(smoothing_makes_ranks_alike)
 {
-    (void)state;
     struct grid grid = {32, 32};
     struct fabric *fabric = world_platform("abci", NULL, 1024, grid);
     struct schedule *schedule = world_step(grid, ALGORITHM_TORUS2D, 1, 4194304);
@@ -104,15 +101,4 @@ static void smoothing_makes_ranks_alike(void **state)
     trace_release(&trace);
     schedule_free(schedule);
     fabric_free(fabric);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(is_close_to_full_where_racks_do_not_tile_the_grid),
-        cmocka_unit_test(keeps_the_link_that_everybody_waits_for),
-        cmocka_unit_test(leaves_out_wide_uplinks_only),
-        cmocka_unit_test(smoothing_makes_ranks_alike),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,6 +22,9 @@ int fixture_setup(void **state);
 /** Remove the folder with all in it; for cmocka's teardown. */
 int fixture_teardown(void **state);
 
+/** A case (tests/test.h) with such a folder. */
+#define TEST_IN_FOLDER(name) TEST_WITH(name, fixture_setup, fixture_teardown)
+
 /** A path in the folder, in memory that goes away with it; folders on the way are made. */
 const char *fixture_path(void **state, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

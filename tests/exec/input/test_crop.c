@@ -11,6 +11,7 @@
 #include "exec/input/picture/jpeg.h"
 #include "tests/exec/input/crop_reference.h"
 #include "tests/exec/input/fixture.h"
+#include "tests/test.h"
 
 enum { SIDE = 32, FLOATS = 3 * SIDE * SIDE, EPOCHS = 12 };
 
@@ -130,17 +131,17 @@ static void check_dataset(struct dataset *dataset)
     dataset_close(dataset);
 }
 
-static void pictures_of_a_folder_are_cropped_to_its_images(void **state)
+TEST_IN_FOLDER(pictures_of_a_folder_are_cropped_to_its_images)
 {
     check_dataset(folder(state));
 }
 
-static void pictures_of_shards_are_cropped_to_their_images(void **state)
+TEST_IN_FOLDER(pictures_of_shards_are_cropped_to_their_images)
 {
     check_dataset(shards(state));
 }
 
-static void pictures_of_a_pack_are_cropped_to_its_images(void **state)
+TEST_IN_FOLDER(pictures_of_a_pack_are_cropped_to_its_images)
 {
     struct err err = {0};
     struct pack_summary summary;
@@ -167,7 +168,7 @@ static bool middle_is_resized_here(void **state, int32_t side)
     return seen.resized;
 }
 
-static void a_crop_is_resized_here_only_when_it_does_not_fit(void **state)
+TEST_IN_FOLDER(a_crop_is_resized_here_only_when_it_does_not_fit)
 {
     /* (32 results of n / 37 pixels and the triangles' halves of two) squared, in 64 x 64. */
     assert_false(middle_is_resized_here(state, 70)); /* 60.5 + 1.9 */
@@ -198,7 +199,7 @@ static void check_decoded(const struct dataset *dataset, int64_t index, uint64_t
     decoder_free(decoder);
 }
 
-static void files_that_fit_are_left_as_they_are(void **state)
+TEST_IN_FOLDER(files_that_fit_are_left_as_they_are)
 {
     struct dataset *dataset = folder(state);
     for (int64_t i = 0; i < COUNT; i++)
@@ -230,9 +231,8 @@ static void files_that_fit_are_left_as_they_are(void **state)
     dataset_close(dataset);
 }
 
-static void only_files_and_packs_have_pictures(void **state)
+TEST(only_files_and_packs_have_pictures)
 {
-    (void)state;
     struct err err = {0};
     struct dataset_spec spec = {.image = SIDE, .classes = 10, .train_images = 10};
     for (int32_t i = 0; i < 2; i++) {
@@ -242,18 +242,4 @@ static void only_files_and_packs_have_pictures(void **state)
         assert_false(dataset_has_pictures(dataset));
         dataset_close(dataset);
     }
-}
-
-int main(void)
-{
-#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
-    const struct CMUnitTest tests[] = {
-        WITH_FOLDER(pictures_of_a_folder_are_cropped_to_its_images),
-        WITH_FOLDER(pictures_of_shards_are_cropped_to_their_images),
-        WITH_FOLDER(pictures_of_a_pack_are_cropped_to_its_images),
-        WITH_FOLDER(a_crop_is_resized_here_only_when_it_does_not_fit),
-        WITH_FOLDER(files_that_fit_are_left_as_they_are),
-        cmocka_unit_test(only_files_and_packs_have_pictures),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 
 #include "exec/input/sampler.h"
 #include "tests/exec/input/fixture.h"
+#include "tests/test.h"
 
 enum { SIDE = 16, FLOATS = 3 * SIDE * SIDE, COUNT = 50, RECORD = 3073 };
 
@@ -65,9 +66,8 @@ static void assert_same(const struct batches *a, const struct batches *b)
     assert_memory_equal(a->image, b->image, (size_t)a->images * FLOATS * sizeof(float));
 }
 
-static void batches_do_not_depend_on_threads_or_prefetch(void **state)
+TEST(batches_do_not_depend_on_threads_or_prefetch)
 {
-    (void)state;
     struct dataset *dataset = procedural();
     struct input_job job = {.ranks = 1, .local = 7, .threads = 1, .prefetch = 1, .augment = true};
     struct batches one = run(dataset, &job, 20);
@@ -81,9 +81,8 @@ static void batches_do_not_depend_on_threads_or_prefetch(void **state)
     dataset_close(dataset);
 }
 
-static void ranks_share_the_batch_of_one(void **state)
+TEST(ranks_share_the_batch_of_one)
 {
-    (void)state;
     struct dataset *dataset = procedural();
     struct input_job job = {.ranks = 1, .local = 8, .threads = 2, .prefetch = 2, .augment = true};
     struct batches one = run(dataset, &job, 15);
@@ -104,9 +103,8 @@ static void ranks_share_the_batch_of_one(void **state)
     dataset_close(dataset);
 }
 
-static void a_restart_goes_on_where_the_run_stopped(void **state)
+TEST(a_restart_goes_on_where_the_run_stopped)
 {
-    (void)state;
     struct dataset *dataset = procedural();
     struct input_job job = {.ranks = 1, .local = 6, .threads = 2, .prefetch = 3, .augment = true};
     struct batches whole = run(dataset, &job, 30);
@@ -119,9 +117,8 @@ static void a_restart_goes_on_where_the_run_stopped(void **state)
     dataset_close(dataset);
 }
 
-static void batches_are_what_stands_in_the_stream(void **state)
+TEST(batches_are_what_stands_in_the_stream)
 {
-    (void)state;
     struct dataset *dataset = procedural();
     struct input_job job = {.ranks = 1,
                             .local = 9,
@@ -143,9 +140,8 @@ static void batches_are_what_stands_in_the_stream(void **state)
     dataset_close(dataset);
 }
 
-static void stopping_early_is_no_trouble(void **state)
+TEST(stopping_early_is_no_trouble)
 {
-    (void)state;
     struct dataset *dataset = procedural();
     struct input_job job = {.ranks = 1, .local = 64, .threads = 4, .prefetch = 4};
     for (int32_t i = 0; i < 50; i++)
@@ -180,7 +176,7 @@ static int32_t number_of(const float *image)
     return (int32_t)(image[0] * 63.0F + 125.3F + 0.5F);
 }
 
-static void a_corrupt_image_is_replaced_by_the_next_that_can_be_read(void **state)
+TEST_IN_FOLDER(a_corrupt_image_is_replaced_by_the_next_that_can_be_read)
 {
     struct dataset *dataset = cifar(state, 10, 7, false);
     const int64_t floats = 3 * 32 * 32;
@@ -205,7 +201,7 @@ static void a_corrupt_image_is_replaced_by_the_next_that_can_be_read(void **stat
     dataset_close(dataset);
 }
 
-static void the_report_counts_what_was_replaced(void **state)
+TEST_IN_FOLDER(the_report_counts_what_was_replaced)
 {
     struct dataset *dataset = cifar(state, 10, 7, false);
     struct input_job job = {.ranks = 1, .local = 50, .threads = 2, .prefetch = 1, .seed = 5};
@@ -232,7 +228,7 @@ static void read_batch(void *argument)
     release(&batches);
 }
 
-static void nothing_but_corrupt_images_ends_the_run(void **state)
+TEST_IN_FOLDER(nothing_but_corrupt_images_ends_the_run)
 {
     struct text said = {0};
     struct dataset *dataset = cifar(state, 10, 1, false);
@@ -243,7 +239,7 @@ static void nothing_but_corrupt_images_ends_the_run(void **state)
     dataset_close(dataset);
 }
 
-static void corrupt_images_are_named_once(void **state)
+TEST_IN_FOLDER(corrupt_images_are_named_once)
 {
     struct text said = {0};
     struct dataset *dataset = cifar(state, 10, 25, false); /* 0 and 25 */
@@ -258,7 +254,7 @@ static void corrupt_images_are_named_once(void **state)
     dataset_close(dataset);
 }
 
-static void strict_ends_the_run_at_the_first_corrupt_image(void **state)
+TEST_IN_FOLDER(strict_ends_the_run_at_the_first_corrupt_image)
 {
     struct text said = {0};
     struct dataset *dataset = cifar(state, 10, 25, true);
@@ -267,22 +263,4 @@ static void strict_ends_the_run_at_the_first_corrupt_image(void **state)
     assert_non_null(strstr(said.data, "has label 99"));
     text_release(&said);
     dataset_close(dataset);
-}
-
-int main(void)
-{
-#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(batches_do_not_depend_on_threads_or_prefetch),
-        cmocka_unit_test(ranks_share_the_batch_of_one),
-        cmocka_unit_test(a_restart_goes_on_where_the_run_stopped),
-        cmocka_unit_test(batches_are_what_stands_in_the_stream),
-        cmocka_unit_test(stopping_early_is_no_trouble),
-        WITH_FOLDER(a_corrupt_image_is_replaced_by_the_next_that_can_be_read),
-        WITH_FOLDER(the_report_counts_what_was_replaced),
-        WITH_FOLDER(nothing_but_corrupt_images_ends_the_run),
-        WITH_FOLDER(corrupt_images_are_named_once),
-        WITH_FOLDER(strict_ends_the_run_at_the_first_corrupt_image),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

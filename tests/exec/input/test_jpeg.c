@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "tests/exec/input/fixture.h"
+#include "tests/test.h"
 
 /* A file in memory and what the decoder gave of it. */
 struct decoded {
@@ -69,9 +70,8 @@ static const struct form forms[] = {
     {203, 151, 3, 2, 60, true, 4},  {203, 151, 1, 1, 90, false, 5}, {203, 151, 4, 1, 90, false, 6},
 };
 
-static void a_part_has_the_pixels_of_the_whole(void **state)
+TEST(a_part_has_the_pixels_of_the_whole)
 {
-    (void)state;
     struct err err = {0};
     for (size_t f = 0; f < sizeof(forms) / sizeof(*forms); f++)
         for (int32_t shrink = 1; shrink <= 8; shrink *= 2) {
@@ -89,9 +89,8 @@ static void a_part_has_the_pixels_of_the_whole(void **state)
         }
 }
 
-static void colours_come_out_as_they_went_in(void **state)
+TEST(colours_come_out_as_they_went_in)
 {
-    (void)state;
     struct err err = {0};
     struct form form = {64, 48, 3, 1, 100, false, 8};
     struct decoded decoded = begin(&form);
@@ -104,9 +103,8 @@ static void colours_come_out_as_they_went_in(void **state)
     end(&decoded);
 }
 
-static void grey_is_the_same_in_all_channels(void **state)
+TEST(grey_is_the_same_in_all_channels)
 {
-    (void)state;
     struct err err = {0};
     struct decoded decoded = begin(&(struct form){40, 30, 1, 1, 95, false, 3});
     assert_int_equal(decode(&decoded, (struct box){0}, 1, &err), 0);
@@ -117,9 +115,8 @@ static void grey_is_the_same_in_all_channels(void **state)
     end(&decoded);
 }
 
-static void inks_darken_each_other(void **state)
+TEST(inks_darken_each_other)
 {
-    (void)state;
     struct err err = {0};
     struct form form = {40, 30, 4, 1, 100, false, 3};
     struct decoded decoded = begin(&form);
@@ -133,9 +130,8 @@ static void inks_darken_each_other(void **state)
     end(&decoded);
 }
 
-static void what_ends_early_is_refused(void **state)
+TEST(what_ends_early_is_refused)
 {
-    (void)state;
     for (size_t f = 0; f < sizeof(forms) / sizeof(*forms); f++) {
         struct decoded decoded = begin(&forms[f]);
         int64_t size = decoded.size;
@@ -149,9 +145,8 @@ static void what_ends_early_is_refused(void **state)
     }
 }
 
-static void what_is_damaged_is_refused_or_still_a_picture(void **state)
+TEST(what_is_damaged_is_refused_or_still_a_picture)
 {
-    (void)state;
     int32_t refused = 0, trials = 300;
     for (int32_t i = 0; i < trials; i++) {
         struct decoded decoded = begin(&forms[i % 6]);
@@ -166,9 +161,8 @@ static void what_is_damaged_is_refused_or_still_a_picture(void **state)
     assert_in_range(refused, trials / 10, trials - 1); /* JPEG has no checksum */
 }
 
-static void other_files_are_named_for_what_they_are(void **state)
+TEST(other_files_are_named_for_what_they_are)
 {
-    (void)state;
     static const struct {
         const char *data, *message;
         int64_t size;
@@ -192,9 +186,8 @@ static void other_files_are_named_for_what_they_are(void **state)
     }
 }
 
-static void a_header_that_claims_too_much_is_refused(void **state)
+TEST(a_header_that_claims_too_much_is_refused)
 {
-    (void)state;
     struct err err = {0};
     struct decoded decoded = begin(&form_camera);
     for (int64_t i = 0; i + 8 < decoded.size; i++)
@@ -207,9 +200,8 @@ static void a_header_that_claims_too_much_is_refused(void **state)
 
 /* 4096 x 4096 pixels are within the limit, but have 262144 blocks of at least a bit in each of
  * three colours. */
-static void pixels_beyond_those_that_a_file_can_hold_are_refused(void **state)
+TEST(pixels_beyond_those_that_a_file_can_hold_are_refused)
 {
-    (void)state;
     struct err err = {0};
     struct decoded decoded = begin(&form_camera);
     for (int64_t i = 0; i + 8 < decoded.size; i++)
@@ -222,9 +214,8 @@ static void pixels_beyond_those_that_a_file_can_hold_are_refused(void **state)
 }
 
 /* The last scan once more, again and again. */
-static void a_bomb_of_scans_is_one_damaged_picture(void **state)
+TEST(a_bomb_of_scans_is_one_damaged_picture)
 {
-    (void)state;
     struct err err = {0};
     struct form form = form_camera;
     form.progressive = true;
@@ -254,9 +245,8 @@ static double decode_seconds(const struct form *form, struct box box, int32_t sh
     return (double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec);
 }
 
-static void a_part_costs_less_than_the_whole(void **state)
+TEST(a_part_costs_less_than_the_whole)
 {
-    (void)state;
     struct box part = {120, 90, 240, 180};
     double whole = 0, quarter = 0, half = 0;
     for (int32_t i = 0; i < 5; i++) { /* in turns, so that a busy machine slows all */
@@ -268,22 +258,4 @@ static void a_part_costs_less_than_the_whole(void **state)
            half / whole);
     assert_true(quarter < 0.85 * whole);
     assert_true(half < whole);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_part_has_the_pixels_of_the_whole),
-        cmocka_unit_test(colours_come_out_as_they_went_in),
-        cmocka_unit_test(grey_is_the_same_in_all_channels),
-        cmocka_unit_test(inks_darken_each_other),
-        cmocka_unit_test(what_ends_early_is_refused),
-        cmocka_unit_test(what_is_damaged_is_refused_or_still_a_picture),
-        cmocka_unit_test(other_files_are_named_for_what_they_are),
-        cmocka_unit_test(a_header_that_claims_too_much_is_refused),
-        cmocka_unit_test(pixels_beyond_those_that_a_file_can_hold_are_refused),
-        cmocka_unit_test(a_bomb_of_scans_is_one_damaged_picture),
-        cmocka_unit_test(a_part_costs_less_than_the_whole),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 
 #include "exec/input/dataset.h"
 #include "tests/exec/input/fixture.h"
+#include "tests/test.h"
 
 enum { SIDE = 32, FLOATS = 3 * SIDE * SIDE, RECORD = 1 + FLOATS };
 
@@ -45,9 +46,8 @@ static void assert_refused(const struct dataset_spec *spec, enum split split, in
     assert_message(&err, exit_code, part);
 }
 
-static void made_images_have_about_zero_mean_and_unit_deviation(void **state)
+TEST(made_images_have_about_zero_mean_and_unit_deviation)
 {
-    (void)state;
     static const enum dataset_source source[] = {SOURCE_SYNTHETIC, SOURCE_PROCEDURAL};
     for (int32_t i = 0; i < 2; i++) {
         struct dataset *dataset = made(source[i], 10, 1, SPLIT_TRAIN);
@@ -66,9 +66,8 @@ static void made_images_have_about_zero_mean_and_unit_deviation(void **state)
     }
 }
 
-static void made_images_follow_from_seed_split_and_index(void **state)
+TEST(made_images_follow_from_seed_split_and_index)
 {
-    (void)state;
     static const enum dataset_source source[] = {SOURCE_SYNTHETIC, SOURCE_PROCEDURAL};
     for (int32_t i = 0; i < 2; i++) {
         struct dataset *some[] = {
@@ -88,9 +87,8 @@ static void made_images_follow_from_seed_split_and_index(void **state)
     }
 }
 
-static void procedural_images_are_new_in_each_epoch_when_augmented(void **state)
+TEST(procedural_images_are_new_in_each_epoch_when_augmented)
 {
-    (void)state;
     struct dataset *dataset = made(SOURCE_PROCEDURAL, 10, 1, SPLIT_TRAIN);
     float a[FLOATS], b[FLOATS];
     assert_int_equal(read_image(dataset, 3, 1, true, a), read_image(dataset, 3, 2, true, b));
@@ -132,9 +130,8 @@ static int32_t guess(const float *image, int32_t orientations)
     return 2 * (orientation % orientations) + (filled < 0.69);
 }
 
-static void procedural_classes_can_be_told_apart_by_both_factors(void **state)
+TEST(procedural_classes_can_be_told_apart_by_both_factors)
 {
-    (void)state;
     static const int32_t classes[] = {2, 10, 32};
     for (int32_t i = 0; i < 3; i++) {
         struct dataset *dataset = made(SOURCE_PROCEDURAL, classes[i], 3, SPLIT_TRAIN);
@@ -155,9 +152,8 @@ static void procedural_classes_can_be_told_apart_by_both_factors(void **state)
     }
 }
 
-static void what_cannot_be_made_is_refused(void **state)
+TEST(what_cannot_be_made_is_refused)
 {
-    (void)state;
     struct dataset_spec spec = {.source = SOURCE_PROCEDURAL, .image = SIDE, .classes = 10};
     assert_refused(&spec, SPLIT_TRAIN, 64, "their number must be given");
     spec.train_images = 100;
@@ -211,7 +207,7 @@ static float cifar_value(int64_t image, int32_t x, int32_t y, int32_t c)
     return (byte - mean[c]) / deviation[c];
 }
 
-static void cifar10_planes_become_pixels(void **state)
+TEST_IN_FOLDER(cifar10_planes_become_pixels)
 {
     struct dataset_spec spec = {.source = SOURCE_CIFAR10, .image = SIDE};
     spec.path = make_cifar(state, "c");
@@ -247,7 +243,7 @@ static void find_move(const float *image, int64_t index, int32_t *right, int32_t
     fail_msg("image %d is neither moved nor mirrored", (int)index);
 }
 
-static void cifar10_is_augmented_by_moving_and_mirroring(void **state)
+TEST_IN_FOLDER(cifar10_is_augmented_by_moving_and_mirroring)
 {
     struct dataset_spec spec = {.source = SOURCE_CIFAR10, .image = SIDE, .seed = 4};
     spec.path = make_cifar(state, "c");
@@ -269,7 +265,7 @@ static void cifar10_is_augmented_by_moving_and_mirroring(void **state)
     dataset_close(train);
 }
 
-static void cifar10_in_the_folder_of_its_archive_is_found(void **state)
+TEST_IN_FOLDER(cifar10_in_the_folder_of_its_archive_is_found)
 {
     make_cifar(state, "d/cifar-10-batches-bin");
     struct dataset_spec spec = {.source = SOURCE_CIFAR10, .image = SIDE};
@@ -279,7 +275,7 @@ static void cifar10_in_the_folder_of_its_archive_is_found(void **state)
     dataset_close(train);
 }
 
-static void malformed_cifar10_is_refused(void **state)
+TEST_IN_FOLDER(malformed_cifar10_is_refused)
 {
     struct dataset_spec spec = {.source = SOURCE_CIFAR10, .image = SIDE};
     spec.path = make_cifar(state, "c");
@@ -297,7 +293,7 @@ static void malformed_cifar10_is_refused(void **state)
     assert_refused(&spec, SPLIT_TRAIN, 66, "data_batch_1.bin: cannot be read: No such file");
 }
 
-static void a_label_that_is_none_is_a_corrupt_image(void **state)
+TEST_IN_FOLDER(a_label_that_is_none_is_a_corrupt_image)
 {
     struct dataset_spec spec = {.source = SOURCE_CIFAR10, .image = SIDE};
     spec.path = make_cifar(state, "c");
@@ -315,22 +311,4 @@ static void a_label_that_is_none_is_a_corrupt_image(void **state)
     assert_null(strchr(strchr(messages.data, '\n') + 1, '\n'));
     text_release(&messages);
     dataset_close(train);
-}
-
-int main(void)
-{
-#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(made_images_have_about_zero_mean_and_unit_deviation),
-        cmocka_unit_test(made_images_follow_from_seed_split_and_index),
-        cmocka_unit_test(procedural_images_are_new_in_each_epoch_when_augmented),
-        cmocka_unit_test(procedural_classes_can_be_told_apart_by_both_factors),
-        cmocka_unit_test(what_cannot_be_made_is_refused),
-        WITH_FOLDER(cifar10_planes_become_pixels),
-        WITH_FOLDER(cifar10_is_augmented_by_moving_and_mirroring),
-        WITH_FOLDER(cifar10_in_the_folder_of_its_archive_is_found),
-        WITH_FOLDER(malformed_cifar10_is_refused),
-        WITH_FOLDER(a_label_that_is_none_is_a_corrupt_image),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,6 +12,7 @@
 
 #include "exec/input/pack/pack_file.h"
 #include "tests/exec/input/fixture.h"
+#include "tests/test.h"
 
 enum { SIDE = 32, FLOATS = 3 * SIDE * SIDE, EACH = 4, CLASSES = 3 };
 
@@ -58,7 +59,7 @@ static void assert_gone(const char *path)
     free(part);
 }
 
-static void a_pack_holds_all_images_whole(void **state)
+TEST_IN_FOLDER(a_pack_holds_all_images_whole)
 {
     make_folder(state);
     struct pack_job job = job_of(state, "a.ftp");
@@ -99,7 +100,7 @@ static double difference(const struct dataset *a, const struct dataset *b, int64
     return most;
 }
 
-static void a_pack_validates_like_its_folder(void **state)
+TEST_IN_FOLDER(a_pack_validates_like_its_folder)
 {
     const char *folder = make_folder(state);
     struct err err = {0};
@@ -129,7 +130,7 @@ static void a_pack_validates_like_its_folder(void **state)
     dataset_close(files);
 }
 
-static void a_pack_of_small_images_trains_like_its_folder(void **state)
+TEST_IN_FOLDER(a_pack_of_small_images_trains_like_its_folder)
 {
     const char *folder = make_folder(state);
     struct err err = {0};
@@ -148,7 +149,7 @@ static void a_pack_of_small_images_trains_like_its_folder(void **state)
     dataset_close(files);
 }
 
-static void the_bytes_do_not_depend_on_threads(void **state)
+TEST_IN_FOLDER(the_bytes_do_not_depend_on_threads)
 {
     make_folder(state);
     struct pack_job job = job_of(state, "a.ftp");
@@ -165,7 +166,7 @@ static void the_bytes_do_not_depend_on_threads(void **state)
     free(data);
 }
 
-static void tar_files_pack_like_folders(void **state)
+TEST_IN_FOLDER(tar_files_pack_like_folders)
 {
     make_folder(state);
     struct text tar = {0};
@@ -195,7 +196,7 @@ static void tar_files_pack_like_folders(void **state)
     free(b);
 }
 
-static void corrupt_images_are_left_out_or_refused(void **state)
+TEST_IN_FOLDER(corrupt_images_are_left_out_or_refused)
 {
     make_folder(state);
     fixture_write(fixture_path(state, "f/1/2.jpg"), "GIF89a", 6);
@@ -213,7 +214,7 @@ static void corrupt_images_are_left_out_or_refused(void **state)
     assert_gone(job.to);
 }
 
-static void nothing_to_pack_is_refused(void **state)
+TEST_IN_FOLDER(nothing_to_pack_is_refused)
 {
     struct err err = {0};
     struct pack_summary summary;
@@ -227,7 +228,7 @@ static void nothing_to_pack_is_refused(void **state)
     assert_message(&err, 66, "none: cannot be read");
 }
 
-static void a_damaged_byte_is_found_wherever_it_is(void **state)
+TEST_IN_FOLDER(a_damaged_byte_is_found_wherever_it_is)
 {
     make_folder(state);
     struct pack_job job = job_of(state, "a.ftp");
@@ -252,7 +253,7 @@ static void a_damaged_byte_is_found_wherever_it_is(void **state)
     free(data);
 }
 
-static void a_pack_that_is_cut_short_is_refused(void **state)
+TEST_IN_FOLDER(a_pack_that_is_cut_short_is_refused)
 {
     make_folder(state);
     struct pack_job job = job_of(state, "a.ftp");
@@ -275,7 +276,7 @@ static void a_pack_that_is_cut_short_is_refused(void **state)
     free(data);
 }
 
-static void a_damaged_record_is_a_corrupt_image(void **state)
+TEST_IN_FOLDER(a_damaged_record_is_a_corrupt_image)
 {
     make_folder(state);
     struct pack_job job = job_of(state, "a.ftp");
@@ -311,7 +312,7 @@ static void pack_on_a_full_disk(void *argument)
     _exit(failed ? err.exit_code : 0);
 }
 
-static void a_full_disk_leaves_nothing_behind(void **state)
+TEST_IN_FOLDER(a_full_disk_leaves_nothing_behind)
 {
     make_folder(state);
     struct pack_job job = job_of(state, "a.ftp");
@@ -322,7 +323,7 @@ static void a_full_disk_leaves_nothing_behind(void **state)
     text_release(&said);
 }
 
-static void a_failure_leaves_the_old_pack_as_it_was(void **state)
+TEST_IN_FOLDER(a_failure_leaves_the_old_pack_as_it_was)
 {
     make_folder(state);
     struct pack_job job = job_of(state, "a.ftp");
@@ -339,7 +340,7 @@ static void a_failure_leaves_the_old_pack_as_it_was(void **state)
     free(after);
 }
 
-static void a_place_that_cannot_be_written_is_refused(void **state)
+TEST_IN_FOLDER(a_place_that_cannot_be_written_is_refused)
 {
     make_folder(state);
     struct err err = {0};
@@ -355,25 +356,4 @@ static void a_place_that_cannot_be_written_is_refused(void **state)
     assert_message(&err, 73, "a.ftp: cannot be written: another program is writing it");
     close(fd);
     packed(&job); /* what a killed program left is no obstacle */
-}
-
-int main(void)
-{
-#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
-    const struct CMUnitTest tests[] = {
-        WITH_FOLDER(a_pack_holds_all_images_whole),
-        WITH_FOLDER(a_pack_validates_like_its_folder),
-        WITH_FOLDER(a_pack_of_small_images_trains_like_its_folder),
-        WITH_FOLDER(the_bytes_do_not_depend_on_threads),
-        WITH_FOLDER(tar_files_pack_like_folders),
-        WITH_FOLDER(corrupt_images_are_left_out_or_refused),
-        WITH_FOLDER(nothing_to_pack_is_refused),
-        WITH_FOLDER(a_damaged_byte_is_found_wherever_it_is),
-        WITH_FOLDER(a_pack_that_is_cut_short_is_refused),
-        WITH_FOLDER(a_damaged_record_is_a_corrupt_image),
-        WITH_FOLDER(a_full_disk_leaves_nothing_behind),
-        WITH_FOLDER(a_failure_leaves_the_old_pack_as_it_was),
-        WITH_FOLDER(a_place_that_cannot_be_written_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

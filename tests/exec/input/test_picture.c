@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tests/exec/input/fixture.h"
+#include "tests/test.h"
 
 /* Bytes of a picture, (height, width, 3), with room to read beyond. */
 struct bytes {
@@ -94,17 +95,15 @@ static void check_pillow(int32_t width, int32_t height, struct view view, const 
     buffer_release(&bytes.buffer);
 }
 
-static void weights_are_those_of_pillow(void **state)
+TEST(weights_are_those_of_pillow)
 {
-    (void)state;
     check_pillow(40, 30, all_of(0, 0, 40, 30, 6, 5), pillow_down);
     check_pillow(4, 3, all_of(0, 0, 4, 3, 6, 5), pillow_up);
     check_pillow(40, 30, all_of(5, 3, 23, 17, 6, 5), pillow_crop);
 }
 
-static void the_same_size_is_the_same_picture(void **state)
+TEST(the_same_size_is_the_same_picture)
 {
-    (void)state;
     struct bytes bytes = make(37, 23, noise);
     struct view view = all_of(0, 0, 37, 23, 37, 23);
     float *image = resized(&bytes, &view, &tint_none);
@@ -114,9 +113,8 @@ static void the_same_size_is_the_same_picture(void **state)
     buffer_release(&bytes.buffer);
 }
 
-static void one_colour_stays_one_colour(void **state)
+TEST(one_colour_stays_one_colour)
 {
-    (void)state;
     struct bytes bytes = make(61, 45, flat);
     for (int64_t index = 0; index < 50; index++) {
         struct view view = view_random(61, 45, 24, 1, 0, index);
@@ -161,9 +159,8 @@ static void check_defined(const struct bytes *bytes, const struct view *view)
     free(image);
 }
 
-static void resizing_is_what_it_is_defined_to_be(void **state)
+TEST(resizing_is_what_it_is_defined_to_be)
 {
-    (void)state;
     static const int32_t sizes[][2] = {{90, 70}, {41, 93}, {20, 20}, {7, 120}, {1, 1}, {2, 40}};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
         struct bytes bytes = make(sizes[i][0], sizes[i][1], noise);
@@ -177,9 +174,8 @@ static void resizing_is_what_it_is_defined_to_be(void **state)
     }
 }
 
-static void only_what_is_needed_is_read(void **state)
+TEST(only_what_is_needed_is_read)
 {
-    (void)state;
     struct bytes bytes = make(90, 70, noise);
     for (int64_t index = 0; index < 30; index++) {
         struct view view = view_random(90, 70, 24, 3, 2, index);
@@ -203,9 +199,8 @@ static void only_what_is_needed_is_read(void **state)
     buffer_release(&bytes.buffer);
 }
 
-static void random_crops_keep_to_their_bounds(void **state)
+TEST(random_crops_keep_to_their_bounds)
 {
-    (void)state;
     enum { TRIALS = 20000 };
     double area = 0, least = 1, most = 0;
     int32_t flips = 0;
@@ -227,9 +222,8 @@ static void random_crops_keep_to_their_bounds(void **state)
     assert_in_range(flips, TRIALS / 2 - 350, TRIALS / 2 + 350);
 }
 
-static void a_crop_depends_on_seed_epoch_and_index_alone(void **state)
+TEST(a_crop_depends_on_seed_epoch_and_index_alone)
 {
-    (void)state;
     struct view view = view_random(500, 375, 224, 1, 5, 9);
     struct view again = view_random(500, 375, 224, 1, 5, 9);
     assert_true(again.x == view.x && again.y == view.y && again.flip == view.flip);
@@ -240,18 +234,16 @@ static void a_crop_depends_on_seed_epoch_and_index_alone(void **state)
         assert_true(other[i].x != view.x || other[i].y != view.y || other[i].width != view.width);
 }
 
-static void long_pictures_are_cropped_in_the_middle(void **state)
+TEST(long_pictures_are_cropped_in_the_middle)
 {
-    (void)state;
     struct view wide = view_random(10000, 3, 224, 1, 0, 0),
                 high = view_random(3, 10000, 224, 1, 0, 0);
     assert_true(wide.width == 4 && wide.height == 3 && wide.x == 4998 && wide.y == 0);
     assert_true(high.width == 3 && high.height == 4 && high.x == 0 && high.y == 4998);
 }
 
-static void the_middle_is_where_torchvision_takes_it(void **state)
+TEST(the_middle_is_where_torchvision_takes_it)
 {
-    (void)state;
     /* width, height; then Resize(256) and the corner of CenterCrop(224). */
     static const int32_t expected[][6] = {
         {500, 375, 341, 256, 58, 16},    {375, 500, 256, 341, 16, 58},
@@ -269,30 +261,12 @@ static void the_middle_is_where_torchvision_takes_it(void **state)
     }
 }
 
-static void shrinking_never_needs_enlarging(void **state)
+TEST(shrinking_never_needs_enlarging)
 {
-    (void)state;
     static const int32_t expected[][2] = {{223, 1}, {447, 1},  {448, 2}, {895, 2},
                                           {896, 4}, {1792, 8}, {9999, 8}};
     for (size_t i = 0; i < sizeof(expected) / sizeof(*expected); i++) {
         struct view view = all_of(0, 0, expected[i][0], 2000, 224, 224);
         assert_int_equal(view_shrink(&view), expected[i][1]);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(weights_are_those_of_pillow),
-        cmocka_unit_test(the_same_size_is_the_same_picture),
-        cmocka_unit_test(one_colour_stays_one_colour),
-        cmocka_unit_test(resizing_is_what_it_is_defined_to_be),
-        cmocka_unit_test(only_what_is_needed_is_read),
-        cmocka_unit_test(random_crops_keep_to_their_bounds),
-        cmocka_unit_test(a_crop_depends_on_seed_epoch_and_index_alone),
-        cmocka_unit_test(long_pictures_are_cropped_in_the_middle),
-        cmocka_unit_test(the_middle_is_where_torchvision_takes_it),
-        cmocka_unit_test(shrinking_never_needs_enlarging),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 #include "exec/input/input.h"
 #include "exec/input/sampler.h"
 #include "tests/exec/input/fixture.h"
+#include "tests/test.h"
 
 enum { SIDE = 24, PLACE = 12 * SIDE * SIDE, COUNT = 10, SEED = 5 };
 
@@ -108,7 +109,7 @@ static void assert_picture(const struct dataset *dataset, const struct given *gi
     assert_memory_equal(given->pixels + place * PLACE, pixels, (size_t)bytes_used(&crop));
 }
 
-static void batches_are_what_stands_in_the_stream_on_any_number_of_threads(void **state)
+TEST_IN_FOLDER(batches_are_what_stands_in_the_stream_on_any_number_of_threads)
 {
     enum { LOCAL = 7, BATCHES = 6 };
     struct dataset *dataset = opened(state, NONE);
@@ -136,7 +137,7 @@ static void batches_are_what_stands_in_the_stream_on_any_number_of_threads(void 
     dataset_close(dataset);
 }
 
-static void a_file_that_is_decoded_here_is_the_picture(void **state)
+TEST_IN_FOLDER(a_file_that_is_decoded_here_is_the_picture)
 {
     enum { LOCAL = 6 };
     struct dataset *dataset = opened(state, NONE);
@@ -210,17 +211,17 @@ static void check_replaced(void **state, enum damage damage)
     dataset_close(dataset);
 }
 
-static void a_file_without_a_header_is_replaced(void **state)
+TEST_IN_FOLDER(a_file_without_a_header_is_replaced)
 {
     check_replaced(state, HEADER);
 }
 
-static void a_file_without_an_end_is_replaced(void **state)
+TEST_IN_FOLDER(a_file_without_an_end_is_replaced)
 {
     check_replaced(state, CUT_SHORT);
 }
 
-static void a_file_that_nobody_can_decode_is_replaced_when_that_is_found(void **state)
+TEST_IN_FOLDER(a_file_that_nobody_can_decode_is_replaced_when_that_is_found)
 {
     struct dataset *dataset = opened(state, INSIDE);
     struct input_job job = job_of(COUNT, INPUT_FILES);
@@ -248,7 +249,7 @@ static void a_file_that_nobody_can_decode_is_replaced_when_that_is_found(void **
     dataset_close(dataset);
 }
 
-static void damaged_pixels_are_found_where_they_are_decoded_here(void **state)
+TEST_IN_FOLDER(damaged_pixels_are_found_where_they_are_decoded_here)
 {
     struct dataset *dataset = opened(state, INSIDE);
     struct input_job job = job_of(COUNT, INPUT_PICTURES);
@@ -266,7 +267,7 @@ static void damaged_pixels_are_found_where_they_are_decoded_here(void **state)
 }
 
 /* Of each place only what is used is written: what is behind it is the caller's. */
-static void no_more_is_written_than_a_picture_takes(void **state)
+TEST_IN_FOLDER(no_more_is_written_than_a_picture_takes)
 {
     enum { LOCAL = 5 };
     struct dataset *dataset = opened(state, NONE);
@@ -284,19 +285,4 @@ static void no_more_is_written_than_a_picture_takes(void **state)
     }
     release(&given);
     dataset_close(dataset);
-}
-
-int main(void)
-{
-#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
-    const struct CMUnitTest tests[] = {
-        WITH_FOLDER(batches_are_what_stands_in_the_stream_on_any_number_of_threads),
-        WITH_FOLDER(a_file_that_is_decoded_here_is_the_picture),
-        WITH_FOLDER(a_file_without_a_header_is_replaced),
-        WITH_FOLDER(a_file_without_an_end_is_replaced),
-        WITH_FOLDER(a_file_that_nobody_can_decode_is_replaced_when_that_is_found),
-        WITH_FOLDER(damaged_pixels_are_found_where_they_are_decoded_here),
-        WITH_FOLDER(no_more_is_written_than_a_picture_takes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

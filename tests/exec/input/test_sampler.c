@@ -1,14 +1,10 @@
 #include "exec/input/sampler.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/base/base.h"
+#include "tests/test.h"
 
 /* Whether one epoch has every index once. */
 static void check_epoch(uint64_t seed, int64_t count, uint64_t epoch)
@@ -23,9 +19,8 @@ static void check_epoch(uint64_t seed, int64_t count, uint64_t epoch)
     free(seen);
 }
 
-static void every_index_stands_once_in_an_epoch(void **state)
+TEST(every_index_stands_once_in_an_epoch)
 {
-    (void)state;
     for (int64_t count = 1; count <= 300; count++)
         for (uint64_t epoch = 0; epoch < 3; epoch++)
             check_epoch(7, count, epoch);
@@ -44,9 +39,8 @@ static int64_t agreements(int64_t count, uint64_t seed_a, uint64_t seed_b, int64
     return same;
 }
 
-static void epochs_and_seeds_have_orders_of_their_own(void **state)
+TEST(epochs_and_seeds_have_orders_of_their_own)
 {
-    (void)state;
     /* One agreement is expected of independent orders; more than 12 has a chance of 1e-10. */
     assert_in_range(agreements(10000, 1, 1, 0, 1), 0, 12);
     assert_in_range(agreements(10000, 1, 2, 0, 0), 0, 12);
@@ -67,9 +61,8 @@ static double unevenness(int64_t count, int64_t place, int64_t seeds)
     return sum;
 }
 
-static void every_place_may_have_every_image(void **state)
+TEST(every_place_may_have_every_image)
 {
-    (void)state;
     /* Chi-squared has mean n - 1 and variance 2 (n - 1): within 5 deviations. */
     static const int64_t counts[] = {2, 3, 5, 10, 64, 100, 997};
     for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
@@ -81,9 +74,8 @@ static void every_place_may_have_every_image(void **state)
     }
 }
 
-static void neighbours_are_not_kept_together(void **state)
+TEST(neighbours_are_not_kept_together)
 {
-    (void)state;
     const int64_t count = 20000;
     int64_t followed = 0, previous = -2;
     double distance = 0;
@@ -98,15 +90,4 @@ static void neighbours_are_not_kept_together(void **state)
     /* The mean distance of two random places is 1/3, its deviation 0.2357 / sqrt(n). */
     assert_true(distance / (double)count > 0.3333 - 0.01);
     assert_true(distance / (double)count < 0.3333 + 0.01);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_index_stands_once_in_an_epoch),
-        cmocka_unit_test(epochs_and_seeds_have_orders_of_their_own),
-        cmocka_unit_test(every_place_may_have_every_image),
-        cmocka_unit_test(neighbours_are_not_kept_together),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

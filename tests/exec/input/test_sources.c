@@ -7,6 +7,7 @@
 
 #include "exec/input/dataset.h"
 #include "tests/exec/input/fixture.h"
+#include "tests/test.h"
 
 enum { SIDE = 32, FLOATS = 3 * SIDE * SIDE };
 
@@ -76,7 +77,7 @@ static const char *make_folders(void **state)
     return fixture_path(state, "f");
 }
 
-static void a_folder_has_classes_and_files_in_the_order_of_their_names(void **state)
+TEST_IN_FOLDER(a_folder_has_classes_and_files_in_the_order_of_their_names)
 {
     const char *path = make_folders(state);
     struct dataset_spec spec = spec_of(SOURCE_IMAGEFOLDER, path, NULL);
@@ -102,7 +103,7 @@ static void a_folder_has_classes_and_files_in_the_order_of_their_names(void **st
     dataset_close(train);
 }
 
-static void validation_is_beside_the_training_or_where_it_is_said_to_be(void **state)
+TEST_IN_FOLDER(validation_is_beside_the_training_or_where_it_is_said_to_be)
 {
     const char *path = make_folders(state);
     struct dataset_spec spec = spec_of(SOURCE_IMAGEFOLDER, path, NULL);
@@ -117,7 +118,7 @@ static void validation_is_beside_the_training_or_where_it_is_said_to_be(void **s
     dataset_close(there);
 }
 
-static void validation_has_the_classes_of_training(void **state)
+TEST_IN_FOLDER(validation_has_the_classes_of_training)
 {
     const char *path = make_folders(state);
     struct dataset_spec spec = spec_of(SOURCE_IMAGEFOLDER, path, NULL);
@@ -134,7 +135,7 @@ static void validation_has_the_classes_of_training(void **state)
     dataset_close(dataset);
 }
 
-static void linked_folders_and_files_are_followed(void **state)
+TEST_IN_FOLDER(linked_folders_and_files_are_followed)
 {
     const char *path = make_folders(state);
     assert_int_equal(symlink("../val/b", fixture_path(state, "f/train/d")), 0);
@@ -147,7 +148,7 @@ static void linked_folders_and_files_are_followed(void **state)
     dataset_close(train);
 }
 
-static void folders_that_are_not_what_they_should_be_are_refused(void **state)
+TEST_IN_FOLDER(folders_that_are_not_what_they_should_be_are_refused)
 {
     const char *path = make_folders(state);
     struct dataset_spec spec = spec_of(SOURCE_IMAGEFOLDER, path, NULL);
@@ -177,7 +178,7 @@ static void folders_that_are_not_what_they_should_be_are_refused(void **state)
     assert_refused(&spec, SPLIT_TRAIN, 65, "w.png: only JPEG can be read");
 }
 
-static void a_folder_that_may_not_be_read_is_refused(void **state)
+TEST_IN_FOLDER(a_folder_that_may_not_be_read_is_refused)
 {
     const char *path = make_folders(state), *class = fixture_path(state, "f/train/b");
     const uid_t nobody = 65534, me = geteuid();
@@ -191,9 +192,8 @@ static void a_folder_that_may_not_be_read_is_refused(void **state)
     assert_int_equal(chmod(class, 0755), 0);
 }
 
-static void paths_are_asked_for_where_they_are_read(void **state)
+TEST(paths_are_asked_for_where_they_are_read)
 {
-    (void)state;
     struct dataset_spec spec = spec_of(SOURCE_IMAGEFOLDER, NULL, NULL);
     assert_refused(&spec, SPLIT_TRAIN, 64, "source imagefolder needs a path");
     spec = spec_of(SOURCE_PACK, "a.ftp", NULL);
@@ -239,7 +239,7 @@ static void make_shards(void **state)
     }
 }
 
-static void shards_are_found_by_braces_by_stars_and_by_their_folder(void **state)
+TEST_IN_FOLDER(shards_are_found_by_braces_by_stars_and_by_their_folder)
 {
     make_shards(state);
     const char *patterns[] = {
@@ -262,7 +262,7 @@ static void shards_are_found_by_braces_by_stars_and_by_their_folder(void **state
     assert_refused(&spec, SPLIT_TRAIN, 66, "t-009.t: cannot be read");
 }
 
-static void shards_hold_the_same_images_as_folders(void **state)
+TEST_IN_FOLDER(shards_hold_the_same_images_as_folders)
 {
     make_shards(state);
     for (uint32_t i = 0; i < 6; i++) {
@@ -281,7 +281,7 @@ static void shards_hold_the_same_images_as_folders(void **state)
     dataset_close(b);
 }
 
-static void shards_may_have_fewer_classes_than_expected_but_not_more(void **state)
+TEST_IN_FOLDER(shards_may_have_fewer_classes_than_expected_but_not_more)
 {
     make_shards(state);
     struct dataset_spec spec = spec_of(SOURCE_WEBDATASET, fixture_path(state, "s"), NULL);
@@ -293,7 +293,7 @@ static void shards_may_have_fewer_classes_than_expected_but_not_more(void **stat
     assert_refused(&spec, SPLIT_TRAIN, 65, "5 classes, but 4 were expected");
 }
 
-static void names_may_be_long(void **state)
+TEST_IN_FOLDER(names_may_be_long)
 {
     struct text tar = {0};
     char key[301], record[400];
@@ -329,7 +329,7 @@ static void check_tar(void **state, struct text *tar, const char *part)
     assert_refused(&spec, SPLIT_TRAIN, 65, part);
 }
 
-static void shards_that_are_not_whole_are_refused(void **state)
+TEST_IN_FOLDER(shards_that_are_not_whole_are_refused)
 {
     struct text tar = {0};
     fixture_tar(&tar, "a.cls", '0', "1", 1);
@@ -361,7 +361,7 @@ static void shards_that_are_not_whole_are_refused(void **state)
     check_tar(state, &tar, "malformed tar: the pax header at 0");
 }
 
-static void patterns_that_name_nothing_are_refused(void **state)
+TEST_IN_FOLDER(patterns_that_name_nothing_are_refused)
 {
     struct dataset_spec spec = spec_of(SOURCE_WEBDATASET, fixture_path(state, "no-*.tar"), NULL);
     assert_refused(&spec, SPLIT_TRAIN, 66, "no-*.tar: no file matches");
@@ -369,25 +369,4 @@ static void patterns_that_name_nothing_are_refused(void **state)
     assert_refused(&spec, SPLIT_TRAIN, 65, "a brace is not closed");
     spec.path = fixture_path(state, "no-{0..999999999}.tar");
     assert_refused(&spec, SPLIT_TRAIN, 65, "more than 100000 files");
-}
-
-int main(void)
-{
-#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
-    const struct CMUnitTest tests[] = {
-        WITH_FOLDER(a_folder_has_classes_and_files_in_the_order_of_their_names),
-        WITH_FOLDER(validation_is_beside_the_training_or_where_it_is_said_to_be),
-        WITH_FOLDER(validation_has_the_classes_of_training),
-        WITH_FOLDER(linked_folders_and_files_are_followed),
-        WITH_FOLDER(folders_that_are_not_what_they_should_be_are_refused),
-        WITH_FOLDER(a_folder_that_may_not_be_read_is_refused),
-        cmocka_unit_test(paths_are_asked_for_where_they_are_read),
-        WITH_FOLDER(shards_are_found_by_braces_by_stars_and_by_their_folder),
-        WITH_FOLDER(shards_hold_the_same_images_as_folders),
-        WITH_FOLDER(shards_may_have_fewer_classes_than_expected_but_not_more),
-        WITH_FOLDER(names_may_be_long),
-        WITH_FOLDER(shards_that_are_not_whole_are_refused),
-        WITH_FOLDER(patterns_that_name_nothing_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,39 @@
+#pragma once
+
+/** @file
+ * Cases of a cmocka program that list themselves.  main() runs them in the order in which they
+ * stand; a file that defines OWN_MAIN before it includes this one has its own.
+ */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+/** The cases; a file of 500 lines has fewer, and the rest is zero. */
+static struct CMUnitTest tests[128];
+
+/** A case, which the body behind it tests, with what cmocka calls before and after it. */
+#define TEST_WITH(name, setup, teardown)                                                           \
+    static void name(void **state);                                                                \
+    __attribute__((constructor)) static void name##_is_listed(void)                                \
+    {                                                                                              \
+        struct CMUnitTest *next = tests;                                                           \
+        while (next->test_func)                                                                    \
+            next++;                                                                                \
+        *next = (struct CMUnitTest)cmocka_unit_test_setup_teardown(name, setup, teardown);         \
+    }                                                                                              \
+    static void name(__attribute__((unused)) void **state)
+
+/** A case that needs neither. */
+#define TEST(name) TEST_WITH(name, NULL, NULL)
+
+#ifndef OWN_MAIN
+/** Every case, once. */
+int main(void)
+{
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+#endif
