@@ -1,6 +1,5 @@
 #include "sim/lane.h"
 
-#include <assert.h>
 #include <math.h>
 #include <simgrid/actor.h>
 #include <simgrid/barrier.h>

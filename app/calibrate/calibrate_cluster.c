@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "app/calibrate/calibrate_exchange.h"
 #include "app/calibrate/calibrate_training.h"

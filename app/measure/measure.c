@@ -1,6 +1,5 @@
 #include "app/measure/measure.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,7 +1,6 @@
 #include "core/job/grid_choice.h"
 
 #include <assert.h>
-#include <stdlib.h>
 
 #include "core/backend/analytic.h"
 

@@ -1,5 +1,4 @@
 #include <math.h>
-#include <stdlib.h>
 
 #include "core/base/base.h"
 #include "exec/input/reader.h"

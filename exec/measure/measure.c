@@ -1,6 +1,5 @@
 #include "exec/measure/measure.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

@@ -1,7 +1,6 @@
 #include "core/schedule/iteration.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "models/networks.h"

@@ -8,7 +8,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "core/base/base.h"
 #include "tests/test.h"
 
 enum { FIRST, EXCHANGE, SECOND, THIRD, UPDATE, STEPS, ITERATIONS = 2 };

@@ -2,7 +2,6 @@
  * Tests of core/platform/software.h: profiles are read, found and applied to a device.
  */
 
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

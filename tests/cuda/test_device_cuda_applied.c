@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/base.h"
 #include "core/schedule/memory.h"
 #include "exec/cuda/device_cuda.h"
 #include "models/networks.h"

@@ -14,7 +14,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/base/base.h"
 #include "exec/cpu/replay.h"
 #include "exec/world/world.h"
 #include "models/networks.h"

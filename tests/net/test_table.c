@@ -1,7 +1,6 @@
 #include "app/measure/collective_table.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "tests/test.h"
 

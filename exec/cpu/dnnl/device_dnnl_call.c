@@ -1,10 +1,7 @@
 #include "exec/cpu/dnnl/device_dnnl_call.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "core/base/base.h"
 
 /* One layer while its primitives are made. */
 struct maker {

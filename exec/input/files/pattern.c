@@ -1,7 +1,6 @@
 #include "exec/input/files/pattern.h"
 
 #include <glob.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
