@@ -96,9 +96,6 @@ struct exchange_options {
     bool pairs;        /**< neighbours exchange instead of all ranks reducing */
 };
 
-/** What @options ask of a job. */
-struct wish request_wish(const struct predict_options *options);
-
 /** Before any option is read. */
 #define EXCHANGE_DEFAULTS .algorithm = ALGORITHM_RING, .repeats = REQUEST_REPEATS
 

@@ -126,20 +126,10 @@ int32_t collective_pattern_count(const struct collective *c)
     return c->ranks == 1 || !o->pattern ? collective_rounds(c) : o->pattern_count(c);
 }
 
-static struct exchange pattern_exchange(const struct collective *c, int32_t rank, int32_t pattern)
-{
-    const struct collective_ops *o = ops[c->algorithm];
-    return o->exchange(c, rank, o->pattern ? o->pattern_round(c, pattern) : pattern);
-}
-
 int32_t collective_send_peer(const struct collective *c, int32_t rank, int32_t pattern)
 {
-    return pattern_exchange(c, rank, pattern).send.peer;
-}
-
-int32_t collective_receive_peer(const struct collective *c, int32_t rank, int32_t pattern)
-{
-    return pattern_exchange(c, rank, pattern).receive.peer;
+    const struct collective_ops *o = ops[c->algorithm];
+    return o->exchange(c, rank, o->pattern ? o->pattern_round(c, pattern) : pattern).send.peer;
 }
 
 double collective_share(const struct collective *c, int32_t round)

@@ -133,9 +133,6 @@ int32_t collective_pattern_count(const struct collective *c);
 /** The peer @rank sends to in a round of @pattern, or -1. */
 int32_t collective_send_peer(const struct collective *c, int32_t rank, int32_t pattern);
 
-/** The peer @rank receives from in a round of @pattern, or -1. */
-int32_t collective_receive_peer(const struct collective *c, int32_t rank, int32_t pattern);
-
 /** The size of each message of @round as a fraction of the full vector when blocks are exactly even
  * (a real number), for back ends.  Equal for all senders of the round, except in reduce-scatter and
  * all-gather by TREE and HALVING_DOUBLING_FAR among ranks that are no power of two: there it is the

@@ -63,13 +63,6 @@ int32_t grid_place(struct grid grid, enum rank_order order, int32_t rank)
     return rank % grid.columns * grid.rows + rank / grid.columns;
 }
 
-int32_t grid_rank_at(struct grid grid, enum rank_order order, int32_t place)
-{
-    if (order == RANK_ORDER_ROW)
-        return place;
-    return place % grid.rows * grid.columns + place / grid.rows;
-}
-
 struct grid grid_nearest_square(int32_t ranks)
 {
     int32_t rows = 1;

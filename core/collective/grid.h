@@ -45,8 +45,5 @@ extern const char *const rank_order_names[];
 /** The place of @rank: place p is device p % devices_per_node of node p / devices_per_node. */
 int32_t grid_place(struct grid grid, enum rank_order order, int32_t rank);
 
-/** The rank at @place. */
-int32_t grid_rank_at(struct grid grid, enum rank_order order, int32_t place);
-
 /** The grid of @ranks ranks nearest to a square with columns >= rows. */
 struct grid grid_nearest_square(int32_t ranks);

@@ -236,11 +236,6 @@ void input_decode(struct input *input, int32_t place, uint8_t *pixels, struct cr
     pthread_mutex_unlock(&input->lock);
 }
 
-int64_t input_position(const struct input *input)
-{
-    return input->job.position + input->batches * input->job.ranks * input->job.local;
-}
-
 struct input_report input_report(struct input *input)
 {
     pthread_mutex_lock(&input->lock);

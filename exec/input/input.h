@@ -62,9 +62,6 @@ void input_next_pictures(struct input *input, uint8_t *pixels, struct crop *crop
 void input_decode(struct input *input, int32_t place, uint8_t *pixels, struct crop *crop,
                   int32_t *label);
 
-/** The position of the stream's next global batch, which a restart passes as `position`. */
-int64_t input_position(const struct input *input);
-
 /** What it took so far. */
 struct input_report input_report(struct input *input);
 

@@ -79,9 +79,3 @@ struct rate rate_at(const struct scenario *scenario, const struct plan *plan, do
                          .weight_decay = scenario->training.weight_decay,
                          .augment = scenario->training.data.augment};
 }
-
-int32_t rate_cycles_ended(const struct scenario *scenario, const struct plan *plan, double epoch)
-{
-    double ended = floor(epoch / cycle_length(scenario, plan) * (1 + 1e-12));
-    return (int32_t)fmin(ended, (double)scenario->training.learning_rate.cycles);
-}

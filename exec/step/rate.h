@@ -28,7 +28,3 @@ struct rate {
  * images. */
 struct rate rate_at(const struct scenario *scenario, const struct plan *plan, double epoch,
                     int64_t global_batch);
-
-/** The number of cycles that have ended by @epoch; at each end a snapshot for an ensemble is
- * kept. */
-int32_t rate_cycles_ended(const struct scenario *scenario, const struct plan *plan, double epoch);

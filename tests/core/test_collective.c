@@ -218,7 +218,6 @@ static void check_patterns(const struct collective *c)
         for (int32_t rank = 0; rank < c->ranks; rank++) {
             struct exchange exchange = collective_exchange(c, rank, round);
             assert_int_equal(collective_send_peer(c, rank, pattern), exchange.send.peer);
-            assert_int_equal(collective_receive_peer(c, rank, pattern), exchange.receive.peer);
         }
     }
 }

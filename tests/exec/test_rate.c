@@ -131,25 +131,6 @@ TEST(starts_anew_in_each_cycle)
     assert_near(at(&recipe, 75).learning_rate, 0.04);
 }
 
-TEST(counts_cycles_that_have_ended)
-{
-    static const struct {
-        double epoch;
-        int32_t ended;
-    } expected[] = {{0, 0}, {29.99, 0}, {30, 1}, {59.99, 1}, {60, 2}, {89.99, 2}, {90, 3}};
-    struct recipe recipe;
-    set_up(&recipe, DECAY_COSINE);
-    recipe.scenario.training.learning_rate.cycles = 3;
-    struct plan plan = plan_build(&recipe.scenario, 1);
-    for (size_t i = 0; i < sizeof(expected) / sizeof(*expected); i++)
-        assert_int_equal(rate_cycles_ended(&recipe.scenario, &plan, expected[i].epoch),
-                         expected[i].ended);
-    recipe.scenario.training.learning_rate.cycles = 7; /* a seventh of 90 is no binary fraction */
-    for (int32_t i = 0; i <= 7; i++)
-        assert_int_equal(rate_cycles_ended(&recipe.scenario, &plan, 90.0 / 7 * i), i);
-    plan_release(&plan);
-}
-
 TEST(ends_each_cycle_in_a_collapse)
 {
     struct recipe recipe;

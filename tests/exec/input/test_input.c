@@ -50,10 +50,8 @@ static struct batches run(const struct dataset *dataset, const struct input_job 
     batches.image = base_alloc(batches.images * floats, sizeof(float));
     batches.label = base_alloc(batches.images, sizeof(int32_t));
     struct input *input = input_new(dataset, job);
-    for (int64_t i = 0; i < count; i++) {
-        assert_int_equal(input_position(input), job->position + i * job->local * job->ranks);
+    for (int64_t i = 0; i < count; i++)
         input_next(input, batches.image + i * job->local * floats, batches.label + i * job->local);
-    }
     assert_int_equal(input_report(input).batches, count);
     input_free(input);
     return batches;

@@ -128,7 +128,6 @@ TEST_IN_FOLDER(batches_are_what_stands_in_the_stream_on_any_number_of_threads)
                     assert_picture(dataset, &given, i, sampler_at(SEED, COUNT, 40 + b * LOCAL + i),
                                    form == INPUT_FILES);
             }
-            assert_int_equal(input_position(input), 40 + BATCHES * LOCAL);
             assert_int_equal(input_report(input).batches, BATCHES);
             assert_int_equal(input_report(input).replaced, 0);
             input_free(input);
