@@ -6,10 +6,6 @@
 
 #include "core/scenario/scenario.h"
 
-/** The rows of struct scenario_phase, struct scenario_milestone and struct convergence_point. */
-extern const struct field_table scenario_phase_table, scenario_milestone_table,
-    scenario_point_table;
-
 /** Check the values of @scenario, read from @root, against each other; faults are located where
  * the value stands.  @return 0, or -1 with all faults. */
 int scenario_check(const struct scenario *scenario, const struct node *root, struct err *err);
