@@ -185,8 +185,7 @@ const struct command command_predict = {
                 "foretrain predict job.yaml --prices example-h100\n"
                 "foretrain predict job.yaml --trace trace.json    (open in ui.perfetto.dev)",
     RECORD(options, struct predict_request, &defaults),
-    .minimum = 1,
-    .maximum = 1,
+    TAKES(1, 1),
     .jobs = true,
     .run = predict,
 };
@@ -197,8 +196,7 @@ const struct command command_show_step = {
     .help = "one training step in time: what is computed, which bucket waits, what is exposed",
     .examples = "foretrain show step experiments/01_sony_abci/v1-1088.yaml",
     RECORD(step_options, struct predict_request, &step_defaults),
-    .minimum = 1,
-    .maximum = 1,
+    TAKES(1, 1),
     .jobs = true,
     .run = predict,
 };

@@ -336,7 +336,6 @@ const struct command command_calibrate = {
         "foretrain calibrate device --from mine.csv --to profiles    (for cluster.software)\n"
         "foretrain calibrate device --from mine.csv --without H100   (predict it instead)",
     RECORD(options, struct calibrate_request, &defaults),
-    .minimum = 1,
-    .maximum = 1,
+    TAKES(1, 1),
     .run = calibrate,
 };

@@ -35,6 +35,9 @@ struct command {
 /** Three members of a command: its table, the type of its record, and the record's defaults. */
 #define RECORD(table, type, before) .options = table, .size = sizeof(type), .defaults = before
 
+/** Two members of a command: how many arguments it takes that are no options; without it, none. */
+#define TAKES(least, most) .minimum = least, .maximum = most
+
 /** The commands of foretrain, each in its own file. */
 extern const struct command command_predict, command_show, command_check, command_collective,
     command_schema, command_env, command_completion, command_published, command_calibrate,

@@ -74,8 +74,7 @@ const struct command command_compare = {
         "foretrain compare job.yaml job.yaml --set-b cluster.nodes=64 --prices example-h100\n"
         "foretrain compare a.yaml b.yaml --json",
     RECORD(options, struct compare_request, &defaults),
-    .minimum = 2,
-    .maximum = COMPARE_MOST,
+    TAKES(2, COMPARE_MOST),
     .jobs = true,
     .run = compare,
 };

@@ -144,7 +144,6 @@ const struct command command_merge = {
     .help = "the shards of a sweep as one table, in the order of the whole sweep",
     .examples = "foretrain merge 1.csv 2.csv 3.csv 4.csv -o all.csv",
     RECORD(options, struct merge_request, NULL),
-    .minimum = 1,
-    .maximum = INT32_MAX,
+    TAKES(1, INT32_MAX),
     .run = run,
 };

@@ -132,8 +132,7 @@ const struct command command_sweep = {
                 "foretrain sweep job.yaml --list cluster.platform=dgx-h100,dgx-a100 --csv all.csv\n"
                 "foretrain sweep job.yaml --scan cluster.nodes=1..512 --shard 1/4 --csv 1.csv",
     RECORD(options, struct sweep_request, &defaults),
-    .minimum = 1,
-    .maximum = 1,
+    TAKES(1, 1),
     .jobs = true,
     .run = run,
 };

@@ -59,8 +59,7 @@ static const struct option trace_options[] = {
         .help = meaning,                                                                           \
         .examples = shown,                                                                         \
         RECORD(rows, struct import_request, NULL),                                                 \
-        .minimum = 1,                                                                              \
-        .maximum = 1,                                                                              \
+        TAKES(1, 1),                                                                               \
         .run = run_##reader,                                                                       \
     }
 

@@ -73,7 +73,6 @@ const struct command command_lab = {
     .examples = "foretrain lab platforms/lab/flat-4.yaml -- mpirun hostname\n"
                 "foretrain lab platforms/lab/flat-4.yaml -- on h0 ping -c 3 h3",
     RECORD(options, struct lab_request, NULL),
-    .minimum = 2,
-    .maximum = INT32_MAX,
+    TAKES(2, INT32_MAX),
     .run = lab,
 };

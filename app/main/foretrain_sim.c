@@ -173,8 +173,7 @@ static const struct command command_simulate = {
         "foretrain-sim --phase 1 experiments/01_sony_abci/v1-1088.yaml\n"
         "foretrain-sim --collective 100MB --platform t1-torus --grid 8x8 --algorithm torus2d",
     RECORD(options, struct simulate_request, &defaults),
-    .minimum = 0,
-    .maximum = 1,
+    TAKES(0, 1),
     .jobs = true,
     .run = simulate,
 };

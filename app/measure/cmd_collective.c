@@ -386,7 +386,5 @@ const struct command command_collective = {
                 "foretrain collective --lab platforms/lab/flat-16.yaml --grid 4x4 --algorithm "
                 "torus2d --bytes 8MB --backend sim,exec",
     RECORD(options, struct collective_request, &defaults),
-    .minimum = 0,
-    .maximum = 0,
     .run = collective,
 };

@@ -123,7 +123,6 @@ const struct command command_import_onnx = {
     .examples = "foretrain import onnx net.onnx --to net.yaml\n"
                 "foretrain predict job.yaml --set model.network=net.yaml",
     RECORD(options, struct onnx_request, NULL),
-    .minimum = 1,
-    .maximum = 1,
+    TAKES(1, 1),
     .run = import_onnx,
 };

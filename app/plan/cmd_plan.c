@@ -129,8 +129,7 @@ const struct command command_plan = {
                 "foretrain plan job.yaml --within 1h --platforms all --csv front.csv\n"
                 "foretrain plan job.yaml --budget 500 --prices example-h100 --platforms dgx-h100",
     RECORD(options, struct plan_request, &defaults),
-    .minimum = 1,
-    .maximum = 1,
+    TAKES(1, 1),
     .jobs = true,
     .run = run,
 };

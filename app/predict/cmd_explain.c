@@ -345,8 +345,7 @@ const struct command command_explain = {
                 "foretrain explain experiments/01_sony_abci/v1-1088.yaml "
                 "experiments/01_sony_abci/v1-3264.yaml",
     RECORD(options, struct explain_request, &defaults),
-    .minimum = 1,
-    .maximum = 2,
+    TAKES(1, 2),
     .jobs = true,
     .run = explain,
 };

@@ -67,8 +67,7 @@ const struct command command_check = {
                 "foretrain check --platform platforms/abci.yaml",
     RECORD(options, struct check_request, NULL),
     .keys = &scenario_table,
-    .minimum = 0,
-    .maximum = 1,
+    TAKES(0, 1),
     .jobs = true,
     .run = check,
 };

@@ -150,7 +150,6 @@ const struct command command_completion = {
     .help = "a script that completes commands and options in the shell",
     .examples = "eval \"$(foretrain completion bash)\"",
     RECORD(options, struct request, NULL),
-    .minimum = 1,
-    .maximum = 1,
+    TAKES(1, 1),
     .run = complete,
 };

@@ -237,8 +237,7 @@ static const struct command data_pack = {
                 "foretrain data pack imagenet/val --split validation --to val.ftp\n"
                 "foretrain data pack 'train-{000..146}.tar' --to train.ftp",
     RECORD(pack_options, struct pack_request, &pack_defaults),
-    .minimum = 1,
-    .maximum = 1,
+    TAKES(1, 1),
     .run = pack,
 };
 static const struct command data_check = {
@@ -247,8 +246,7 @@ static const struct command data_check = {
     .help = "whether all of a pack is what was written",
     .examples = "foretrain data check train.ftp",
     RECORD(check_options, struct request, NULL),
-    .minimum = 1,
-    .maximum = 1,
+    TAKES(1, 1),
     .run = check,
 };
 
@@ -259,8 +257,7 @@ static const struct command data_speed = {
     .examples = "foretrain data speed imagenet/train\n"
                 "foretrain data speed train.ftp --threads 8",
     RECORD(speed_options, struct speed_request, &speed_defaults),
-    .minimum = 1,
-    .maximum = 1,
+    TAKES(1, 1),
     .run = show_speed,
 };
 

@@ -116,7 +116,5 @@ const struct command command_env = {
     .help = "what this build can do, and why not more",
     .examples = "",
     RECORD(options, struct request, NULL),
-    .minimum = 0,
-    .maximum = 0,
     .run = show_environment,
 };

@@ -47,7 +47,6 @@ const struct command command_inspect = {
     .examples = "foretrain inspect runs/toy\n"
                 "foretrain inspect runs/toy/ckpt-000040 --json",
     RECORD(options, struct request, NULL),
-    .minimum = 1,
-    .maximum = 1,
+    TAKES(1, 1),
     .run = inspect,
 };

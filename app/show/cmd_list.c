@@ -80,7 +80,6 @@ const struct command command_list = {
     .help = "the names that jobs and platforms may use, one line each",
     .examples = "foretrain list platforms",
     RECORD(options, struct request, NULL),
-    .minimum = 1,
-    .maximum = 1,
+    TAKES(1, 1),
     .run = list,
 };

@@ -205,7 +205,6 @@ const struct command command_schema = {
     .help = "the JSON Schema of a file, for editors and programs",
     .examples = "foretrain schema scenario > foretrain.schema.json",
     RECORD(options, struct schema_request, NULL),
-    .minimum = 1,
-    .maximum = 1,
+    TAKES(1, 1),
     .run = schema,
 };

@@ -339,8 +339,7 @@ static const struct command show_model_command = {
     .examples = "foretrain show model resnet50 --image 224\n"
                 "foretrain show model resnet50 --yaml > mine.yaml",
     RECORD(model_options, struct show_model_request, NULL),
-    .minimum = 1,
-    .maximum = 1,
+    TAKES(1, 1),
     .run = show_network,
 };
 static const struct command show_schedule_command = {
@@ -349,8 +348,7 @@ static const struct command show_schedule_command = {
     .help = "the steps that one rank runs in one iteration",
     .examples = "foretrain show schedule job.yaml --phase 1",
     RECORD(schedule_options, struct show_job_request, NULL),
-    .minimum = 1,
-    .maximum = 1,
+    TAKES(1, 1),
     .jobs = true,
     .run = show_schedule,
 };
@@ -360,8 +358,7 @@ static const struct command show_platform_command = {
     .help = "a cluster and its devices, each number with its source",
     .examples = "foretrain show platform abci --assumed",
     RECORD(platform_options, struct show_platform_request, NULL),
-    .minimum = 1,
-    .maximum = 1,
+    TAKES(1, 1),
     .run = show_platform,
 };
 static const struct command show_device_command = {
@@ -370,8 +367,7 @@ static const struct command show_device_command = {
     .help = "one kind of device, each number with its source",
     .examples = "foretrain show device h100-sxm5-80gb",
     RECORD(device_options, struct show_platform_request, NULL),
-    .minimum = 1,
-    .maximum = 1,
+    TAKES(1, 1),
     .run = show_device,
 };
 static const struct command show_scenario_command = {
@@ -380,8 +376,7 @@ static const struct command show_scenario_command = {
     .help = "every value of a scenario and where it comes from",
     .examples = "foretrain show scenario job.yaml --set cluster.nodes=64",
     RECORD(scenario_options, struct show_job_request, NULL),
-    .minimum = 1,
-    .maximum = 1,
+    TAKES(1, 1),
     .jobs = true,
     .run = show_scenario,
 };
@@ -391,8 +386,7 @@ static const struct command show_job_command = {
     .help = "what is decided where the scenario leaves it open: devices, grid, batches, noise",
     .examples = "foretrain show job job.yaml",
     RECORD(scenario_options, struct show_job_request, NULL),
-    .minimum = 1,
-    .maximum = 1,
+    TAKES(1, 1),
     .jobs = true,
     .run = show_job,
 };
@@ -404,8 +398,6 @@ static const struct command show_collective_command = {
         "foretrain show collective --algorithm ring --ranks 4\n"
         "foretrain show collective --algorithm torus2d --grid 4x4 --text --platform torus-4x4",
     RECORD(collective_options, struct show_collective_request, &collective_defaults),
-    .minimum = 0,
-    .maximum = 0,
     .run = show_collective,
 };
 
@@ -416,8 +408,6 @@ static const struct command show_convergence_command = {
     .examples = "foretrain show convergence --recipe rcp-nvidia\n"
                 "foretrain show convergence --batch 16384",
     RECORD(convergence_options, struct show_convergence_request, &convergence_defaults),
-    .minimum = 0,
-    .maximum = 0,
     .run = show_curves,
 };
 

@@ -85,7 +85,6 @@ const struct command command_published = {
     .examples = "foretrain published experiments/02_published_runs/runs.csv\n"
                 "foretrain published runs.csv --keep mapped    (platform and scenario of each row)",
     RECORD(options, struct published_request, &defaults),
-    .minimum = 1,
-    .maximum = 1,
+    TAKES(1, 1),
     .run = run_published,
 };

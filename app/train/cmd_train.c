@@ -233,8 +233,7 @@ const struct command command_train = {
                 "foretrain train job.yaml -n 4 --out run1\n"
                 "foretrain train job.yaml -n 4 --out run1 --resume run1",
     RECORD(train_options, struct train_request, &train_defaults),
-    .minimum = 1,
-    .maximum = 1,
+    TAKES(1, 1),
     .jobs = true,
     .run = train,
 };
@@ -257,7 +256,6 @@ const struct command command_evaluate = {
                 "foretrain evaluate run1/ckpt-000400 run2\n"
                 "foretrain evaluate --ensemble run1/snapshot-1 run1/snapshot-2 run1/snapshot-3",
     RECORD(evaluate_options, struct train_request, &train_defaults),
-    .minimum = 1,
-    .maximum = 1000,
+    TAKES(1, 1000),
     .run = evaluate,
 };

@@ -146,7 +146,5 @@ const struct command exec_collective = {
     .help = "time all-reduces and print one JSON object with every run",
     .examples = "mpirun -n 4 foretrain-exec collective --grid 2x2 --algorithm torus2d --bytes 8MB",
     RECORD(options, struct exec_collective_request, &defaults),
-    .minimum = 0,
-    .maximum = 0,
     .run = collective,
 };

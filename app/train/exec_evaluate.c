@@ -189,7 +189,6 @@ const struct command exec_evaluate = {
     .examples = "foretrain-exec evaluate run1\n"
                 "foretrain-exec evaluate --ensemble run1/snapshot-1 run1/snapshot-2",
     RECORD(options, struct train_request, &train_defaults),
-    .minimum = 1,
-    .maximum = 1000,
+    TAKES(1, 1000),
     .run = evaluate,
 };

@@ -242,7 +242,5 @@ const struct command exec_measure = {
             "object; several ranks measure at once",
     .examples = "foretrain-exec measure --networks resnet20,resnet50@64 --batch 8,32 --threads 1",
     RECORD(table, struct exec_measure_request, &defaults),
-    .minimum = 0,
-    .maximum = 0,
     .run = measure,
 };

@@ -223,7 +223,6 @@ const struct command exec_train = {
     .help = "train for real, on as many ranks as were started",
     .examples = "mpirun -n 4 foretrain-exec train job.yaml --out run1",
     RECORD(options, struct train_request, &train_defaults),
-    .minimum = 1,
-    .maximum = 1,
+    TAKES(1, 1),
     .run = train,
 };

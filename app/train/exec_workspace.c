@@ -84,7 +84,6 @@ const struct command exec_workspace = {
             "object; nothing is allocated",
     .examples = "foretrain-exec workspace job.yaml --batch 8,16 --threads 1",
     RECORD(options, struct workspace_request, NULL),
-    .minimum = 1,
-    .maximum = 1,
+    TAKES(1, 1),
     .run = workspace,
 };

@@ -459,8 +459,7 @@ const struct command command_validate = {
         "foretrain validate job.yaml --lab platforms/lab/flat-4.yaml --device replay\n"
         "foretrain validate job.yaml --measured spans.txt    (of `foretrain-exec train --spans`)",
     RECORD(options, struct validate_request, &defaults),
-    .minimum = 0,
-    .maximum = 1,
+    TAKES(0, 1),
     .jobs = true,
     .run = validate,
 };
