@@ -5,24 +5,22 @@
 static const char *const relu_words[] = {"false", "true", "6", NULL};
 
 #define COUNT(array) ((int32_t)(sizeof(array) / sizeof((array)[0])))
-#define MEMBER(name) offsetof(struct entry, name)
+/* Rows by kind: key, member of struct RECORD, what stands there if nothing is given, ... */
+#define ROW(key, member, before, what, ...)                                                        \
+    {                                                                                              \
+        .path = key, .offset = offsetof(struct RECORD, member), .fallback = before, .help = what,  \
+        __VA_ARGS__                                                                                \
+    }
 #define NUMBER(key, member, most, what)                                                            \
-    {                                                                                              \
-        .path = key, .kind = FIELD_INTEGER, .offset = MEMBER(member), .fallback = "",              \
-        .minimum = 1, .maximum = most, .help = what                                                \
-    }
-#define WORDS(key, type, member, before, what)                                                     \
-    {                                                                                              \
-        .path = key, .kind = type, .offset = MEMBER(member), .fallback = before, .help = what      \
-    }
+    ROW(key, member, "", what, .kind = FIELD_INTEGER, .minimum = 1, .maximum = most)
+#define WORDS(key, type, member, before, what) ROW(key, member, before, what, .kind = type)
 
+#define RECORD entry
 static const struct field layer_rows[] = {
     WORDS("name", FIELD_TEXT, name, NULL, "by which others read it, torchvision's for training"),
-    {.path = "kind",
-     .kind = FIELD_WORD,
-     .offset = MEMBER(kind),
-     .words = layer_op_names,
-     .help = "what it computes; a linear layer at every position is a convolution with kernel 1"},
+    ROW("kind", kind, NULL,
+        "what it computes; a linear layer at every position is a convolution with kernel 1",
+        .kind = FIELD_WORD, .words = layer_op_names),
     WORDS("inputs", FIELD_TEXTS, inputs, "",
           "layers above whose values it reads, or input; the one right above when not given"),
     WORDS("add", FIELD_TEXT, add, "",
@@ -34,20 +32,12 @@ static const struct field layer_rows[] = {
     NUMBER("channels", channels, NETWORK_SIDE, "of a convolution, linear or embedding: outputs"),
     NUMBER("kernel", kernel, 4096, "height and width of a window"),
     NUMBER("stride", stride, 4096, "between windows; 1 when not given"),
-    {.path = "padding",
-     .kind = FIELD_INTEGER,
-     .offset = MEMBER(padding),
-     .fallback = "0",
-     .maximum = 4096,
-     .help = "on each side of the input"},
+    ROW("padding", padding, "0", "on each side of the input", .kind = FIELD_INTEGER,
+        .maximum = 4096),
     NUMBER("groups", groups, NETWORK_SIDE, "of a convolution: channels apart from each other"),
     WORDS("bias", FIELD_BOOLEAN, bias, "false", "of a convolution or linear"),
-    {.path = "relu",
-     .kind = FIELD_WORD,
-     .offset = MEMBER(relu),
-     .fallback = "false",
-     .words = relu_words,
-     .help = "a ReLU follows, which 6 stops there"},
+    ROW("relu", relu, "false", "a ReLU follows, which 6 stops there", .kind = FIELD_WORD,
+        .words = relu_words),
     NUMBER("inner", inner, NETWORK_SIDE, "of a matmul: terms that each value of it sums"),
     NUMBER("rows", rows, 1e12, "of an embedding: its table's"),
     NUMBER("parameters", parameters, 1e12, "of an add or other: trained values"),
@@ -59,28 +49,16 @@ static const struct field layer_rows[] = {
 static const struct field_table layer_table = {"layer", layer_rows, COUNT(layer_rows),
                                                sizeof(struct entry)};
 
+#undef RECORD
+#define RECORD file
 static const struct field file_rows[] = {
-    {.path = "version",
-     .kind = FIELD_INTEGER,
-     .offset = offsetof(struct file, version),
-     .minimum = 1,
-     .maximum = 1,
-     .help = "version of this format"},
-    {.path = "name",
-     .kind = FIELD_TEXT,
-     .offset = offsetof(struct file, name),
-     .help = "what it is called"},
-    {.path = "input",
-     .kind = FIELD_TEXT,
-     .offset = offsetof(struct file, input),
-     .help = "shape of one image, such as 3x224x224, or of one sequence, such as 1x1x128"},
-    {.path = "layers",
-     .kind = FIELD_LIST,
-     .offset = offsetof(struct file, layers),
-     .minimum = 1,
-     .maximum = NETWORK_LAYERS,
-     .table = &layer_table,
-     .help = "in the order in which they run; the last gives the output"},
+    ROW("version", version, NULL, "version of this format", .kind = FIELD_INTEGER, .minimum = 1,
+        .maximum = 1),
+    WORDS("name", FIELD_TEXT, name, NULL, "what it is called"),
+    WORDS("input", FIELD_TEXT, input, NULL,
+          "shape of one image, such as 3x224x224, or of one sequence, such as 1x1x128"),
+    ROW("layers", layers, NULL, "in the order in which they run; the last gives the output",
+        .kind = FIELD_LIST, .minimum = 1, .maximum = NETWORK_LAYERS, .table = &layer_table),
 };
 const struct field_table network_table = {"network", file_rows, COUNT(file_rows),
                                           sizeof(struct file)};
