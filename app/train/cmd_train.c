@@ -204,26 +204,8 @@ static int evaluate(const void *record, struct text *out, struct err *err)
     OPTION_ROW("dry-run", 0, OPTION_FLAG, TRAIN_AT(dry_run),                                       \
                .help = "Print what would be run, and the memory it takes")
 
-static const struct option train_options[] = {ROW_STARTED(TRAIN_AT(compute.started)),
-                                              ROW_SET(TRAIN_AT(set)),
-                                              ROW_JSON,
-                                              ROW_DIRECTORY(TRAIN_AT(directory)),
-                                              ROW_OVERWRITE,
-                                              ROW_RESUME,
-                                              ROW_ALLOW_CHANGE,
-                                              ROW_STEPS,
-                                              ROW_THREADS(TRAIN_AT(compute.threads)),
-                                              ROW_DEVICE(TRAIN_AT(compute.device)),
-                                              ROW_TIME_SCALE,
-                                              ROW_TIMEOUT(TRAIN_AT(timeout)),
-                                              ROW_TRAIN_TRACE,
-                                              ROW_SPANS(TRAIN_AT(spans)),
-                                              ROW_TRACED,
-                                              ROW_QUIET,
-                                              ROW_STRICT_DATA,
-                                              ROW_REPORT(TRAIN_AT(report)),
-                                              ROW_DRY_RUN,
-                                              ROW_LAST};
+static const struct option train_options[] = {ROW_STARTED(TRAIN_AT(compute.started)), ROWS_TRAIN,
+                                              ROW_REPORT(TRAIN_AT(report)), ROW_DRY_RUN, ROW_LAST};
 
 const struct command command_train = {
     .name = "train",

@@ -199,23 +199,7 @@ static int train(const void *record, struct text *out, struct err *err)
     return failed ? -1 : 0;
 }
 
-static const struct option options[] = {ROW_SET(TRAIN_AT(set)),
-                                        ROW_JSON,
-                                        ROW_DIRECTORY(TRAIN_AT(directory)),
-                                        ROW_OVERWRITE,
-                                        ROW_RESUME,
-                                        ROW_ALLOW_CHANGE,
-                                        ROW_STEPS,
-                                        ROW_THREADS(TRAIN_AT(compute.threads)),
-                                        ROW_DEVICE(TRAIN_AT(compute.device)),
-                                        ROW_TIMEOUT(TRAIN_AT(timeout)),
-                                        ROW_TRAIN_TRACE,
-                                        ROW_SPANS(TRAIN_AT(spans)),
-                                        ROW_TRACED,
-                                        ROW_QUIET,
-                                        ROW_STRICT_DATA,
-                                        ROW_TIME_SCALE,
-                                        ROW_LAST};
+static const struct option options[] = {ROWS_TRAIN, ROW_LAST};
 
 const struct command exec_train = {
     .name = "train",

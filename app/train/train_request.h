@@ -67,3 +67,10 @@ int train_request_check(const struct train_request *request, struct err *err);
 #define ROW_JOB                                                                                    \
     OPTION_ROW("job", 0, OPTION_TEXT, TRAIN_AT(job), "JOB", NULL,                                  \
                "The scenario (default: job.yaml beside the first checkpoint)")
+
+/** What `train` and its ranks both take, in the order of --help. */
+#define ROWS_TRAIN                                                                                 \
+    ROW_SET(TRAIN_AT(set)), ROW_JSON, ROW_DIRECTORY(TRAIN_AT(directory)), ROW_OVERWRITE,           \
+        ROW_RESUME, ROW_ALLOW_CHANGE, ROW_STEPS, ROW_THREADS(TRAIN_AT(compute.threads)),           \
+        ROW_DEVICE(TRAIN_AT(compute.device)), ROW_TIME_SCALE, ROW_TIMEOUT(TRAIN_AT(timeout)),      \
+        ROW_TRAIN_TRACE, ROW_SPANS(TRAIN_AT(spans)), ROW_TRACED, ROW_QUIET, ROW_STRICT_DATA
