@@ -446,13 +446,7 @@ int job_check_shards(const struct job *job, bool gpu, struct err *err)
 {
     const struct scenario *s = &job->scenario;
     struct err found = {0};
-    if (!s->training.sharded)
-        return 0;
-    if (gpu)
-        err_add_code(&found, 69,
-                     "a GPU updates all parameters on each rank, no shard of them: use --set "
-                     "training.optimizer.sharded=false, or --device cpu");
-    else if (s->model.compute != s->model.master)
+    if (s->training.sharded && !gpu && s->model.compute != s->model.master)
         err_add_code(&found, 69,
                      "ranks on CPUs gather the parameters of a sharded optimizer in the type of "
                      "the masters: use --set model.precision.compute=%s",

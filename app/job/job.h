@@ -91,7 +91,7 @@ struct run job_run(const struct job *job);
 int job_check_mpi(const struct job *job, struct err *err);
 
 /** Whether ranks that compute, on a GPU each if @gpu, can shard the optimizer if the job says so.
- * @return 0, or -1 (exit code 69): on GPUs, or masters that are not what is gathered. */
+ * @return 0, or -1 (exit code 69): on CPUs, masters that are not what is gathered. */
 int job_check_shards(const struct job *job, bool gpu, struct err *err);
 
 /** The schedules of a whole training run on real ranks, (phases) of them, which training_free()

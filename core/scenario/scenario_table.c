@@ -141,8 +141,7 @@ static const struct field scenario_rows[] = {
            "look ahead along the momentum"),
     SWITCH("training.optimizer.sharded", training.sharded, "false",
            "each rank updates its shard of the parameters: reduce-scatter, update, all-gather; "
-           "with ring and nccl all ranks share, with torus2d those of a row; GPUs do not train so "
-           "yet"),
+           "with ring and nccl all ranks share, with torus2d those of a row"),
     REAL("training.optimizer.trust", training.trust, UNIT_NONE, "0.001", 0, 1e3,
          "LARS: factor of the ratio of weights and gradients that sets a layer's rate"),
     REAL("training.label_smoothing", training.label_smoothing, UNIT_FRACTION, "0", 0, 1,

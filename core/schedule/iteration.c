@@ -16,6 +16,18 @@ int64_t iteration_norms(const struct model *model, const struct scenario *scenar
     return scenario->training.optimizer == OPTIMIZER_LARS ? 2 * (int64_t)model->tensor_count : 1;
 }
 
+int64_t iteration_vectors(const struct model *model, const struct scenario *scenario)
+{
+    int64_t elements = 0;
+    for (int32_t t = 0; t < model->tensor_count; t++) {
+        const struct layer *layer = &model->layer[model->tensor[t].layer];
+        bool first = t == 0 || model->tensor[t - 1].layer != model->tensor[t].layer;
+        bool weight = layer_has_arithmetic(layer) || layer->op == LAYER_EMBEDDING;
+        elements += weight && first ? 0 : model->tensor[t].elements;
+    }
+    return scenario->model.compute != scenario->model.master ? elements : 0;
+}
+
 /* Reads the weights in the type of the arithmetic, writes gradients in the type of the exchange. */
 static int64_t pass_bytes(const struct iteration *it, int32_t index, enum pass pass)
 {
@@ -185,8 +197,11 @@ static struct dep add_norms(struct schedule *schedule, const struct iteration *i
     struct step *step = &schedule->step[id];
     step->role = ROLE_NORMS;
     snprintf(step->compute.shape, sizeof(step->compute.shape), "norms");
-    id = schedule_add_norms(schedule, it->scenario->allreduce.algorithm, list->bucket.count - 1,
-                            iteration_norms(it->model, it->scenario) * dtype_size(DTYPE_FP32), id);
+    id = schedule_add_norms(
+        schedule, it->scenario->allreduce.algorithm, list->bucket.count - 1,
+        (iteration_norms(it->model, it->scenario) + iteration_vectors(it->model, it->scenario)) *
+            dtype_size(DTYPE_FP32),
+        id);
     return (struct dep){id, 0};
 }
 

@@ -29,7 +29,9 @@
  * A sharded optimizer (training.optimizer.sharded) is a reduce-scatter of each bucket, in torus2d
  * of rows before the all-reduce of columns; the sums of squares of the rank's shard, in an
  * all-reduce of one fp32 number for SGD and two per tensor for LARS, without which no rank knows
- * of an overflow elsewhere or of a tensor's norm; the update of the shard; and at the beginning of
+ * of an overflow elsewhere or of a tensor's norm, and if the type of the arithmetic is not that of
+ * the masters, the gradients of biases and batch norm, which every rank updates, since it computes
+ * with their masters; the update of the shard; and at the beginning of
  * the next iteration an all-gather of each bucket's parameters in the type of the arithmetic, the
  * last bucket's first, as forward needs them.  Source: Rajbhandari et al. 2020, "ZeRO: Memory
  * optimizations toward training trillion parameter models" (stage 1).  Kernels are assumed to be
@@ -67,8 +69,11 @@ struct schedule *iteration_build(const struct iteration *iteration);
  * of it. */
 int32_t iteration_shards(const struct scenario *scenario, struct grid grid);
 
-/** The numbers in the all-reduce of norms of a sharded optimizer. */
+/** The sums of squares in the all-reduce of norms of a sharded optimizer. */
 int64_t iteration_norms(const struct model *model, const struct scenario *scenario);
+
+/** The gradients behind them: of all parameters of biases and batch norm, or none. */
+int64_t iteration_vectors(const struct model *model, const struct scenario *scenario);
 
 /** Only input and forward pass, for evaluation; sealed. */
 struct schedule *iteration_build_forward(const struct iteration *iteration);

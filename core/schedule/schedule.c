@@ -135,7 +135,7 @@ int32_t schedule_add_norms(struct schedule *schedule, enum algorithm algorithm, 
 {
     struct step reduce = {.collective = {.op = COLLECTIVE_ALL_REDUCE,
                                          .content = CONTENT_NORMS,
-                                         .axis = schedule_shard_axis(algorithm),
+                                         .axis = AXIS_WORLD,
                                          .algorithm = algorithm == ALGORITHM_NCCL
                                                           ? ALGORITHM_NCCL
                                                           : ALGORITHM_HALVING_DOUBLING,

@@ -57,7 +57,8 @@ extern const char *const compute_op_names[];
 enum collective_content {
     CONTENT_GRADIENTS,
     CONTENT_PARAMETERS, /**< that each rank of the axis has updated a shard of */
-    CONTENT_NORMS,      /**< sums of squares over those shards, in fp32 */
+    CONTENT_NORMS,      /**< sums of squares over those shards, and gradients that no shard
+                             keeps, in fp32 */
     CONTENT_COUNT
 };
 
@@ -167,8 +168,9 @@ int32_t schedule_add_reduce_scatter(struct schedule *schedule, enum algorithm al
 int32_t schedule_add_all_gather(struct schedule *schedule, enum algorithm algorithm, int32_t bucket,
                                 int64_t bytes, struct dep after);
 
-/** Append the all-reduce of @bytes of norms along the shard axis, once step @after is done: by
- * NCCL, or by halving and doubling, of 2 log2 n rounds, because the message is small.  @return its
+/** Append the all-reduce of @bytes of norms among all ranks, once step @after is done: by NCCL, or
+ * by halving and doubling, of 2 log2 n rounds, because the message is small.  Several rows of a
+ * torus each have all shards, but only one all-reduce of all gives all the same bits.  @return its
  * id. */
 int32_t schedule_add_norms(struct schedule *schedule, enum algorithm algorithm, int32_t bucket,
                            int64_t bytes, int32_t after);

@@ -135,6 +135,11 @@ static void run_loss(struct cpu_device *device, struct cpu_slot *slot, int32_t m
 static void run_optimizer(struct cpu_device *device, struct cpu_slot *slot, bool norms)
 {
     double scale = 1.0 / device->job.ranks / device->job.micro_batches / slot->update.loss_scale;
+    int64_t count = iteration_norms(device->job.model, device->job.scenario);
+    if (norms && device->job.repeats) {
+        memset(device->norms, 0, (size_t)count * sizeof(float));
+        return;
+    }
     if (norms) {
         optimizer_measure(device->optimizer, scale, device->gradient, device->parameter,
                           device->norms);
@@ -205,7 +210,7 @@ void *cpu_device_gradients(struct device_state *state)
     return device_of(state)->gradient;
 }
 
-float *cpu_device_shared(struct device_state *state, enum collective_content content)
+void *cpu_device_shared(struct device_state *state, enum collective_content content)
 {
     struct cpu_device *device = device_of(state);
     return content == CONTENT_NORMS ? device->norms : device->parameter;

@@ -73,7 +73,7 @@ void cpu_device_issue(struct device_state *state, struct stream *stream, const s
 void *cpu_device_gradients(struct device_state *state);
 
 /** See device_ops.shared. */
-float *cpu_device_shared(struct device_state *state, enum collective_content content);
+void *cpu_device_shared(struct device_state *state, enum collective_content content);
 
 /** See device_ops.outcome. */
 struct outcome cpu_device_outcome(const struct device_state *state, int32_t iteration);

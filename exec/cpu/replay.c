@@ -42,7 +42,9 @@ static int open_replay(struct device_state **out, const struct device_job *job, 
     for (int64_t i = 0; i < state->parameters; i++)
         ((volatile float *)state->gradient)[i] = 0; /* pages that were never written are shared */
     if (job->shard)
-        state->norms = base_alloc(iteration_norms(job->model, job->scenario), sizeof(float));
+        state->norms = base_alloc(iteration_norms(job->model, job->scenario) +
+                                      iteration_vectors(job->model, job->scenario),
+                                  sizeof(float));
     state->outcome = base_alloc(job->slots, sizeof(*state->outcome));
     *out = state;
     return 0;
@@ -171,7 +173,7 @@ static void *gradients(struct device_state *state)
     return state->gradient;
 }
 
-static float *shared(struct device_state *state, enum collective_content content)
+static void *shared(struct device_state *state, enum collective_content content)
 {
     return content == CONTENT_NORMS ? state->norms : state->gradient;
 }

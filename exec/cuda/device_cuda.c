@@ -138,15 +138,20 @@ static void bring_words(cudaStream_t stream, const struct cuda_slot *slot)
 }
 
 static void run_optimizer(struct device_state *state, cudaStream_t stream,
-                          const struct cuda_slot *slot)
+                          const struct cuda_slot *slot, bool norms)
 {
     const struct scenario *scenario = state->job.scenario;
     struct kernel_rule rule = {.lars = scenario->training.optimizer == OPTIMIZER_LARS,
                                .nesterov = scenario->training.nesterov,
                                .momentum = (float)scenario->training.momentum,
                                .trust = (float)scenario->training.trust};
+    if (norms) {
+        kernel_measure(stream, &state->parameters, rule, &slot->words->update);
+        return;
+    }
     kernel_optimizer(stream, &state->parameters, rule, &slot->words->update, &slot->words->outcome);
-    cuda_state_refresh(state, stream, false);
+    if (!state->copy)
+        cuda_state_refresh(state, stream, false);
     CUDA_CHECK(cudaMemcpyAsync(slot->result, slot->words, sizeof(*slot->words),
                                cudaMemcpyDeviceToHost, stream));
 }
@@ -177,7 +182,7 @@ static void issue_compute(struct device_state *state, cudaStream_t stream, const
         cuda_pass_backward_filter(state, stream, index, images, micro);
         break;
     case COMPUTE_OPTIMIZER:
-        run_optimizer(state, stream, slot);
+        run_optimizer(state, stream, slot, step->role == ROLE_NORMS);
         break;
     case COMPUTE_OP_COUNT:
         assert(!"a kind of step");
@@ -199,6 +204,11 @@ static void issue(struct device_state *state, struct stream *stream, const struc
 static void *gradients(struct device_state *state)
 {
     return state->gradient;
+}
+
+static void *shared(struct device_state *state, enum collective_content content)
+{
+    return content == CONTENT_NORMS ? (void *)state->parameters.shared : state->copy;
 }
 
 static struct outcome outcome(const struct device_state *state, int32_t iteration)
@@ -289,10 +299,12 @@ const struct device_ops device_cuda_ops = {
     .prepare = prepare,
     .issue = issue,
     .gradients = gradients,
+    .shared = shared,
     .capture = &captures,
     .moved = cuda_moved,
     .outcome = outcome,
     .score = score,
     .read = cuda_state_read,
     .write = cuda_state_write,
+    .turn = cuda_state_turn,
 };

@@ -1,9 +1,11 @@
 #include "exec/cuda/device_cuda_build.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "core/base/base.h"
+#include "core/schedule/iteration.h"
 #include "exec/cuda/device_cuda_plans.h"
 #include "exec/cuda/device_cuda_side.h"
 #include "exec/cuda/device_cuda_weights.h"
@@ -67,10 +69,35 @@ static int64_t gradients(const struct device_state *state)
     return padded > count ? padded : count;
 }
 
+/* Bytes of gradients(), and of what is gathered behind them. */
+static int64_t exchanged_bytes(const struct device_state *state)
+{
+    return gradients(state) *
+           (dtype_size(state->gradient_type) + (state->job.shard ? dtype_size(state->type) : 0));
+}
+
+/* What a shard's optimizer has beside, and other places for what all have. */
+static void lay_out_shard(struct device_state *state, struct arena *arena)
+{
+    const struct device_job *job = &state->job;
+    struct kernel_parameters *p = &state->parameters;
+    int64_t norms = iteration_norms(job->model, job->scenario);
+    assert(state->vectors == iteration_vectors(job->model, job->scenario));
+    p->shared = take(arena, norms + state->vectors, sizeof(float));
+    if (!arena->base)
+        return;
+    state->copy = (char *)state->gradient + gradients(state) * dtype_size(state->gradient_type);
+    p->working = state->copy;
+    if (state->type == DTYPE_FP32)
+        p->parameter = state->copy;
+    else
+        p->summed = p->shared + norms;
+}
+
 static void lay_out_weights(struct device_state *state, struct arena *arena)
 {
     int64_t count = state->layout.parameters;
-    int32_t tensors = state->job.model->tensor_count, chunks = cuda_state_chunks(state);
+    int32_t tensors = state->job.model->tensor_count, chunks = state->parameters.chunks;
     struct kernel_parameters *p = &state->parameters;
     bool sums = state->job.micro_batches > 1;
     *p = (struct kernel_parameters){.tensors = tensors,
@@ -80,21 +107,25 @@ static void lay_out_weights(struct device_state *state, struct arena *arena)
                                     .rate_count = state->job.rate_count};
     state->gradient = state->job.gradients;
     if (!state->gradient)
-        state->gradient = take(arena, gradients(state), dtype_size(state->gradient_type));
+        state->gradient = take(arena, exchanged_bytes(state), 1);
     if (sums && state->gradient_type == DTYPE_FP32)
         state->sum = state->gradient;
     else if (sums)
         state->sum = take(arena, count, sizeof(float));
     p->gradient = state->gradient;
-    p->parameter = take(arena, count, sizeof(float));
-    p->momentum = take(arena, count, sizeof(float));
-    p->working = take(arena, cuda_state_working_elements(state), dtype_size(state->type));
+    if (!state->job.shard || state->type != DTYPE_FP32)
+        p->parameter = take(arena, cuda_state_elements(state, false), sizeof(float));
+    p->momentum = take(arena, cuda_state_elements(state, true), sizeof(float));
+    p->working = state->working =
+        take(arena, cuda_state_working_elements(state), dtype_size(state->type));
     p->tensor = take(arena, tensors, sizeof(*p->tensor));
     p->chunk = take(arena, chunks, sizeof(*p->chunk));
     p->first_chunk = take(arena, tensors + 1, sizeof(*p->first_chunk));
     p->norms = take(arena, 2 * (int64_t)chunks, sizeof(*p->norms));
     p->trust = take(arena, tensors, sizeof(*p->trust));
     p->rate = take(arena, state->job.rate_count, sizeof(*p->rate));
+    if (state->job.shard)
+        lay_out_shard(state, arena);
 }
 
 /* Biases and batch norm's parameters are read from the masters, unless they need padding. */
@@ -108,7 +139,7 @@ static void lay_out_vector(struct device_state *state, struct arena *arena, int3
             place->vector = take(arena, place->channels, sizeof(float)); /* zeros */
         return;
     }
-    int64_t offset = state->tensor[place->tensor + !norm].offset;
+    int64_t offset = cuda_state_master(state, &state->tensor[place->tensor + !norm]);
     bool loose = place->derives && offset % 4 != 0; /* cuDNN reads it, too */
     place->copied = layer->out.channels != place->channels || loose;
     if (place->copied)
@@ -142,9 +173,12 @@ static void lay_out_place(struct device_state *state, struct arena *arena, int32
                 take(arena, CONV_DERIVED_COUNT * (int64_t)place->channels, sizeof(float));
     }
     lay_out_vector(state, arena, index);
-    if (has_weights(layer) && arena->base)
-        place->working =
-            (char *)state->parameters.working + state->tensor[place->tensor].padded * size;
+    if (!has_weights(layer) || !arena->base)
+        return;
+    const struct kernel_tensor *tensor = &state->tensor[place->tensor];
+    place->working = cuda_state_straight(state, tensor)
+                         ? (char *)state->copy + tensor->offset * size
+                         : state->working + tensor->padded * size;
 }
 
 /* The plan has channels without padding: a buffer is as large as its largest array. */
@@ -262,8 +296,7 @@ static int allocate(struct device_state *state, struct err *err)
         return refuse_memory(state, bytes + feed_bytes(state), err);
     CUDA_CHECK(cudaMemsetAsync(state->memory, 0, bytes, stream));
     lay_out(state, state->memory);
-    CUDA_CHECK(cudaMemsetAsync(
-        state->gradient, 0, (size_t)(gradients(state) * dtype_size(state->gradient_type)), stream));
+    CUDA_CHECK(cudaMemsetAsync(state->gradient, 0, (size_t)exchanged_bytes(state), stream));
     CUDA_CHECK(cudaStreamSynchronize(stream));
     return 0;
 }
@@ -426,6 +459,7 @@ void cuda_state_release(struct device_state *state)
     free(state->place);
     free(state->slot);
     free(state->tensor);
+    free(state->chunk);
     backward_plan_release(&state->plan);
     graph_release(&state->graph);
     layout_release(&state->layout);

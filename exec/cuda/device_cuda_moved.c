@@ -27,6 +27,15 @@ static int64_t weights(const struct device_state *state, int32_t index)
            dtype_size(state->type);
 }
 
+/* What brings gathered weights to the convolution. */
+static int64_t receive(const struct device_state *state, int32_t index)
+{
+    const struct kernel_tensor *tensor = &state->tensor[state->place[index].tensor];
+    if (!state->copy || cuda_state_straight(state, tensor))
+        return 0;
+    return 2 * (int64_t)tensor->out * tensor->taps * tensor->in * dtype_size(state->type);
+}
+
 static int64_t convolution(const struct device_state *state, int32_t index)
 {
     return value(state, state->graph.node[index].reads) + weights(state, index) +
@@ -46,7 +55,7 @@ static int64_t normalise(const struct device_state *state, int32_t index)
     return all;
 }
 
-static int64_t forward(const struct device_state *state, int32_t index)
+static int64_t forward(const struct device_state *state, int32_t index, int32_t micro)
 {
     const struct layer *layer = &state->job.model->layer[index];
     const struct cuda_place *place = &state->place[index];
@@ -58,7 +67,7 @@ static int64_t forward(const struct device_state *state, int32_t index)
     case LAYER_AVERAGE_POOL:
         return read + value(state, index) + (place->winner ? place->rows * place->channels : 0);
     default:
-        return convolution(state, index) +
+        return convolution(state, index) + (micro == 0 ? receive(state, index) : 0) +
                (conv_adds(cuda_state_forward(place)) ? 2 * read : 0) + /* residual and value */
                (layer->bias || layer->relu ? 2 * value(state, index) + mask(state, index) : 0);
     }
@@ -140,12 +149,17 @@ static int64_t backward_filter(const struct device_state *state, int32_t index)
 }
 
 /* Norms read gradients and, with LARS, weights; the update reads and writes weights and momentum,
- * reads gradients, and writes copies. */
-static int64_t optimizer(const struct device_state *state)
+ * reads gradients, and writes copies.  Of a shard, norms are a step of their own. */
+static int64_t optimizer(const struct device_state *state, bool measures, bool updates)
 {
-    const int64_t count = state->layout.parameters, size = dtype_size(state->gradient_type);
+    const int64_t size = dtype_size(state->gradient_type), real = sizeof(float);
     bool lars = state->job.scenario->training.optimizer == OPTIMIZER_LARS;
-    return count * (2 * size + (lars ? 5 : 4) * (int64_t)sizeof(float) + dtype_size(state->type));
+    bool copies = !state->copy || state->type != DTYPE_FP32;
+    int64_t all = 0, each = updates ? size + 4 * real + (copies ? dtype_size(state->type) : 0) : 0;
+    for (int32_t i = 0; i < state->parameters.chunks; i++)
+        all += state->chunk[i].elements *
+               (each + (measures && state->chunk[i].own ? size + (lars ? real : 0) : 0));
+    return all;
 }
 
 int64_t cuda_moved(const struct device_state *state, const struct step *step)
@@ -153,7 +167,7 @@ int64_t cuda_moved(const struct device_state *state, const struct step *step)
     int32_t index = step->compute.layer;
     switch (step->compute.op) {
     case COMPUTE_FORWARD:
-        return forward(state, index);
+        return forward(state, index, step->compute.micro);
     case COMPUTE_LOSS:
         return 2 * value(state, state->job.model->layer_count - 1);
     case COMPUTE_BACKWARD_DATA:
@@ -161,7 +175,7 @@ int64_t cuda_moved(const struct device_state *state, const struct step *step)
     case COMPUTE_BACKWARD_FILTER:
         return backward_filter(state, index);
     case COMPUTE_OPTIMIZER:
-        return optimizer(state);
+        return optimizer(state, !state->copy || step->role == ROLE_NORMS, step->role != ROLE_NORMS);
     case COMPUTE_OP_COUNT:
         break;
     }

@@ -131,6 +131,8 @@ void cuda_pass_forward(struct device_state *state, cudaStream_t stream, int32_t 
                        const void *images, int32_t micro)
 {
     const struct layer *layer = &state->job.model->layer[index];
+    if (micro <= 0)
+        cuda_state_receive(state, stream, index);
     switch (layer->op) {
     case LAYER_CONVOLUTION:
     case LAYER_LINEAR:

@@ -99,20 +99,27 @@ struct device_state {
     struct backward_plan plan;
     struct conv_library *library;
     enum dtype type, gradient_type;
-    float share;                  /**< what gradients are multiplied by before ranks add them */
-    int32_t micro;                /**< images of a micro-batch */
-    int32_t image;                /**< padded channels of images */
-    int64_t pixels;               /**< of an image */
-    size_t workspace;             /**< bytes */
-    char *memory;                 /**< the one allocation */
-    struct cuda_place *place;     /**< (layers) */
-    struct cuda_slot *slot;       /**< (slots) */
-    void *scored;                 /**< images of score() */
-    struct feed *feed;            /**< pictures of the source; NULL: it has none */
-    float *raw;                   /**< images as written by the source or score() */
-    float *pinned;                /**< the source's in the host's memory */
-    int32_t *pinned_label;        /**< (batch) */
-    void *gradient;               /**< (layout.parameters, then padding) of gradient_type */
+    float share;              /**< what gradients are multiplied by before ranks add them */
+    int32_t micro;            /**< images of a micro-batch */
+    int32_t image;            /**< padded channels of images */
+    int64_t pixels;           /**< of an image */
+    size_t workspace;         /**< bytes */
+    char *memory;             /**< the one allocation */
+    struct cuda_place *place; /**< (layers) */
+    struct cuda_slot *slot;   /**< (slots) */
+    void *scored;             /**< images of score() */
+    struct feed *feed;        /**< pictures of the source; NULL: it has none */
+    float *raw;               /**< images as written by the source or score() */
+    float *pinned;            /**< the source's in the host's memory */
+    int32_t *pinned_label;    /**< (batch) */
+    void *gradient;           /**< (layout.parameters, then padding) of gradient_type */
+    void *copy;    /**< of a shard: (layout.parameters, then padding) parameters of `type` as ranks
+                        gather them; in fp32 the masters.  NULL: there is none */
+    char *working; /**< padded copies of weights of `type` */
+    int64_t vectors;            /**< of a shard, if `copy` is of 16 bits: elements of masters and
+                                   momentum before its own, of what every rank updates */
+    struct kernel_chunk *chunk; /**< (parameters.chunks) in the host's memory */
+    int64_t chunk_capacity;
     float *sum;                   /**< (layout.parameters) over micro-batches; NULL: there is one */
     struct kernel_tensor *tensor; /**< (tensors) in the host's memory */
     struct kernel_parameters parameters;

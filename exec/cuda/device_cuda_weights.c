@@ -1,10 +1,12 @@
 #include "exec/cuda/device_cuda_weights.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/base.h"
 #include "exec/cuda/runtime/check.h"
 #include "exec/cuda/runtime/stream_cuda.h"
+#include "exec/step/half.h"
 
 enum { ALIGNMENT = 128 /* elements, so that every working copy starts on 256 bytes */ };
 
@@ -28,6 +30,83 @@ void device_cuda_order(const struct model *model, int32_t tensor, int32_t *out, 
         *taps = linear ? layer->in.height * layer->in.width : layer->kernel * layer->kernel;
 }
 
+static int64_t aligned(int64_t elements)
+{
+    return (elements + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+/* ---- chunks ---- */
+
+/* Of tensor @t from @first to @end in the flat gradients, and from @momentum on in the momentum. */
+static void cut_part(struct device_state *state, int32_t t, int64_t first, int64_t end,
+                     int64_t momentum, bool own)
+{
+    bool dense = state->job.shard && state->type != DTYPE_FP32;
+    for (int64_t at = first; at < end; at += KERNEL_CHUNK) {
+        int64_t left = end - at, place = momentum + at - first;
+        int32_t count = state->parameters.chunks++;
+        state->chunk =
+            base_grow(state->chunk, count + 1, &state->chunk_capacity, sizeof(*state->chunk));
+        state->chunk[count] = (struct kernel_chunk){
+            t,  (int32_t)(left < KERNEL_CHUNK ? left : KERNEL_CHUNK), at, dense ? place : at, place,
+            own};
+    }
+}
+
+/* The parts of tensor @t in @shard (count); of a vector whose masters every rank has, all. */
+static void cut_tensor(struct device_state *state, int32_t t, const struct slice *shard,
+                       int32_t count)
+{
+    const struct kernel_tensor *tensor = &state->tensor[t];
+    int64_t begin = tensor->offset, end = begin + state->layout.parameter[t].elements, at = begin;
+    int64_t dense = aligned(state->vectors);
+    bool all = state->vectors > 0 && !tensor->works;
+    for (int32_t i = 0; i < count; dense += shard[i++].elements) {
+        int64_t first = shard[i].offset, last = first + shard[i].elements;
+        first = first < begin ? begin : first;
+        last = last < end ? last : end;
+        if (first >= last)
+            continue;
+        if (all)
+            cut_part(state, t, at, first, tensor->padded + at - begin, false);
+        cut_part(state, t, first, last,
+                 all ? tensor->padded + first - begin : dense + first - shard[i].offset,
+                 !state->job.repeats);
+        at = last;
+    }
+    if (all)
+        cut_part(state, t, at, end, tensor->padded + at - begin, false);
+}
+
+static void cut_tensors(struct device_state *state)
+{
+    struct slice whole = {0, state->layout.parameters};
+    const struct device_job *job = &state->job;
+    for (int32_t t = 0; t < job->model->tensor_count; t++)
+        cut_tensor(state, t, job->shard ? job->shard : &whole, job->shard ? job->shards : 1);
+}
+
+int64_t cuda_state_elements(const struct device_state *state, bool momentum)
+{
+    if (!state->job.shard || (!momentum && state->type == DTYPE_FP32))
+        return state->layout.parameters;
+    return aligned(state->vectors) + slice_elements(state->job.shard, state->job.shards);
+}
+
+/* ---- tensors ---- */
+
+/* A working copy for convolutions, or room among the masters that every rank has. */
+static void place_copy(struct device_state *state, struct kernel_tensor *tensor, int64_t *working)
+{
+    bool common = state->job.shard && state->type != DTYPE_FP32 && !tensor->works;
+    tensor->padded = common ? state->vectors : tensor->works ? *working : 0;
+    if (common)
+        state->vectors += tensor->in;
+    if (tensor->works && !cuda_state_straight(state, tensor))
+        *working = aligned(*working +
+                           (int64_t)cuda_state_pad(tensor->out) * tensor->taps * tensor->padded_in);
+}
+
 void cuda_state_place_tensors(struct device_state *state)
 {
     const struct model *model = state->job.model;
@@ -46,21 +125,35 @@ void cuda_state_place_tensors(struct device_state *state)
             tensor->padded_in = state->image;
         tensor->decays = state->layout.parameter[t].kind == PARAMETER_WEIGHT;
         tensor->works = !vector;
-        tensor->padded = vector ? 0 : working;
+        place_copy(state, tensor, &working);
         if (place->tensor < 0)
             place->tensor = t;
-        if (!vector)
-            working += (int64_t)cuda_state_pad(tensor->out) * tensor->taps * tensor->padded_in;
-        working = (working + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     }
+    cut_tensors(state);
+}
+
+static bool unpadded(const struct kernel_tensor *tensor)
+{
+    return tensor->in == tensor->padded_in && tensor->out == cuda_state_pad(tensor->out);
 }
 
 void *cuda_state_direct(const struct device_state *state, const struct kernel_tensor *tensor)
 {
     char *to = (char *)state->gradient + tensor->offset * dtype_size(state->gradient_type);
     bool same = state->gradient_type == state->type && !state->sum && !(state->share < 1) &&
-                tensor->in == tensor->padded_in && tensor->out == cuda_state_pad(tensor->out);
+                unpadded(tensor);
     return same && (uintptr_t)to % 16 == 0 ? to : NULL;
+}
+
+bool cuda_state_straight(const struct device_state *state, const struct kernel_tensor *tensor)
+{
+    return state->job.shard && unpadded(tensor) &&
+           tensor->offset * dtype_size(state->type) % 16 == 0;
+}
+
+int64_t cuda_state_master(const struct device_state *state, const struct kernel_tensor *tensor)
+{
+    return state->vectors > 0 ? tensor->padded : tensor->offset;
 }
 
 int64_t cuda_state_working_elements(const struct device_state *state)
@@ -70,23 +163,10 @@ int64_t cuda_state_working_elements(const struct device_state *state)
         const struct kernel_tensor *tensor = &state->tensor[t];
         int64_t end = tensor->padded +
                       (int64_t)cuda_state_pad(tensor->out) * tensor->taps * tensor->padded_in;
-        if (tensor->works && end > working)
+        if (tensor->works && !cuda_state_straight(state, tensor) && end > working)
             working = end;
     }
     return working;
-}
-
-static int32_t chunks_of(const struct parameter *parameter)
-{
-    return (int32_t)((parameter->elements + KERNEL_CHUNK - 1) / KERNEL_CHUNK);
-}
-
-int32_t cuda_state_chunks(const struct device_state *state)
-{
-    int32_t chunks = 0;
-    for (int32_t t = 0; t < state->job.model->tensor_count; t++)
-        chunks += chunks_of(&state->layout.parameter[t]);
-    return chunks;
 }
 
 void cuda_state_upload(const struct device_state *state, const void *to, const void *from,
@@ -101,23 +181,25 @@ void cuda_state_upload_tensors(struct device_state *state)
 {
     const struct kernel_parameters *parameters = &state->parameters;
     int32_t tensors = parameters->tensors, next = 0;
-    struct kernel_chunk *chunk = base_alloc(parameters->chunks, sizeof(*chunk));
+    struct kernel_tensor *tensor = base_alloc(tensors, sizeof(*tensor));
     int32_t *first = base_alloc(tensors + 1, sizeof(*first));
     for (int32_t t = 0; t < tensors; t++) {
-        const struct parameter *parameter = &state->layout.parameter[t];
-        for (int64_t done = 0; done < parameter->elements; done += KERNEL_CHUNK) {
-            int64_t left = parameter->elements - done;
-            chunk[next++] = (struct kernel_chunk){
-                t, (int32_t)(left < KERNEL_CHUNK ? left : KERNEL_CHUNK), parameter->offset + done};
-        }
+        while (next < parameters->chunks && state->chunk[next].tensor == t)
+            next++;
         first[t + 1] = next;
+        tensor[t] = state->tensor[t];
+        if (!state->copy)
+            continue;
+        tensor[t].works = tensor[t].works && state->type != DTYPE_FP32; /* else masters are read */
+        tensor[t].padded = tensor[t].offset;
+        tensor[t].padded_in = tensor[t].in;
     }
-    cuda_state_upload(state, parameters->tensor, state->tensor,
-                      (size_t)tensors * sizeof(*state->tensor));
-    cuda_state_upload(state, parameters->chunk, chunk, (size_t)next * sizeof(*chunk));
+    cuda_state_upload(state, parameters->tensor, tensor, (size_t)tensors * sizeof(*tensor));
+    cuda_state_upload(state, parameters->chunk, state->chunk,
+                      (size_t)parameters->chunks * sizeof(*state->chunk));
     cuda_state_upload(state, parameters->first_chunk, first,
                       (size_t)(tensors + 1) * sizeof(*first));
-    free(chunk);
+    free(tensor);
     free(first);
 }
 
@@ -131,7 +213,8 @@ static void copy_vector(const struct device_state *state, cudaStream_t stream, i
     const struct kernel_tensor *tensor = &state->tensor[place->tensor + !norm];
     for (int32_t i = 0; i < (norm ? 2 : 1); i++)
         CUDA_CHECK(cudaMemcpyAsync(
-            place->vector + i * place->channels, state->parameters.parameter + tensor[i].offset,
+            place->vector + i * place->channels,
+            state->parameters.parameter + cuda_state_master(state, &tensor[i]),
             (size_t)tensor[i].in * sizeof(float), cudaMemcpyDeviceToDevice, stream));
 }
 
@@ -144,10 +227,29 @@ void cuda_state_refresh(struct device_state *state, cudaStream_t stream, bool wo
             copy_vector(state, stream, i);
 }
 
+/* Rows of the working copy behind those of the tensor stay 0. */
+static void copy_weights(const struct device_state *state, cudaStream_t stream, int32_t index)
+{
+    const struct kernel_tensor *tensor = &state->tensor[state->place[index].tensor];
+    size_t size = (size_t)dtype_size(state->type), row = (size_t)tensor->in * size;
+    CUDA_CHECK(cudaMemcpy2DAsync(state->place[index].working, (size_t)tensor->padded_in * size,
+                                 (const char *)state->copy + (size_t)tensor->offset * size, row,
+                                 row, (size_t)tensor->out * (size_t)tensor->taps,
+                                 cudaMemcpyDeviceToDevice, stream));
+}
+
+void cuda_state_receive(struct device_state *state, cudaStream_t stream, int32_t index)
+{
+    const struct cuda_place *place = &state->place[index];
+    if (state->copy && place->working && !cuda_state_straight(state, &state->tensor[place->tensor]))
+        copy_weights(state, stream, index);
+    if (state->copy && place->copied)
+        copy_vector(state, stream, index);
+}
+
 /* ---- to and from the host ---- */
 
-/* Between torchvision's order and the device's; @back: from the device's. */
-static void turn(const struct device_state *state, bool back, const float *from, float *to)
+void cuda_state_turn(const struct device_state *state, bool back, const float *from, float *to)
 {
     for (int32_t t = 0; t < state->job.model->tensor_count; t++) {
         const struct kernel_tensor *tensor = &state->tensor[t];
@@ -162,32 +264,81 @@ static void turn(const struct device_state *state, bool back, const float *from,
     }
 }
 
-static void fetch(const struct device_state *state, const float *from, float *to)
+static int64_t place_of(const struct kernel_chunk *chunk, bool momentum)
 {
-    int64_t count = state->layout.parameters;
-    if (!to)
-        return;
-    float *buffer = base_alloc(count, sizeof(*buffer));
-    CUDA_CHECK(cudaMemcpy(buffer, from, (size_t)count * sizeof(*buffer), cudaMemcpyDeviceToHost));
-    turn(state, true, buffer, to);
-    free(buffer);
+    return momentum ? chunk->momentum : chunk->parameter;
 }
 
-static void store(const struct device_state *state, float *to, const float *from)
+/* Parameters as they were gathered. */
+static void fetch_copy(const struct device_state *state, float *flat)
 {
     int64_t count = state->layout.parameters;
+    size_t bytes = (size_t)(count * dtype_size(state->type));
+    void *copy = state->type == DTYPE_FP32 ? (void *)flat : base_alloc(count, sizeof(uint16_t));
+    CUDA_CHECK(cudaMemcpy(copy, state->copy, bytes, cudaMemcpyDeviceToHost));
+    if (state->type == DTYPE_FP32)
+        return;
+    half_to_float(state->type, count, copy, flat);
+    free(copy);
+}
+
+static void fetch(const struct device_state *state, bool momentum, float *to)
+{
+    const struct kernel_parameters *p = &state->parameters;
+    int64_t count = cuda_state_elements(state, momentum);
+    if (!to)
+        return;
+    float *flat = base_alloc(state->layout.parameters, sizeof(*flat));
+    float *array = base_alloc(count, sizeof(*array));
+    if (state->copy && !momentum)
+        fetch_copy(state, flat);
+    CUDA_CHECK(cudaMemcpy(array, momentum ? p->momentum : p->parameter,
+                          (size_t)count * sizeof(*array), cudaMemcpyDeviceToHost));
+    for (int32_t i = 0; i < p->chunks; i++)
+        memcpy(flat + state->chunk[i].offset, array + place_of(&state->chunk[i], momentum),
+               (size_t)state->chunk[i].elements * sizeof(*flat));
+    cuda_state_turn(state, true, flat, to);
+    free(array);
+    free(flat);
+}
+
+static void store_copy(const struct device_state *state, const float *flat)
+{
+    int64_t count = state->layout.parameters;
+    uint16_t *copy = base_alloc(count, sizeof(*copy));
+    if (state->type == DTYPE_FP32)
+        cuda_state_upload(state, state->copy, flat, (size_t)count * sizeof(*flat));
+    else
+        half_from_float(state->type, count, flat, copy);
+    if (state->type != DTYPE_FP32)
+        cuda_state_upload(state, state->copy, copy, (size_t)count * sizeof(*copy));
+    free(copy);
+}
+
+static void store(const struct device_state *state, bool momentum, const float *from)
+{
+    const struct kernel_parameters *p = &state->parameters;
+    int64_t count = cuda_state_elements(state, momentum);
     if (!from)
         return;
-    float *buffer = base_alloc(count, sizeof(*buffer));
-    turn(state, false, from, buffer);
-    cuda_state_upload(state, to, buffer, (size_t)count * sizeof(*buffer));
-    free(buffer);
+    float *flat = base_alloc(state->layout.parameters, sizeof(*flat));
+    float *array = base_alloc(count, sizeof(*array));
+    cuda_state_turn(state, false, from, flat);
+    for (int32_t i = 0; i < p->chunks; i++)
+        memcpy(array + place_of(&state->chunk[i], momentum), flat + state->chunk[i].offset,
+               (size_t)state->chunk[i].elements * sizeof(*flat));
+    cuda_state_upload(state, momentum ? p->momentum : p->parameter, array,
+                      (size_t)count * sizeof(*array));
+    if (state->copy && !momentum)
+        store_copy(state, flat);
+    free(array);
+    free(flat);
 }
 
 void cuda_state_read(const struct device_state *state, const struct weights *weights)
 {
-    fetch(state, state->parameters.parameter, weights->parameter);
-    fetch(state, state->parameters.momentum, weights->momentum);
+    fetch(state, false, weights->parameter);
+    fetch(state, true, weights->momentum);
     for (int32_t i = 0; i < state->graph.layer_count && weights->statistics; i++) {
         int64_t channels = state->job.model->layer[i].out.channels;
         size_t size = (size_t)channels * sizeof(float);
@@ -203,8 +354,8 @@ void cuda_state_read(const struct device_state *state, const struct weights *wei
 
 void cuda_state_write(struct device_state *state, const struct weights *weights)
 {
-    store(state, state->parameters.parameter, weights->parameter);
-    store(state, state->parameters.momentum, weights->momentum);
+    store(state, false, weights->parameter);
+    store(state, true, weights->momentum);
     for (int32_t i = 0; i < state->graph.layer_count && weights->statistics; i++) {
         int64_t channels = state->job.model->layer[i].out.channels;
         size_t size = (size_t)channels * sizeof(float);
@@ -216,7 +367,10 @@ void cuda_state_write(struct device_state *state, const struct weights *weights)
         cuda_state_upload(state, place->running + place->channels, from + channels, size);
     }
     cudaStream_t stream = cuda_stream_handle(state->stream);
-    cuda_state_refresh(state, stream, true);
+    if (!state->copy)
+        cuda_state_refresh(state, stream, true);
+    for (int32_t i = 0; i < state->graph.layer_count; i++)
+        cuda_state_receive(state, stream, i);
     CUDA_CHECK_LAUNCHES("refreshing weights");
     CUDA_CHECK(cudaStreamSynchronize(stream));
 }

@@ -39,13 +39,14 @@ struct comm_ops {
     struct comm_state *(*open)(struct grid grid, int32_t ctas);
     /** Disconnect, together; accepts NULL. */
     void (*close)(struct comm_state *state);
-    /** Memory of the device for @bytes of gradients, of which this transport makes more than of any
-     * other; all ranks call this together.  NULL: it has none.  May be NULL. */
+    /** Memory of the device for @bytes of gradients, and of parameters that are gathered, of which
+     * this transport makes more than of any other; all ranks call this together.  NULL: it has
+     * none.  May be NULL. */
     void *(*allocate)(struct comm_state *state, int64_t bytes);
     /** Release @data of allocate(), which is attached no longer; accepts NULL. */
     void (*release)(struct comm_state *state, void *data);
-    /** From now on the @data of all collectives is within these @bytes of the device's memory; all
-     * ranks call this together.  NULL: no longer.  May be NULL. */
+    /** From now on the @data of all collectives but norms is within these @bytes of the device's
+     * memory; all ranks call this together.  NULL: no longer.  May be NULL. */
     void (*attach)(struct comm_state *state, void *data, int64_t bytes);
     /** Issue @collective among the ranks along @axis on @data (collective.elements).  Along one
      * axis all ranks issue the same collectives in the same order, always on the same stream.

@@ -76,9 +76,11 @@ struct device_job {
     /** The parts of the flat arrays that this rank updates (shards), borrowed; NULL: all. */
     const struct slice *shard;
     int32_t shards;
+    bool repeats;    /**< another rank has the same shard and measures it: this one's norms are 0 */
     int64_t padded;  /**< elements of gradients(), for devices that pad; 0: only the parameters */
     void *gradients; /**< where they shall lie, for devices that pad: in the device's memory, at
-                        least the parameters; NULL: open() allocates that, too */
+                        least the parameters, and behind them as many in the type of the arithmetic
+                        if there is a shard; NULL: open() allocates that, too */
     int32_t threads; /**< to compute with */
     /** Learning rate and weight decay of the iterations 0 ... rate_count - 1, the same as prepare()
      * will give; borrowed until open() returns.  A device may copy and use them; beyond them, or if
@@ -181,10 +183,10 @@ struct device_ops {
      * and the job's padding; after the last micro-batch the sum over the local batch's
      * micro-batches of their mean's gradient.  Borrowed. */
     void *(*gradients)(struct device_state *state);
-    /** What collectives of @content sum or gather, as fp32: all parameters, packed like
-     * gradients(), or the norms of a ROLE_NORMS step.  NULL: the device updates all parameters on
-     * each rank. */
-    float *(*shared)(struct device_state *state, enum collective_content content);
+    /** What collectives of @content sum or gather: all parameters, packed like gradients(), as fp32
+     * or, of a device that exchanges_payload, in the type of the arithmetic; or the norms of a
+     * ROLE_NORMS step (iteration_norms(), then iteration_vectors()), as fp32. */
+    void *(*shared)(struct device_state *state, enum collective_content content);
     /** Bytes that the compute step @step moves between kernels and the device's memory, each array
      * once per kernel that reads or writes it, as this device was opened.  NULL: not known. */
     int64_t (*moved)(const struct device_state *state, const struct step *step);
@@ -197,9 +199,13 @@ struct device_ops {
     void (*score)(struct device_state *state, struct stream *stream, const float *images,
                   int32_t count, float *scores);
     /** Copy the trained state from the device into arrays of the caller; members that are NULL, and
-     * rank_statistics, are left out, and of a sharded momentum the parts of other ranks.  Nothing
-     * may be running. */
+     * rank_statistics, are left out.  Of a sharded momentum the parts of other ranks are anything;
+     * where parameters are gathered in a narrower type than fp32, theirs are rounded to it.
+     * Nothing may be running. */
     void (*read)(const struct device_state *state, const struct weights *weights);
     /** Copy it into the device; members that are NULL do not change.  Nothing may be running. */
     void (*write)(struct device_state *state, const struct weights *weights);
+    /** Bring the flat array @from (layout.parameters) from torchvision's order within tensors to
+     * the device's, in which shards are cut, or @back.  NULL: it is the same. */
+    void (*turn)(const struct device_state *state, bool back, const float *from, float *to);
 };

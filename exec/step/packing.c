@@ -52,7 +52,9 @@ bool packing_check(const struct packing *packing, int64_t unit)
 struct packing packing_build(const struct schedule *schedule, enum dtype payload, int64_t alignment)
 {
     struct packing packing = {.buckets = count_buckets(schedule)};
-    int64_t unit = alignment > 0 ? alignment * schedule->grid.columns : 1;
+    enum axis axis = schedule_sharded(schedule);
+    int64_t blocks = grid_axis_size(schedule->grid, axis == AXIS_COUNT ? AXIS_ROW : axis);
+    int64_t unit = alignment > 0 ? alignment * blocks : 1;
     packing.bucket = base_alloc(packing.buckets, sizeof(*packing.bucket));
     find_sizes(&packing, schedule, payload);
     for (int32_t i = 0; i < packing.buckets; i++) {

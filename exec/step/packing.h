@@ -6,8 +6,9 @@
  * Buckets follow each other without gaps, in the order of exec/step/layout.h, since a tensor may
  * span two of them (core/schedule/bucket.h).  For a transport that needs aligned data
  * (comm_ops.alignment), each border between two buckets moves down to a multiple of a unit:
- * `alignment` elements for every rank of a row.  The elements that a bucket loses are sent with the
- * next one, which is ready later.  After the last gradient, zeros fill the last unit.  So all
+ * `alignment` elements for every rank of a row, or of the axis along which the optimizer is
+ * sharded.  The elements that a bucket loses are sent with the next one, which is ready later, and
+ * gathered with it, which is earlier.  After the last gradient, zeros fill the last unit.  So all
  * blocks of a row are equal, and their offsets and sizes are multiples of `alignment` elements.
  *
  * Schedules and predictions use bytes without padding and with original borders.  For ResNet-50's

@@ -131,17 +131,15 @@ static void issue_collective(struct walker *walker, int32_t id, struct stream *s
     collective.elements = slice.elements;
     if (walk->comm_ops->note)
         walk->comm_ops->note(stream, number, step->collective.bucket);
-    if (content != CONTENT_GRADIENTS) {
-        walk->comm_ops->issue(walk->comm, stream, step->collective.axis, &collective,
-                              content == CONTENT_NORMS ? DTYPE_FP32 : walk->gathered,
-                              walk->device_ops->shared(walk->device, content) + slice.offset);
-        return;
-    }
+    enum dtype payload = content == CONTENT_NORMS        ? DTYPE_FP32
+                         : content == CONTENT_PARAMETERS ? walk->gathered
+                                                         : walk->payload;
     int32_t size =
-        walk->device_ops->exchanges_payload ? dtype_size(walk->payload) : (int32_t)sizeof(float);
-    char *gradients = walk->device_ops->gradients(walk->device);
-    walk->comm_ops->issue(walk->comm, stream, step->collective.axis, &collective, walk->payload,
-                          gradients + slice.offset * size);
+        walk->device_ops->exchanges_payload ? dtype_size(payload) : (int32_t)sizeof(float);
+    char *data = content == CONTENT_GRADIENTS ? walk->device_ops->gradients(walk->device)
+                                              : walk->device_ops->shared(walk->device, content);
+    walk->comm_ops->issue(walk->comm, stream, step->collective.axis, &collective, payload,
+                          data + slice.offset * size);
 }
 
 void walker_gather(struct walker *walker, int64_t number)

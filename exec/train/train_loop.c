@@ -160,12 +160,6 @@ static void align_clocks(struct loop *loop)
     loop->result->trace_error_s = error + offset.error;
 }
 
-/* Of all that is exchanged, with padding. */
-static int64_t gradient_bytes(const struct loop *loop)
-{
-    return loop->packing.elements * dtype_size((enum dtype)loop->job->scenario->model.gradients);
-}
-
 /* The place of the gradients from now on, or no longer. */
 static void attach_gradients(struct loop *loop, bool here)
 {
@@ -173,7 +167,7 @@ static void attach_gradients(struct loop *loop, bool here)
     if (!loop->comm || !job->comm_ops->attach)
         return;
     void *data = here ? job->device_ops->gradients(loop->device) : NULL;
-    job->comm_ops->attach(loop->comm, data, here ? gradient_bytes(loop) : 0);
+    job->comm_ops->attach(loop->comm, data, here ? loop_exchanged(loop) : 0);
 }
 
 static void take_buckets(struct loop *loop)
@@ -184,7 +178,7 @@ static void take_buckets(struct loop *loop)
     loop->packing = packing_build(job->schedule[loop->phase], payload, job->comm_ops->alignment);
     loop->shard = packing_shard(&loop->packing, job->schedule[loop->phase], loop->world.rank);
     if (loop->comm && job->comm_ops->allocate)
-        loop->gradients = job->comm_ops->allocate(loop->comm, gradient_bytes(loop));
+        loop->gradients = job->comm_ops->allocate(loop->comm, loop_exchanged(loop));
 }
 
 static void drop_buckets(struct loop *loop)
@@ -227,6 +221,7 @@ static int open_device(struct loop *loop, int32_t slots, int64_t end, struct err
         .rank = loop->world.rank,
         .shard = loop->shard,
         .shards = loop->packing.buckets,
+        .repeats = loop->shard && loop->world.rank >= loop_shards(loop),
         .padded = loop->packing.elements,
         .gradients = loop->gradients,
         .threads = job->threads,
@@ -446,9 +441,7 @@ static int check_replicas(const struct loop *loop, struct err *err)
 {
     if (loop->world.ranks == 1)
         return 0;
-    uint64_t hash = base_hash(BASE_HASH_SEED, loop->weights.parameter,
-                              (size_t)loop->layout.parameters * sizeof(float)) >>
-                    2;
+    uint64_t hash = loop_hash(loop) >> 2;
     int64_t extremes[] = {(int64_t)hash, -(int64_t)hash};
     world_max(extremes, 2);
     if (extremes[0] == -extremes[1])

@@ -341,6 +341,39 @@ TEST(it_takes_the_memory_that_was_planned)
     }
 }
 
+/* A quarter of ResNet-50's masters and momentum, and all of its gathered copies of weights but the
+ * stem's in their place; batch norm and biases, 0.2 MB, are on every rank. */
+TEST(a_shard_takes_less)
+{
+    struct err err = {0};
+    struct model *model = network_build("resnet50", 224, 1000, &err);
+    for (int32_t i = 0; i < 2; i++) {
+        struct scenario scenario = {.model.compute = i ? DTYPE_FP32 : DTYPE_FP16};
+        scenario.model.gradients = scenario.model.compute;
+        const struct slice shard = {0, 25557248 / 4};
+        struct device_job job = {.model = model,
+                                 .scenario = &scenario,
+                                 .batch = 8,
+                                 .micro_batches = 1,
+                                 .slots = 2,
+                                 .ranks = 1};
+        struct memory_plan plan = memory_plan(model, &scenario, 1, 8, 8);
+        int64_t planned = memory_total(&plan), whole = device_cuda_bytes(&job);
+        plan = memory_plan(model, &scenario, 4, 8, 8);
+        planned -= memory_total(&plan);
+        job.shard = &shard;
+        job.shards = 1;
+        job.padded = 25557248;
+        int64_t saved = whole - device_cuda_bytes(&job);
+        /* in fp32 there are no copies of weights any more */
+        planned += i ? INT64_C(4) * 25557032 : 0;
+        double ratio = (double)saved / (double)planned;
+        if (!(ratio > 0.98 && ratio < 1.02))
+            fail_msg("%.3f of the memory that a shard saves by plan in case %d", ratio, i);
+    }
+    model_free(model);
+}
+
 TEST(a_schedule_takes_eight_bytes_per_iteration)
 {
     struct model *model = cuda_run_toy();

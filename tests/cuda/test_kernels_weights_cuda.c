@@ -146,11 +146,14 @@ static void cut_chunks(struct setup *s)
         int64_t all = elements_of(&shapes[t]);
         s->first_chunk[t] = count;
         for (int64_t done = 0; done < all; done += KERNEL_CHUNK) {
-            int64_t left = all - done;
+            int64_t left = all - done, offset = s->tensor[t].offset + done;
             s->chunk[count++] = (struct kernel_chunk){
                 .tensor = t,
                 .elements = (int32_t)(left < KERNEL_CHUNK ? left : KERNEL_CHUNK),
-                .offset = s->tensor[t].offset + done};
+                .offset = offset,
+                .parameter = offset,
+                .momentum = offset,
+                .own = 1};
         }
     }
     s->first_chunk[TENSORS] = count;

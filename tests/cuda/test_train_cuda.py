@@ -3,10 +3,12 @@
 
 test_train_cuda.py TRAIN_CUDA MPIRUN_PY [CASE...]; cases are FP32, FP16 and BF16."""
 
+import array
 import functools
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -44,6 +46,33 @@ class Case(unittest.TestCase):
         return alone
 
 
+    def numbers(self, path, name):
+        """Of a file of safetensors, as fp32; what follows the header."""
+        path = os.path.join(path, max(n for n in os.listdir(path) if n.startswith("ckpt-")), name)
+        with open(path, "rb") as file:
+            size, = struct.unpack("<Q", file.read(8))
+            file.read(size)
+            return array.array("f", file.read())
+
+    def shards(self, dtype, columns, rows, algorithm, optimizer="sgd", limit=0.0, **settings):
+        """A sharded optimizer's losses and checkpoints are those of the whole one, over a resume:
+        bit by bit, or within @limit of the largest number."""
+        found = []
+        for shards in {}, {"FORETRAIN_TEST_SHARDED": "1"}:
+            with tempfile.TemporaryDirectory() as folder:
+                loss = losses(columns, rows, algorithm, dtype, optimizer, **settings, **shards,
+                              FORETRAIN_TEST_FOLDER=folder)
+                found.append([loss, self.numbers(folder, "model.safetensors"),
+                              self.numbers(folder, "optim.safetensors")])
+        for whole, mine in zip(*found):
+            self.assertEqual(len(whole), len(mine))
+            if limit == 0:
+                self.assertEqual(bytes(array.array("d", whole)), bytes(array.array("d", mine)))
+            worst = max(abs(a - b) for a, b in zip(whole, mine))
+            self.assertLessEqual(worst, limit * max(map(abs, whole)))
+        return found[0][0]
+
+
 # The limits are at least three times what was found; the loss falls by 0.039.
 
 class FP32(Case):
@@ -51,7 +80,27 @@ class FP32(Case):
         self.compare("fp32", ((1, 2, "nccl"), (2, 2, "torus2d"), (1, 3, "torus2d")), 1e-6)
 
 
+    def test_shards_of_sgd_have_the_bits_of_the_whole(self):
+        for columns, rows, algorithm in (1, 3, "nccl"), (2, 2, "ring"), (2, 2, "torus2d"):
+            with self.subTest(algorithm=algorithm):
+                self.shards("fp32", columns, rows, algorithm)
+
+    def test_shards_of_lars_differ_by_their_norms_alone(self):
+        self.shards("fp32", 2, 2, "torus2d", "lars", 1e-6)
+
+
 class FP16(Case):
+    def test_shards_of_sgd_have_the_bits_of_the_whole(self):
+        for columns, rows, algorithm in (1, 3, "nccl"), (2, 2, "torus2d"):
+            with self.subTest(algorithm=algorithm):
+                self.shards("fp16", columns, rows, algorithm)
+
+    def test_shards_of_lars_differ_by_their_norms_alone(self):
+        self.shards("fp16", 1, 2, "nccl", "lars", 1e-6)
+
+    def test_shards_skip_the_steps_that_the_whole_skips(self):
+        self.shards("fp16", 1, 2, "nccl", FORETRAIN_TEST_OVERFLOW="1")
+
     def test_ranks_have_the_losses_of_one(self):
         self.compare("fp16", ((2, 2, "torus2d"), (3, 1, "torus2d")), 1e-3)
 

@@ -3,13 +3,15 @@
  * everything below in software.  Steps from the third on are launched as graphs.
  *
  * Usage: train_cuda COLUMNS ROWS ALGORITHM TYPE [OPTIMIZER | FOLDER HOW], on COLUMNS * ROWS ranks;
- * TYPE is that of what is computed and of gradients, OPTIMIZER sgd (unless said) or lars.  FOLDER
+ * TYPE is that of what is computed and of gradients, OPTIMIZER sgd (unless said) or lars.  With
+ * $FORETRAIN_TEST_SHARDED each rank updates its shard.  FOLDER
  * holds JPEG files, as tests/cuda/make_pictures.c writes them; HOW is what the device takes of
  * them: images, pictures (which it crops), or files (which it decodes); augmentation ends in the
  * middle of an epoch.  Rank 0 prints the loss of each step.  What NCCL was told to move is aligned.
  *
  * It trains twice: with the schedule of the learning rate in the device's memory, and told step by
- * step; with $FORETRAIN_TEST_FOLDER once more, interrupted by a checkpoint there.  With
+ * step, or with $FORETRAIN_TEST_FOLDER interrupted by a checkpoint there.  With
+ * $FORETRAIN_TEST_OVERFLOW the loss scale is at first too large, so that steps are skipped.  With
  * $FORETRAIN_TEST_NO_MEMORY the last rank's NCCL has none for gradients.
  */
 
@@ -121,14 +123,17 @@ static void open_fixture(struct fixture *fixture, struct grid grid, const char *
         "  micro_batch: 2\n"
         "  evaluate_every: 3\n"
         "%s"
-        "  optimizer: {%s}\n"
+        "  optimizer: {%s, sharded: %s}\n"
+        "  loss_scale: {%s}\n"
         "allreduce: {algorithm: %s, bucket: 20 kB, overlap: backward, ctas: 8}\n",
         type, type, dataset, GLOBAL,
         data.folder ? "  learning_rate: {base: 0.02}\n"
                       "  collapse: {epochs: 1.6, learning_rate: 0.02}\n"
                     : "  learning_rate: {base: 0.04, decay: cosine}\n"
                       "  warmup_epochs: 0.8\n",
-        strcmp(optimizer, "lars") ? "name: sgd" : "name: lars, trust: 0.05", algorithm);
+        strcmp(optimizer, "lars") ? "name: sgd" : "name: lars, trust: 0.05",
+        getenv("FORETRAIN_TEST_SHARDED") ? "true" : "false",
+        getenv("FORETRAIN_TEST_OVERFLOW") ? "initial: 65536, dynamic: true" : "", algorithm);
     check(!scenario_read_text(&fixture->scenario, "train_cuda", text, &err), "the job is right");
     fputs(err.text ? err.text : "", stdout);
     fixture->model = network_build("toy", 16, CLASSES, &err);
@@ -179,6 +184,8 @@ static char *train(const struct train_job *job, int32_t from, int32_t to, double
     check(result.steps == steps && result.finished == (to == STEPS), "all steps were done");
     check(told.count == STEPS - from, "the device gets the rates of the steps that are left");
     check(to < STEPS || result.progress.top1 >= 0, "it was evaluated");
+    check((result.progress.skipped_steps > 0) == (getenv("FORETRAIN_TEST_OVERFLOW") != NULL),
+          "steps are skipped where the loss scale is too large");
     check(fake_launches() - launches == steps - 2, "steps from the third on were graphs");
     for (int32_t i = 0; i < steps && i < result.steps; i++)
         loss[from + i] = result.loss[i];
@@ -208,8 +215,9 @@ static void train_all(struct train_job *job, bool scheduled, const char *folder,
 
 /* Each collective, but for what is tried with captures before any memory is registered, is of a
  * multiple of @alignment numbers, from one to another of their kind, inside of what was registered:
- * in steps that are issued and in steps that are captured. */
-static void check_collectives(int64_t alignment)
+ * in steps that are issued and in steps that are captured.  But for all-reduces of @norms numbers.
+ */
+static void check_collectives(int64_t alignment, int64_t norms)
 {
     int32_t collectives = 0;
     long long begin = 0, bytes = 0, count, from, to;
@@ -218,7 +226,7 @@ static void check_collectives(int64_t alignment)
         sscanf(line, "register %*s %lld @%lld", &bytes, &begin);
         bytes = strncmp(line, "deregister ", 11) ? bytes : 0;
         if (sscanf(line, "%15[a-z-] %*s %lld %7s @%lld>@%lld", op, &count, type, &from, &to) != 5 ||
-            (count == 1 && bytes == 0))
+            (count == 1 && bytes == 0) || (count == norms && !strcmp(op, "all-reduce")))
             continue;
         long long size = strcmp(type, "fp32") ? 2 : 4, last = from > to ? from : to;
         collectives++;
@@ -261,17 +269,20 @@ int main(int argc, char **argv)
     open_fixture(&fixture, (struct grid){atoi(argv[1]), atoi(argv[2])}, argv[3], argv[4],
                  argc == 6 ? argv[5] : "sgd", data);
     train_all(&fixture.job, true, NULL, loss);
-    train_all(&fixture.job, false, NULL, again);
     if (folder)
         train_all(&fixture.job, true, folder, resumed);
+    else
+        train_all(&fixture.job, false, NULL, again);
     for (int32_t i = 0; i < STEPS; i++) {
-        check(loss[i] == again[i], "the same seed gives the same bits");
+        check(folder || loss[i] == again[i], "the same seed gives the same bits");
         check(!folder || loss[i] == resumed[i], "a resumed run gives the same bits");
         if (world_self().rank == 0)
             printf("%.9g\n", loss[i]);
     }
     check_decoder(data);
-    check_collectives(comm_nccl_ops.alignment);
+    int64_t norms = iteration_norms(fixture.model, &fixture.scenario) +
+                    iteration_vectors(fixture.model, &fixture.scenario);
+    check_collectives(comm_nccl_ops.alignment, getenv("FORETRAIN_TEST_SHARDED") ? norms : 0);
     close_fixture(&fixture);
     fake_nccl_base(NULL);
     int64_t any = failed;

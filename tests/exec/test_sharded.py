@@ -123,12 +123,23 @@ class Sharded(unittest.TestCase):
             self.train("rehearsal" + "".join(way[1:2]), "-n", "4", "--steps", "4", "--time-scale",
                        "0.001", *way, device="replay")
 
+    def test_a_gpu_keeps_its_shard_of_masters_and_momentum(self):
+        words = ("--dry-run", "--set", "model.precision.compute=fp16", "--json")
+        plan = [json.loads(subprocess.run([FORETRAIN, "train", self.job, "--device", "cuda", *words,
+                                           "-n", "4", *whole], capture_output=True, check=True,
+                                          encoding="utf-8", timeout=100).stdout)["memory"]
+                for whole in ((), WHOLE)]
+        parameters = plan[1]["momentum_bytes"] // 4
+        shard = -(-parameters // 4)
+        self.assertEqual(plan[0]["momentum_bytes"], 4 * shard)
+        self.assertEqual(plan[0]["weights_bytes"], 4 * shard + 2 * parameters)
+        self.assertEqual(plan[1]["weights_bytes"], 6 * parameters)
+
     def test_what_cannot_shard_says_so(self):
         said = self.train("never", "--set", "allreduce.algorithm=tree", "-n", "2", code=65)
         self.assertIn("job.yaml:12:", said)
         self.assertIn("ring, torus2d or nccl, not tree", said)
         for device, words, why in (
-                ("cuda", (), "a GPU updates all parameters on each rank"),
                 ("cpu", ("--set", "model.precision.compute=bf16"), "in the type of the masters"),
                 ("cpu", ("--set", "allreduce.algorithm=nccl"), "algorithm nccl is a model")):
             for dry in (("--dry-run",), ()):

@@ -181,7 +181,8 @@ void kernel_scores(cudaStream_t stream, enum dtype type, int32_t batch, int32_t 
 struct kernel_tensor {
     int64_t offset;        /**< in the flat arrays, in elements */
     int64_t padded;        /**< offset of its working copy, in elements of the working buffer; a
-                              multiple of KERNEL_CHANNELS, as padded_in is */
+                              multiple of KERNEL_CHANNELS, as padded_in is.  Of what does not work:
+                              its place in the masters of a shard */
     int32_t out, taps, in; /**< without padding: (out channels, height * width, in channels) */
     int32_t padded_in;     /**< channels of the working copy; rows of `out` beyond are 0 */
     int32_t decays;        /**< 1: a weight: weight decay and LARS apply */
@@ -230,8 +231,10 @@ enum {
 
 /** A chunk of a tensor: blocks of the optimizer's kernels work on one each. */
 struct kernel_chunk {
-    int32_t tensor, elements; /**< at most KERNEL_CHUNK, never of two tensors */
-    int64_t offset;           /**< in the flat arrays */
+    int32_t tensor, elements;    /**< at most KERNEL_CHUNK, never of two tensors */
+    int64_t offset;              /**< in the flat gradients */
+    int64_t parameter, momentum; /**< in those arrays */
+    int32_t own; /**< 1: its squares count on this rank; 0: another rank counts them */
 };
 
 /** All data of the optimizer's kernels; arrays in device memory. */
@@ -242,17 +245,26 @@ struct kernel_parameters {
     int32_t tensors, chunks;
     enum dtype gradient_type, working_type;
     const void *gradient;        /**< (flat) */
-    float *parameter, *momentum; /**< (flat) fp32 */
-    void *working;               /**< padded copies of weights */
-    double *norms;               /**< (2, chunks) scratch: of weights and of gradients, squared */
-    float *trust;                /**< (tensors) scratch: trust ratios */
+    float *parameter, *momentum; /**< fp32, where chunks say */
+    float *shared; /**< of a shard: sums of squares over all ranks, as iteration_norms() says; NULL:
+                      there is none */
+    float *summed; /**< the gradients of what does not work, as shared, from chunk.parameter on;
+                      NULL: they are in @gradient */
+    void *working; /**< padded copies of weights */
+    double *norms; /**< (2, chunks) scratch: of weights and of gradients, squared */
+    float *trust;  /**< (tensors) scratch: trust ratios */
     const struct kernel_rate *rate; /**< (rate_count) the schedule: of iterations from 0 on */
     int32_t rate_count;             /**< 0: there is none */
 };
 
-/** The whole step in three launches: squared norms per chunk; the rate of the iteration, the trust
- * ratio per tensor, and any overflow (@outcome); update of masters, momentum and working copies.
- * As exec/step/optimizer.h says. */
+/** Fill `shared`, and `summed` with gradients, from the chunks that are this rank's own; what
+ * others have is 0.  Their sums over all ranks go to kernel_optimizer(). */
+void kernel_measure(cudaStream_t stream, const struct kernel_parameters *parameters,
+                    struct kernel_rule rule, const struct kernel_update *update);
+
+/** The whole step in three launches: squared norms per chunk, unless they are `shared`; the rate of
+ * the iteration, the trust ratio per tensor, and any overflow (@outcome); update of masters,
+ * momentum and working copies.  As exec/step/optimizer.h says. */
 void kernel_optimizer(cudaStream_t stream, const struct kernel_parameters *parameters,
                       struct kernel_rule rule, const struct kernel_update *update,
                       struct kernel_outcome *outcome);

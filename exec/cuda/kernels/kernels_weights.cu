@@ -96,24 +96,28 @@ template <typename T, int N> static __device__ inline double squares(const T *fr
 
 static __device__ inline bool fours(const struct kernel_chunk &chunk)
 {
-    return chunk.offset % FOUR == 0 && chunk.elements % FOUR == 0;
+    return (chunk.offset | chunk.parameter | chunk.momentum | chunk.elements) % FOUR == 0;
 }
 
-/* A block per chunk. */
+/* A block per chunk.  What other ranks count is not read. */
 template <typename T>
 __global__ void __launch_bounds__(THREADS) norms(struct kernel_parameters p, int32_t lars)
 {
     struct kernel_chunk chunk = p.chunk[blockIdx.x];
     const T *gradient = (const T *)p.gradient + chunk.offset;
-    const float *parameter = p.parameter + chunk.offset;
+    const float *parameter = p.parameter + chunk.parameter;
     bool both = lars && p.tensor[chunk.tensor].decays;
     double of_gradient, of_parameter = 0;
+    for (int32_t i = (int32_t)threadIdx.x;
+         p.summed && !p.tensor[chunk.tensor].works && i < chunk.elements; i += THREADS)
+        p.summed[chunk.parameter + i] = chunk.own ? widen(gradient[i]) : 0;
+    int32_t count = chunk.own ? chunk.elements : 0;
     if (fours(chunk)) {
-        of_gradient = squares<T, FOUR>(gradient, chunk.elements);
-        of_parameter = both ? squares<float, FOUR>(parameter, chunk.elements) : 0;
+        of_gradient = squares<T, FOUR>(gradient, count);
+        of_parameter = both ? squares<float, FOUR>(parameter, count) : 0;
     } else {
-        of_gradient = squares<T, 1>(gradient, chunk.elements);
-        of_parameter = both ? squares<float, 1>(parameter, chunk.elements) : 0;
+        of_gradient = squares<T, 1>(gradient, count);
+        of_parameter = both ? squares<float, 1>(parameter, count) : 0;
     }
     of_gradient = block_sum<WARPS>(of_gradient);
     of_parameter = block_sum<WARPS>(of_parameter);
@@ -137,6 +141,56 @@ static __device__ inline struct kernel_rate find_rate(const struct kernel_parame
     return scheduled ? p.rate[update.iteration] : update.rate;
 }
 
+/* Sums of squares of a tensor. */
+struct sums {
+    double gradient, parameter;
+};
+
+/* Of tensor @t by a warp, from those of its chunks; every lane gets them. */
+static __device__ inline struct sums add_chunks(const struct kernel_parameters &p, int32_t t,
+                                                int32_t lane)
+{
+    struct sums sums = {0, 0};
+#pragma unroll 4
+    for (int32_t c = p.first_chunk[t] + lane; c < p.first_chunk[t + 1]; c += 32) {
+        sums.parameter += p.norms[c];
+        sums.gradient += p.norms[p.chunks + c];
+    }
+    return {warp_sum(sums.gradient), warp_sum(sums.parameter)};
+}
+
+/* One block; a warp per tensor.  With LARS two numbers of each tensor, else one of all. */
+static __global__ void __launch_bounds__(RATE_WARPS * 32)
+    add_shared(struct kernel_parameters p, struct kernel_rule rule,
+               const struct kernel_update *update)
+{
+    int32_t warp = (int32_t)threadIdx.x / 32, lane = (int32_t)threadIdx.x % 32;
+    double scale = (double)update->scale, total = 0;
+    for (int32_t t = warp; t < p.tensors; t += RATE_WARPS) {
+        struct sums sums = add_chunks(p, t, lane);
+        total += lane == 0 ? sums.gradient : 0;
+        if (lane == 0 && rule.lars) {
+            p.shared[2 * t] = (float)(scale * scale * sums.gradient);
+            p.shared[2 * t + 1] = (float)sums.parameter;
+        }
+    }
+    total = block_sum<RATE_WARPS>(total);
+    if (threadIdx.x == 0 && !rule.lars)
+        p.shared[0] = (float)(scale * scale * total);
+}
+
+/* Where sums are shared, gradients in them have been scaled.  SGD has one of all tensors, here that
+ * of the first. */
+static __device__ inline struct sums find_sums(const struct kernel_parameters &p, int32_t lars,
+                                               int32_t t, int32_t lane)
+{
+    if (!p.shared)
+        return add_chunks(p, t, lane);
+    if (!lars)
+        return {t == 0 ? (double)p.shared[0] : 0, 0};
+    return {(double)p.shared[2 * t], (double)p.shared[2 * t + 1]};
+}
+
 /* One block; a warp per tensor. */
 static __global__ void __launch_bounds__(RATE_WARPS * 32)
     rates(struct kernel_parameters p, struct kernel_rule rule, const struct kernel_update *update,
@@ -144,21 +198,14 @@ static __global__ void __launch_bounds__(RATE_WARPS * 32)
 {
     int32_t warp = (int32_t)threadIdx.x / 32, lane = (int32_t)threadIdx.x % 32;
     struct kernel_rate rate = find_rate(p, *update);
-    double scale = (double)update->scale, total = 0;
+    double scale = p.shared ? 1 : (double)update->scale, total = 0;
     for (int32_t t = warp; t < p.tensors; t += RATE_WARPS) {
-        double gradient = 0, parameter = 0;
-#pragma unroll 4
-        for (int32_t c = p.first_chunk[t] + lane; c < p.first_chunk[t + 1]; c += 32) {
-            parameter += p.norms[c];
-            gradient += p.norms[p.chunks + c];
-        }
-        gradient = warp_sum(gradient);
-        parameter = warp_sum(parameter);
-        total += lane == 0 ? gradient : 0;
+        struct sums sums = find_sums(p, rule.lars, t, lane);
+        total += lane == 0 ? sums.gradient : 0;
         if (lane == 0)
             p.trust[t] = rule.lars && p.tensor[t].decays
                              ? (float)trust_ratio((double)rule.trust, (double)rate.weight_decay,
-                                                  scale * sqrt(gradient), sqrt(parameter))
+                                                  scale * sqrt(sums.gradient), sqrt(sums.parameter))
                              : 1;
     }
     total = block_sum<RATE_WARPS>(total);
@@ -199,23 +246,27 @@ static __device__ inline void write_working(const struct kernel_tensor &tensor, 
           rounded);
 }
 
+/* N elements from element @i of the chunk on, whose gradient is at @from. */
 template <typename G, typename W, int N>
-static __device__ inline void update_some(const struct kernel_parameters &p,
-                                          const struct kernel_tensor &tensor,
-                                          const struct coefficients &c, int64_t at)
+static __device__ inline void
+update_some(const struct kernel_parameters &p, const struct kernel_tensor &tensor,
+            const struct coefficients &c, const struct kernel_chunk &chunk, const G *from,
+            int32_t i)
 {
-    some<G, N> gradient = load<N>((const G *)p.gradient + at);
-    some<float, N> momentum = load<N>(p.momentum + at), parameter = load<N>(p.parameter + at);
+    float *to_momentum = p.momentum + chunk.momentum + i,
+          *to_parameter = p.parameter + chunk.parameter + i;
+    some<G, N> gradient = load<N>(from + i);
+    some<float, N> momentum = load<N>(to_momentum), parameter = load<N>(to_parameter);
 #pragma unroll
     for (int k = 0; k < N; k++) {
         float d = c.gradient * widen(gradient.at[k]) + c.parameter * parameter.at[k];
         momentum.at[k] = c.keep * momentum.at[k] + d;
         parameter.at[k] -= c.look * d + c.follow * momentum.at[k];
     }
-    store(p.momentum + at, momentum);
-    store(p.parameter + at, parameter);
+    store(to_momentum, momentum);
+    store(to_parameter, parameter);
     if (tensor.works)
-        write_working<W, N>(tensor, at - tensor.offset, parameter, (W *)p.working);
+        write_working<W, N>(tensor, chunk.offset - tensor.offset + i, parameter, (W *)p.working);
 }
 
 /* Whether four elements may be moved at once in the working copy too. */
@@ -236,15 +287,31 @@ __global__ void __launch_bounds__(THREADS)
     struct coefficients c =
         derive(tensor, p.trust[chunk.tensor], rule, update->scale, outcome->rate);
     int32_t thread = (int32_t)threadIdx.x;
-    if (fours(chunk) && fours(tensor)) {
+    const G *from = (const G *)p.gradient + chunk.offset;
+    if (p.summed && !tensor.works) {
+        for (int32_t i = thread; i < chunk.elements; i += THREADS)
+            update_some<float, W, 1>(p, tensor, c, chunk, p.summed + chunk.parameter, i);
+    } else if (fours(chunk) && fours(tensor)) {
 #pragma unroll
         for (int32_t i = thread * FOUR; i < KERNEL_CHUNK; i += THREADS * FOUR)
             if (i < chunk.elements)
-                update_some<G, W, FOUR>(p, tensor, c, chunk.offset + i);
+                update_some<G, W, FOUR>(p, tensor, c, chunk, from, i);
     } else {
         for (int32_t i = thread; i < chunk.elements; i += THREADS)
-            update_some<G, W, 1>(p, tensor, c, chunk.offset + i);
+            update_some<G, W, 1>(p, tensor, c, chunk, from, i);
     }
+}
+
+void kernel_measure(cudaStream_t stream, const struct kernel_parameters *parameters,
+                    struct kernel_rule rule, const struct kernel_update *update)
+{
+    const struct kernel_parameters &p = *parameters;
+    with_type(p.gradient_type, [&](auto zero) {
+        if (p.chunks > 0)
+            kernel_launch(stream, dim3((unsigned)p.chunks), dim3(THREADS), norms<decltype(zero)>, p,
+                          rule.lars);
+    });
+    kernel_launch(stream, dim3(1), dim3(RATE_WARPS * 32), add_shared, p, rule, update);
 }
 
 void kernel_optimizer(cudaStream_t stream, const struct kernel_parameters *parameters,
@@ -255,10 +322,13 @@ void kernel_optimizer(cudaStream_t stream, const struct kernel_parameters *param
     dim3 grid((unsigned)p.chunks);
     with_type(p.gradient_type, [&](auto zero) {
         using G = decltype(zero);
-        kernel_launch(stream, grid, dim3(THREADS), norms<G>, p, rule.lars);
+        if (!p.shared)
+            kernel_launch(stream, grid, dim3(THREADS), norms<G>, p, rule.lars);
         kernel_launch(stream, dim3(1), dim3(RATE_WARPS * 32), rates, p, rule, update, outcome);
         with_type(p.working_type, [&](auto other) {
             using W = decltype(other);
+            if (p.chunks == 0)
+                return; /* a shard of nothing but padding */
             kernel_launch(stream, grid, dim3(THREADS), update_kernel<G, W>, p, rule, update,
                           outcome);
         });
@@ -274,7 +344,8 @@ __global__ void __launch_bounds__(THREADS) working_kernel(struct kernel_paramete
         return;
     for (int32_t i = (int32_t)threadIdx.x; i < chunk.elements; i += THREADS) {
         int64_t at = chunk.offset + i;
-        write_working<W, 1>(tensor, at - tensor.offset, load<1>(p.parameter + at), (W *)p.working);
+        write_working<W, 1>(tensor, at - tensor.offset, load<1>(p.parameter + chunk.parameter + i),
+                            (W *)p.working);
     }
 }
 

@@ -39,7 +39,8 @@ static int choose_algorithm(const struct schedule *schedule, const char **word, 
 {
     for (int32_t i = 0; i < schedule->step_count; i++) {
         const struct step *step = &schedule->step[i];
-        if (step->kind != STEP_COLLECTIVE || step->collective.axis != AXIS_WORLD)
+        if (step->kind != STEP_COLLECTIVE || step->collective.axis != AXIS_WORLD ||
+            step->collective.content == CONTENT_NORMS) /* small: as NCCL likes */
             continue;
         if (step->collective.channels > 1)
             return err_add_code(err, 69,

@@ -12,6 +12,8 @@
  * Everything happens in place in the flat gradients.  A reduce-scatter leaves rank i of a row with
  * the sum of block i, of elements / columns numbers, which begin on 128 bytes: buckets are packed
  * that way (exec/step/packing.h), and a bucket that the columns do not divide is our mistake.
+ * A sharded optimizer stops there; its parameters are gathered in place behind the gradients, and
+ * its norms are an all-reduce of all ranks, which gives all of them the same bits.
  * Sums are formed in the type in which numbers travel; the device divides those of fp16 by about
  * the root of the ranks before, and by the rest in the optimizer.  NCCL's means (ncclAvg) would
  * divide by all ranks of the communicator before, and lose numbers that are 16 times larger where

@@ -420,6 +420,18 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, enum cudaMe
     return cudaSuccess;
 }
 
+cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                              size_t width, size_t height, enum cudaMemcpyKind kind,
+                              cudaStream_t stream)
+{
+    if (kind != cudaMemcpyDeviceToDevice || width > to_pitch || width > from_pitch)
+        misuse("%s: rows of %zu bytes, and a pitch below", __func__, width);
+    for (size_t row = 0; row < height; row++)
+        cudaMemcpyAsync(static_cast<char *>(to) + row * to_pitch,
+                        static_cast<const char *>(from) + row * from_pitch, width, kind, stream);
+    return cudaSuccess;
+}
+
 cudaError_t cudaMemsetAsync(void *memory, int value, size_t size, cudaStream_t stream)
 {
     enter(__func__);
