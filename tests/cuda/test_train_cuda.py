@@ -80,6 +80,10 @@ class FP32(Case):
         self.compare("fp32", ((1, 2, "nccl"), (2, 2, "torus2d"), (1, 3, "torus2d")), 1e-6)
 
 
+    def test_one_all_reduce_of_all_gradients_gives_the_bits_of_buckets(self):
+        self.assertEqual(losses(1, 2, "nccl", "fp32"),
+                         losses(1, 2, "nccl", "fp32", FORETRAIN_TEST_AT_ONCE="1"))
+
     def test_shards_of_sgd_have_the_bits_of_the_whole(self):
         for columns, rows, algorithm in (1, 3, "nccl"), (2, 2, "ring"), (2, 2, "torus2d"):
             with self.subTest(algorithm=algorithm):

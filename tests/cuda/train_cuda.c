@@ -11,6 +11,7 @@
  *
  * It trains twice: with the schedule of the learning rate in the device's memory, and told step by
  * step, or with $FORETRAIN_TEST_FOLDER interrupted by a checkpoint there.  With
+ * $FORETRAIN_TEST_AT_ONCE all gradients are exchanged at once, after the backward pass.  With
  * $FORETRAIN_TEST_OVERFLOW the loss scale is at first too large, so that steps are skipped.  With
  * $FORETRAIN_TEST_NO_MEMORY the last rank's NCCL has none for gradients.
  */
@@ -125,7 +126,7 @@ static void open_fixture(struct fixture *fixture, struct grid grid, const char *
         "%s"
         "  optimizer: {%s, sharded: %s}\n"
         "  loss_scale: {%s}\n"
-        "allreduce: {algorithm: %s, bucket: 20 kB, overlap: backward, ctas: 8}\n",
+        "allreduce: {algorithm: %s, %s, ctas: 8}\n",
         type, type, dataset, GLOBAL,
         data.folder ? "  learning_rate: {base: 0.02}\n"
                       "  collapse: {epochs: 1.6, learning_rate: 0.02}\n"
@@ -133,7 +134,9 @@ static void open_fixture(struct fixture *fixture, struct grid grid, const char *
                       "  warmup_epochs: 0.8\n",
         strcmp(optimizer, "lars") ? "name: sgd" : "name: lars, trust: 0.05",
         getenv("FORETRAIN_TEST_SHARDED") ? "true" : "false",
-        getenv("FORETRAIN_TEST_OVERFLOW") ? "initial: 65536, dynamic: true" : "", algorithm);
+        getenv("FORETRAIN_TEST_OVERFLOW") ? "initial: 65536, dynamic: true" : "", algorithm,
+        getenv("FORETRAIN_TEST_AT_ONCE") ? "bucket: 1 GB, overlap: none"
+                                         : "bucket: 20 kB, overlap: backward");
     check(!scenario_read_text(&fixture->scenario, "train_cuda", text, &err), "the job is right");
     fputs(err.text ? err.text : "", stdout);
     fixture->model = network_build("toy", 16, CLASSES, &err);
@@ -234,6 +237,8 @@ static void check_collectives(int64_t alignment, int64_t norms)
         check(from % alignment == 0 && to % alignment == 0, "it moves them to aligned places");
         check((from < to ? from : to) * size >= begin, "which begin where it was registered");
         check((last + count) * size <= begin + bytes, "and end there");
+        check(!getenv("FORETRAIN_TEST_AT_ONCE") || (last * size == begin && count * size == bytes),
+              "it is of all gradients, if they go at once");
     }
     bool exchanged = world_self().ranks > 1;
     check((collectives > 0) == exchanged, "gradients are exchanged");
