@@ -226,6 +226,7 @@ int sweep_page(const char *file, const struct sweep *sweep, struct err *err)
     struct text control = {0};
     char *answer = answer_of(rows), *title = base_format("Sweep of %s", sweep->plan.job);
     html_answer(&page, title, answer);
+    sweep_print_given(&control, sweep);
     sweep_print_control(&control, sweep);
     html_paragraph(&page, NULL, control.data);
     add_failures(&page, rows);

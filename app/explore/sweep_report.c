@@ -239,6 +239,12 @@ static int64_t most_epochs(const struct sweep *sweep, int64_t best, int32_t axis
     return most;
 }
 
+/* Of a step. */
+static double images_of(const struct finding *row)
+{
+    return row->value[FINDING_STEP_S] * row->value[FINDING_IMAGES_PER_S];
+}
+
 /* Why the shortest time to a target is at a finite batch. */
 static void print_epochs(struct text *out, const struct sweep *sweep, int64_t best)
 {
@@ -246,9 +252,7 @@ static void print_epochs(struct text *out, const struct sweep *sweep, int64_t be
         int64_t most = most_epochs(sweep, best, i);
         const struct finding here = sweep_row(sweep, best), there = sweep_row(sweep, most);
         const double *a = here.value, *b = there.value;
-        double images[] = {a[FINDING_STEP_S] * a[FINDING_IMAGES_PER_S],
-                           b[FINDING_STEP_S] * b[FINDING_IMAGES_PER_S]}; /* of a step */
-        if (most == best || images[1] < 1.01 * images[0])                /* another target, say */
+        if (most == best || images_of(&there) < 1.01 * images_of(&here)) /* another target, say */
             continue;
         text_add(out,
                  "Why %s=%s and not %s: more images in a step take more epochs, %.1f instead of "
@@ -259,6 +263,25 @@ static void print_epochs(struct text *out, const struct sweep *sweep, int64_t be
                  b[FINDING_EPOCHS] / a[FINDING_EPOCHS], b[FINDING_IMAGES_PER_S],
                  a[FINDING_IMAGES_PER_S], b[FINDING_IMAGES_PER_S] / a[FINDING_IMAGES_PER_S]);
     }
+}
+
+void sweep_print_given(struct text *out, const struct sweep *sweep)
+{
+    int64_t fastest = control_of(sweep).after;
+    if (fastest < 0)
+        return;
+    struct finding best = sweep_row(sweep, fastest);
+    double least = images_of(&best);
+    for (int64_t i = 0; i < sweep->axes.points; i++) {
+        struct finding row = sweep_row(sweep, i);
+        if (row.status == FINDING_OK && row.value[FINDING_EPOCHS] == best.value[FINDING_EPOCHS])
+            least = fmin(least, images_of(&row));
+    }
+    if (least < 0.99 * images_of(&best))
+        text_add(out,
+                 "The epochs are those of the job: %g, with %.0f images a step as with %.0f; "
+                 "training.target takes them from the batch.\n",
+                 best.value[FINDING_EPOCHS], images_of(&best), least);
 }
 
 void sweep_print_control(struct text *out, const struct sweep *sweep)
@@ -319,6 +342,7 @@ void sweep_print(struct text *out, const struct sweep *sweep)
         }
         text_add(out, ".\n");
         print_epochs(out, sweep, list[0]);
+        sweep_print_given(out, sweep);
     }
     sweep_print_control(out, sweep);
     print_failures(out, sweep);

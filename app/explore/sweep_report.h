@@ -17,6 +17,10 @@ struct json *sweep_json(const struct sweep *sweep);
  * form. */
 void sweep_print(struct text *out, const struct sweep *sweep);
 
+/** Append a sentence if the fastest point has more images in a step than another one with the same
+ * epochs: those that the job gives do not follow from the batch. */
+void sweep_print_given(struct text *out, const struct sweep *sweep);
+
 /** Append what the simulator says of the closed form, in a sentence. */
 void sweep_print_control(struct text *out, const struct sweep *sweep);
 

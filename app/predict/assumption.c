@@ -264,10 +264,31 @@ static void add_recipe(struct prediction *prediction)
                                    curve.fit.batch));
 }
 
+/* Epochs that the job gives, with more images in a step than any run is known to have learned with.
+ */
+static void add_batch(struct prediction *prediction)
+{
+    struct result *result = &prediction->result;
+    const struct scenario *scenario = result->scenario;
+    int64_t known = convergence_largest();
+    if (scenario->training.target > 0 || !scenario->training.dataset ||
+        strcmp(scenario->model.network, "resnet50") != 0)
+        return;
+    for (int32_t i = 0; i < result->plan.phase_count; i++)
+        if (result->plan.phase[i].global_batch > known)
+            result_add(&result->warning, &result->warning_count,
+                       base_format("phase %d: its epochs are as the job gives them, with %lld "
+                                   "images a step; the runs of 'foretrain show convergence' had at "
+                                   "most %lld, and training.target takes epochs from the batch",
+                                   i + 1, (long long)result->plan.phase[i].global_batch,
+                                   (long long)known));
+}
+
 void assumption_list(struct prediction *prediction)
 {
     struct result *result = &prediction->result;
     add_recipe(prediction);
+    add_batch(prediction);
     add_measured(prediction);
     add_software(prediction);
     add_payload(prediction);

@@ -10,6 +10,18 @@
 const char *const convergence_recipes[] = {"rcp-nvidia", "rcp-google", "v0.5",
                                            "v0.6",       "v0.7",       NULL};
 
+int64_t convergence_largest(void)
+{
+    int64_t largest = 0;
+    for (const struct convergence_row *row = convergence_rows; row->recipe; row++)
+        largest = row->batch > largest ? row->batch : largest;
+    for (const struct convergence_accuracy *row = convergence_accuracies; row->work; row++) {
+        int64_t batch = row->batch_end ? row->batch_end : row->batch;
+        largest = batch > largest ? batch : largest;
+    }
+    return largest;
+}
+
 /* ---- E0 (1 + B / Bc) ---- */
 
 /* MLPerf's reference convergence points, of all recipes. */

@@ -82,6 +82,9 @@ void convergence_add(struct convergence *curve, struct convergence_point point);
 /** The curve of @recipe, which is one of convergence_recipes. */
 struct convergence convergence_of(const char *recipe);
 
+/** The largest batch of both tables [images]. */
+int64_t convergence_largest(void);
+
 /** The same fit to @point (count, at least 3), whose batches differ. */
 struct convergence_fit convergence_fit_to(const struct convergence_point *point, int32_t count);
 

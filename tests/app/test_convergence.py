@@ -119,6 +119,15 @@ class Target(support.Case):
         self.assertEqual(result["recipe"], "own points")
         self.assertTrue(any("outside" in warning for warning in result["warnings"]))
 
+    def test_given_epochs_with_a_batch_that_no_run_learned_with_are_worth_a_warning(self):
+        """81920, of Yamazaki et al., is the largest in core/convergence/*.csv."""
+        job = self.write("given.yaml", support.JOB.replace("grid: {columns: 4, rows: 4}, ", ""))
+        for nodes, said in ((640, False), (641, True)):
+            warnings = "".join(answer("predict", job, "--backend", "analytic", "--nodes", nodes,
+                                      "--set", "training.phases[1].batch_per_device=32")["warnings"])
+            self.assertEqual("at most 81920" in warnings, said, warnings)
+        self.assertIn(f"phase 2: its epochs are as the job gives them, with {641 * 4 * 32} images", warnings)
+
     def test_a_batch_beyond_the_recipe_is_refused_with_a_way_out(self):
         found = self.refused(65, "predict", self.job, "--set", "training.phases[0].global_batch=1600")
         self.assertIn("1632 to 67840", found)

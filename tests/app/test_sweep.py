@@ -177,6 +177,13 @@ class Sweep(support.Case):
             self.assertNotIn("Why", run("sweep", self.job, "--backend", "analytic", "--nodes", "256",
                                         "--list", other).stdout)
 
+    def test_epochs_that_the_batch_does_not_decide_are_said_to_be_those_of_the_job(self):
+        """Of 4 x 4 devices with 16 and 64 images each; nothing to say where no batch differs."""
+        words = ("sweep", self.job, "--backend", "analytic", "--list")
+        self.assertIn("The epochs are those of the job: 90, with 1024 images a step as with 256; "
+                      "training.target", run(*words, "training.phases[1].batch_per_device=16,64").stdout)
+        self.assertNotIn("The epochs", run(*words, "allreduce.algorithm=nccl,torus2d").stdout)
+
     def test_json_has_its_front(self):
         result = answer("sweep", self.job, "--backend", "analytic", *NODES, "--list",
                         "allreduce.algorithm=nccl,torus2d,ring")
