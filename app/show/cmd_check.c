@@ -32,23 +32,50 @@ static int check_job(const struct check_request *request, struct text *out, stru
     return failed;
 }
 
-static int check(const void *record, struct text *out, struct err *err)
+static int check_platform(const char *name, struct text *out, struct err *err)
 {
-    const struct check_request *request = record;
-    if (request->head.argument.count && request->platform)
-        return err_add_code(err, 64, "give JOB or --platform, not both");
-    if (request->head.argument.count)
-        return check_job(request, out, err);
-    if (!request->platform)
-        return err_add_code(err, 64, "nothing to check: give JOB or --platform NAME");
     struct unknowns unknowns = {0};
-    struct platform *platform = platform_read_changed(request->platform, NULL, 0, &unknowns, err);
+    struct platform *platform = platform_read_changed(name, NULL, 0, &unknowns, err);
     unknowns_release(&unknowns);
     if (!platform)
         return -1;
-    text_add(out, "%s: ok: platform %s\n", request->platform, platform_name(platform));
+    text_add(out, "%s: ok: platform %s\n", name, platform_name(platform));
     platform_free(platform);
     return 0;
+}
+
+static int check_device(const char *file, struct text *out, struct err *err)
+{
+    struct device device = {0};
+    if (device_read(&device, file, err))
+        return -1;
+    text_add(out, "%s: ok: device %s\n", file, device.name);
+    device_release(&device);
+    return 0;
+}
+
+/* Of a file that is no job. */
+static int check_other(const struct check_request *request, const char *file,
+                       enum scenario_other kind, struct text *out, struct err *err)
+{
+    if (request->explain || request->ignore_memory || request->set.count)
+        return err_add_code(err, 64, "%s is a %s: only checks of jobs take options", file,
+                            kind == OTHER_DEVICE ? "device" : "platform");
+    return kind == OTHER_DEVICE ? check_device(file, out, err) : check_platform(file, out, err);
+}
+
+static int check(const void *record, struct text *out, struct err *err)
+{
+    const struct check_request *request = record;
+    const char *file = request->head.argument.count ? request->head.argument.item[0] : NULL;
+    if (file && request->platform)
+        return err_add_code(err, 64, "give a file or --platform, not both");
+    if (!file && !request->platform)
+        return err_add_code(err, 64, "nothing to check: give a file or --platform NAME");
+    enum scenario_other kind = file ? platform_file_kind(file) : OTHER_PLATFORM;
+    return kind == OTHER_NONE
+               ? check_job(request, out, err)
+               : check_other(request, file ? file : request->platform, kind, out, err);
 }
 
 #define AT(member) offsetof(struct check_request, member)
@@ -61,10 +88,11 @@ static const struct option options[] = {
 
 const struct command command_check = {
     .name = "check",
-    .synopsis = "JOB [options], or --platform NAME",
-    .help = "report every fault of a scenario or a platform; run nothing",
+    .synopsis = "FILE [options], or --platform NAME",
+    .help = "report every fault of a scenario, a platform or a device; run nothing",
     .examples = "foretrain check job.yaml --explain\n"
-                "foretrain check --platform platforms/abci.yaml",
+                "foretrain check cluster.yaml\n"
+                "foretrain check --platform abci",
     RECORD(options, struct check_request, NULL),
     .keys = &scenario_table,
     TAKES(0, 1),

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "core/platform/device_table.h"
 #include "core/platform/platform_record.h"
@@ -345,6 +346,24 @@ struct platform *platform_read_changed(const char *name, const char *const *set,
 struct platform *platform_read_text(const char *name, const char *text, struct err *err)
 {
     return read_document(yaml_read_text(name, text, err), &(struct changes){0}, err);
+}
+
+enum scenario_other platform_file_kind(const char *path)
+{
+    struct err ignored = {0};
+    struct stat status;
+    struct document *document = NULL;
+    char *found = platform_find(path, &ignored);
+    bool file = found && !strcmp(found, path) && !stat(path, &status) && S_ISREG(status.st_mode);
+    if (file)
+        document = yaml_read_library(path, platform_find, &ignored);
+    if (file && !document)
+        document = yaml_read_library(path, find_device, &ignored);
+    enum scenario_other kind = document ? scenario_other(yaml_root(document)) : OTHER_NONE;
+    yaml_free(document);
+    free(found);
+    err_release(&ignored);
+    return kind;
 }
 
 /* Takes @document over, and applies those of @changes whose keys begin with @prefix. */

@@ -16,6 +16,7 @@
 #include "core/config/field.h"
 #include "core/config/unknown.h"
 #include "core/network/fabric.h"
+#include "core/scenario/scenario.h"
 #include "core/schedule/model.h"
 
 /** One kind of device with the software that drives it.  Filled from platforms/devices/. */
@@ -65,6 +66,10 @@ struct platform *platform_read(const char *name, struct err *err);
  * NULL, and platform_read(): they are refused. */
 struct platform *platform_read_changed(const char *name, const char *const *set, int32_t count,
                                        struct unknowns *unknowns, struct err *err);
+
+/** Whether @path is a regular file, not a name of the library, that describes a platform or a
+ * device.  Anything else, and a file that cannot be read, is OTHER_NONE. */
+enum scenario_other platform_file_kind(const char *path);
 
 /** Put the files behind platform @name, as they are after those of @set (count) that are theirs,
  * into @files: "platform" and, if that names one, "device".

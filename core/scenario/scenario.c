@@ -17,19 +17,27 @@ static void resolve_dataset(struct scenario *scenario)
     scenario->training.validation_images = 50000;
 }
 
+enum scenario_other scenario_other(const struct node *root)
+{
+    if (node_get(root, "model") || node_get(root, "training") || node_get(root, "cluster"))
+        return OTHER_NONE;
+    if (node_get(root, "kind") && node_get(root, "device"))
+        return OTHER_PLATFORM;
+    return node_get(root, "peak") && node_get(root, "memory") ? OTHER_DEVICE : OTHER_NONE;
+}
+
 /* A platform or a device in place of a job. */
 static int refuse_other(const struct node *root, struct err *err)
 {
     const char *file = root->origin.file;
-    if (node_get(root, "model") || node_get(root, "training") || node_get(root, "cluster"))
-        return 0;
-    if (node_get(root, "kind") && node_get(root, "device"))
+    enum scenario_other other = scenario_other(root);
+    if (other == OTHER_PLATFORM)
         return err_add(err,
                        "%s: error: this is a platform file, not a job; 'foretrain show platform "
                        "%s' prints and checks it, and a job names it: 'cluster: {platform: %s, "
                        "nodes: 4}'",
                        file, file, file);
-    if (node_get(root, "peak") && node_get(root, "memory"))
+    if (other == OTHER_DEVICE)
         return err_add(err,
                        "%s: error: this is a device file, not a job; 'foretrain show device %s' "
                        "prints and checks it",

@@ -185,6 +185,12 @@ extern const struct field_table scenario_table;
  * that it names (platform_read_changed()). */
 bool scenario_takes(const char *assignment);
 
+/** What a file is that describes no job. */
+enum scenario_other { OTHER_NONE, OTHER_PLATFORM, OTHER_DEVICE };
+
+/** The same by the keys of its @root; OTHER_NONE: a job, or nothing we know. */
+enum scenario_other scenario_other(const struct node *root);
+
 /** Read @path, apply those of @set ("key=value", count) that it takes, give unknown inputs a value
  * and append them to @unknowns (NULL: refuse them), resolve the dataset, check values against each
  * other (impossible grid, value without effect, ...).  All faults are reported at once.

@@ -74,16 +74,29 @@ class Usage(support.Case):
     def test_a_platform_in_place_of_a_job_and_the_reverse(self):
         platform = support.ROOT / "platforms" / "abci.yaml"
         device = support.ROOT / "platforms" / "devices" / "a30.yaml"
-        for command in ("check", "predict", "explain"):
+        for command in ("predict", "explain"):
             said = self.refused(65, command, platform)
             self.assertIn(f"this is a platform file, not a job; 'foretrain show platform {platform}'",
                           said)
             self.assertEqual(said.count("error"), 1)
-        self.assertIn("this is a device file", self.refused(65, "check", device))
+        self.assertIn("this is a device file", self.refused(65, "predict", device))
         own = self.write("own.yaml", "extends: abci\nname: own\n")
-        self.assertIn("'foretrain show platform FILE'", self.refused(66, "check", own))
+        self.assertIn("'foretrain show platform FILE'", self.refused(66, "predict", own))
         self.assertIn("this is a job, not a platform",
                       self.refused(65, "check", "--platform", self.job))
+
+    def test_check_takes_the_file_of_a_platform_or_a_device(self):
+        library = support.ROOT / "platforms"
+        for file, words in ((library / "abci.yaml", "platform abci"),
+                            (library / "devices" / "a30.yaml", "device a30"),
+                            (self.write("own.yaml", "extends: abci\nname: own\n"), "platform own"),
+                            (self.write("card.yaml", "extends: a30\nname: card\n"), "device card")):
+            self.assertEqual(run("check", file).stdout, f"{file}: ok: {words}\n")
+        bad = self.write("bad.yaml", "extends: abci\nnodes: x\nspeed: 3\n")
+        said = self.refused(65, "check", bad)
+        for place in (f"{bad}:2:8: error", f"{bad}:3:1: error"):
+            self.assertIn(place, said)
+        self.assertIn("is a platform", self.refused(64, "check", bad, "--explain"))
 
     def test_words_name_their_key_and_the_list(self):
         self.assertIn("unknown word 'x' for allreduce.algorithm; it must be one of: ring, tree",
