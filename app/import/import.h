@@ -12,6 +12,7 @@
 #include "app/cli/request.h"
 #include "core/base/json.h"
 #include "core/config/field.h"
+#include "core/network/nccl.h"
 #include "core/network/wiring.h"
 
 /** A link of a platform: a kind of cable, a tier's uplink, or the card. */
@@ -24,6 +25,14 @@ struct import_link {
 struct import_tier {
     struct import_link uplink; /**< its name is the tier's */
     int64_t nodes, uplinks;
+};
+
+/** What NCCL makes of the inside of a node. */
+struct import_nccl {
+    enum nccl_intra intra;
+    int32_t channels; /**< 0: not known, nor anything else here */
+    const char *why;  /**< of channels, which is assumed */
+    struct quantity bandwidth;
 };
 
 enum {
@@ -45,6 +54,7 @@ struct import {
     struct import_link nic;
     struct import_tier tier[IMPORT_TIER_LIMIT]; /**< smallest first */
     int32_t tier_count;
+    struct import_nccl nccl;
     struct quantity inside, between;          /**< the transport's [s per message] */
     bool no_platform;                         /**< nor anything else of a platform */
     bool written;                             /**< by the reader itself */

@@ -137,11 +137,17 @@ static const struct {
     double wire, reached;
 } nvlink_speeds[] = {{100, 50, 40.1}, {90, 25, 20.6}, {80, 25, 20}, {70, 25, 20}, {60, 20, 18}};
 
-static int32_t nvlink_link(struct topo *topo, int32_t count)
+static size_t nvlink_speed(const struct topo *topo)
 {
     size_t i = 0, last = sizeof(nvlink_speeds) / sizeof(nvlink_speeds[0]) - 1;
     while (i < last && nvlink_speeds[i].sm > topo->sm)
         i++;
+    return i;
+}
+
+static int32_t nvlink_link(struct topo *topo, int32_t count)
+{
+    size_t i = nvlink_speed(topo);
     char *name = base_format("nvlink-x%d", count);
     int32_t link = import_add_link(topo->import, name);
     struct import_link *record = &topo->import->link[link];
@@ -172,16 +178,18 @@ static int32_t find_cpu(const struct topo *topo, const struct xml *element)
     return element ? find(topo, element) : -1;
 }
 
-static void connect_nvlinks(struct topo *topo, int32_t gpu)
+/* @return how many links lead to other GPUs, directly or through NVSwitches. */
+static int32_t connect_nvlinks(struct topo *topo, int32_t gpu)
 {
     const struct xml *element = topo->vertex[VERTEX_DEVICE][gpu];
-    int32_t plane = 0;
+    int32_t plane = 0, mesh = 0;
     for (int32_t i = 0; i < element->child_count; i++) {
         const struct xml *nvlink = element->child[i];
         int32_t count = (int32_t)fmin(number(nvlink, "count"), 1000);
         if (!is(nvlink, "nvlink") || count < 1)
             continue;
         int32_t target = find_gpu(topo, xml_get(nvlink, "target"));
+        mesh += target < 0 || is_nvswitch(nvlink) ? 0 : count;
         if (target < 0)
             target = find_cpu(topo, element);
         if (is_nvswitch(nvlink))
@@ -192,6 +200,7 @@ static void connect_nvlinks(struct topo *topo, int32_t gpu)
     if (plane)
         import_connect(topo->import, gpu, wiring_first(&topo->import->wiring, VERTEX_SWITCH),
                        nvlink_link(topo, plane));
+    return plane + mesh;
 }
 
 static void connect_pci(struct topo *topo)
@@ -220,6 +229,46 @@ static void connect_cpus(struct topo *topo)
     for (int32_t b = 1; b < topo->count[VERTEX_CPU]; b++)
         for (int32_t a = 0; a < b; a++)
             import_connect(topo->import, first + a, first + b, link);
+}
+
+/* NCCL's rings where each GPU has @links NVLinks to others, all in rings.  16 channels are those of
+ * NCCL's log on H100, two a link those on V100 and A100.  Source: platforms/dgx-h100.yaml, dgx-1,
+ * dgx-a100. */
+static void use_nvlinks(struct topo *topo, int32_t links)
+{
+    struct import_nccl *nccl = &topo->import->nccl;
+    double reached = nvlink_speeds[nvlink_speed(topo)].reached;
+    nccl->intra = NCCL_NVLINK;
+    nccl->channels = topo->sm >= 90 ? 16 : links < 32 ? 2 * links : 64;
+    nccl->why = "as on DGX; NCCL's log (NCCL_DEBUG=INFO) has the number";
+    import_set(&nccl->bandwidth, links * reached * 1e9, PROVENANCE_PUBLISHED,
+               "%s: %d NVLinks of a GPU to others, all in rings; NCCL 2.28 src/graph/topo.h: %g "
+               "GB/s a link",
+               topo->import->base_name, links, reached);
+}
+
+/* The same over PCI Express: a ring is as fast as its narrowest cable. */
+static void use_pci(struct topo *topo)
+{
+    struct import_nccl *nccl = &topo->import->nccl;
+    const struct wiring *wiring = &topo->import->wiring;
+    int32_t *path = base_alloc(wiring_vertices(wiring), sizeof(*path));
+    double narrowest = INFINITY;
+    for (int32_t gpu = 0; gpu < topo->count[VERTEX_DEVICE]; gpu++) {
+        int32_t hops = wiring_path(wiring, gpu, (gpu + 1) % topo->count[VERTEX_DEVICE], path);
+        for (int32_t i = 0; i < hops; i++) {
+            const struct import_link *link = &topo->import->link[wiring->cable[path[i] / 2].kind];
+            narrowest = fmin(narrowest, link->bandwidth.value * link->efficiency.value);
+        }
+    }
+    free(path);
+    if (!isfinite(narrowest))
+        return;
+    nccl->intra = NCCL_PCI;
+    nccl->channels = 2;
+    nccl->why = "as on other nodes without NVLink; NCCL's log (NCCL_DEBUG=INFO) has the number";
+    import_set(&nccl->bandwidth, narrowest, PROVENANCE_ASSUMED,
+               "the narrowest cable between neighbouring GPUs");
 }
 
 static void choose_device(struct topo *topo)
@@ -253,10 +302,17 @@ static void understand(struct topo *topo)
         import_note(import, "%d slower cards are left out: a platform has one kind", topo->slower);
     if (topo->lost)
         import_note(import, "%d left out beyond %d of a kind", topo->lost, VERTEX_LIMIT);
-    for (int32_t gpu = 0; gpu < topo->count[VERTEX_DEVICE]; gpu++)
-        connect_nvlinks(topo, gpu);
+    int32_t links = INT32_MAX;
+    for (int32_t gpu = 0; gpu < topo->count[VERTEX_DEVICE]; gpu++) {
+        int32_t found = connect_nvlinks(topo, gpu);
+        links = found < links ? found : links;
+    }
     connect_pci(topo);
     connect_cpus(topo);
+    if (topo->count[VERTEX_DEVICE] > 1 && links)
+        use_nvlinks(topo, links);
+    else if (topo->count[VERTEX_DEVICE] > 1)
+        use_pci(topo);
     choose_device(topo);
     import->description = base_copy("from NCCL's topology");
     if (topo->fastest > 0)

@@ -55,8 +55,10 @@ static void complete(struct import *import)
     }
     if (import->nodes < 1) {
         import->nodes = import->wiring.count[VERTEX_NIC] ? 64 : 1;
-        import_assume(import, "nodes: %" PRId64 ", as the file tells of one; --nodes N says it",
-                      import->nodes);
+        import_assume(import, "nodes: %" PRId64 ", %s; --nodes N says how many there are",
+                      import->nodes,
+                      import->nodes > 1 ? "as the file describes one and no more"
+                                        : "as the file knows of no network");
     }
 }
 
@@ -190,6 +192,21 @@ static void print_tiers(struct import *import, struct text *out)
     }
 }
 
+static void print_nccl(struct import *import, struct text *out)
+{
+    const struct import_nccl *nccl = &import->nccl;
+    if (!nccl->channels)
+        return;
+    text_add(out, "\nnccl:    # for allreduce.algorithm: nccl\n  intra: %s\n",
+             nccl_intra_names[nccl->intra]);
+    text_add(out, "  channels: %d    # assumed: %s\n", nccl->channels, nccl->why);
+    import_assume(import, "nccl.channels: %d, %s", nccl->channels, nccl->why);
+    print_quantity(import, out, "  ", "nccl.", "intra_bandwidth", UNIT_BYTES_PER_SECOND,
+                   &nccl->bandwidth);
+    text_add(out, "  sharp: false    # true where the switches of the network reduce\n");
+    import_assume(import, "nccl.sharp: false; true where the switches of the network reduce");
+}
+
 /* Append the platform called @name as a file, extending platform @base unless that is NULL. */
 static void print_platform(struct import *import, const char *name, const char *base,
                            struct text *out)
@@ -229,6 +246,7 @@ static void print_platform(struct import *import, const char *name, const char *
     text_add(out, "\ntransport:\n");
     print_quantity(import, out, "  ", "transport.", "inside", UNIT_SECONDS, &import->inside);
     print_quantity(import, out, "  ", "transport.", "between", UNIT_SECONDS, &import->between);
+    print_nccl(import, out);
 }
 
 /* --- the answer --- */

@@ -214,6 +214,26 @@ class NcclTopology(Case):
                                   self.times(self.platform, nodes, ranks)):
                 self.assertLess(abs((mine + missing) / ours - 1), 1e-4)
 
+    def test_nccl_finds_its_section(self):
+        """12 NVLinks of 20 GB/s to a plane, 6 in a mesh, as in platforms/dgx-a100.yaml and dgx-1.yaml; a
+        node without any is as fast as the way between two Intel sockets, 10 GB/s."""
+        plain = "\n".join(line for line in (DATA / "nccl_nvswitch.xml").read_text().splitlines()
+                          if "<nvlink" not in line).replace("AuthenticAMD", "GenuineIntel")
+        job = self.write("job.yaml", support.JOB.replace("platform: abci", "platform: ./mine.yaml").replace(
+            "algorithm: torus2d, grid: {columns: 4, rows: 4}", "algorithm: nccl"))
+        for name, intra, bandwidth in (("nccl_nvswitch.xml", "nvlink", "240 GB/s"),
+                                       ("nccl_mesh.xml", "nvlink", "120 GB/s"),
+                                       (self.write("plain.xml", plain), "pci", "10 GB/s")):
+            told = self.take("nccl-topo", name)
+            text = self.platform.read_text(encoding="utf-8")
+            self.assertIn(f"intra: {intra}\n", text)
+            self.assertIn(f"intra_bandwidth: {{value: {bandwidth}, ", text)
+            self.assertIn("sharp: false", text)
+            for key in ("nccl.channels", "nccl.sharp"):
+                self.assertTrue(any(line.startswith(key) for line in told["assumed"]), key)
+            words = ("--nodes", 1, "--set", "baseline.nodes=null") if "mesh" in str(name) else ()
+            self.assertGreater(answer("predict", job, "--backend", "analytic", *words)["step"]["time_s"], 0)
+
     def test_links_between_gpus_and_a_virtual_machine_without_speeds(self):
         said = self.take("nccl-topo", "nccl_mesh.xml")
         text = self.platform.read_text(encoding="utf-8")
