@@ -3,6 +3,7 @@
  * itself it is a job of one rank.
  */
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,11 +28,40 @@ static void wait_politely(char **argv)
     execv("/proc/self/exe", argv);
 }
 
+static void give_up(int number)
+{
+    static const char text[] =
+        "foretrain-exec: not all ranks have started: one was stopped, or a host does not answer; "
+        "a larger --timeout waits longer\n";
+    (void)number;
+    _exit(write(STDERR_FILENO, text, sizeof(text) - 1) < 0 ? 74 : 71);
+}
+
+/* The heartbeat needs ranks that have met.  Until then they have five times its timeout, and at
+ * least a minute: MPI starts thousands of ranks in less. */
+static struct exec_world meet(int *argc, char ***argv)
+{
+    int32_t timeout = REQUEST_TIMEOUT;
+    for (int i = 1; i < *argc; i++) {
+        const char *word = (*argv)[i], *value = word + strlen("--timeout");
+        if (strncmp(word, "--timeout", strlen("--timeout")) != 0 || (*value && *value != '='))
+            continue;
+        value = *value ? value + 1 : i + 1 < *argc ? (*argv)[i + 1] : "";
+        timeout = atoi(value);
+    }
+    signal(SIGALRM, give_up);
+    if (timeout > 0)
+        alarm(timeout < 12 ? 60 : (unsigned)timeout * 5);
+    struct exec_world world = world_start(argc, argv);
+    alarm(0);
+    return world;
+}
+
 int main(int argc, char **argv)
 {
     process_start();
     wait_politely(argv);
-    struct exec_world world = world_start(&argc, &argv);
+    struct exec_world world = meet(&argc, &argv);
     struct text out = {0};
     struct err err = {0};
     command_answer("foretrain-exec", exec_commands, argc - 1, argv + 1, &out, &err);

@@ -29,9 +29,11 @@ static int inspect(const void *record, struct text *out, struct err *err)
     const struct request *request = record;
     struct text notes = {0};
     struct stat found;
-    char *path = checkpoint_find(request->argument.item[0], &notes, err);
+    const char *given = request->argument.item[0];
+    bool file = stat(given, &found) == 0 && !S_ISDIR(found.st_mode);
+    char *path = file ? base_copy(given) : checkpoint_find(given, &notes, err);
     int failed = path ? checkpoint_inspect(path, request->json, notes.data, out, err) : -1;
-    if (path && stat(path, &found) == 0 && S_ISDIR(found.st_mode))
+    if (path && !file)
         failed |= check_network(path, request->json ? NULL : out, err);
     free(path);
     text_release(&notes);

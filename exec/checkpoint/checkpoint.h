@@ -105,9 +105,9 @@ int checkpoint_read_model(const char *path, const struct layout *layout,
  * frees it. */
 char *checkpoint_latest(const char *directory, const char *run, struct text *notes);
 
-/** The checkpoint that a user's @path means: itself if it is a checkpoint or a file, else the
- * latest in it, of the run in its run.json if there is one.
- * @return the path, which the caller frees, or NULL (exit code 66): nothing there. */
+/** The checkpoint that a user's @path means: itself if it is a checkpoint, else the latest in
+ * it, of the run in its run.json if there is one.
+ * @return the path, which the caller frees, or NULL (exit code 66): nothing there, or a file. */
 char *checkpoint_find(const char *path, struct text *notes, struct err *err);
 
 /** Append the content of @path (a checkpoint or a safetensors file) for people: progress, whether

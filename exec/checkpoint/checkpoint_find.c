@@ -146,8 +146,14 @@ char *checkpoint_find(const char *path, struct text *notes, struct err *err)
         err_add_code(err, 66, "%s: there is no such file or directory", path);
         return NULL;
     }
+    if (!S_ISDIR(found.st_mode)) {
+        int folder = strrchr(path, '/') ? (int)(strrchr(path, '/') - path) : 0;
+        err_add_code(err, 66, "%s: a checkpoint is a folder, and this is a file: give %.*s", path,
+                     folder ? folder : 1, folder ? path : ".");
+        return NULL;
+    }
     char *manifest = base_format("%s/%s", path, checkpoint_file_names[CHECKPOINT_FILE_COUNT]);
-    bool whole = !S_ISDIR(found.st_mode) || access(manifest, F_OK) == 0;
+    bool whole = access(manifest, F_OK) == 0;
     free(manifest);
     if (whole)
         return base_copy(path);
