@@ -239,8 +239,6 @@ static void conclude(struct prediction *prediction)
     struct result *result = &prediction->result;
     const struct task *last = prediction_last(prediction);
     result->scenario = &prediction->job.scenario;
-    result->images_unit = model_reads_pictures(prediction->job.model) ? UNIT_IMAGES_PER_SECOND
-                                                                      : UNIT_SAMPLES_PER_SECOND;
     result->platform = base_copy(platform_name(prediction->job.platform));
     memcpy(result->sha256, result->scenario->sha256, sizeof(result->sha256));
     result->schedule_hash = schedule_hash(last->point.schedule);
@@ -266,6 +264,9 @@ int prediction_open(struct prediction *prediction, const char *path,
     struct wish wish = request_wish(options);
     if (job_open(&prediction->job, path, options->set.item, options->set.count, draw, &wish, err))
         return -1;
+    prediction->result.images_unit = model_reads_pictures(prediction->job.model)
+                                         ? UNIT_IMAGES_PER_SECOND
+                                         : UNIT_SAMPLES_PER_SECOND;
     return make_tasks(prediction, options, err);
 }
 

@@ -69,6 +69,7 @@ class Sliders(support.Case):
             for key, value in flat.items():
                 self.assertLessEqual(abs(got[key]["value"] - value), 1e-9 * abs(value), (key, got["sets"]))
                 self.assertTrue(not value or pages.says(got[key]["words"], value), (key, got[key]))
+            self.assertTrue(got["images_per_s"]["words"].endswith(" images/s"), got["images_per_s"])
             answered += 1
         return answered
 
