@@ -33,6 +33,10 @@ static int read_nics(struct machine *machine, struct err *err)
     const struct new_request *request = machine->request;
     if (!request->nics && request->nodes == 1)
         return 0;
+    if (!request->nics)
+        return err_add_code(err, 64,
+                            "%d nodes need the network cards of a node, as in --nics 8x400Gb/s",
+                            request->nodes);
     struct err found = {0};
     const char *rate = read_times(request->nics, &machine->nics);
     int failed = !rate || unit_parse(UNIT_BYTES_PER_SECOND, rate, &machine->rate, &found) ||

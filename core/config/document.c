@@ -132,7 +132,11 @@ static int bad_byte(const struct document_text *source, const char *text, int64_
     }
     origin.line = source->numbered ? line + 1 : 0;
     origin.source = source->line[line];
-    return origin_error(&origin, err, "byte 0x%02x is not UTF-8 text", (unsigned char)text[at]);
+    return origin_error(&origin, err,
+                        (unsigned char)text[at] < ' '
+                            ? "byte 0x%02x is a control character, which YAML excludes"
+                            : "byte 0x%02x is not UTF-8 text",
+                        (unsigned char)text[at]);
 }
 
 /* A job that somebody else wrote may name any file as its platform: lines are shown of a file here,

@@ -163,8 +163,11 @@ int scenario_blame(const struct scenario *scenario, const char *key, struct err 
     int32_t length = (int32_t)strlen(found->text);
     length -= length > 0 && found->text[length - 1] == '\n';
     if (node && found->count == 1 && !memchr(found->text, '\n', (size_t)length)) {
-        int32_t skip = strncmp(found->text, "error: ", 7) ? 0 : 7; /* the place says it again */
-        origin_error(&node->origin, err, "%.*s", length - skip, found->text + skip);
+        const char *word = strstr(found->text, "error: "); /* the place says it again */
+        int32_t before = word ? (int32_t)(word - found->text) : 0;
+        int32_t skip = word ? before + 7 : 0;
+        origin_error(&node->origin, err, "%.*s%.*s", before, found->text, length - skip,
+                     found->text + skip);
     } else {
         err_add(err, "%.*s", length, found->text);
     }

@@ -185,7 +185,8 @@ class New(support.Case):
         words = ("new", "platform", "--nodes=4")
         self.assertIn("--gpus 8xh100", self.refused(64, *words))
         self.assertIn("--gpus 8xh100", self.refused(64, *words, f"--gpus={2**32 + 8}xh100"))
-        self.assertIn("--nics: expected", self.refused(64, *words, "--gpus=8xh100"))
+        self.assertIn("nodes need the network cards of a node, as in --nics 8x400Gb/s",
+                      self.refused(64, *words, "--gpus=8xh100"))
         self.assertIn("--nics: expected", self.refused(64, *words, "--gpus=8xh100", "--nics=8x400"))
         self.assertIn("did you mean 'Gb/s'?",
                       self.refused(64, *words, "--gpus=8xh100", "--nics=8x400Gbps"))

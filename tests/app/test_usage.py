@@ -52,7 +52,8 @@ class Usage(support.Case):
     def test_lines_of_a_file_that_is_none_of_ours_are_not_shown(self):
         secret = self.write("secret.key", "hunter2\n")
         said = self.refused(65, "predict", self.job, "--set", f"cluster.platform={secret}")
-        self.assertIn("secret.key:1:1: error: keys and values are expected here", said)
+        self.assertIn("secret.key:1:1: keys and values are expected here", said)
+        self.assertEqual(said.count("error"), 1)
         self.assertNotIn("hunter2", said)
         shown = self.write("shown.yaml", "hunter2\n")
         self.assertIn("  hunter2\n  ^~~~~~~", self.refused(65, "predict", shown))

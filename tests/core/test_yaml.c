@@ -129,7 +129,7 @@ TEST(refuses_what_is_not_one_mapping)
     refused("a: *x", "no anchor '&x'");
     refused("a:\n\tb: 1\n", "t.yaml:2:1: error: a tab indents this line");
     refused("extends: x.yaml\n", "extends works only in files");
-    refused("a: \"\\xff\x01\"", "byte 0x01 is not UTF-8 text");
+    refused("a: \"\\xff\x01\"", "byte 0x01 is a control character, which YAML excludes");
     refused("%YAML 7.0\n---\na: 1\n", "t.yaml:1:1: error: ");
 }
 
