@@ -15,8 +15,12 @@
 static int read_spans(FILE *file, const char *name, struct trace *trace, struct err *err)
 {
     struct err found = {0};
-    if (trace_read(file, trace, &found))
-        err_add_code(err, 65, "%s: not the spans of a run: %s", name, found.text);
+    if (trace_read(file, trace, &found)) {
+        const char *at = strstr(found.text, "trace:"); /* for want of the file's name */
+        int digits = at ? (int)strspn(at + 6, "0123456789") : 0;
+        err_add_code(err, 65, "%s%s%.*s: not the spans of a run: %s", name, at ? ":" : "", digits,
+                     at ? at + 6 : "", at ? at + 6 + digits + 2 : found.text);
+    }
     err_release(&found);
     fclose(file);
     return err->count ? -1 : 0;

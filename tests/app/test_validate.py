@@ -214,7 +214,7 @@ class Validate(support.Case):
         self.refused(64, "validate", "--measured", measured)
         self.refused(66, "validate", self.job, "--measured", self.directory / "gone")
         self.refused(66, "validate", self.directory / "gone.yaml", "--measured", measured)
-        self.assertIn("not the spans of a run",
+        self.assertIn(f"{self.job}:1: not the spans of a run: expected ",
                       self.refused(65, "validate", self.job, "--measured", self.job))
         self.assertIn("at least 1 and 2",
                       self.refused(65, "validate", "--predicted", measured, "--measured",
