@@ -41,6 +41,8 @@ struct summary {
     struct product *product;
     struct operation *operation;
     double *step;         /* [s] */
+    int64_t rank;         /* whose step came first */
+    int64_t rank_steps;   /* of it */
     const char *schedule; /* borrowed, or NULL */
     int64_t convolutions; /* operations, forward */
     int64_t events, products, operations, steps;
@@ -150,6 +152,10 @@ static void add_event(struct summary *summary, const struct json *event)
         !strncmp(name, "ProfilerStep#", 13)) {
         summary->step = base_grow(summary->step, summary->steps + 1, &summary->step_capacity,
                                   sizeof(*summary->step));
+        int64_t rank = 0;
+        json_as_integer(json_get(event, "pid"), &rank);
+        summary->rank = summary->steps ? summary->rank : rank;
+        summary->rank_steps += rank == summary->rank;
         summary->step[summary->steps++] = microseconds * 1e-6;
     } else if (is_category(category, "kernel", "Kernel") ||
                is_category(category, "gpu_memcpy", "Memcpy") ||
@@ -251,8 +257,10 @@ static void tell_steps(struct import *import, const struct summary *summary)
                   summary->steps ? sum / (double)summary->steps : NAN);
     json_put_real(import->result, "step_least_s", least);
     if (summary->steps)
-        import_note(import, "%" PRId64 " step%s, mean %.6g s, least %.6g s", summary->steps,
-                    base_plural(summary->steps), sum / (double)summary->steps, least);
+        import_note(import, "%" PRId64 " step%s%s, mean %.6g s, least %.6g s", summary->rank_steps,
+                    base_plural(summary->rank_steps),
+                    summary->steps > summary->rank_steps ? " of each rank" : "",
+                    sum / (double)summary->steps, least);
 }
 
 /* Seconds at the full roofline of @device, or 0 when it has no such arithmetic. */

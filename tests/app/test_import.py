@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """`import`: what is read from files of other tools, and that the platforms it writes are of use."""
 import importlib.util
+import json
 import os
 import random
 import subprocess
@@ -348,6 +349,11 @@ class Trace(Case):
     def test_steps_kernels_and_the_roofline(self):
         result = answer("import", "trace", DATA / "profile.json")["result"]
         self.assertEqual((result["steps"], result["step_mean_s"]), (2, 0.004))
+        events = json.loads((DATA / "profile.json").read_text(encoding="utf-8"))["traceEvents"]
+        both = events + [{**event, "pid": 77} for event in events if "ProfilerStep" in event.get("name", "")]
+        path = self.write("both.json", json.dumps({"traceEvents": both}))
+        self.assertTrue(any("2 steps of each rank, mean 0.004 s" in line
+                            for line in answer("import", "trace", path)["understood"]))
         self.assertEqual([(row["activity"], row["count"]) for row in result["kernels"]],
                          [("copies", 2), ("compute", 2), ("communication", 2)])
         self.assertAlmostEqual(result["matrix_flops_per_s"] / 124.8e12, 1, 6)
