@@ -236,7 +236,7 @@ static int read_answer(struct child *child, struct err *err)
         return err_add_code(err, 71, "cannot read foretrain-sim's answer: %s", strerror(errno));
     child->answer = -1; /* the stream's */
     rewind(file);
-    int failed = trace_read(file, &child->trace, &garbage);
+    int failed = trace_read(file, "trace", &child->trace, &garbage);
     fclose(file);
     if (failed) {
         trace_release(&child->trace);

@@ -12,26 +12,14 @@
 #include "core/base/json.h"
 #include "exec/measure/timing.h"
 
-static int read_spans(FILE *file, const char *name, struct trace *trace, struct err *err)
-{
-    struct err found = {0};
-    if (trace_read(file, trace, &found)) {
-        const char *at = strstr(found.text, "trace:"); /* for want of the file's name */
-        int digits = at ? (int)strspn(at + 6, "0123456789") : 0;
-        err_add_code(err, 65, "%s%s%.*s: not the spans of a run: %s", name, at ? ":" : "", digits,
-                     at ? at + 6 : "", at ? at + 6 + digits + 2 : found.text);
-    }
-    err_release(&found);
-    fclose(file);
-    return err->count ? -1 : 0;
-}
-
 int validate_read_spans(const char *path, struct trace *trace, struct err *err)
 {
     FILE *file = fopen(path, "r");
     if (!file)
         return err_add_code(err, 66, "cannot read %s: %s", path, strerror(errno));
-    return read_spans(file, path, trace, err);
+    int failed = trace_read(file, path, trace, err);
+    fclose(file);
+    return failed;
 }
 
 /* The words of foretrain-exec, but for --spans. */
@@ -136,11 +124,11 @@ int validate_measure(const struct validate_run *run, struct trace *trace,
     FILE *file = spans < 0 ? NULL : fdopen(spans, "r");
     if (spans >= 0 && !file)
         err_add_code(err, 71, "cannot read spans: %s", strerror(errno));
-    if (file && run_exec(run, spans, notes, err) == 0)
-        return read_spans(file, "foretrain-exec", trace, err);
+    int failed =
+        !file || run_exec(run, spans, notes, err) || trace_read(file, "foretrain-exec", trace, err);
     if (file)
         fclose(file);
     else if (spans >= 0)
         close(spans);
-    return -1;
+    return failed ? -1 : 0;
 }

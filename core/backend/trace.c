@@ -72,6 +72,7 @@ int trace_write(FILE *file, const struct trace *trace, struct err *err)
 /* One line at a time; `at` is the part not yet read. */
 struct reader {
     FILE *file;
+    const char *name;
     char *line;
     size_t room;
     char *at;
@@ -81,8 +82,8 @@ struct reader {
 
 static int refuse(struct reader *reader, const char *expected)
 {
-    return err_add_code(reader->err, 70, "trace:%" PRId64 ": expected %s", reader->number,
-                        expected);
+    return err_add_code(reader->err, 65, "%s:%" PRId64 ": not the spans of a run: expected %s",
+                        reader->name, reader->number, expected);
 }
 
 static int next_line(struct reader *reader, const char *expected)
@@ -234,9 +235,9 @@ static int read_all(struct reader *reader, struct trace *trace)
     return 0;
 }
 
-int trace_read(FILE *file, struct trace *trace, struct err *err)
+int trace_read(FILE *file, const char *name, struct trace *trace, struct err *err)
 {
-    struct reader reader = {.file = file, .err = err};
+    struct reader reader = {.file = file, .name = name, .err = err};
     int status = read_all(&reader, trace);
     free(reader.line);
     if (status)

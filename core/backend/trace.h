@@ -51,10 +51,10 @@ double trace_step_time(const struct trace *trace);
 int trace_write(FILE *file, const struct trace *trace, struct err *err);
 
 /** Read what trace_write() wrote into zeroed @trace, up to its last line, so that traces can
- * follow each other in one file.
+ * follow each other in one file, which messages call @name.
  * @return 0, or -1 with the line and @trace released: not a trace, truncated, a rank or iteration
- * that does not exist, times that are not finite or run backwards (exit code 70). */
-int trace_read(FILE *file, struct trace *trace, struct err *err);
+ * that does not exist, times that are not finite or run backwards (exit code 65). */
+int trace_read(FILE *file, const char *name, struct trace *trace, struct err *err);
 
 /** Release; the struct may be used again. */
 void trace_release(struct trace *trace);

@@ -39,7 +39,7 @@ static char *written(const struct trace *trace)
 static int read_text(const char *text, struct trace *trace, struct err *err)
 {
     FILE *file = fmemopen((void *)text, strlen(text), "r");
-    int status = trace_read(file, trace, err);
+    int status = trace_read(file, "trace", trace, err);
     fclose(file);
     return status;
 }
@@ -49,7 +49,7 @@ static void refuses(const char *text)
     struct trace trace = {0};
     struct err err = {0};
     assert_int_equal(read_text(text, &trace, &err), -1);
-    assert_int_equal(err.exit_code, 70);
+    assert_int_equal(err.exit_code, 65);
     assert_int_equal(err.count, 1);
     assert_non_null(strstr(err.text, "trace:"));
     assert_null(trace.span);
@@ -120,7 +120,7 @@ TEST(survives_every_changed_byte)
             if (read_text(text, &again, &err) == 0)
                 assert_int_equal(err.count, 0);
             else
-                assert_int_equal(err.exit_code, 70);
+                assert_int_equal(err.exit_code, 65);
             trace_release(&again);
             err_release(&err);
         }
@@ -173,7 +173,7 @@ TEST(reads_traces_that_follow_each_other)
     char *one = written(&trace), *two = base_format("%s%s", one, one);
     FILE *file = fmemopen(two, strlen(two), "r");
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(trace_read(file, &again, &err), 0);
+        assert_int_equal(trace_read(file, "trace", &again, &err), 0);
         assert_int_equal(again.span_count, trace.span_count);
         trace_release(&again);
     }

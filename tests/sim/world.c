@@ -75,7 +75,7 @@ struct trace simulate(const struct run *run, const struct schedule *schedule)
     struct trace trace = {0};
     struct err err = {0};
     FILE *file = fmemopen(text.data, (size_t)text.length, "r");
-    if (trace_read(file, &trace, &err) < 0)
+    if (trace_read(file, "trace", &trace, &err) < 0)
         fail_msg("%s", err.text);
     fclose(file);
     text_release(&text);
