@@ -26,16 +26,17 @@
  * A batch larger than the micro-batch runs as several passes, whose gradients add up;
  * only the last one's are exchanged.
  *
- * A sharded optimizer (training.optimizer.sharded) is a reduce-scatter of each bucket, in torus2d
- * of rows before the all-reduce of columns; the sums of squares of the rank's shard, in an
- * all-reduce of one fp32 number for SGD and two per tensor for LARS, without which no rank knows
- * of an overflow elsewhere or of a tensor's norm, and if the type of the arithmetic is not that of
- * the masters, the gradients of biases and batch norm, which every rank updates, since it computes
- * with their masters; the update of the shard; and at the beginning of
- * the next iteration an all-gather of each bucket's parameters in the type of the arithmetic, the
- * last bucket's first, as forward needs them.  Source: Rajbhandari et al. 2020, "ZeRO: Memory
- * optimizations toward training trillion parameter models" (stage 1).  Kernels are assumed to be
- * those of whole tensors.
+ * A sharded optimizer (training.optimizer.sharded) has these steps:
+ * - a reduce-scatter of each bucket, in torus2d of rows before the all-reduce of columns;
+ * - an all-reduce of the sums of squares of the ranks' shards: one fp32 number for SGD, two per
+ *   tensor for LARS, without which no rank knows of an overflow elsewhere or of a tensor's norm.
+ *   If the type of the arithmetic is not that of the masters, the gradients of biases and batch
+ *   norm are in it, too: every rank computes with their masters, and so updates them;
+ * - the update of the shard;
+ * - at the beginning of the next iteration, an all-gather of each bucket's parameters in the type
+ *   of the arithmetic, the last bucket's first, as forward needs them.
+ * Source: Rajbhandari et al. 2020, "ZeRO: Memory optimizations toward training trillion parameter
+ * models" (stage 1).  Kernels are assumed to be those of whole tensors.
  *
  * The all-reduces of two buckets never overlap: a torus all-reduce, or what is left of it before a
  * sharded optimizer, ends before the next begins, as on one CUDA stream.

@@ -8,10 +8,10 @@
  * value of every layer (kept for backward), the gradients of the largest two values, and the images
  * read ahead.  Where the optimizer is sharded, a rank keeps its part of the momentum alone, and of
  * the masters if there is a copy to compute with; those of biases and batch norm, which every rank
- * then keeps, are left out.  A GPU that crops pictures itself also keeps some
- * of them before that, which need more room if it decodes JPEG files; a CPU keeps none.  The
- * workspace of libraries does not follow from shapes; callers add it.  The libraries' code and
- * buffers of communication are not included.
+ * then keeps, are left out.  A GPU that crops pictures itself also keeps some of them before that,
+ * which need more room if it decodes JPEG files; a CPU keeps none.  The workspace of libraries does
+ * not follow from shapes; callers add it.  The libraries' code and buffers of communication are not
+ * included.
  */
 
 #include "core/scenario/scenario.h"

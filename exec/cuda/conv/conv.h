@@ -54,10 +54,7 @@ enum conv_op {
     CONV_OP_COUNT
 };
 
-/** "forward", "forward-sums", "forward-applied-sums", "forward-add-sums", "forward-add-two-sums",
- * "backward-data", "backward-data-norm",
- * "backward-data-add-norm", "backward-data-add-norms", "backward-filter",
- * "backward-filter-applied". */
+/** Of each enum conv_op, in its order: "forward", "forward-sums", and so on. */
 extern const char *const conv_op_names[];
 
 /** Whether @op sums its output. */
