@@ -127,15 +127,6 @@ class Faults(Run):
         self.assertEqual(ranks_of(self.run_directory), [])
         self.check_whole()
 
-    def test_a_rank_that_never_starts_is_not_waited_for_without_end(self):
-        """The second program of this job is no rank, so MPI's start waits for it."""
-        program = os.path.join(os.path.dirname(FORETRAIN), "foretrain-exec")
-        done = subprocess.run([sys.executable, os.path.join(os.path.dirname(__file__), "mpirun.py"), "1",
-                               program, "train", self.job, "--timeout=1", ":", "-n", "1", "sleep", "900"],
-                              capture_output=True, text=True, timeout=1000, check=False)
-        self.assertEqual(done.returncode, 71, done.stderr)
-        self.assertIn("not all ranks have started", done.stderr)
-
     def test_a_stuck_rank_is_named(self):
         process = self.start("-n", "2", "--timeout", "4")
         stuck = ranks_of(self.run_directory)[-1]

@@ -118,6 +118,17 @@ class Slow(faults.Case):
         print(f"ended after {time.monotonic() - begin:.0f} s, and went on")
         self.finish("a rank stopped for good", 1)
 
+    @unittest.skipUnless(faults.ALL, "takes a minute: .ci/nightly faults")
+    def test_one_never_starts(self):
+        """The second program of this job is no rank: MPI's start waits for it."""
+        done = subprocess.run(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "1", faults.EXECUTOR,
+                               "train", self.place.training, "--timeout=1", ":", "-n", "1", "sleep", "900"],
+                              env=self.place.environment({}), capture_output=True, text=True,
+                              timeout=faults.HANGS, check=False)
+        self.expect(done.returncode == 71, "exit code", done.returncode, done.stderr)
+        self.expect("not all ranks have started" in done.stderr, "not told:", done.stderr)
+        self.finish("a rank that never starts", 1)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)
