@@ -39,6 +39,11 @@ static_assert(sizeof(rounding_names) / sizeof(*rounding_names) == ROUND_COUNT + 
     ROW(name, member, before, what, .kind = FIELD_LIST, .minimum = low, .maximum = high,           \
         .table = items)
 
+#define TABLE(what, rows)                                                                          \
+    {                                                                                              \
+        what, rows, sizeof(rows) / sizeof(*rows), sizeof(struct RECORD)                            \
+    }
+
 #define RECORD scenario_phase
 static const struct field phase_rows[] = {
     REAL("epochs", epochs, UNIT_EPOCHS, "", 0, 1e6,
@@ -54,8 +59,7 @@ static const struct field phase_rows[] = {
             "nodes that take part in a phase before the last one, when not all of cluster.nodes; "
             "a grid keeps its columns; predictions only"),
 };
-static const struct field_table phase_table = {
-    "phase", phase_rows, sizeof(phase_rows) / sizeof(*phase_rows), sizeof(struct scenario_phase)};
+static const struct field_table phase_table = TABLE("phase", phase_rows);
 #undef RECORD
 
 #define RECORD scenario_milestone
@@ -64,9 +68,7 @@ static const struct field milestone_rows[] = {
     REAL("factor", factor, UNIT_NONE, REQUIRED, 0, 1e6,
          "the learning rate from there on, relative to the base"),
 };
-static const struct field_table milestone_table = {"milestone", milestone_rows,
-                                                   sizeof(milestone_rows) / sizeof(*milestone_rows),
-                                                   sizeof(struct scenario_milestone)};
+static const struct field_table milestone_table = TABLE("milestone", milestone_rows);
 #undef RECORD
 
 #define RECORD convergence_point
@@ -77,9 +79,7 @@ static const struct field point_rows[] = {
     REAL("spread", spread, UNIT_EPOCHS, "", 0, 1e6,
          "their standard deviation; as MLPerf's reference points have it when not given"),
 };
-static const struct field_table point_table = {"point", point_rows,
-                                               sizeof(point_rows) / sizeof(*point_rows),
-                                               sizeof(struct convergence_point)};
+static const struct field_table point_table = TABLE("point", point_rows);
 #undef RECORD
 
 #define RECORD scenario
@@ -266,9 +266,4 @@ static const struct field scenario_rows[] = {
     INTEGER("input.prefetch", input.prefetch, "2", 1, 1000, "batches kept ready for each device"),
 };
 
-const struct field_table scenario_table = {
-    "scenario",
-    scenario_rows,
-    sizeof(scenario_rows) / sizeof(scenario_rows[0]),
-    sizeof(struct scenario),
-};
+const struct field_table scenario_table = TABLE("scenario", scenario_rows);
