@@ -305,13 +305,13 @@ static void fetch(const struct device_state *state, bool momentum, float *to)
 static void store_copy(const struct device_state *state, const float *flat)
 {
     int64_t count = state->layout.parameters;
-    uint16_t *copy = base_alloc(count, sizeof(*copy));
-    if (state->type == DTYPE_FP32)
+    if (state->type == DTYPE_FP32) {
         cuda_state_upload(state, state->copy, flat, (size_t)count * sizeof(*flat));
-    else
-        half_from_float(state->type, count, flat, copy);
-    if (state->type != DTYPE_FP32)
-        cuda_state_upload(state, state->copy, copy, (size_t)count * sizeof(*copy));
+        return;
+    }
+    uint16_t *copy = base_alloc(count, sizeof(*copy));
+    half_from_float(state->type, count, flat, copy);
+    cuda_state_upload(state, state->copy, copy, (size_t)count * sizeof(*copy));
     free(copy);
 }
 
