@@ -223,7 +223,8 @@ static void connect_cpus(struct topo *topo)
         return;
     bool amd = !strcmp(xml_get(topo->vertex[VERTEX_CPU][0], "vendor"), "AuthenticAMD");
     int32_t link = import_add_link(topo->import, "cpus");
-    import_set(&topo->import->link[link].bandwidth, amd ? 16e9 : 10e9, PROVENANCE_ASSUMED,
+    import_set(&topo->import->link[link].bandwidth, amd ? NCCL_SOCKETS_BANDWIDTH : 10e9,
+               PROVENANCE_ASSUMED,
                "the file says none: NCCL src/graph/topo.h between two sockets (recalled)");
     import_set(&topo->import->link[link].efficiency, 1, PROVENANCE_ASSUMED, "as NCCL counts it");
     for (int32_t b = 1; b < topo->count[VERTEX_CPU]; b++)

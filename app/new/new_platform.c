@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "app/new/new.h"
+#include "core/network/nccl.h"
 #include "core/platform/platform.h"
 
 /* The machine that is described. */
@@ -260,15 +261,14 @@ static void add_tiers(const struct machine *machine)
                "contained in the network card's latency");
 }
 
-/* Without GPUDirect RDMA.  Source: NCCL 2.18 src/graph/topo.h: AMD_BW. */
 static void add_staging(const struct machine *machine)
 {
-    double staged = 16e9 / (machine->nics * machine->rate);
+    double staged = NCCL_SOCKETS_BANDWIDTH / (machine->nics * machine->rate);
     if (machine->nics < machine->gpus && staged < 0.96)
         text_add(machine->out,
                  "    # Fewer cards than devices: where messages pass through host memory, all "
-                 "cards of a\n    # node carry about 16 GB/s (efficiency: %.0f %%).\n",
-                 100 * staged);
+                 "cards of a\n    # node carry about %g GB/s (efficiency: %.0f %%).\n",
+                 1e-9 * NCCL_SOCKETS_BANDWIDTH, 100 * staged);
 }
 
 static void add_network(const struct machine *machine, bool whole)

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/network/nccl.h"
+
 /* Usual values for a device family and a number of devices in a node; 0 devices: any number. */
 static const struct usual {
     const char *family;
@@ -130,7 +132,7 @@ int published_node(struct published_node *node, const struct published_row *row,
 double published_staging(const struct published_row *row, const struct published_node *node)
 {
     bool apart = published_round(row->round) >= 1.0 && node->nics < (int32_t)row->per_node;
-    return apart ? 16e9 : INFINITY;
+    return apart ? NCCL_SOCKETS_BANDWIDTH : INFINITY;
 }
 
 int32_t published_channels(const struct published_row *row, const struct published_link *link)

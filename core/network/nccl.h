@@ -33,6 +33,10 @@
 
 #include "core/collective/collective.h"
 
+/** Between two sockets of AMD's processors [bytes/s], also for messages that pass through host
+ * memory, without GPUDirect RDMA.  Source: NCCL 2.18 src/graph/topo.h: AMD_BW. */
+#define NCCL_SOCKETS_BANDWIDTH 16e9
+
 /** How the devices of a node communicate. */
 enum nccl_intra { NCCL_NVLINK, NCCL_PCI, NCCL_INTRA_COUNT };
 
