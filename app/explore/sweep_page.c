@@ -233,8 +233,10 @@ int sweep_page(const char *file, const struct sweep *sweep, struct err *err)
     html_section(&page, "How does the time change?");
     add_curves(&page, sweep, rows, axis);
     add_table(&page, sweep, "points", "all points", rows);
-    add_front(&page, rows);
-    add_table(&page, sweep, "front", "points that no other one beats in both", front);
+    if (json_count_items(front) > 0) {
+        add_front(&page, rows);
+        add_table(&page, sweep, "front", "points that no other one beats in both", front);
+    }
     int failed = html_write(&page, file, title, all, err);
     text_release(&control);
     json_free(front);

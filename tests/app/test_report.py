@@ -386,6 +386,8 @@ class Others(Report):
         page = self.report("sweep", self.job, "--list", "allreduce.grid.columns=4,5", "-banalytic")
         reason = next(p["reason"] for p in page.data()["points"] if p["reason"])
         self.assertIn(f"allreduce.grid.columns 5: {reason}", page.words("li"))
+        page = self.report("sweep", self.job, "--list", "allreduce.grid.columns=5,7", "-banalytic", codes=(65,))
+        self.assertIn(f"allreduce.grid.columns 5: {reason}", page.words("li"))
 
     def spans(self, *noises):
         """Files of four predicted steps, one for each noise."""
