@@ -1,0 +1,157 @@
+#include "exec/cuda/conv/conv_cudnn_search.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "core/base/base.h"
+#include "core/schedule/memory.h"
+#include "exec/cuda/conv/conv_clock.h"
+#include "exec/cuda/conv/conv_cudnn_engine.h"
+#include "exec/cuda/conv/conv_cudnn_trial.h"
+
+enum {
+    RUNS = 5, /* of each candidate */
+    FINALISTS = 4,
+    /* Seconds: no candidate is begun later, if one that was timed is right.  The library lists its
+     * best first, and a network has about a hundred plans. */
+    PATIENCE = 1
+};
+
+/* A candidate on its way through the trial. */
+struct runner {
+    struct conv_builder builder; /* owns the plan */
+    cudnnBackendDescriptor_t plan;
+    struct conv_choice choice;
+};
+
+/* Build and time one candidate.
+ * @return whether it runs; an entry in @err: the device failed. */
+static bool qualify(struct conv_trial *trial, const struct conv_target *target,
+                    const struct conv_candidate *candidate, struct runner *runner, struct err *err)
+{
+    *runner = (struct runner){.choice = candidate->choice};
+    runner->plan =
+        conv_make_plan(&runner->builder, target, candidate->config, &runner->choice.workspace);
+    if (!runner->plan || runner->choice.workspace > MEMORY_WORKSPACE_LIMIT ||
+        conv_trial_reserve(trial, runner->choice.workspace))
+        return false;
+    runner->choice.seconds = conv_trial_time(trial, runner->plan, RUNS, err);
+    return isfinite(runner->choice.seconds);
+}
+
+static int by_seconds(const void *a, const void *b)
+{
+    const struct runner *left = a, *right = b;
+    return (left->choice.seconds > right->choice.seconds) -
+           (left->choice.seconds < right->choice.seconds);
+}
+
+/* Check what was timed, the fastest first, until there are enough; the others are released, since a
+ * slower one cannot become the fastest.  @wrong counts.  @return how many are left, all right. */
+static int32_t verify(struct conv_trial *trial, struct runner *runner, int32_t count,
+                      int32_t *wrong, struct err *err)
+{
+    int32_t right = 0;
+    qsort(runner, (size_t)count, sizeof *runner, by_seconds);
+    for (int32_t i = 0; i < count; i++) {
+        bool wanted = right == 0 || (right < FINALISTS &&
+                                     runner[i].choice.seconds <= 1.5 * runner[0].choice.seconds);
+        enum conv_verdict verdict = CONV_REFUSED;
+        if (wanted && !err->count)
+            verdict = conv_trial_check(trial, runner[i].plan, err);
+        *wrong += verdict == CONV_WRONG;
+        if (verdict == CONV_RIGHT)
+            runner[right++] = runner[i];
+        else
+            conv_builder_release(&runner[i].builder);
+    }
+    return right;
+}
+
+/* Time finalists again, in turns.  The first of @runner is then the fastest of all. */
+static void final(struct conv_trial *trial, struct runner *runner, int32_t count, struct err *err)
+{
+    for (int32_t i = 0; i < count; i++)
+        runner[i].choice.seconds = INFINITY;
+    for (int32_t round = 0; round < CONV_CLOCK_ROUNDS; round++)
+        for (int32_t i = 0; i < count && !err->count; i++) {
+            double seconds = conv_trial_time(trial, runner[i].plan, CONV_CLOCK_RUNS, err);
+            if (seconds < runner[i].choice.seconds)
+                runner[i].choice.seconds = seconds;
+        }
+    qsort(runner, (size_t)count, sizeof *runner, by_seconds);
+}
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+/* Time candidates of @list from *@tried on while there is patience, and check them.
+ * @return how many are right, the first ones of @runner. */
+static int32_t try_some(struct conv_trial *trial, const struct conv_target *target,
+                        const struct conv_candidate *list, int32_t count, int32_t *tried,
+                        struct runner *runner, int32_t *wrong, struct err *err)
+{
+    int32_t runners = 0;
+    const double end = now() + PATIENCE;
+    for (; *tried < count && !err->count && !(runners && now() > end); ++*tried) {
+        if (qualify(trial, target, &list[*tried], &runner[runners], err))
+            runners++;
+        else
+            conv_builder_release(&runner[runners].builder);
+    }
+    return verify(trial, runner, runners, wrong, err);
+}
+
+/* Try the @count candidates; @best keeps engine -1 if none is usable. */
+static int compete(const struct conv_target *target, enum conv_op op,
+                   const struct conv_shape *shape, const struct conv_candidate *list, int32_t count,
+                   struct conv_choice *best, struct err *err)
+{
+    struct conv_trial *trial;
+    struct runner *runner = base_alloc(count, sizeof *runner);
+    int32_t runners = 0, wrong = 0, tried = 0;
+    if (conv_trial_open(&trial, target->handle, op, shape, true, err)) {
+        free(runner);
+        return -1;
+    }
+    while (!runners && tried < count && !err->count)
+        runners = try_some(trial, target, list, count, &tried, runner, &wrong, err);
+    if (runners && !err->count)
+        final(trial, runner, runners, err);
+    if (runners)
+        *best = runner[0].choice;
+    else if (wrong && !conv_optional(op) && !err->count)
+        err_add_code(err, 69,
+                     "cuDNN's engines for a convolution (%s, %s, %d x %d x %d to %d x %d x %d, "
+                     "window %d) give wrong results; another version of cuDNN may not",
+                     conv_op_names[op], dtype_names[shape->type], shape->in_channels,
+                     shape->in_height, shape->in_width, shape->out_channels, shape->out_height,
+                     shape->out_width, shape->kernel);
+    for (int32_t i = 0; i < runners; i++)
+        conv_builder_release(&runner[i].builder);
+    conv_trial_close(trial);
+    free(runner);
+    return err->count ? -1 : 0;
+}
+
+int conv_search(const struct conv_target *target, enum conv_op op, const struct conv_shape *shape,
+                struct conv_choice *choice, struct err *err)
+{
+    struct conv_builder builder = {.err = err};
+    struct conv_candidate *list = NULL;
+    int failed = -1;
+    cudnnBackendDescriptor_t graph = conv_graph(&builder, target, op, shape);
+    *choice = (struct conv_choice){.engine = -1};
+    if (graph) {
+        int32_t count = conv_candidates(&builder, target, graph, shape->type, &list);
+        failed = count ? compete(target, op, shape, list, count, choice, err) : 0;
+    }
+    free(list);
+    conv_builder_release(&builder);
+    return failed;
+}

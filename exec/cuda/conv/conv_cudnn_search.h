@@ -1,0 +1,14 @@
+#pragma once
+
+/** @file
+ * The fastest correct engine for a convolution, by trying those that cuDNN offers on the device.
+ */
+
+#include "exec/cuda/conv/conv_cache.h"
+#include "exec/cuda/conv/conv_cudnn_graph.h"
+
+/** Find the engine for @op on @shape; choice->engine is -1 if none is usable.
+ * @return 0, or -1: the device failed, or (exit code 69) all engines for an op that cannot be
+ * replaced are wrong. */
+int conv_search(const struct conv_target *target, enum conv_op op, const struct conv_shape *shape,
+                struct conv_choice *choice, struct err *err);
