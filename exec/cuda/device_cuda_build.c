@@ -416,7 +416,7 @@ int cuda_state_init(struct device_state *state, const struct device_job *job, co
     state->fork = cuda_event_new();
     for (int32_t i = 0; i < LANE_COUNT; i++)
         state->join[i] = cuda_event_new();
-    if (conv_open(&state->library, cache, err) || cuda_plans_find(state, err))
+    if (conv_open(&state->library, cache, job->tunes, err) || cuda_plans_find(state, err))
         return -1;
     cuda_side_open(state);
     cuda_state_place_tensors(state);

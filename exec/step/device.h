@@ -82,6 +82,7 @@ struct device_job {
                         least the parameters, and behind them as many in the type of the arithmetic
                         if there is a shard; NULL: open() allocates that, too */
     int32_t threads; /**< to compute with */
+    bool tunes;      /**< a device that looks for its fastest kernels looks longer */
     /** Learning rate and weight decay of the iterations 0 ... rate_count - 1, the same as prepare()
      * will give; borrowed until open() returns.  A device may copy and use them; beyond them, or if
      * there are none (NULL, 0), it uses prepare()'s.  Devices on CPUs and those that rehearse

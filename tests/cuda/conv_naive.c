@@ -37,9 +37,10 @@ static struct {
     cudaStream_t stream;
 } last;
 
-int conv_open(struct conv_library **library, const char *cache, struct err *err)
+int conv_open(struct conv_library **library, const char *cache, bool tunes, struct err *err)
 {
     (void)cache;
+    (void)tunes;
     (void)err;
     if (getenv("FORETRAIN_TEST_APART"))
         conv_naive = (struct conv_naive){

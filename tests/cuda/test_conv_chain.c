@@ -46,7 +46,7 @@ static void measure(uint32_t wanted, double seconds[CONV_CHAIN_COUNT])
     const struct conv_plan *plan[CONV_OP_COUNT];
     struct conv_library *library;
     struct err err = {0};
-    assert_int_equal(conv_open(&library, NULL, &err), 0);
+    assert_int_equal(conv_open(&library, NULL, false, &err), 0);
     for (int32_t op = 0; op < CONV_OP_COUNT; op++)
         plan[op] = conv_plan(library, (enum conv_op)op, &shape, &err);
     struct conv_chain_job job = {plan, shape, plan};

@@ -85,6 +85,21 @@ static struct conv_shape shape_of(const struct layer *layer, enum dtype type, in
                                .padding = linear ? 0 : layer->padding};
 }
 
+/* The library says which values each setting of @choice may have. */
+static void assert_settings_known(struct conv_builder *builder, const struct conv_target *target,
+                                  cudnnBackendDescriptor_t graph, const struct conv_choice *choice)
+{
+    struct conv_range range[CONV_KNOBS];
+    int32_t ranges = conv_ranges(builder, target, graph, choice->engine, range);
+    assert_true(ranges >= choice->knobs); /* others are left to the library */
+    for (int32_t i = 0; i < choice->knobs; i++) {
+        int32_t j = 0;
+        while (j < ranges && range[j].type != choice->knob[i].type)
+            j++;
+        assert_true(j < ranges && range[j].least <= range[j].most && range[j].stride > 0);
+    }
+}
+
 /* Make plans for @op on @shape until one is within the limit of workspace.
  * @return engines that were offered, or 0 where none gives such a plan. */
 static int32_t ask(const struct conv_target *target, enum conv_op op,
@@ -107,6 +122,8 @@ static int32_t ask(const struct conv_target *target, enum conv_op op,
             cudnnBackendDescriptor_t config = conv_config(&again, target, graph, &list[i].choice);
             assert_non_null(conv_make_plan(&again, target, config, &rebuilt));
             assert_int_equal(rebuilt, workspace);
+            if (conv_optional(op))
+                assert_settings_known(&again, target, graph, &list[i].choice);
         }
         conv_builder_release(&again);
         conv_builder_release(&trial);
@@ -313,7 +330,7 @@ TEST(says_that_there_is_no_gpu)
     int devices = 0;
     if (cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0)
         skip();
-    assert_int_equal(conv_open(&library, NULL, &err), -1);
+    assert_int_equal(conv_open(&library, NULL, false, &err), -1);
     assert_null(library);
     assert_int_equal(err.exit_code, 69);
     assert_non_null(strstr(err.text, "no NVIDIA GPU can be used for convolutions"));

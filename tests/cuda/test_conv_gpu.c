@@ -195,7 +195,7 @@ int main(void)
     for (int32_t round = 0; round < 2; round++) { /* the second from the file */
         struct conv_library *library = NULL;
         struct err err = {0};
-        if (conv_open(&library, cache, &err)) {
+        if (conv_open(&library, cache, false, &err)) {
             fputs(err.text, stdout);
             return 1;
         }

@@ -40,15 +40,22 @@ static int leave(void **state)
     (void)state;
     unlink(cache);
     unlink("conv_plans_cache.lock");
+    unlink("conv_plans_cache-tuned");
+    unlink("conv_plans_cache-tuned.lock");
     return fake_objects() != 0 || fake_cudnn.alive != 0;
+}
+
+static struct conv_library *open_for(const char *path, bool tunes)
+{
+    struct conv_library *library = NULL;
+    struct err err = {0};
+    assert_int_equal(conv_open(&library, path, tunes, &err), 0);
+    return library;
 }
 
 static struct conv_library *open_library(const char *path)
 {
-    struct conv_library *library = NULL;
-    struct err err = {0};
-    assert_int_equal(conv_open(&library, path, &err), 0);
-    return library;
+    return open_for(path, false);
 }
 
 static const struct conv_plan *plan_of(struct conv_library *library, enum conv_op op,
@@ -208,6 +215,47 @@ TEST_WITH(ranks_of_one_file_take_the_same_plan, enter, leave)
     conv_close(first);
     conv_close(second);
     conv_close(third);
+}
+
+static void assert_seconds(struct conv_library *library, enum conv_op op, double seconds)
+{
+    double got = conv_seconds(plan_of(library, op, &shapes[4]));
+    assert_true(got >= seconds && got < seconds + 0.05); /* it is real time that adds */
+}
+
+/* Two settings together are 0.4 times as slow, one of them alone is no gain; another value is
+ * faster still, and wrong.  What was found is the start, and neither is sought again. */
+TEST_WITH(settings_of_optional_engines_are_varied, enter, leave)
+{
+    struct conv_library *library = open_library(cache);
+    assert_seconds(library, CONV_FORWARD_SUMS, 0.5);
+    conv_close(library);
+    fake_cudnn = (struct fake_cudnn){0};
+    library = open_for(cache, true);
+    assert_seconds(library, CONV_FORWARD_SUMS, 0.2);
+    assert_int_equal(fake_cudnn.questions, 0);
+    assert_seconds(library, CONV_BACKWARD_DATA_ADD_NORMS, 0.2);
+    assert_int_equal(fake_cudnn.questions, 3); /* this one was not known */
+    assert_seconds(library, CONV_FORWARD, 0.5);
+    conv_close(library);
+    fake_cudnn = (struct fake_cudnn){0};
+    library = open_for(cache, true);
+    assert_seconds(library, CONV_FORWARD_SUMS, 0.2);
+    assert_int_equal(all_runs(), 1);
+    conv_close(library);
+    library = open_library(cache); /* the other file is as it was */
+    assert_seconds(library, CONV_FORWARD_SUMS, 0.5);
+    assert_int_equal(all_runs(), 2);
+    conv_close(library);
+}
+
+TEST_WITH(an_engine_without_settings_stays, enter, leave)
+{
+    struct conv_library *library = open_for(NULL, true);
+    fake_cudnn.hidden[FAKE_FAST] = true;
+    assert_seconds(library, CONV_FORWARD_SUMS, 1);
+    assert_true(fake_cudnn.runs[FAKE_WORKSPACE] > 0);
+    conv_close(library);
 }
 
 /* No engine is an answer, too, and kept. */
@@ -371,7 +419,7 @@ TEST_WITH(says_why_it_does_not_start, enter, leave)
         struct err err = {0};
         fake_devices(i);
         fake_cudnn.no_start = i == 1;
-        assert_int_equal(conv_open(&library, NULL, &err), -1);
+        assert_int_equal(conv_open(&library, NULL, false, &err), -1);
         assert_null(library);
         assert_int_equal(err.exit_code, 69);
         if (!strstr(err.text, says[i]))

@@ -94,9 +94,14 @@ struct conv_plan;
  * whenever a plan was found (its directory is made); NULL: none is kept.  Damaged lines are
  * reported on stderr and left out; so is a file of another kind, or one that cannot be read or
  * written.
+ *
+ * If it @tunes, settings of the engines for optional ops are varied, which takes up to half a
+ * second more for each plan.  Their plans are kept in another file, @cache with "-tuned" behind;
+ * those in
+ * @cache are what it begins with.
  * @return 0, or -1 (exit code 69): there is no GPU, or the library does not start, with the reason.
  */
-int conv_open(struct conv_library **library, const char *cache, struct err *err);
+int conv_open(struct conv_library **library, const char *cache, bool tunes, struct err *err);
 
 /** Release the library and its plans; accepts NULL. */
 void conv_close(struct conv_library *library);

@@ -28,12 +28,13 @@ struct conv_plan {
 struct conv_library {
     struct conv_target target;
     struct conv_cache *cache;
-    struct conv_plan *plans; /* with engine -1: there is none */
+    struct conv_cache *untuned; /* to begin with; NULL: settings are not varied */
+    struct conv_plan *plans;    /* with engine -1: there is none */
 };
 
 /* ---- library ---- */
 
-int conv_open(struct conv_library **library, const char *cache, struct err *err)
+int conv_open(struct conv_library **library, const char *cache, bool tunes, struct err *err)
 {
     int device = 0;
     struct cudaDeviceProp property;
@@ -54,7 +55,11 @@ int conv_open(struct conv_library **library, const char *cache, struct err *err)
     conv_keep_compiler();
     struct conv_library *made = base_alloc(1, sizeof *made);
     made->target = target;
-    made->cache = conv_cache_open(cache, (int64_t)cudnnGetVersion(), property.name);
+    char *tuned = cache && tunes ? base_format("%s-tuned", cache) : NULL;
+    const int64_t version = (int64_t)cudnnGetVersion();
+    made->cache = conv_cache_open(tunes ? tuned : cache, version, property.name);
+    made->untuned = tunes ? conv_cache_open(cache, version, property.name) : NULL;
+    free(tuned);
     *library = made;
     return 0;
 }
@@ -76,6 +81,7 @@ void conv_close(struct conv_library *library)
         library->plans = next;
     }
     conv_cache_close(library->cache);
+    conv_cache_close(library->untuned);
     cudnnDestroy(library->target.handle);
     free(library);
 }
@@ -105,15 +111,15 @@ static bool build(const struct conv_target *target, struct conv_plan *plan, stru
     return works;
 }
 
-/* The plan from the cache.  @return whether there is one and it works. */
-static bool recall(struct conv_library *library, struct conv_plan *plan, bool *stale,
-                   struct err *err)
+/* The plan from @cache, which may be NULL.  @return whether there is one and it works. */
+static bool recall(const struct conv_target *target, const struct conv_cache *cache,
+                   struct conv_plan *plan, bool *stale, struct err *err)
 {
-    const struct conv_choice *known = conv_cache_find(library->cache, plan->op, &plan->shape);
+    const struct conv_choice *known = cache ? conv_cache_find(cache, plan->op, &plan->shape) : NULL;
     if (!known)
         return false;
     plan->choice = *known;
-    if (plan->choice.engine < 0 || build(&library->target, plan, err))
+    if (plan->choice.engine < 0 || build(target, plan, err))
         return true;
     conv_builder_release(&plan->builder);
     *stale = true;
@@ -137,15 +143,28 @@ static int agree(struct conv_library *library, struct conv_plan *plan, bool stal
     return err->count || !build(&library->target, plan, err) ? -1 : 0;
 }
 
+/* Fill plan->choice: the fastest engine, with its settings varied where that is wanted. */
+static int find(struct conv_library *library, struct conv_plan *plan, struct err *err)
+{
+    const struct conv_target *target = &library->target;
+    bool stale;
+    if (recall(target, library->untuned, plan, &stale, err))
+        conv_builder_release(&plan->builder);
+    else if (err->count || conv_search(target, plan->op, &plan->shape, &plan->choice, err))
+        return -1;
+    if (!library->untuned || !conv_optional(plan->op) || plan->choice.engine < 0)
+        return 0;
+    return conv_tune(target, plan->op, &plan->shape, &plan->choice, err);
+}
+
 /* Fill plan->choice and the data to run it.  @return 0, or -1; not always with a reason. */
 static int make(struct conv_library *library, struct conv_plan *plan, struct err *err)
 {
     bool stale = false;
-    if (recall(library, plan, &stale, err))
+    if (recall(&library->target, library->cache, plan, &stale, err))
         return 0;
-    if (err->count || conv_search(&library->target, plan->op, &plan->shape, &plan->choice, err))
-        return -1;
-    if (plan->choice.engine >= 0 && !build(&library->target, plan, err))
+    if (err->count || find(library, plan, err) ||
+        (plan->choice.engine >= 0 && !build(&library->target, plan, err)))
         return -1;
     return agree(library, plan, stale, err);
 }
@@ -171,7 +190,8 @@ const struct conv_plan *conv_plan(struct conv_library *library, enum conv_op op,
                          "cuDNN's engine %d for a convolution worked before and now fails: free "
                          "GPU memory used by other programs",
                          plan->choice.engine);
-        err_add_code(err, fault.exit_code, "%.*s", (int)strcspn(fault.text, "\n"), fault.text);
+        err_add_code(err, fault.exit_code, "%.*s%s", (int)strcspn(fault.text, "\n"), fault.text,
+                     library->untuned ? "; without --tune no settings of engines are varied" : "");
         err_release(&fault);
         release(plan);
         return NULL;

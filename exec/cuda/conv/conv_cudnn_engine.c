@@ -131,12 +131,10 @@ static cudnnBackendDescriptor_t knob_choice(struct conv_builder *builder, struct
     return made;
 }
 
-cudnnBackendDescriptor_t conv_config(struct conv_builder *builder, const struct conv_target *target,
-                                     cudnnBackendDescriptor_t graph,
-                                     const struct conv_choice *choice)
+static cudnnBackendDescriptor_t engine_of(struct conv_builder *builder,
+                                          const struct conv_target *target,
+                                          cudnnBackendDescriptor_t graph, int64_t index)
 {
-    const int64_t index = choice->engine;
-    cudnnBackendDescriptor_t knob[CONV_KNOBS];
     cudnnBackendDescriptor_t engine = conv_builder_new(builder, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
     conv_builder_set(builder, engine, CUDNN_ATTR_ENGINE_OPERATION_GRAPH,
                      CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &graph);
@@ -145,6 +143,41 @@ cudnnBackendDescriptor_t conv_config(struct conv_builder *builder, const struct 
         conv_builder_set(builder, engine, CUDNN_ATTR_ENGINE_DEVICEPROP,
                          CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &target->property);
     conv_builder_finalize(builder, engine);
+    return engine;
+}
+
+int32_t conv_ranges(struct conv_builder *builder, const struct conv_target *target,
+                    cudnnBackendDescriptor_t graph, int32_t engine,
+                    struct conv_range range[CONV_KNOBS])
+{
+    cudnnBackendDescriptor_t info[CONV_KNOBS];
+    cudnnBackendDescriptor_t made = engine_of(builder, target, graph, engine);
+    for (int32_t i = 0; i < CONV_KNOBS; i++)
+        info[i] = conv_builder_new(builder, CUDNN_BACKEND_KNOB_INFO_DESCRIPTOR);
+    int64_t count = conv_builder_get(builder, made, CUDNN_ATTR_ENGINE_KNOB_INFO,
+                                     CUDNN_TYPE_BACKEND_DESCRIPTOR, CONV_KNOBS, info);
+    for (int64_t i = 0; i < count; i++) {
+        cudnnBackendKnobType_t type = CUDNN_KNOB_TYPE_COUNTS;
+        range[i] = (struct conv_range){.stride = 1};
+        conv_builder_get(builder, info[i], CUDNN_ATTR_KNOB_INFO_TYPE, CUDNN_TYPE_KNOB_TYPE, 1,
+                         &type);
+        conv_builder_get(builder, info[i], CUDNN_ATTR_KNOB_INFO_MINIMUM_VALUE, CUDNN_TYPE_INT64, 1,
+                         &range[i].least);
+        conv_builder_get(builder, info[i], CUDNN_ATTR_KNOB_INFO_MAXIMUM_VALUE, CUDNN_TYPE_INT64, 1,
+                         &range[i].most);
+        conv_builder_get(builder, info[i], CUDNN_ATTR_KNOB_INFO_STRIDE, CUDNN_TYPE_INT64, 1,
+                         &range[i].stride);
+        range[i].type = (int64_t)type;
+    }
+    return builder->failed ? 0 : (int32_t)count;
+}
+
+cudnnBackendDescriptor_t conv_config(struct conv_builder *builder, const struct conv_target *target,
+                                     cudnnBackendDescriptor_t graph,
+                                     const struct conv_choice *choice)
+{
+    cudnnBackendDescriptor_t knob[CONV_KNOBS];
+    cudnnBackendDescriptor_t engine = engine_of(builder, target, graph, choice->engine);
     for (int32_t i = 0; i < choice->knobs; i++)
         knob[i] = knob_choice(builder, choice->knob[i]);
     cudnnBackendDescriptor_t config = conv_builder_new(builder, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);

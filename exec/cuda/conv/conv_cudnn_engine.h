@@ -38,6 +38,17 @@ cudnnBackendDescriptor_t conv_config(struct conv_builder *builder, const struct 
                                      cudnnBackendDescriptor_t graph,
                                      const struct conv_choice *choice);
 
+/** The values that one setting of an engine may have: from least to most in steps of stride.  Not
+ * every combination is supported. */
+struct conv_range {
+    int64_t type, least, most, stride;
+};
+
+/** The settings of @engine for @graph.  @return how many, or 0 with @builder failed. */
+int32_t conv_ranges(struct conv_builder *builder, const struct conv_target *target,
+                    cudnnBackendDescriptor_t graph, int32_t engine,
+                    struct conv_range range[CONV_KNOBS]);
+
 /** A plan of @config; *@workspace: the memory it needs [bytes].  The library may compile, which
  * takes up to seconds.
  * @return NULL with @builder failed: it does not support the graph on this device. */

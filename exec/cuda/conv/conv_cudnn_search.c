@@ -15,8 +15,13 @@ enum {
     FINALISTS = 4,
     /* Seconds: no candidate is begun later, if one that was timed is right.  The library lists its
      * best first, and a network has about a hundred plans. */
-    PATIENCE = 1
+    PATIENCE = 1,
+    TUNING_RUNS = 1000 /* of the engine as it was found: the time for varying its settings */
 };
+
+/* That time at most [s]; and a change must leave less than this part of the time, else it may be
+ * noise. */
+static const double tuning_most = 0.5, better = 0.99;
 
 /* A candidate on its way through the trial. */
 struct runner {
@@ -25,14 +30,12 @@ struct runner {
     struct conv_choice choice;
 };
 
-/* Build and time one candidate.
+/* Build and time runner->choice, which @config is.
  * @return whether it runs; an entry in @err: the device failed. */
 static bool qualify(struct conv_trial *trial, const struct conv_target *target,
-                    const struct conv_candidate *candidate, struct runner *runner, struct err *err)
+                    cudnnBackendDescriptor_t config, struct runner *runner, struct err *err)
 {
-    *runner = (struct runner){.choice = candidate->choice};
-    runner->plan =
-        conv_make_plan(&runner->builder, target, candidate->config, &runner->choice.workspace);
+    runner->plan = conv_make_plan(&runner->builder, target, config, &runner->choice.workspace);
     if (!runner->plan || runner->choice.workspace > MEMORY_WORKSPACE_LIMIT ||
         conv_trial_reserve(trial, runner->choice.workspace))
         return false;
@@ -99,7 +102,8 @@ static int32_t try_some(struct conv_trial *trial, const struct conv_target *targ
     int32_t runners = 0;
     const double end = now() + PATIENCE;
     for (; *tried < count && !err->count && !(runners && now() > end); ++*tried) {
-        if (qualify(trial, target, &list[*tried], &runner[runners], err))
+        runner[runners] = (struct runner){.choice = list[*tried].choice};
+        if (qualify(trial, target, list[*tried].config, &runner[runners], err))
             runners++;
         else
             conv_builder_release(&runner[runners].builder);
@@ -154,4 +158,90 @@ int conv_search(const struct conv_target *target, enum conv_op op, const struct 
     free(list);
     conv_builder_release(&builder);
     return failed;
+}
+
+/* ---- settings ---- */
+
+/* An engine whose settings are varied. */
+struct tuning {
+    struct conv_trial *trial;
+    const struct conv_target *target;
+    cudnnBackendDescriptor_t graph;
+    struct runner best;
+    double end; /* by now() */
+};
+
+/* Set knob @index of the best, which may be a further one, to @knob; that is the best from now on
+ * if it is faster and right.  @return whether it is. */
+static bool change(struct tuning *tuning, int32_t index, struct conv_knob knob, struct err *err)
+{
+    struct runner next = {.choice = tuning->best.choice};
+    next.choice.knob[index] = knob;
+    next.choice.knobs += index == next.choice.knobs;
+    cudnnBackendDescriptor_t config =
+        conv_config(&next.builder, tuning->target, tuning->graph, &next.choice);
+    bool gains = qualify(tuning->trial, tuning->target, config, &next, err) &&
+                 next.choice.seconds < better * tuning->best.choice.seconds &&
+                 conv_trial_check(tuning->trial, next.plan, err) == CONV_RIGHT;
+    conv_builder_release(gains ? &tuning->best.builder : &next.builder);
+    if (gains)
+        tuning->best = next;
+    return gains;
+}
+
+/* Try all values of one setting.  @return whether one was better. */
+static bool vary(struct tuning *tuning, const struct conv_range *range, struct err *err)
+{
+    const struct conv_choice *choice = &tuning->best.choice;
+    int32_t index = 0;
+    bool gains = false;
+    while (index < choice->knobs && choice->knob[index].type != range->type)
+        index++;
+    if (index == CONV_KNOBS || range->stride <= 0)
+        return false;
+    for (int64_t value = range->least; value <= range->most; value += range->stride)
+        if ((index == choice->knobs || value != choice->knob[index].value) && !err->count &&
+            now() < tuning->end)
+            gains = change(tuning, index, (struct conv_knob){range->type, value}, err) || gains;
+    return gains;
+}
+
+/* Change one setting after the other, from @first, which runs, until nothing is better. */
+static void descend(struct tuning *tuning, const struct runner *first,
+                    const struct conv_range *range, int32_t ranges, struct err *err)
+{
+    const double most = TUNING_RUNS * first->choice.seconds;
+    tuning->best.choice = first->choice;
+    tuning->end = now() + (most < tuning_most ? most : tuning_most);
+    for (bool gains = true; gains;) {
+        gains = false;
+        for (int32_t i = 0; i < ranges; i++)
+            gains = vary(tuning, &range[i], err) || gains;
+    }
+}
+
+int conv_tune(const struct conv_target *target, enum conv_op op, const struct conv_shape *shape,
+              struct conv_choice *choice, struct err *err)
+{
+    struct conv_builder builder = {.err = err};
+    struct conv_range range[CONV_KNOBS];
+    struct runner pair[2] = {{.choice = *choice}};
+    struct tuning tuning = {.target = target};
+    tuning.graph = conv_graph(&builder, target, op, shape);
+    int32_t ranges = conv_ranges(&builder, target, tuning.graph, choice->engine, range);
+    if (!builder.failed && !conv_trial_open(&tuning.trial, target->handle, op, shape, true, err)) {
+        cudnnBackendDescriptor_t config =
+            conv_config(&pair[0].builder, target, tuning.graph, choice);
+        if (qualify(tuning.trial, target, config, &pair[0], err)) {
+            descend(&tuning, &pair[0], range, ranges, err);
+            pair[1] = tuning.best;
+            final(tuning.trial, pair, pair[1].plan ? 2 : 1, err);
+            *choice = pair[0].choice;
+        }
+    }
+    for (int32_t i = 0; i < 2; i++)
+        conv_builder_release(&pair[i].builder);
+    conv_trial_close(tuning.trial);
+    conv_builder_release(&builder);
+    return err->count ? -1 : 0;
 }

@@ -181,6 +181,25 @@ static const struct fake_descriptor *engine_of(const struct fake_descriptor *pla
                      CUDNN_ATTR_ENGINECFG_ENGINE, 0);
 }
 
+/* The settings of FAKE_FAST, and values the library names for them. */
+static const struct {
+    int64_t type, least, most, stride;
+} knobs[] = {{FAKE_HALF, 0, 2, 2}, {FAKE_TILE, 1, 6, 1}};
+enum { KNOBS = sizeof knobs / sizeof *knobs };
+
+/* The value of a setting of @plan; negative: it has none. */
+static int64_t knob_of(const struct fake_descriptor *plan, int64_t type)
+{
+    const struct fake_descriptor *config =
+        fake_part(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, 0);
+    for (int32_t i = 0;; i++) {
+        const struct fake_descriptor *knob =
+            fake_part(config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, i);
+        if (!knob || fake_integer(knob, CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, 0) == type)
+            return knob ? fake_integer(knob, CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, 0) : -1;
+    }
+}
+
 cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t made)
 {
     struct fake_descriptor *descriptor = made;
@@ -194,45 +213,48 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t made)
     }
     if (descriptor->type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) {
         int64_t index = fake_integer(engine_of(descriptor), CUDNN_ATTR_ENGINE_GLOBAL_INDEX, 0);
-        const struct fake_descriptor *knob =
-            fake_part(fake_part(descriptor, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, 0),
-                      CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, 0);
-        if (index == FAKE_UNBUILT || fake_cudnn.unbuilt[index])
+        if (index == FAKE_UNBUILT || fake_cudnn.unbuilt[index] ||
+            (index == FAKE_FAST && knob_of(descriptor, FAKE_TILE) == FAKE_TILE_UNBUILT))
             return CUDNN_STATUS_NOT_SUPPORTED;
-        good = good && (index == FAKE_FAST) == (knob != NULL) &&
-               (!knob || fake_integer(knob, CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, 0) == 2);
+        for (int32_t i = 0; i < KNOBS; i++)
+            good = good && (index == FAKE_FAST) == (knob_of(descriptor, knobs[i].type) >= 0);
     }
     descriptor->finalized = good;
     return good ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;
 }
 
-/* An engine with its one knob, as the library offers it in @config. */
-static void offer(const struct fake_descriptor *graph, int64_t index, int64_t value,
+/* An engine with its knobs, as the library offers it in @config; @tile: the value of FAKE_TILE. */
+static void offer(const struct fake_descriptor *graph, int64_t index, int64_t tile,
                   struct fake_descriptor *config)
 {
     struct fake_descriptor *engine = descriptor_new(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-    struct fake_descriptor *knob = descriptor_new(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
-    const int32_t type = 2;
+    struct fake_descriptor *knob[KNOBS];
     cudnnBackendSetAttribute(engine, CUDNN_ATTR_ENGINE_OPERATION_GRAPH,
                              CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &graph);
     cudnnBackendSetAttribute(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &index);
-    cudnnBackendSetAttribute(knob, CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1,
-                             &type);
-    cudnnBackendSetAttribute(knob, CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, 1, &value);
-    engine->finalized = knob->finalized = true;
+    engine->finalized = true;
     forget(config);
+    config->owned[config->owns++] = engine;
+    for (int32_t i = 0; i < KNOBS; i++) {
+        int64_t value = knobs[i].type == FAKE_TILE ? tile : 0;
+        knob[i] = descriptor_new(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
+        cudnnBackendSetAttribute(knob[i], CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1,
+                                 &knobs[i].type);
+        cudnnBackendSetAttribute(knob[i], CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, 1,
+                                 &value);
+        knob[i]->finalized = true;
+        config->owned[config->owns++] = knob[i];
+    }
     config->finalized = false;
     cudnnBackendSetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
                              &engine);
     if (index == FAKE_FAST)
         cudnnBackendSetAttribute(config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES,
-                                 CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &knob);
-    config->owned[config->owns++] = engine;
-    config->owned[config->owns++] = knob;
+                                 CUDNN_TYPE_BACKEND_DESCRIPTOR, KNOBS, knob);
     config->finalized = true;
 }
 
-/* What each mode of the heuristics offers: engine and value of the knob. */
+/* What each mode of the heuristics offers: engine and value of FAKE_TILE. */
 static int64_t answer(const struct fake_descriptor *heuristics, int64_t room, void *configs)
 {
     static const struct {
@@ -271,12 +293,31 @@ static int64_t notes(const struct fake_descriptor *engine, void *items)
     return count;
 }
 
+static int64_t ranges(const struct fake_descriptor *engine, int64_t room, void *items)
+{
+    struct fake_descriptor **info = items;
+    int64_t count = 0;
+    bool has = fake_integer(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, 0) == FAKE_FAST;
+    for (; has && count < KNOBS && count < room; count++) {
+        struct fake_descriptor *to = info[count];
+        cudnnBackendSetAttribute(to, CUDNN_ATTR_KNOB_INFO_TYPE, CUDNN_TYPE_KNOB_TYPE, 1,
+                                 &knobs[count].type);
+        cudnnBackendSetAttribute(to, CUDNN_ATTR_KNOB_INFO_MINIMUM_VALUE, CUDNN_TYPE_INT64, 1,
+                                 &knobs[count].least);
+        cudnnBackendSetAttribute(to, CUDNN_ATTR_KNOB_INFO_MAXIMUM_VALUE, CUDNN_TYPE_INT64, 1,
+                                 &knobs[count].most);
+        cudnnBackendSetAttribute(to, CUDNN_ATTR_KNOB_INFO_STRIDE, CUDNN_TYPE_INT64, 1,
+                                 &knobs[count].stride);
+        to->finalized = true;
+    }
+    return count;
+}
+
 static int64_t workspace_of(const struct fake_descriptor *plan)
 {
     int64_t index = fake_integer(engine_of(plan), CUDNN_ATTR_ENGINE_GLOBAL_INDEX, 0);
-    return index == FAKE_HUGE        ? INT64_C(2) << 30
-           : index == FAKE_WORKSPACE ? FAKE_WORKSPACE_BYTES
-                                     : 0;
+    bool huge = index == FAKE_HUGE || knob_of(plan, FAKE_TILE) == FAKE_TILE_HUGE;
+    return huge ? INT64_C(2) << 30 : index == FAKE_WORKSPACE ? FAKE_WORKSPACE_BYTES : 0;
 }
 
 cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const from,
@@ -290,6 +331,8 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const from,
         return CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED;
     if (name == CUDNN_ATTR_ENGINEHEUR_RESULTS) {
         *count = answer(descriptor, room, items);
+    } else if (name == CUDNN_ATTR_ENGINE_KNOB_INFO) {
+        *count = ranges(descriptor, room, items);
     } else if (name == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE) {
         *count = notes(descriptor, items);
     } else if (name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE) {
@@ -312,7 +355,7 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const from,
 
 struct issue {
     enum fake_engine engine;
-    int64_t knob;
+    int64_t tile, half;
     enum conv_op op;
     struct conv_shape shape;
     struct conv_call call;
@@ -342,8 +385,8 @@ static void spoil(const struct issue *issue)
     unsigned char *to = written == CONV_ARRAY_X   ? issue->call.dx
                         : written == CONV_ARRAY_W ? issue->call.dw
                                                   : issue->call.y;
-    if (issue->engine ==
-        FAKE_WRONG) /* little-endian: this is of the exponent, so 0 is spoilt too */
+    if (issue->engine == FAKE_WRONG ||
+        issue->tile == FAKE_TILE_WRONG) /* little-endian: of the exponent, so 0 is spoilt too */
         to[size - 1] ^= 0x40;
     if (fake_cudnn.unwritten)
         memset(to + size / 2, 0xff, (size_t)dtype_size(issue->shape.type));
@@ -354,14 +397,28 @@ static void spoil(const struct issue *issue)
         to[0] ^= 1;
 }
 
+static double seconds_of(const struct issue *issue)
+{
+    static const double of_tile[] = {[FAKE_TILE_WRONG] = 0.1, [2] = 0.4, [3] = 0.5, [4] = 2};
+    switch (issue->engine) {
+    case FAKE_SLOW:
+        return 2;
+    case FAKE_WORKSPACE:
+        return 1;
+    case FAKE_FAST: /* the one setting does not help without the other */
+        return of_tile[issue->tile] * (issue->half && issue->tile == 2 ? 0.5 : 1);
+    default:
+        return 0;
+    }
+}
+
 static void run(void *argument)
 {
     const struct issue *issue = argument;
     if (fake_cudnn.waits)
         nanosleep(&(struct timespec){1, 100000000}, NULL);
     fake_cudnn.waits = false;
-    bool slow = issue->engine == FAKE_SLOW || (issue->engine == FAKE_FAST && issue->knob == 4);
-    fake_pass(slow ? 2.0 : issue->engine == FAKE_WORKSPACE ? 1.0 : 0.0); /* load is no matter */
+    fake_pass(seconds_of(issue)); /* load is no matter */
     if (issue->engine == FAKE_WORKSPACE)
         memset(issue->call.workspace, 0xff, FAKE_WORKSPACE_BYTES);
     conv_loops(issue->op, &issue->shape, &issue->call);
@@ -400,12 +457,10 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
                                   cudnnBackendDescriptor_t variants)
 {
     const struct fake_descriptor *plan = execution, *pack = variants, *engine = engine_of(plan);
-    const struct fake_descriptor *config =
-        fake_part(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, 0);
-    const struct fake_descriptor *knob = fake_part(config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, 0);
     struct issue issue = {
         .engine = (enum fake_engine)fake_integer(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, 0),
-        .knob = knob ? fake_integer(knob, CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, 0) : 0};
+        .tile = knob_of(plan, FAKE_TILE),
+        .half = knob_of(plan, FAKE_HALF)};
     struct fake_reading reading;
     if (!plan->finalized || !pack->finalized ||
         !fake_read_graph(fake_part(engine, CUDNN_ATTR_ENGINE_OPERATION_GRAPH, 0), &reading))

@@ -15,7 +15,7 @@
 /** The engines there are, and what is special about each. */
 enum fake_engine {
     FAKE_SLOW,       /**< right, and takes long */
-    FAKE_FAST,       /**< right; fast with knob 2 at 3, slow with it at 4 */
+    FAKE_FAST,       /**< right; how fast depends on its settings */
     FAKE_WRONG,      /**< fast; the last element of the result is off */
     FAKE_UNSTEADY,   /**< fast, right; says of itself that results vary */
     FAKE_FICKLE,     /**< fast; the last bit of the first element varies, which it does not say */
@@ -25,6 +25,15 @@ enum fake_engine {
     FAKE_WORKSPACE,  /**< right, takes a while, and writes to all of its workspace */
     FAKE_UNCAPTURED, /**< fast, right; refuses while its stream is captured */
     FAKE_ENGINES
+};
+
+/** Settings of FAKE_FAST, by the library's numbers of them, and special values. */
+enum fake_knob {
+    FAKE_TILE = 2,         /**< 1 to 6: 3 and 4, which is slow, are offered; 2 is a little faster */
+    FAKE_HALF = 25,        /**< 0 is offered; not 0 halves the time, but only with FAKE_TILE at 2 */
+    FAKE_TILE_WRONG = 1,   /**< fast; the last element of the result is off */
+    FAKE_TILE_UNBUILT = 5, /**< no plan can be made */
+    FAKE_TILE_HUGE = 6     /**< needs 2 GiB of workspace */
 };
 
 enum {
