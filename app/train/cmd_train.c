@@ -51,6 +51,8 @@ static void add_options(struct launch *launch, const struct train_request *reque
         launch_add(launch, "--quiet");
     if (request->strict_data)
         launch_add(launch, "--strict-data");
+    if (request->tune)
+        launch_add(launch, "--tune");
     if (request->ensemble)
         launch_add(launch, "--ensemble");
     if (request->overwrite)

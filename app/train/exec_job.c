@@ -112,6 +112,7 @@ static int fill(struct exec_job *job, const struct train_request *request, bool 
         .directory = request->directory,
         .steps = request->steps,
         .traced = request->trace || request->spans ? request->traced : 0,
+        .tunes = request->tune,
         .timeout_s = world_self().ranks > 1 ? request->timeout : 0,
         .progress = !request->quiet && !request->head.json,
     };

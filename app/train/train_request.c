@@ -8,6 +8,8 @@ int train_request_check(const struct train_request *request, struct err *err)
 {
     if (request->overwrite && !request->directory)
         return err_add_code(err, 64, "--overwrite has no effect without --out");
+    if (request->tune && request->compute.device != DEVICE_CUDA)
+        return err_add_code(err, 64, "--tune has no effect without --device cuda");
     if (request->report && !request->directory)
         return err_add_code(err, 64, "--report shows the log of a run and needs --out");
     if (request->report && request->dry_run)

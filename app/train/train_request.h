@@ -17,7 +17,7 @@ struct train_request {
     int32_t steps;   /**< 0: to the end */
     int32_t traced;  /**< training steps to trace */
     int32_t timeout; /**< of the watchdog [s]; 0: none */
-    bool quiet, dry_run, strict_data, overwrite, ensemble;
+    bool quiet, dry_run, strict_data, overwrite, ensemble, tune;
 };
 
 /** Before any option is read. */
@@ -44,6 +44,10 @@ int train_request_check(const struct train_request *request, struct err *err);
 #define ROW_STRICT_DATA                                                                            \
     OPTION_ROW("strict-data", 0, OPTION_FLAG, TRAIN_AT(strict_data),                               \
                .help = "End training at the first image that cannot be read")
+#define ROW_TUNE                                                                                   \
+    OPTION_ROW("tune", 0, OPTION_FLAG, TRAIN_AT(tune),                                             \
+               .help = "With --device cuda: also vary the settings of cuDNN's fused engines, for " \
+                       "half a minute when a shape is new")
 #define ROW_OVERWRITE                                                                              \
     OPTION_ROW(                                                                                    \
         "overwrite", 0, OPTION_FLAG, TRAIN_AT(overwrite),                                          \
@@ -72,5 +76,6 @@ int train_request_check(const struct train_request *request, struct err *err);
 #define ROWS_TRAIN                                                                                 \
     ROW_SET(TRAIN_AT(set)), ROW_JSON, ROW_DIRECTORY(TRAIN_AT(directory)), ROW_OVERWRITE,           \
         ROW_RESUME, ROW_ALLOW_CHANGE, ROW_STEPS, ROW_THREADS(TRAIN_AT(compute.threads)),           \
-        ROW_DEVICE(TRAIN_AT(compute.device)), ROW_TIME_SCALE, ROW_TIMEOUT(TRAIN_AT(timeout)),      \
-        ROW_TRAIN_TRACE, ROW_SPANS(TRAIN_AT(spans)), ROW_TRACED, ROW_QUIET, ROW_STRICT_DATA
+        ROW_DEVICE(TRAIN_AT(compute.device)), ROW_TUNE, ROW_TIME_SCALE,                            \
+        ROW_TIMEOUT(TRAIN_AT(timeout)), ROW_TRAIN_TRACE, ROW_SPANS(TRAIN_AT(spans)), ROW_TRACED,   \
+        ROW_QUIET, ROW_STRICT_DATA

@@ -33,6 +33,7 @@ struct train_job {
     const char *values;    /**< of the job, for checkpoints; NULL: none */
     const char *resume;    /**< a checkpoint; NULL: a new run */
     int32_t threads;       /**< for computing, per rank; at least 1 */
+    bool tunes;            /**< a device that looks for its fastest kernels looks longer */
     int64_t steps;         /**< maximum in this call; 0: to the end */
     int32_t traced;        /**< steps of the first phase that are traced, after the first two of
                                 the run; 0: none */

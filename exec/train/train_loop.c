@@ -225,6 +225,7 @@ static int open_device(struct loop *loop, int32_t slots, int64_t end, struct err
         .padded = loop->packing.elements,
         .gradients = loop->gradients,
         .threads = job->threads,
+        .tunes = job->tunes,
         .rate = rate,
         .rate_count = rate_count,
         .run = job->run,

@@ -215,6 +215,7 @@ class Train(unittest.TestCase):
                                                         "training.collapse.power=2"))
         self.assertIn("needs either", self.refusal(65, TOY, "--set",
                                                    "training.phases=[{epochs: 1}]"))
+        self.assertIn("without --device cuda", self.refusal(64, TOY, "--tune"))
         self.refusal(66, "there-is-no-such-file.yaml")
 
 
