@@ -294,13 +294,18 @@ class Acceptance:
                                               self.options.gpu.get("name"))
         return part
 
-    def throughput_alone(self, batch, kind):
-        """Ours in another type."""
+    def throughput_alone(self, batch, kind, windows, *more):
+        """Ours in another type, or with further options, beside ours without."""
         def part():
-            windows = [self.ours().window(batch, kind, 40, **self.shape)
-                       for _ in range(throughput.WINDOWS)]
-            rate = throughput.rate(batch, windows)
-            return Outcome("measured", f"{rate['images_per_s']:.0f} images/s", "", rate)
+            steps = 3 if self.tiny else 40
+            rate = throughput.rate(batch, [self.ours().window(batch, kind, steps, *more,
+                                                              **self.shape)
+                                           for _ in range(windows)])
+            figure = f"{rate['images_per_s']:.0f} images/s"
+            if more and batch in self.measured:
+                gain = rate["images_per_s"] * self.measured[batch] / batch
+                figure += f", {gain:.3f} times as fast as without {' '.join(more)}"
+            return Outcome("measured", figure, "", rate)
         return part
 
     def layers(self):
@@ -348,12 +353,14 @@ class Acceptance:
                       (f"throughput {batch}", 140, self.throughput(batch)),
                       (f"throughput {batch}: images/s", 10, self.published(batch))]
             if batch == self.batches[0]:
-                timed += [("layers", 60, self.layers)]
+                timed += [("layers", 60, self.layers),
+                          (f"tuned {batch}", 90, self.throughput_alone(batch, first, 2, "--tune"))]
         timed += [("input", 60, self.input)]
         for kind in others:
             batch = self.batches[0]
             timed += [(f"plans {batch} {kind}", 120, self.plans(batch, kind)),
-                      (f"throughput {batch} {kind}", 60, self.throughput_alone(batch, kind))]
+                      (f"throughput {batch} {kind}", 60,
+                       self.throughput_alone(batch, kind, throughput.WINDOWS))]
         tiny = [4], [2, 8]
         last = [("racecheck", 60, self.sanitizer("racecheck")),
                 ("predicted", 240, self.predicted(*(tiny if self.tiny else throughput.PREDICTED))),

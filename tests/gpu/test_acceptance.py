@@ -469,10 +469,11 @@ class Software(WholeProgram):
     def test_speed_and_layers_are_measured(self):
         if not (BUILD / "tests/gpu/foretrain-exec-software").exists():
             self.skipTest("the device in software is not built")
-        said = self.parts("plans 4,throughput 4,layers", "--software")
+        said = self.parts("plans 4,throughput 4,layers,tuned 4", "--software")
         self.assertEqual(said["plans 4"]["verdict"], "measured", said)
         self.assertEqual(set(said["throughput 4"]["data"]["ours"]), {"bf16"}, said)
         self.assertGreater(said["throughput 4"]["data"]["ratio"], 0)
+        self.assertRegex(said["tuned 4"]["figure"], "times as fast as without --tune$")
         self.assertEqual(said["layers"]["verdict"], "measured", said)
         names = {row["name"] for row in said["layers"]["data"]["steps"]}
         self.assertLessEqual({"conv1 forward", "layer4.1.bn2 backward-data", "optimizer"}, names)

@@ -97,9 +97,9 @@ class Ours:
         self.moved = said.get("step_bytes")
         return said
 
-    def window(self, batch, kind, steps, **shape):
+    def window(self, batch, kind, steps, *more, **shape):
         """Seconds of each of @steps, after those that warm up: plans are read, graphs noted."""
-        result = self.train(batch, kind, self.warm + steps, **shape)
+        result = self.train(batch, kind, self.warm + steps, *more, **shape)
         return [step["step_s"] for step in result["step"][self.warm:]]
 
 
