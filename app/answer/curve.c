@@ -109,9 +109,9 @@ static void apply(const struct trim *trim, struct result *result)
 
 /* ---- points ---- */
 
-/* The job in closed form, on @nodes; 0: as it is. */
+/* The job in closed form, on @nodes; 0: as it is.  With @further settings, or NULL. */
 static int predict_at(struct prediction *prediction, int32_t nodes, const char *path,
-                      const struct predict_options *options, struct err *err)
+                      const struct predict_options *options, const char *further, struct err *err)
 {
     struct predict_options own = *options;
     own.set = (struct option_list){0};
@@ -121,30 +121,43 @@ static int predict_at(struct prediction *prediction, int32_t nodes, const char *
         option_list_add(&own.set, set);
         option_list_add(&own.set, "allreduce.grid=null");
     }
+    if (further)
+        option_list_add(&own.set, further);
     int failed = prediction_screen(prediction, path, &own, BACKEND_ANALYTIC, DRAWS, err);
     option_list_release(&own.set);
     free(set);
     return failed;
 }
 
+/* Where the recipe does not know the batch of @nodes there is a step, but no time to train. */
 static struct json *row_at(int32_t nodes, const char *path, const struct predict_options *options,
                            const struct trim *trim, bool torus)
 {
     struct prediction prediction = {0};
-    struct err why = {0};
+    struct err why = {0}, again = {0};
     struct json *row;
-    if (predict_at(&prediction, nodes, path, options, &why)) {
-        char *reason = base_format("%.*s", (int)strcspn(why.text, "\n"), why.text);
+    int failed = predict_at(&prediction, nodes, path, options, NULL, &why);
+    if (failed) {
+        prediction_release(&prediction);
+        failed = predict_at(&prediction, nodes, path, options, "training.extrapolate=true", &again);
+        prediction.result.time_to_train_s = NAN;
+        prediction.result.train_likely = (struct interval){NAN, NAN};
+    }
+    if (failed) {
         row = json_new_object();
         json_put_integer(row, "nodes", nodes);
-        json_put_text(row, "reason", reason);
-        free(reason);
     } else {
         apply(trim, &prediction.result);
         row = row_of(&prediction.result, torus, false);
     }
+    if (why.count) {
+        char *reason = base_format("%.*s", (int)strcspn(why.text, "\n"), why.text);
+        json_put_text(row, "reason", reason);
+        free(reason);
+    }
     prediction_release(&prediction);
     err_release(&why);
+    err_release(&again);
     return row;
 }
 
@@ -157,7 +170,7 @@ struct json *curve_rows(const struct prediction *prediction, const char *path,
     struct err why = {0};
     *exposed = NAN;
     if (result->nodes > 1 && strcmp(result->backend, backend_words[BACKEND_SIM]) == 0 &&
-        !predict_at(&closed, 0, path, options, &why)) {
+        !predict_at(&closed, 0, path, options, NULL, &why)) {
         trim = trim_of(result, &closed.result);
         *exposed = trim.exposed;
     }

@@ -151,8 +151,11 @@ void chart_bars(struct page *page, const struct chart_bars *bars)
     count = count > ROWS ? ROWS : count;
     struct text rows = {0};
     double most = bars->most > 0 ? bars->most : most_of(bars, count), y = 0;
-    for (int64_t i = 0; i < count; i++)
-        y = add_group(&rows, bars, json_item(bars->rows, i), y, most);
+    for (int64_t i = 0; i < count; i++) {
+        const struct json *row = json_item(bars->rows, i);
+        if (!bars->total || isfinite(html_number(row, bars->total, -1)))
+            y = add_group(&rows, bars, row, y, most);
+    }
     chart_figure(page);
     if (bars->part[1].key)
         chart_legend(page, bars->part, false);

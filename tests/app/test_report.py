@@ -64,6 +64,27 @@ class Predict(Report):
         self.assertEqual([row["scaling_efficiency"] for row in rows],
                          [float(row["scaling_efficiency"]) for row in self.rows_of(page, "curve")])
 
+    def test_where_the_recipe_does_not_know_a_batch_only_the_time_to_train_is_missing(self):
+        job = self.directory / "draft.yaml"
+        run("new", "job", "--platform=dgx-h100", "--nodes=16", "--target=75.9%", "--to", job)
+        page = self.report("predict", job, "-banalytic")
+        rows = page.data()["curve"]
+        self.assertEqual([row["time_to_train_s"] is None for row in rows], [True, True, True, False, False])
+        for row in rows[:3]:
+            self.assertIn(f"{row['nodes'] * 8 * 32} images a step are outside", row["reason"])
+            result = answer("predict", job, "-banalytic", "--set", f"cluster.nodes={row['nodes']}",
+                            "--set=allreduce.grid=null", "--set=training.extrapolate=true")
+            self.assertEqual((row["scaling_efficiency"], row["step_s"]),
+                             (result["scaling_efficiency"], result["step"]["time_s"]))
+
+    def test_nodes_without_an_answer_have_no_bar(self):
+        page = self.report("predict", self.job, "-banalytic", "--set=allreduce.grid=null",
+                           "--set=cluster.nodes=3", "--set=training.phases=[{epochs: 90, global_batch: 96}]",
+                           "--set=training.micro_batch=8")
+        self.assertEqual([row["nodes"] for row in page.data()["curve"] if "reason" in row], [2])
+        self.assertIn("12 devices", page.words("text"))
+        self.assertNotIn("-", page.words("text"))
+
     @unittest.skipUnless(support.has_simulator(), "not simulated without foretrain-sim")
     def test_the_curve_of_a_simulated_job_is_the_closed_form_scaled_to_it(self):
         sets = ("--set=cluster.nodes=16", "--set=allreduce.grid=null", "--set=allreduce.bucket=1 MiB")
