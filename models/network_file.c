@@ -23,9 +23,8 @@ struct reader {
 
 static const struct node *node_at(const struct reader *r, const char *key)
 {
-    char *path = base_format("layers.%d%s%s", r->at, *key ? "." : "", key);
+    AUTOFREE char *path = base_format("layers.%d%s%s", r->at, *key ? "." : "", key);
     const struct node *node = field_origin(r->root, path);
-    free(path);
     return node;
 }
 
@@ -35,10 +34,9 @@ __attribute__((format(printf, 3, 4))) static int refuse(const struct reader *r, 
     const struct node *node = node_at(r, key);
     va_list list;
     va_start(list, format);
-    char *message = base_format_list(format, list);
+    AUTOFREE char *message = base_format_list(format, list);
     va_end(list);
     origin_error(node ? &node->origin : &node_at(r, "name")->origin, r->err, "%s", message);
-    free(message);
     return -1;
 }
 
@@ -123,7 +121,7 @@ static int read_inputs(const struct reader *r, struct layer *layer)
     if (given)
         layer->input_count = e->inputs.count;
     for (int32_t i = 0; i < layer->input_count; i++) {
-        char *key = base_format(given ? "inputs.%d" : "name", i);
+        AUTOFREE char *key = base_format(given ? "inputs.%d" : "name", i);
         int failed = 0;
         if (given)
             failed = find(r, key, ((char *const *)e->inputs.item)[i], &layer->input[i]);
@@ -135,7 +133,6 @@ static int read_inputs(const struct reader *r, struct layer *layer)
             failed =
                 refuse(r, key, "'%s' is complete once '%s' is added to it: list '%s' below that",
                        r->entry[from].name, r->entry[from].add, e->name);
-        free(key);
         if (failed)
             return -1;
     }

@@ -35,14 +35,13 @@ static int refuse_name(const char *name, struct err *err)
     const char *nearest = base_nearest(name, network_names);
     if (nearest)
         return err_add(err, "unknown network '%s'; did you mean '%s'?", name, nearest);
-    struct text known = {0};
+    AUTORELEASE(text) struct text known = {0};
     for (int32_t i = 0; network_names[i]; i++)
         text_add(&known, "%s%s", i > 0 ? ", " : "", network_names[i]);
     err_add(err,
             "unknown network '%s'; it must be one of: %s; or a file that lists the layers of any "
             "other, as mine.yaml, which foretrain import onnx writes",
             name, known.data);
-    text_release(&known);
     return -1;
 }
 

@@ -69,11 +69,9 @@ int engine_start(const struct traffic *traffic, const struct fold *fold, struct 
     for (int i = 0; i < argc; i++)
         argv[i] = settings[i];
     simgrid_init(&argc, argv);
-    struct text xml = {0};
+    AUTORELEASE(text) struct text xml = {0};
     platform_xml_print(&xml, traffic, fold);
-    int status = load_platform(&xml, err);
-    text_release(&xml);
-    return status;
+    return load_platform(&xml, err);
 }
 
 static int compare_hosts(const void *a, const void *b)

@@ -28,7 +28,8 @@ static int32_t classify(const uint64_t *signature, int32_t count, int32_t *class
     uint64_t mask = 1;
     while (mask < 2 * (uint64_t)count)
         mask *= 2;
-    int32_t *first = base_alloc((int64_t)mask--, sizeof(*first)); /* index + 1 of a slot's first */
+    AUTOFREE int32_t *first =
+        base_alloc((int64_t)mask--, sizeof(*first)); /* index + 1 of a slot's first */
     int32_t classes = 0;
     for (int32_t i = 0; i < count; i++) {
         uint64_t slot = signature[i] & mask;
@@ -38,7 +39,6 @@ static int32_t classify(const uint64_t *signature, int32_t count, int32_t *class
             first[slot] = i + 1;
         class[i] = first[slot] == i + 1 ? classes++ : class[first[slot] - 1];
     }
-    free(first);
     return classes;
 }
 
@@ -77,8 +77,8 @@ static void sign(const struct fold *fold, const struct traffic *traffic, uint64_
 static void refine(struct fold *fold, const struct traffic *traffic)
 {
     int32_t ranks = traffic->fabric->ranks, links = traffic->fabric->link_count;
-    uint64_t *rank = base_alloc(ranks, sizeof(*rank));
-    uint64_t *link = base_alloc(links, sizeof(*link));
+    AUTOFREE uint64_t *rank = base_alloc(ranks, sizeof(*rank));
+    AUTOFREE uint64_t *link = base_alloc(links, sizeof(*link));
     for (int32_t l = 0; l < links; l++)
         link[l] = bits(traffic->fabric->link[l].bandwidth);
     fold->count = classify(rank, ranks, fold->class_of);
@@ -92,8 +92,6 @@ static void refine(struct fold *fold, const struct traffic *traffic)
         fold->count = count;
         fold->link_count = link_count;
     }
-    free(rank);
-    free(link);
 }
 
 static void list_members(const int32_t *class, int32_t count, int32_t classes, int32_t **member,
@@ -160,20 +158,19 @@ static bool class_is_exact(const struct fold *fold, const struct relation *relat
 
 static int32_t *ranks_by_class(const struct fold *fold, int32_t ranks)
 {
-    int32_t *next = base_alloc(fold->count, sizeof(*next));
+    AUTOFREE int32_t *next = base_alloc(fold->count, sizeof(*next));
     int32_t *rank = base_alloc(ranks, sizeof(*rank));
     for (int32_t c = 1; c < fold->count; c++)
         next[c] = next[c - 1] + fold->size[c - 1];
     for (int32_t r = 0; r < ranks; r++)
         rank[next[fold->class_of[r]]++] = r;
-    free(next);
     return rank;
 }
 
 static bool is_exact(const struct fold *fold, const struct traffic *traffic)
 {
-    int32_t *rank = ranks_by_class(fold, traffic->fabric->ranks);
-    int32_t *crossings = base_alloc(traffic->fabric->link_count, sizeof(*crossings));
+    AUTOFREE int32_t *rank = ranks_by_class(fold, traffic->fabric->ranks);
+    AUTOFREE int32_t *crossings = base_alloc(traffic->fabric->link_count, sizeof(*crossings));
     bool exact = true;
     for (int32_t p = 0; p < traffic->relation_count; p++) {
         const int32_t *members = rank;
@@ -181,8 +178,6 @@ static bool is_exact(const struct fold *fold, const struct traffic *traffic)
             exact = exact &&
                     class_is_exact(fold, &traffic->relation[p], members, fold->size[c], crossings);
     }
-    free(crossings);
-    free(rank);
     return exact;
 }
 

@@ -203,11 +203,10 @@ static void walk_branch(int argc, char **argv)
 {
     (void)argc;
     (void)argv;
-    struct branch *branch = sg_actor_self_get_data();
+    AUTOFREE struct branch *branch = sg_actor_self_get_data();
     run_program(&branch->walker, branch->program, branch->bytes);
     sg_sem_release(branch->done);
     wait_until_left(&branch->walker);
-    free(branch);
 }
 
 static void start_branch(const struct walker *walker, const struct program *program, double bytes,
@@ -398,8 +397,8 @@ static void find_places(struct stage *stage)
 {
     const struct fold *fold = stage->simulation->fold;
     const struct traffic *traffic = stage->simulation->traffic;
-    struct directory directory = directory_new();
-    int32_t *host = platform_hosts(traffic, fold);
+    AUTORELEASE(directory) struct directory directory = directory_new();
+    AUTOFREE int32_t *host = platform_hosts(traffic, fold);
     stage->home = directory_find(&directory, PLATFORM_HOME);
     stage->meeting =
         base_alloc((int64_t)traffic->relation_count * fold->count, sizeof(*stage->meeting));
@@ -408,15 +407,12 @@ static void find_places(struct stage *stage)
             const struct relation *relation = &traffic->relation[p];
             if (fold_to(fold, relation, c) < 0 && fold_from(fold, relation, c) < 0)
                 continue;
-            char *name = platform_host_name(fold, host[p], c), *queue = base_format("%d.%d", p, c);
+            AUTOFREE char *name = platform_host_name(fold, host[p], c),
+                          *queue = base_format("%d.%d", p, c);
             meeting(stage, p, c)->host = directory_find(&directory, name);
             meeting(stage, p, c)->queue = sg_mailbox_by_name(queue);
-            free(queue);
-            free(name);
         }
     }
-    free(host);
-    directory_release(&directory);
 }
 
 static void read_schedule(struct stage *stage)

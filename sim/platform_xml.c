@@ -1,6 +1,5 @@
 #include "sim/platform_xml.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* Short chains share a zone up to this number of hosts: for each new host SimGrid searches every
@@ -45,7 +44,7 @@ int32_t *platform_hosts(const struct traffic *traffic, const struct fold *fold)
 {
     int32_t count = traffic->relation_count;
     int32_t *host = base_alloc(count, sizeof(*host));
-    int32_t *senders = base_alloc(count, sizeof(*senders));
+    AUTOFREE int32_t *senders = base_alloc(count, sizeof(*senders));
     for (int32_t p = 0; p < count; p++)
         senders[p] = count_senders(traffic, fold, p);
     for (int32_t p = 0; p < count; p++) {
@@ -58,22 +57,20 @@ int32_t *platform_hosts(const struct traffic *traffic, const struct fold *fold)
         }
         host[p] = best;
     }
-    free(senders);
     return host;
 }
 
 static void print_link(struct text *out, const struct fabric *fabric, int32_t link)
 {
-    char *name = fabric_link_name(fabric, link);
+    AUTOFREE char *name = fabric_link_name(fabric, link);
     text_add(out, "<link id=\"%s\" bandwidth=\"%.17gBps\" latency=\"0s\"/>\n", name,
              fabric->link[link].bandwidth * PLATFORM_BYTE_SCALE);
-    free(name);
 }
 
 /* The links that routes of the classes' members really use. */
 static void print_links(struct text *out, const struct traffic *traffic, const struct fold *fold)
 {
-    bool *printed = base_alloc(fold->link_count, sizeof(*printed));
+    AUTOFREE bool *printed = base_alloc(fold->link_count, sizeof(*printed));
     for (int32_t p = 0; p < traffic->relation_count; p++) {
         const struct relation *relation = &traffic->relation[p];
         for (int32_t c = 0; c < fold->count; c++) {
@@ -86,7 +83,6 @@ static void print_links(struct text *out, const struct traffic *traffic, const s
             }
         }
     }
-    free(printed);
 }
 
 static void print_route(struct text *out, const struct traffic *traffic, const struct fold *fold,
@@ -98,10 +94,9 @@ static void print_route(struct text *out, const struct traffic *traffic, const s
              fold->member[to]);
     for (int32_t i = relation->path[member]; i < relation->path[member + 1]; i++) {
         int32_t link = fold->link_class[relation->link[i]];
-        char *name = fabric_link_name(traffic->fabric, fold->link_member[link]);
+        AUTOFREE char *name = fabric_link_name(traffic->fabric, fold->link_member[link]);
         for (int32_t k = fold->size[class] / fold->link_size[link]; k > 0; k--)
             text_add(out, "<link_ctn id=\"%s\"/>", name);
-        free(name);
     }
     text_add(out, "</route>\n");
 }
@@ -156,7 +151,7 @@ static void print_zones(struct text *out, const struct traffic *traffic, const s
                         int32_t p)
 {
     const struct relation *relation = &traffic->relation[p];
-    bool *done = base_alloc(fold->count, sizeof(*done));
+    AUTOFREE bool *done = base_alloc(fold->count, sizeof(*done));
     struct zone zone = {0};
     int32_t first = 0;
     for (int32_t c = 0; c < fold->count; c++) {
@@ -168,7 +163,6 @@ static void print_zones(struct text *out, const struct traffic *traffic, const s
             close_zone(out, &zone, p, first);
     }
     close_zone(out, &zone, p, first);
-    free(done);
 }
 
 void platform_xml_print(struct text *out, const struct traffic *traffic, const struct fold *fold)
@@ -179,10 +173,9 @@ void platform_xml_print(struct text *out, const struct traffic *traffic, const s
                   "<zone id=\"start\" routing=\"None\">"
                   "<host id=\"" PLATFORM_HOME "\" speed=\"1f\"/></zone>\n");
     print_links(out, traffic, fold);
-    int32_t *host = platform_hosts(traffic, fold);
+    AUTOFREE int32_t *host = platform_hosts(traffic, fold);
     for (int32_t p = 0; p < traffic->relation_count; p++)
         if (host[p] == p)
             print_zones(out, traffic, fold, p);
-    free(host);
     text_add(out, "</zone>\n</platform>\n");
 }

@@ -22,7 +22,7 @@ static void list_crossings(struct sieve *sieve)
 {
     const struct traffic *traffic = sieve->traffic;
     int32_t links = traffic->fabric->link_count, ranks = traffic->fabric->ranks;
-    int32_t *next = base_alloc(links + 1, sizeof(*next));
+    AUTOFREE int32_t *next = base_alloc(links + 1, sizeof(*next));
     for (int32_t p = 0; p < traffic->relation_count; p++) {
         for (int32_t i = 0; i < traffic->relation[p].path[ranks]; i++)
             sieve->begin[traffic->relation[p].link[i] + 1]++;
@@ -37,7 +37,6 @@ static void list_crossings(struct sieve *sieve)
                 sieve->crossing[next[relation->link[i]]++] = (struct crossing){p, r};
         }
     }
-    free(next);
 }
 
 /* The narrowest other link on the flow's way, or -1. */
@@ -108,7 +107,7 @@ int32_t traffic_smooth(struct traffic *traffic)
         .begin = base_alloc(links + 1, sizeof(*sieve.begin)),
         .counted = base_alloc(links, sizeof(*sieve.counted)),
     };
-    bool *out = base_alloc(links, sizeof(*out));
+    AUTOFREE bool *out = base_alloc(links, sizeof(*out));
     list_crossings(&sieve);
     for (int32_t l = 0; l < links; l++) {
         out[l] = sieve.begin[l] < sieve.begin[l + 1] && !can_be_filled(&sieve, l);
@@ -119,6 +118,5 @@ int32_t traffic_smooth(struct traffic *traffic)
     free(sieve.begin);
     free(sieve.crossing);
     free(sieve.counted);
-    free(out);
     return count;
 }

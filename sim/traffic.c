@@ -83,7 +83,7 @@ static struct program add_rounds(struct traffic *traffic, const struct schedule 
     struct collective whole = schedule_collective(schedule, step);
     struct collective c = collective_channel(&whole, channel);
     int32_t rounds = collective_rounds(&c), patterns = collective_pattern_count(&c);
-    int32_t *relation = base_alloc(patterns, sizeof(*relation));
+    AUTOFREE int32_t *relation = base_alloc(patterns, sizeof(*relation));
     for (int32_t i = 0; i < patterns; i++)
         relation[i] = add_relation(traffic, schedule, step, channel, i);
     int32_t begin = traffic->round_count;
@@ -97,7 +97,6 @@ static struct program add_rounds(struct traffic *traffic, const struct schedule 
             .share = collective_share(&c, i),
         };
     }
-    free(relation);
     return (struct program){.step = step, .begin = begin, .end = begin + rounds, .channels = 1};
 }
 
@@ -161,7 +160,7 @@ void traffic_merge(struct traffic *traffic, int32_t limit)
 int64_t traffic_messages(const struct traffic *traffic, const struct schedule *schedule,
                          const int32_t *rank, int32_t count)
 {
-    int64_t *senders = base_alloc(traffic->relation_count, sizeof(*senders));
+    AUTOFREE int64_t *senders = base_alloc(traffic->relation_count, sizeof(*senders));
     for (int32_t p = 0; p < traffic->relation_count; p++) {
         for (int32_t i = 0; i < count; i++)
             senders[p] += traffic->relation[p].to[rank[i]] >= 0;
@@ -175,7 +174,6 @@ int64_t traffic_messages(const struct traffic *traffic, const struct schedule *s
             for (int32_t k = program[i].begin; k < program[i].end; k++)
                 messages += senders[traffic->round[k].relation];
     }
-    free(senders);
     return messages;
 }
 

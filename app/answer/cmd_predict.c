@@ -64,13 +64,13 @@ static int print(struct text *out, const struct predict_request *request,
                  struct prediction *prediction, double published, struct err *err)
 {
     const struct task *last = prediction_last(prediction);
+    AUTORELEASE(exchanges)
     struct report_exchanges list = exchanges_of(last->point.schedule, last->quiet);
     if (request->head.json || request->report)
         add_warnings(&prediction->result, err);
     if (request->head.json) {
-        struct json *json = predict_json(prediction, &list);
+        AUTORELEASE(json) struct json *json = predict_json(prediction, &list);
         json_print(out, json);
-        json_free(json);
     } else if (request->step && !csv_is_answer(&request->head)) {
         print_step(out, &prediction->result, &list, find_width(request));
     } else if (!csv_is_answer(&request->head)) {
@@ -80,15 +80,13 @@ static int print(struct text *out, const struct predict_request *request,
     }
     const struct predict_page page = {prediction, request->head.argument.item[0], &request->predict,
                                       &list, published};
-    int failed = csv_write(&request->head, exchanges_json(&list), out, err) ||
-                 (request->report && predict_page(request->report, &page, err));
-    exchanges_release(&list);
-    return failed;
+    return csv_write(&request->head, exchanges_json(&list), out, err) ||
+           (request->report && predict_page(request->report, &page, err));
 }
 
 static int read_published(const struct predict_request *request, double *published, struct err *err)
 {
-    struct err why = {0};
+    AUTORELEASE(err) struct err why = {0};
     *published = NAN;
     if (!request->published)
         return 0;
@@ -97,7 +95,6 @@ static int read_published(const struct predict_request *request, double *publish
     /* Twice the ideal speed is more than any cluster has: "91" is 91 times. */
     bool good = !unit_parse(UNIT_FRACTION, request->published, published, &why) && *published > 0 &&
                 *published <= 2;
-    err_release(&why);
     return good ? 0
                 : err_add_code(err, 64, "--published: expected a share such as 91.6%%, got '%s'",
                                request->published);
@@ -110,8 +107,8 @@ static int predict(const void *record, struct text *out, struct err *err)
         return err_add_code(err, 64, "--iterations: at least 1");
     if (request->width && request->width < GANTT_WIDTH_LEAST)
         return err_add_code(err, 64, "--width: at least %d", GANTT_WIDTH_LEAST);
-    struct prediction prediction = {0};
-    struct price_file prices = {0};
+    AUTORELEASE(prediction) struct prediction prediction = {0};
+    AUTORELEASE(price) struct price_file prices = {0};
     double published;
     if (read_published(request, &published, err))
         return -1;
@@ -133,8 +130,6 @@ static int predict(const void *record, struct text *out, struct err *err)
                  timeline_write_file(request->spans, timeline_write_spans, schedule,
                                      task_trace(last), err);
     }
-    prediction_release(&prediction);
-    price_release(&prices);
     return failed ? -1 : 0;
 }
 

@@ -1,7 +1,6 @@
 #include "app/answer/curve.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { DRAWS = 400 /* for a point: 5 % of them are 20 */ };
@@ -12,10 +11,9 @@ static void put_range(struct json *row, const char *key, double value, struct in
     const double number[] = {value, likely.low, likely.high};
     bool seconds = strlen(key) > 2 && !strcmp(key + strlen(key) - 2, "_s");
     for (int i = 0; i < 3; i++) {
-        char *name = base_format("%.*s%s%s", (int)strlen(key) - (seconds ? 2 : 0), key, end[i],
-                                 seconds ? "_s" : "");
+        AUTOFREE char *name = base_format("%.*s%s%s", (int)strlen(key) - (seconds ? 2 : 0), key,
+                                          end[i], seconds ? "_s" : "");
         json_put_real(row, name, number[i]);
-        free(name);
     }
 }
 
@@ -116,7 +114,7 @@ static int predict_at(struct prediction *prediction, int32_t nodes, const char *
     struct predict_options own = *options;
     own.set = (struct option_list){0};
     option_list_add_all(&own.set, &options->set);
-    char *set = base_format("cluster.nodes=%d", nodes);
+    AUTOFREE char *set = base_format("cluster.nodes=%d", nodes);
     if (nodes > 0) {
         option_list_add(&own.set, set);
         option_list_add(&own.set, "allreduce.grid=null");
@@ -125,7 +123,6 @@ static int predict_at(struct prediction *prediction, int32_t nodes, const char *
         option_list_add(&own.set, further);
     int failed = prediction_screen(prediction, path, &own, BACKEND_ANALYTIC, DRAWS, err);
     option_list_release(&own.set);
-    free(set);
     return failed;
 }
 
@@ -134,7 +131,7 @@ static struct json *row_at(int32_t nodes, const char *path, const struct predict
                            const struct trim *trim, bool torus)
 {
     struct prediction prediction = {0};
-    struct err why = {0}, again = {0};
+    AUTORELEASE(err) struct err why = {0}, again = {0};
     struct json *row;
     int failed = predict_at(&prediction, nodes, path, options, NULL, &why);
     if (failed) {
@@ -151,13 +148,10 @@ static struct json *row_at(int32_t nodes, const char *path, const struct predict
         row = row_of(&prediction.result, torus, false);
     }
     if (why.count) {
-        char *reason = base_format("%.*s", (int)strcspn(why.text, "\n"), why.text);
+        AUTOFREE char *reason = base_format("%.*s", (int)strcspn(why.text, "\n"), why.text);
         json_put_text(row, "reason", reason);
-        free(reason);
     }
     prediction_release(&prediction);
-    err_release(&why);
-    err_release(&again);
     return row;
 }
 
@@ -167,7 +161,7 @@ struct json *curve_rows(const struct prediction *prediction, const char *path,
     const struct result *result = &prediction->result;
     struct trim trim = {1, 1, 1};
     struct prediction closed = {0};
-    struct err why = {0};
+    AUTORELEASE(err) struct err why = {0};
     *exposed = NAN;
     if (result->nodes > 1 && strcmp(result->backend, backend_words[BACKEND_SIM]) == 0 &&
         !predict_at(&closed, 0, path, options, NULL, &why)) {
@@ -175,7 +169,6 @@ struct json *curve_rows(const struct prediction *prediction, const char *path,
         *exposed = trim.exposed;
     }
     prediction_release(&closed);
-    err_release(&why);
     struct json *rows = json_new_array();
     bool torus = result->grid.columns > 0;
     for (int32_t nodes = 1; nodes < result->nodes; nodes *= 2)

@@ -1,5 +1,4 @@
 #include <math.h>
-#include <stdlib.h>
 
 #include "app/answer/predict_page.h"
 #include "app/page/chart.h"
@@ -110,10 +109,9 @@ void failing_add(struct page *page, const struct json *all)
     const struct json *rows = json_get(all, "checkpoints");
     if (isnan(html_number(f, "checkpoint_s", -1)))
         return;
-    char *words = words_of(f);
+    AUTOFREE char *words = words_of(f);
     html_section(page, "What do failures and checkpoints add?");
     html_paragraph(page, NULL, words);
-    free(words);
     add_parts(page, result);
     if (json_count_items(rows) < 2)
         return;

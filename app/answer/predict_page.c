@@ -2,7 +2,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "app/answer/curve.h"
@@ -93,9 +92,9 @@ static struct json *unknown_texts(const struct json *result)
     struct json *list = json_new_array();
     for (int64_t i = 0; i < json_count_items(unknown); i++) {
         const struct json *item = json_item(unknown, i);
-        char *text = base_format("%s: %s", html_word(item, "input"), html_word(item, "range"));
+        AUTOFREE char *text =
+            base_format("%s: %s", html_word(item, "input"), html_word(item, "range"));
         json_append_text(list, text);
-        free(text);
     }
     return list;
 }
@@ -103,19 +102,17 @@ static struct json *unknown_texts(const struct json *result)
 static void add_assumptions(struct answer *answer)
 {
     const struct json *r = answer->result;
-    struct json *unknown = unknown_texts(r);
+    AUTORELEASE(json) struct json *unknown = unknown_texts(r);
     html_section(&answer->page, "What it rests on");
     html_list(&answer->page, "Warnings:", json_get(r, "warnings"));
     html_list(&answer->page, "Unknown, and drawn from a range:", unknown);
     html_list(&answer->page,
               "Assumed, for nobody measured or published it:", json_get(r, "assumptions"));
-    char *run =
+    AUTOFREE char *run =
         base_format("Job %s; back end %s, grain %s; draws behind the intervals: %.0f; schedule %s.",
                     html_word(answer->all, "job"), html_word(r, "backend"), html_word(r, "grain"),
                     html_number(json_get(r, "draws"), "count", -1), html_word(r, "schedule_hash"));
     html_paragraph(&answer->page, "small", run);
-    free(run);
-    json_free(unknown);
 }
 
 /* ---- pictures ---- */
@@ -124,7 +121,7 @@ static void add_assumptions(struct answer *answer)
 static void add_curve_words(struct answer *answer)
 {
     double factor = html_number(answer->all, "curve_exposed_factor", -1);
-    struct text out = {0};
+    AUTORELEASE(text) struct text out = {0};
     if (html_number(json_get(answer->result, "draws"), "count", -1) > 0)
         text_add(&out, "Job and baseline move together in each draw. ");
     text_add(&out, "At other numbers of nodes foretrain chooses the grid; everything else is as in "
@@ -138,7 +135,6 @@ static void add_curve_words(struct answer *answer)
                  factor);
     text_add(&out, isfinite(factor) ? "." : "");
     html_paragraph(&answer->page, "small", out.data);
-    text_release(&out);
 }
 
 static void add_curve(struct answer *answer)
@@ -155,9 +151,10 @@ static void add_curve(struct answer *answer)
         {0}};
     const struct json *rows = json_get(answer->all, "curve");
     const char *kind = html_word(answer->result, "scaling");
-    char *about = base_format("%s scaling efficiency on 1 node up to all of the job. The job "
-                              "itself: %.1f %%.",
-                              kind, 100 * html_number(answer->result, "scaling_efficiency", -1));
+    AUTOFREE char *about =
+        base_format("%s scaling efficiency on 1 node up to all of the job. The job "
+                    "itself: %.1f %%.",
+                    kind, 100 * html_number(answer->result, "scaling_efficiency", -1));
     const struct json *published = json_get(answer->all, "published");
     bool any = json_count_items(published) > 0;
     html_section(&answer->page, "Does it scale?");
@@ -179,13 +176,11 @@ static void add_curve(struct answer *answer)
                               .published = published});
     add_curve_words(answer);
     if (any) {
-        char *text = base_format("Published: %g %%.",
-                                 100 * html_number(json_item(published, 0), "value", -1));
+        AUTOFREE char *text = base_format("Published: %g %%.",
+                                          100 * html_number(json_item(published, 0), "value", -1));
         html_paragraph(&answer->page, NULL, text);
-        free(text);
     }
     html_table(&answer->page, "curve", "efficiency by number of devices", rows, columns, true);
-    free(about);
 }
 
 static const struct chart_part step_parts[] = {
@@ -354,9 +349,8 @@ static struct json *sorted_shares(const struct json *shares, const struct json *
             if (!strcmp(html_word(json_item(unknown, i), "input"), name))
                 range = html_word(json_item(unknown, i), "range");
         struct json *row = json_new_object();
-        char *label = range ? base_format("%s: %s", name, range) : base_copy(name);
+        AUTOFREE char *label = range ? base_format("%s: %s", name, range) : base_copy(name);
         json_put_text(row, "input", label);
-        free(label);
         static const char *const key[] = {"step", "weak_scaling", "strong_scaling",
                                           "time_to_train"};
         for (int k = 0; k < 4; k++)
@@ -381,6 +375,7 @@ static void add_shares(struct answer *answer)
         {strong ? "strong_scaling" : "weak_scaling", "of the scaling efficiency", CHART_ROW},
         {"time_to_train", "of the time to train", CHART_INPUT},
         {0}};
+    AUTORELEASE(json)
     struct json *rows = sorted_shares(json_get(answer->result, "interval_shares"),
                                       json_get(answer->result, "unknown_inputs"));
     if (json_count_items(rows) > 0) {
@@ -400,7 +395,6 @@ static void add_shares(struct answer *answer)
                                         .beside = true});
         html_table(&answer->page, "shares", "parts of the variance", rows, columns, true);
     }
-    json_free(rows);
 }
 
 static void add_phases(struct answer *answer)
@@ -430,7 +424,7 @@ static int write_page(const char *file, const struct json *all, const struct jso
 {
     struct answer answer = {
         .all = all, .result = json_get(all, "result"), .images_unit = images_unit};
-    char *title = title_of(&answer), *sentence = answer_of(answer.result);
+    AUTOFREE char *title = title_of(&answer), *sentence = answer_of(answer.result);
     html_answer(&answer.page, title, sentence);
     add_figures(&answer);
     add_assumptions(&answer);
@@ -443,10 +437,7 @@ static int write_page(const char *file, const struct json *all, const struct jso
     add_shares(&answer);
     add_phases(&answer);
     whatif_section(&answer.page, whatif, images_unit);
-    int failed = html_write(&answer.page, file, title, all, err);
-    free(title);
-    free(sentence);
-    return failed;
+    return html_write(&answer.page, file, title, all, err);
 }
 
 static struct json *published_rows(const struct predict_page *what)
@@ -465,7 +456,7 @@ int predict_page(const char *file, const struct predict_page *what, struct err *
 {
     const struct task *last = prediction_last(what->prediction);
     const struct point *point = &last->point;
-    struct json *all = json_new_object();
+    AUTORELEASE(json) struct json *all = json_new_object();
     json_put_text(all, "job", what->path);
     json_put_text(all, "network", what->prediction->result.scenario->model.network);
     json_put(all, "result", predict_json(what->prediction, what->exchanges));
@@ -478,9 +469,7 @@ int predict_page(const char *file, const struct predict_page *what, struct err *
     json_put(all, "links",
              picture_links(point->fabric, point->schedule, trace_step_time(last->quiet)));
     json_put(all, "map", picture_map(point->fabric, point->schedule, trace_step_time(last->quiet)));
+    AUTORELEASE(json)
     struct json *whatif = whatif_json(what->prediction, what->path, what->options);
-    int failed = write_page(file, all, whatif, what->prediction->result.images_unit, err);
-    json_free(whatif);
-    json_free(all);
-    return failed;
+    return write_page(file, all, whatif, what->prediction->result.images_unit, err);
 }

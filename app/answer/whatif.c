@@ -48,10 +48,9 @@ static struct json *read_files(const struct prediction *prediction, const char *
                                const struct predict_options *options)
 {
     struct json *files = json_new_object();
-    struct err err = {0};
+    AUTORELEASE(err) struct err err = {0};
     bool good = put_file(files, "job", base_copy(path), NULL, &options->set, &err) &&
                 put_named(files, &prediction->job.scenario, &options->set, &err);
-    err_release(&err);
     if (good)
         return files;
     json_free(files);
@@ -89,13 +88,11 @@ static void add_quantity(struct control control, enum unit unit, double number, 
 {
     static const char *const suffix[UNIT_COUNT] = {
         [UNIT_BYTES] = " B", [UNIT_BYTES_PER_SECOND] = " B/s", [UNIT_SECONDS] = " s"};
-    char *value = suffix[unit] ? base_format("\"%.17g%s\"", number, suffix[unit])
-                               : base_format("%.17g", number);
-    struct text words = {0};
+    AUTOFREE char *value = suffix[unit] ? base_format("\"%.17g%s\"", number, suffix[unit])
+                                        : base_format("%.17g", number);
+    AUTORELEASE(text) struct text words = {0};
     unit_print(&words, unit, number);
     add_value(control, value, words.data, own);
-    text_release(&words);
-    free(value);
 }
 
 /* @own and its products with powers of two from @least to @most. */
@@ -143,23 +140,20 @@ static void add_link(void *context, const struct quantity *quantity, enum unit u
             label = link[i].label;
     if (!label || !(quantity->value > 0))
         return;
-    char *key = base_format("platform.%s", path);
-    char *words = tier ? base_format("%s, %.*s", label, (int)(end - path), path) : base_copy(label);
+    AUTOFREE char *key = base_format("platform.%s", path);
+    AUTOFREE char *words =
+        tier ? base_format("%s, %.*s", label, (int)(end - path), path) : base_copy(label);
     add_scaled(context, key, words, unit, quantity->value, 1. / 8, 8);
-    free(words);
-    free(key);
 }
 
 /* Some numbers may not fit the switches of a group, which the core then says. */
 static void add_uplinks(struct json *controls, const struct platform *platform)
 {
     for (int32_t tier = 0; platform_uplinks(platform, tier) > 0; tier++) {
-        char *key = base_format("platform.network.tiers[%d].uplinks", tier);
-        char *label = base_format("number of uplinks, network.tiers[%d]", tier);
+        AUTOFREE char *key = base_format("platform.network.tiers[%d].uplinks", tier);
+        AUTOFREE char *label = base_format("number of uplinks, network.tiers[%d]", tier);
         add_scaled(controls, key, label, UNIT_NONE, (double)platform_uplinks(platform, tier),
                    1. / 8, 8);
-        free(label);
-        free(key);
     }
 }
 
@@ -169,20 +163,18 @@ static void add_batch(struct json *controls, const struct job *job)
     const struct scenario_phase *phase =
         (const struct scenario_phase *)job->scenario.training.phase.item + last;
     bool global = phase->global_batch > 0;
-    char *key =
+    AUTOFREE char *key =
         base_format("training.phases[%d].%s", last, global ? "global_batch" : "batch_per_device");
     add_scaled(controls, key, global ? "global batch" : "images per device", UNIT_NONE,
                (double)(global ? phase->global_batch : phase->batch_per_device), 1. / 16, 16);
-    free(key);
 }
 
 static void add_algorithm(struct json *controls, enum algorithm own)
 {
     struct control control = new_control(controls, "allreduce.algorithm", "algorithm");
     for (int i = 0; algorithm_names[i]; i++) {
-        char *value = base_format("\"%s\"", algorithm_names[i]);
+        AUTOFREE char *value = base_format("\"%s\"", algorithm_names[i]);
         add_value(control, value, algorithm_names[i], i == (int)own);
-        free(value);
     }
 }
 
@@ -195,11 +187,10 @@ static void add_grid(struct json *controls, struct grid own)
     for (int32_t columns = 1; columns <= ranks; columns++) {
         if (ranks % columns)
             continue;
-        char *value = base_format("{\"columns\": %d, \"rows\": %d}", columns, ranks / columns);
-        char *words = base_format("%dx%d", columns, ranks / columns);
+        AUTOFREE char *value =
+            base_format("{\"columns\": %d, \"rows\": %d}", columns, ranks / columns);
+        AUTOFREE char *words = base_format("%dx%d", columns, ranks / columns);
         add_value(control, value, words, columns == own.columns);
-        free(value);
-        free(words);
     }
 }
 
@@ -223,15 +214,13 @@ static struct json *closed_form(const struct prediction *prediction, const char 
                                 const struct predict_options *options)
 {
     enum { DRAWS = 20 /* the fewest there may be; none is shown */ };
-    struct prediction again = {0};
-    struct err err = {0};
+    AUTORELEASE(prediction) struct prediction again = {0};
+    AUTORELEASE(err) struct err err = {0};
     struct json *json = NULL;
     if (!strcmp(prediction->result.backend, "analytic"))
         return figures(&prediction->result);
     if (!prediction_screen(&again, path, options, BACKEND_ANALYTIC, DRAWS, &err))
         json = figures(&again.result);
-    prediction_release(&again);
-    err_release(&err);
     return json;
 }
 
@@ -272,11 +261,9 @@ struct json *whatif_json(const struct prediction *prediction, const char *path,
 
 static bool fits(const struct json *whatif)
 {
-    struct text line = {0};
+    AUTORELEASE(text) struct text line = {0};
     json_print_line(&line, whatif, 17);
-    bool short_enough = line.length <= PAGE_DATA_LIMIT;
-    text_release(&line);
-    return short_enough;
+    return line.length <= PAGE_DATA_LIMIT;
 }
 
 void whatif_section(struct page *page, const struct json *whatif, enum unit images_unit)

@@ -91,11 +91,9 @@ static int name_files(struct cluster *cluster, const char *name, struct err *err
             cluster->device_path =
                 base_format("%.*s%s-device.yaml", slash ? (int)(slash + 1 - out) : 0, out, name);
     }
-    return (out && calibrate_check_file(out, request, err)) ||
-                   (cluster->device_path &&
-                    calibrate_check_file(cluster->device_path, request, err))
-               ? -1
-               : 0;
+    int failed = (out && calibrate_check_file(out, request, err)) ||
+                 (cluster->device_path && calibrate_check_file(cluster->device_path, request, err));
+    return failed ? -1 : 0;
 }
 
 static int open_cluster(struct cluster *cluster, const struct calibrate_request *request,
@@ -136,17 +134,15 @@ static double compute_spread(const struct cluster *cluster)
 static int make_device(struct cluster *cluster, struct err *err)
 {
     struct calibrate_request request = cluster->request;
-    struct text talk = {0};
+    AUTORELEASE(text) struct text talk = {0};
     request.directory = cluster->device_path;
     const struct training_cost *training = &cluster->training;
     struct machine *machine = &cluster->alone;
     machine->together =
         (struct machine_together){training->jitter, training->launch, training->between};
-    int failed = request.directory
-                     ? calibrate_device_of(machine, &request, compute_spread(cluster), &talk, err)
-                     : 0;
-    text_release(&talk);
-    return failed;
+    return request.directory
+               ? calibrate_device_of(machine, &request, compute_spread(cluster), &talk, err)
+               : 0;
 }
 
 /* --- the file --- */
@@ -165,17 +161,16 @@ static void add_link(struct text *out, const struct cluster *cluster, const char
 {
     const struct exchange_line *line = &cluster->exchange.line[EXCHANGE_ROUND];
     char value[64];
-    char *whole =
+    AUTOFREE char *whole =
         base_format("rounds of a ring all-reduce of %d ranks in %s with their sums, standard "
                     "deviation %.0f %%, residual %.0f %%, %s",
                     cluster->ranks, gradients_of(cluster), 100 * line->bandwidth_sd,
                     100 * line->residual, source);
-    char *kind = base_format("measured, spread: %.3g %%",
-                             100 * fmin(exchange_spread(&cluster->exchange, EXCHANGE_ROUND), 10));
+    AUTOFREE char *kind =
+        base_format("measured, spread: %.3g %%",
+                    100 * fmin(exchange_spread(&cluster->exchange, EXCHANGE_ROUND), 10));
     snprintf(value, sizeof(value), "%.5g GB/s", 1e-9 * line->bandwidth);
     add_quantity(out, indent, "bandwidth", value, whole, kind);
-    free(kind);
-    free(whole);
     add_quantity(out, indent, "efficiency", "100 %", "the bandwidth is what ranks reached",
                  "measured");
     add_quantity(out, indent, "latency", "0 us", "contained in transport", "measured");
@@ -191,12 +186,12 @@ static void add_transport(struct text *out, const struct cluster *cluster, const
 {
     const struct exchange_line *line = &cluster->exchange.line[EXCHANGE_ROUND];
     char value[64];
-    char *whole = base_format("the same line at 0 bytes, standard deviation %.2g us, correlation "
-                              "with the seconds per byte %.2f, %s",
-                              1e6 * line->latency_sd, line->correlation, source);
+    AUTOFREE char *whole =
+        base_format("the same line at 0 bytes, standard deviation %.2g us, correlation "
+                    "with the seconds per byte %.2f, %s",
+                    1e6 * line->latency_sd, line->correlation, source);
     snprintf(value, sizeof(value), "%.5g us", 1e6 * line->latency);
     add_quantity(out, "  ", key, value, whole, "measured");
-    free(whole);
 }
 
 static void write_machine(struct text *out, const struct cluster *cluster, const char *name,
@@ -246,24 +241,19 @@ static int check_platform(const char *path, struct err *err)
 
 static int write_platform(const struct cluster *cluster, const char *name, struct err *err)
 {
-    struct text text = {0};
+    AUTORELEASE(text) struct text text = {0};
     const struct calibrate_request *request = &cluster->request;
-    char *steps = calibrate_command(request);
-    char *what =
+    AUTOFREE char *steps = calibrate_command(request);
+    AUTOFREE char *what =
         base_format("%s%s --bytes %s --gradients %s%s%s", steps,
                     cluster->cores ? " --oversubscribe" : "", request->bytes, gradients_of(cluster),
                     request->lab ? " --lab " : "", request->lab ? request->lab : "");
-    char *source = calibrate_source(what);
+    AUTOFREE char *source = calibrate_source(what);
     if (cluster->base)
         write_lab(&text, cluster, name, source);
     else
         write_machine(&text, cluster, name, source);
-    int failed = file_write(request->directory, &text, check_platform, err);
-    free(source);
-    free(what);
-    free(steps);
-    text_release(&text);
-    return failed;
+    return file_write(request->directory, &text, check_platform, err);
 }
 
 /* --- the answer --- */
@@ -278,12 +268,11 @@ static void print_times(struct text *out, const struct exchanges *exchange)
             text_add(out, " %26s", exchange_kind_name((enum exchange_kind)kind));
     text_add(out, " %26s", "by its line");
     for (int32_t i = 0; i < exchange->sizes.count; i++) {
-        struct text size = {0};
+        AUTORELEASE(text) struct text size = {0};
         double bytes = (double)exchange->sizes.item[i];
         double predicted = line->latency + bytes / line->bandwidth;
         unit_print(&size, UNIT_BYTES, bytes);
         text_add(out, "\n%-12s", size.data);
-        text_release(&size);
         for (int32_t kind = 0; kind < EXCHANGE_KIND_COUNT; kind++)
             if (exchange->time_s[kind])
                 text_add(out, " %23.1f us", 1e6 * exchange->time_s[kind][i]);
@@ -302,15 +291,14 @@ static void print_people(struct text *out, const struct cluster *cluster)
         const struct exchange_line *line = &exchange->line[kind];
         if (!exchange->time_s[kind])
             continue;
-        char *apart = isfinite(exchange->apart[kind])
-                          ? base_format("two halves of the sweeps at most %.0f %% apart",
-                                        100 * exchange->apart[kind])
-                          : base_copy("one sweep: no spread known");
+        AUTOFREE char *apart = isfinite(exchange->apart[kind])
+                                   ? base_format("two halves of the sweeps at most %.0f %% apart",
+                                                 100 * exchange->apart[kind])
+                                   : base_copy("one sweep: no spread known");
         text_add(out, "%-26s %8.2f us +- %.2f, and %.4g GB/s +- %.0f %%; residual %.0f %%, %s\n",
                  exchange_kind_name((enum exchange_kind)kind), 1e6 * line->latency,
                  1e6 * line->latency_sd, 1e-9 * line->bandwidth, 100 * line->bandwidth_sd,
                  100 * line->residual, apart);
-        free(apart);
     }
     if (exchange->added > 0 && !cluster->base) /* with real links it is lost in the noise */
         text_add(out, "a rank adds up %.3g GB/s of what arrives\n", 1e-9 * exchange->added);
@@ -419,8 +407,8 @@ static void print_answer(struct text *out, const struct cluster *cluster)
 int calibrate_cluster(const struct calibrate_request *request, struct text *out, struct err *err)
 {
     struct cluster cluster = {0};
-    char *name = request->directory ? request_yaml_name("--out", request->directory, err)
-                                    : base_copy("here");
+    AUTOFREE char *name = request->directory ? request_yaml_name("--out", request->directory, err)
+                                             : base_copy("here");
     int failed = !name || open_cluster(&cluster, request, name, err) || measure_all(&cluster, err);
     if (!failed) { /* what was measured is told even if no file can be written */
         failed = write_files(&cluster, name, err);
@@ -433,6 +421,5 @@ int calibrate_cluster(const struct calibrate_request *request, struct text *out,
     platform_free(cluster.base);
     free(cluster.device);
     free(cluster.device_path);
-    free(name);
     return failed ? -1 : 0;
 }

@@ -139,30 +139,26 @@ static bool has_arithmetic(const struct device_fit_class *class)
 /* The median of the classes with arithmetic, or of those without; of all where there are none. */
 static double typical(const struct device_fit *fit, bool arithmetic)
 {
-    double *value = base_alloc(fit->classes, sizeof(*value));
+    AUTOFREE double *value = base_alloc(fit->classes, sizeof(*value));
     int32_t count = 0;
     for (int32_t i = 0; i < fit->classes; i++)
         if (has_arithmetic(&fit->class[i]) == arithmetic)
             value[count++] = fit->class[i].efficiency;
     for (int32_t i = 0; i < fit->classes && !count; i++)
         value[i] = fit->class[i].efficiency;
-    double middle = median(value, count ? count : fit->classes);
-    free(value);
-    return middle;
+    return median(value, count ? count : fit->classes);
 }
 
 /* The standard deviation from the middle half of a class's rows. */
 static double scatter(const struct device_fit *fit, int32_t class)
 {
     const double normal = 1.4826;
-    double *value = base_alloc(fit->rows, sizeof(*value));
+    AUTOFREE double *value = base_alloc(fit->rows, sizeof(*value));
     int32_t count = 0;
     for (int32_t i = 0; i < fit->rows; i++)
         if (class_of(fit, &fit->row[i]) == class)
             value[count++] = fabs(log(device_fit_predict(fit, &fit->row[i]) / fit->row[i].time_s));
-    double sd = normal * median(value, count);
-    free(value);
-    return sd;
+    return normal * median(value, count);
 }
 
 static void conclude(struct device_fit *fit, const struct fit *solved)
@@ -183,12 +179,10 @@ static void conclude(struct device_fit *fit, const struct fit *solved)
 
 static double median_between(const struct machine *machine)
 {
-    double *value = base_alloc(machine->trials, sizeof(*value));
+    AUTOFREE double *value = base_alloc(machine->trials, sizeof(*value));
     for (int32_t i = 0; i < machine->trials; i++)
         value[i] = machine->trial[i].between_s;
-    double middle = median(value, machine->trials);
-    free(value);
-    return middle;
+    return median(value, machine->trials);
 }
 
 int device_fit_make(struct device_fit *fit, const struct machine *machine, struct err *err)
@@ -198,7 +192,7 @@ int device_fit_make(struct device_fit *fit, const struct machine *machine, struc
     find_classes(fit);
     fit->between =
         machine->together.between > 0 ? machine->together.between : median_between(machine);
-    struct fit_row *row = base_alloc(fit->rows, sizeof(*row));
+    AUTOFREE struct fit_row *row = base_alloc(fit->rows, sizeof(*row));
     for (int32_t i = 0; i < fit->rows; i++)
         row[i] = (struct fit_row){.group = class_of(fit, &fit->row[i]),
                                   .roof = roof(fit, &fit->row[i]),
@@ -206,12 +200,10 @@ int device_fit_make(struct device_fit *fit, const struct machine *machine, struc
                                   .slowest = 1,
                                   .seconds = fit->row[i].time_s};
     struct fit_problem problem = {row, fit->rows, fit->classes, 1};
-    struct fit solved = {0};
+    AUTORELEASE(fit) struct fit solved = {0};
     int failed = fit_solve(&solved, &problem, err);
     if (!failed)
         conclude(fit, &solved);
-    fit_release(&solved);
-    free(row);
     return failed;
 }
 
@@ -229,11 +221,9 @@ static char *bandwidth_source(const struct device_fit *fit, const char *measured
     if (!(fit->copied > fit->moved))
         return base_format("the fastest that any step moved its bytes, caches included, %s",
                            measured);
-    struct text size = {0};
+    AUTORELEASE(text) struct text size = {0};
     unit_print(&size, UNIT_BYTES, (double)fit->copied_bytes);
-    char *source = base_format("a copy of %s, read and written, %s", size.data, measured);
-    text_release(&size);
-    return source;
+    return base_format("a copy of %s, read and written, %s", size.data, measured);
 }
 
 static void write_numbers(struct text *out, const struct device_fit *fit,
@@ -271,21 +261,20 @@ static void write_together(struct text *out, const struct machine_together *toge
                            const struct device_text *text)
 {
     char value[64];
-    char *source = base_format("of ranks that train together, %s", text->source);
+    AUTOFREE char *source = base_format("of ranks that train together, %s", text->source);
     snprintf(value, sizeof(value), "%.3g %%", 100 * together->jitter);
     if (together->jitter > 0)
         add_number(out, "jitter", value, source, "measured");
     snprintf(value, sizeof(value), "%.4g us", 1e6 * together->launch);
     if (together->launch > 0)
         add_number(out, "collective_launch", value, source, "measured");
-    free(source);
 }
 
 static void write_fit(struct text *out, const struct device_fit *fit,
                       const struct device_text *text)
 {
     char value[64];
-    char *kind = base_format("measured, spread: %.3g %%", 100 * fmin(text->spread, 10));
+    AUTOFREE char *kind = base_format("measured, spread: %.3g %%", 100 * fmin(text->spread, 10));
     char *source = base_format("median of the classes below with arithmetic, %s", text->source);
     snprintf(value, sizeof(value), "%.4g %%", 100 * fmax(fit->math, 1e-3));
     add_number(out, "math_efficiency", value, source, kind);
@@ -304,7 +293,6 @@ static void write_fit(struct text *out, const struct device_fit *fit,
     snprintf(value, sizeof(value), "%.4g us", 1e6 * fit->between);
     add_number(out, "iteration_overhead", value, source, "measured");
     free(source);
-    free(kind);
 }
 
 static void write_classes(struct text *out, const struct device_fit *fit,

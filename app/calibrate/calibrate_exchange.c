@@ -59,11 +59,10 @@ static struct sweep_plan make_plan(enum exchange_kind kind, const struct exchang
 static int sweep(const struct sweep_plan *plan, const struct cabling *lab, int32_t number,
                  double *time, struct err *err)
 {
-    struct measured *measured = base_alloc(plan->sizes.count, sizeof(*measured));
+    AUTOFREE struct measured *measured = base_alloc(plan->sizes.count, sizeof(*measured));
     int failed = measure_collective(&plan->options, &plan->point, lab, &plan->sizes, measured, err);
     for (int32_t i = 0; !failed && i < plan->sizes.count; i++)
         time[i * EXCHANGE_SWEEPS_MOST + number] = measured[i].time_s / plan->rounds;
-    free(measured);
     return failed;
 }
 

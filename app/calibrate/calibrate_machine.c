@@ -46,7 +46,7 @@ static void release_words(struct words *words)
 /* The output of nvidia-smi for the first GPU; "" if it fails, without a message. */
 static struct text ask_driver(struct err *err)
 {
-    struct launch launch = {.output = launch_file(err)};
+    AUTORELEASE(launch) struct launch launch = {.output = launch_file(err)};
     launch.talk = launch.output < 0 ? -1 : launch_file(err);
     struct text told = {0};
     launch_add(&launch, "nvidia-smi");
@@ -59,7 +59,6 @@ static struct text ask_driver(struct err *err)
         close(launch.output);
     if (launch.talk >= 0)
         close(launch.talk);
-    launch_release(&launch);
     return told;
 }
 
@@ -68,10 +67,9 @@ static int describe_gpu(struct words *words, struct err *err)
     char name[128] = "";
     double mebibytes = 0;
     int major = 0, minor = 0;
-    struct text told = ask_driver(err);
+    AUTORELEASE(text) struct text told = ask_driver(err);
     int found =
         told.data ? sscanf(told.data, "%127[^,], %lf, %d.%d", name, &mebibytes, &major, &minor) : 0;
-    text_release(&told);
     if (err->count)
         return -1;
     if (found != 4 || !(mebibytes > 0))
@@ -86,7 +84,7 @@ static int describe_gpu(struct words *words, struct err *err)
 static void describe_processor(struct words *words, const struct machine *machine,
                                const struct calibrate_request *request)
 {
-    char *processor = processor_name();
+    AUTOFREE char *processor = processor_name();
     int64_t room = cores_available() / machine->threads;
     int64_t ranks =
         request->machine.compute.started > room ? request->machine.compute.started : room;
@@ -97,7 +95,6 @@ static void describe_processor(struct words *words, const struct machine *machin
     words->memory_source = base_format("what the kernel has of physical memory, shared by %lld "
                                        "ranks of %d threads",
                                        (long long)(ranks > 1 ? ranks : 1), machine->threads);
-    free(processor);
 }
 
 static int find_words(struct words *words, const struct machine *machine,
@@ -107,11 +104,9 @@ static int find_words(struct words *words, const struct machine *machine,
                                      : base_copy("here");
     if (!words->name)
         return -1;
-    char *command = calibrate_command(request);
-    char *what = base_format("%s, quickest of %d rounds", command, machine->rounds);
+    AUTOFREE char *command = calibrate_command(request);
+    AUTOFREE char *what = base_format("%s, quickest of %d rounds", command, machine->rounds);
     words->source = calibrate_source(what);
-    free(what);
-    free(command);
     if (request->machine.compute.device == DEVICE_CUDA)
         return describe_gpu(words, err);
     describe_processor(words, machine, request);
@@ -220,7 +215,7 @@ static struct json *copies_json(const struct machine *machine)
 static void print_json(struct text *out, const struct device_fit *fit,
                        const struct machine *machine, const struct calibrate_request *request)
 {
-    struct json *json = json_new_object();
+    AUTORELEASE(json) struct json *json = json_new_object();
     json_put_text(json, "schema", "foretrain/machine-device/1");
     json_put_text(json, "device", device_words[request->machine.compute.device]);
     json_put_integer(json, "threads", machine->threads);
@@ -239,7 +234,6 @@ static void print_json(struct text *out, const struct device_fit *fit,
     json_put_integer(json, "steps", fit->rows);
     json_put_text(json, "written", request->directory);
     json_print(out, json);
-    json_free(json);
 }
 
 /* --- the whole --- */
@@ -259,13 +253,12 @@ static int write_device(const struct device_fit *fit, const struct machine *mach
     struct words words = {0};
     int failed = find_words(&words, machine, request, err);
     if (!failed && request->directory) {
-        struct text text = {0};
+        AUTORELEASE(text) struct text text = {0};
         struct device_text said = {words.name,   words.description,   words.source,
                                    words.memory, words.memory_source, words.compute_capability,
                                    spread};
         device_fit_write(&text, fit, machine, &said);
         failed = file_write(request->directory, &text, check_device, err);
-        text_release(&text);
     }
     release_words(&words);
     return failed;
@@ -274,7 +267,7 @@ static int write_device(const struct device_fit *fit, const struct machine *mach
 int calibrate_device_of(const struct machine *machine, const struct calibrate_request *request,
                         double spread, struct text *out, struct err *err)
 {
-    struct device_fit fit = {0};
+    AUTORELEASE(device_fit) struct device_fit fit = {0};
     int failed =
         device_fit_make(&fit, machine, err) || write_device(&fit, machine, request, spread, err);
     if (!failed && request->head.json)
@@ -284,22 +277,20 @@ int calibrate_device_of(const struct machine *machine, const struct calibrate_re
         if (request->directory)
             text_add(out, "%d measured steps written to %s\n", fit.rows, request->directory);
     }
-    device_fit_release(&fit);
     return failed ? -1 : 0;
 }
 
 int calibrate_device(const struct calibrate_request *request, struct text *out, struct err *err)
 {
-    struct machine machine = {0};
-    char *name = request->directory ? request_yaml_name("--out", request->directory, err) : NULL;
+    AUTORELEASE(machine) struct machine machine = {0};
+    AUTOFREE char *name =
+        request->directory ? request_yaml_name("--out", request->directory, err) : NULL;
     int failed =
         request->directory && (!name || calibrate_check_file(request->directory, request, err));
-    free(name);
     struct budget budget = budget_open(request->budget, request->strict);
     budget_part(&budget, "steps of training", 1);
     failed = failed || machine_measure(&machine, &request->machine, &budget, err);
     budget_close(&budget);
     failed = failed || calibrate_device_of(&machine, request, machine_spread(&machine), out, err);
-    machine_release(&machine);
     return failed ? -1 : 0;
 }

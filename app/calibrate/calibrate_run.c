@@ -166,9 +166,8 @@ static bool read_answer(const struct json *json, struct machine *machine)
 
 static struct json *read_output(int output, struct err *err)
 {
-    struct text text = launch_read(output);
+    AUTORELEASE(text) struct text text = launch_read(output);
     struct json *json = text.data ? json_read("foretrain-exec", text.data, text.length, err) : NULL;
-    text_release(&text);
     return json;
 }
 
@@ -190,7 +189,7 @@ static void add_words(struct launch *launch, const struct machine_options *optio
 static struct json *run_round(const struct machine_options *options, double seconds, double most,
                               struct err *err)
 {
-    struct launch launch = {.output = launch_file(err)};
+    AUTORELEASE(launch) struct launch launch = {.output = launch_file(err)};
     struct json *json = NULL;
     if (launch.output >= 0 && !launch_begin(&launch, 1, err)) {
         add_words(&launch, options, seconds, most);
@@ -202,7 +201,6 @@ static struct json *run_round(const struct machine_options *options, double seco
     }
     if (launch.output >= 0)
         close(launch.output);
-    launch_release(&launch);
     return json;
 }
 
@@ -236,8 +234,8 @@ double machine_spread(const struct machine *machine)
 /* What the budget had no time for is not in the file. */
 static void tell_left_out(const struct machine *machine, const struct machine_options *options)
 {
-    struct measure_list list = {0};
-    struct err ignored = {0};
+    AUTORELEASE(measure_list) struct measure_list list = {0};
+    AUTORELEASE(err) struct err ignored = {0};
     int64_t most = 0;
     for (int32_t i = 0; i < machine->trials; i++)
         most = machine->trial[i].batch > most ? machine->trial[i].batch : most;
@@ -245,8 +243,6 @@ static void tell_left_out(const struct machine *machine, const struct machine_op
         machine->trials < list.networks * list.batches)
         fprintf(stderr, "no batch above %lld was measured: there was no time (--budget)\n",
                 (long long)most);
-    measure_list_release(&list);
-    err_release(&ignored);
 }
 
 int machine_measure(struct machine *machine, const struct machine_options *options,
@@ -259,9 +255,9 @@ int machine_measure(struct machine *machine, const struct machine_options *optio
          budget_next(budget);
          machine->rounds++) {
         double left = budget_of_part(budget); /* two rounds say more than one long one */
+        AUTORELEASE(json)
         struct json *json = run_round(options, machine->rounds ? left : left / 3, left, err);
         bool good = json && read_answer(json, machine);
-        json_free(json);
         if (!good && !err->count && !err->exit_code)
             err_add_code(err, 70, "foretrain-exec did not answer with its measurements");
         if (!good)

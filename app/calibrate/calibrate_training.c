@@ -85,11 +85,11 @@ static bool find_medians(const struct schedule *schedule, const struct trace *tr
     int32_t ranks = trace->ranks, iterations = 0, most = trace->iterations - 1;
     if (most < 1)
         return false;
-    struct moments *all = find_moments(schedule, trace);
-    double *own = base_alloc((int64_t)most * ranks, sizeof(double));
-    double *apart = base_alloc((int64_t)most * ranks, sizeof(double));
-    double *exchange = base_alloc(most, sizeof(double)),
-           *between = base_alloc(most, sizeof(double));
+    AUTOFREE struct moments *all = find_moments(schedule, trace);
+    AUTOFREE double *own = base_alloc((int64_t)most * ranks, sizeof(double));
+    AUTOFREE double *apart = base_alloc((int64_t)most * ranks, sizeof(double));
+    AUTOFREE double *exchange = base_alloc(most, sizeof(double)),
+                    *between = base_alloc(most, sizeof(double));
     for (int32_t i = 0; i < most; i++) {
         const struct moments *now = &all[(int64_t)i * ranks], *next = now + ranks;
         double *mine = &own[(int64_t)iterations * ranks], mean = 0, last = 0, update = 0, gap = 0;
@@ -115,11 +115,6 @@ static bool find_medians(const struct schedule *schedule, const struct trace *tr
         finding->exchange = median(exchange, iterations);
         finding->between = median(between, iterations);
     }
-    free(all);
-    free(own);
-    free(apart);
-    free(exchange);
-    free(between);
     return iterations > 0;
 }
 
@@ -159,7 +154,7 @@ static int write_job(const struct measure_network *network, int64_t batch,
 static int run_job(const struct runs *runs, const struct validate_request *asked, int32_t steps,
                    struct finding *finding, struct err *err)
 {
-    struct job job = {0};
+    AUTORELEASE(job) struct job job = {0};
     struct trace trace = {0};
     struct validate_notes notes;
     struct wish wish = wish_for_ranks(runs->ranks, runs->ranks);
@@ -186,7 +181,6 @@ static int run_job(const struct runs *runs, const struct validate_request *asked
     }
     trace_release(&trace);
     training_free(&job, schedule);
-    job_release(&job);
     return failed ? -1 : 0;
 }
 
@@ -200,16 +194,14 @@ static int run_trial(const struct runs *runs, const struct measure_network *netw
         return -1;
     struct validate_request asked = {.compute = runs->request->machine.compute,
                                      .timeout = REQUEST_TIMEOUT};
-    char *path = base_format("/proc/%d/fd/%d", getpid(), file);
-    char *fusion = base_format("device.fusion=%s", runs->alone->fusion);
+    AUTOFREE char *path = base_format("/proc/%d/fd/%d", getpid(), file);
+    AUTOFREE char *fusion = base_format("device.fusion=%s", runs->alone->fusion);
     asked.compute.started = runs->ranks;
     option_list_add(&asked.head.argument, path);
     option_list_add(&asked.predict.set, fusion);
     int failed = run_job(runs, &asked, steps, finding, err);
     option_list_release(&asked.head.argument);
     option_list_release(&asked.predict.set);
-    free(fusion);
-    free(path);
     close(file);
     return failed;
 }
@@ -245,8 +237,8 @@ int training_measure(struct training_cost *cost, const struct machine *alone,
                      const struct exchange_line *round, struct budget *budget, struct err *err)
 {
     struct runs runs = {.request = request, .alone = alone, .ranks = ranks, .round = round};
-    struct measure_list list = {0};
-    struct finding *found = base_alloc(alone->trials, sizeof(*found));
+    AUTORELEASE(measure_list) struct measure_list list = {0};
+    AUTOFREE struct finding *found = base_alloc(alone->trials, sizeof(*found));
     double each = budget_of_part(budget) / (ROUNDS * alone->trials);
     int failed = measure_list_read(&list, request->machine.networks, request->machine.batches, err);
     *cost = (struct training_cost){0};
@@ -262,7 +254,5 @@ int training_measure(struct training_cost *cost, const struct machine *alone,
     }
     if (!failed)
         conclude(cost, found, alone);
-    measure_list_release(&list);
-    free(found);
     return failed ? -1 : 0;
 }

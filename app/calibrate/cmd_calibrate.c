@@ -39,13 +39,11 @@ static void print_fits(struct text *out, const struct software_fit *c)
 
 static double median_check(const struct software_fit *c)
 {
-    double *error = base_alloc(c->checks, sizeof(*error));
+    AUTOFREE double *error = base_alloc(c->checks, sizeof(*error));
     for (int32_t i = 0; i < c->checks; i++)
         error[i] = fabs(c->check[i].predicted / c->check[i].measured - 1);
     gsl_sort(error, 1, (size_t)c->checks);
-    double median = gsl_stats_median_from_sorted_data(error, 1, (size_t)c->checks);
-    free(error);
-    return median;
+    return gsl_stats_median_from_sorted_data(error, 1, (size_t)c->checks);
 }
 
 static void print_checks(struct text *out, const struct software_fit *c, const char *family)
@@ -135,11 +133,9 @@ static void print_json(struct text *out, const struct software_fit *c, bool writ
 static int write_profile(const struct software_fit *c, const char *software, const char *path,
                          struct err *err)
 {
-    struct text text = {0};
+    AUTORELEASE(text) struct text text = {0};
     software_fit_profile(&text, c, software);
-    int failed = file_write(path, &text, NULL, err);
-    text_release(&text);
-    return failed;
+    return file_write(path, &text, NULL, err);
 }
 
 /* Every file is looked at before the first is written. */
@@ -155,12 +151,11 @@ static int write_profiles(const struct software_fit *c, const struct calibrate_r
             failed = err_add(err, "round '%s' cannot be the name of a file", c->software[i]);
     for (int32_t i = 0; i < 2 * c->softwares && !failed; i++) {
         const char *software = c->software[i % c->softwares];
-        char *path = base_format("%s/%s.yaml", directory, software);
+        AUTOFREE char *path = base_format("%s/%s.yaml", directory, software);
         if (i >= c->softwares)
             failed = write_profile(c, software, path, err);
         else if (!request->overwrite)
             failed = file_check_own(path, SOFTWARE_FIT_PROFILE, err);
-        free(path);
     }
     return failed;
 }
@@ -178,7 +173,7 @@ static void print_people(struct text *out, const struct software_fit *c,
 static int answer(const struct calibrate_request *request, const struct published *table,
                   struct text *out, struct err *err)
 {
-    struct software_fit c = {0};
+    AUTORELEASE(software_fit) struct software_fit c = {0};
     if (software_fit_make(&c, table, request->from, request->without, err))
         return -1;
     int failed =
@@ -192,7 +187,6 @@ static int answer(const struct calibrate_request *request, const struct publishe
         print_json(out, &c, request->to != NULL);
     else if (!failed)
         print_people(out, &c, request);
-    software_fit_release(&c);
     return failed;
 }
 
@@ -276,12 +270,10 @@ static int calibrate(const void *record, struct text *out, struct err *err)
         return -1;
     if (!request->from)
         return measure(request, cluster, out, err);
-    struct published table = {0};
+    AUTORELEASE(published) struct published table = {0};
     if (published_read(&table, request->from, err))
         return -1;
-    int failed = answer(request, &table, out, err);
-    published_release(&table);
-    return failed;
+    return answer(request, &table, out, err);
 }
 
 #define AT(member) offsetof(struct calibrate_request, member)

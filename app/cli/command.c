@@ -71,7 +71,8 @@ static int check_arguments(const char *program, const struct command *command,
     if (count >= command->minimum && count <= command->maximum)
         return 0;
     const char *space = *command->name ? " " : "";
-    char *usage = base_format("usage: %s%s%s %s", program, space, command->name, command->synopsis);
+    AUTOFREE char *usage =
+        base_format("usage: %s%s%s %s", program, space, command->name, command->synopsis);
     if (count > command->maximum)
         err_add_code(err, 64, "unexpected argument '%s'; %s",
                      request->argument.item[command->maximum], usage);
@@ -79,7 +80,6 @@ static int check_arguments(const char *program, const struct command *command,
         const char *word = find_argument(command->synopsis, count);
         err_add_code(err, 64, "missing %.*s; %s", (int)strcspn(word, " ."), word, usage);
     }
-    free(usage);
     return -1;
 }
 
@@ -121,7 +121,7 @@ static void run_one(const char *program, const struct command *command, int argc
             err_add_code(err, 69, "this foretrain was built without %s", command->missing);
         return;
     }
-    struct request *request = base_alloc(1, command->size); /* and what follows it */
+    AUTOFREE struct request *request = base_alloc(1, command->size); /* and what follows it */
     if (command->defaults)
         memcpy(request, command->defaults, command->size);
     if (!option_parse(command->options, argc, argv, request, &request->argument, err)) {
@@ -133,7 +133,6 @@ static void run_one(const char *program, const struct command *command, int argc
     }
     option_release(command->options, request);
     option_list_release(&request->argument);
-    free(request);
 }
 
 int command_main(const char *program, const struct command *command, int argc, char **argv)
@@ -177,19 +176,17 @@ static void run_found(const char *program, const struct command *command, int ar
         run_one(program, command, argc, argv, out, err);
         return;
     }
-    char *longer = base_format("%s %s", program, command->name);
+    AUTOFREE char *longer = base_format("%s %s", program, command->name);
     command_answer(longer, command->sub, argc, argv, out, err);
-    free(longer);
 }
 
 void command_answer(const char *program, const struct command *const *list, int argc, char **argv,
                     struct text *out, struct err *err)
 {
     if (argc < 1) {
-        struct text known = {0};
+        AUTORELEASE(text) struct text known = {0};
         print_list(&known, program, list);
         err_add_code(err, 64, "which command?\n\n%s", known.data);
-        text_release(&known);
         return;
     }
     bool help = !strcmp(argv[0], "help") || !strcmp(argv[0], "--help") || !strcmp(argv[0], "-h");

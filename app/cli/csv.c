@@ -11,7 +11,7 @@ bool csv_is_answer(const struct request *request)
 
 int csv_write(const struct request *request, struct json *rows, struct text *out, struct err *err)
 {
-    struct text table = {0};
+    AUTORELEASE(text) struct text table = {0};
     int failed = 0;
     if (csv_is_answer(request))
         json_print_csv(out, rows);
@@ -19,7 +19,6 @@ int csv_write(const struct request *request, struct json *rows, struct text *out
         json_print_csv(&table, rows);
     if (table.length)
         failed = file_write(request->csv, &table, NULL, err);
-    text_release(&table);
     json_free(rows);
     return failed;
 }

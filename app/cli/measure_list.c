@@ -39,12 +39,11 @@ static int add_network(struct measure_list *list, char *word, struct err *err)
     };
     if (!network.image)
         return err_add_code(err, 64, "--networks: '%s@%s' has no size in pixels", word, at);
-    struct err found = {0};
+    AUTORELEASE(err) struct err found = {0};
     struct model *model = network_build(word, network.image, network.classes, &found);
     model_free(model);
     if (!model)
         err_add_code(err, 64, "--networks: %s", found.text);
-    err_release(&found);
     if (!model)
         return -1;
     network.name = base_copy(word);

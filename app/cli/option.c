@@ -34,11 +34,10 @@ int option_unknown(struct err *err, const char *what, const char *given, const c
     if (near)
         return err_add_code(err, EXIT_USAGE, "unknown %s '%s'; did you mean '%s'?", what, given,
                             near);
-    struct text list = {0};
+    AUTORELEASE(text) struct text list = {0};
     for (int32_t i = 0; words[i]; i++)
         text_add(&list, "%s%s", i ? ", " : "", words[i]);
     err_add_code(err, EXIT_USAGE, "unknown %s '%s'; it must be one of: %s", what, given, list.data);
-    text_release(&list);
     return -1;
 }
 
@@ -66,13 +65,12 @@ static int refuse_unknown(const struct option *table, const char *name, size_t l
         assert(i < 63);
         names[i] = table[i].name;
     }
-    char *given = base_format("%.*s", (int)length, name);
+    AUTOFREE char *given = base_format("%.*s", (int)length, name);
     const char *near = base_nearest(given, names);
     if (near)
         err_add_code(err, EXIT_USAGE, "unknown option '--%s'; did you mean '--%s'?", given, near);
     else
         err_add_code(err, EXIT_USAGE, "unknown option '--%s'; --help lists the options", given);
-    free(given);
     return -1;
 }
 
@@ -98,9 +96,8 @@ static int set_word(const struct option *option, const char *value, int32_t *mem
             return 0;
         }
     }
-    char *what = base_format("value of --%s", option->name);
+    AUTOFREE char *what = base_format("value of --%s", option->name);
     option_unknown(err, what, value, option->words);
-    free(what);
     return -1;
 }
 
@@ -108,7 +105,7 @@ static int set_word(const struct option *option, const char *value, int32_t *mem
 static void assign(const struct option *option, const char *value, struct option_list *list)
 {
     for (const char *const *key = option->words; *key; key++) {
-        struct text text = {0};
+        AUTORELEASE(text) struct text text = {0};
         text_add(&text, "%s", *key);
         if (!strchr(*key, '=')) {
             text_add(&text, "='");
@@ -117,7 +114,6 @@ static void assign(const struct option *option, const char *value, struct option
             text_add(&text, "'");
         }
         option_list_add(list, text.data);
-        text_release(&text);
     }
 }
 
@@ -231,12 +227,11 @@ void option_help(struct text *out, const struct option *table)
 {
     enum { HELP_COLUMN = 26 };
     for (int32_t i = 0; table[i].name; i++) {
-        struct text left = {0};
+        AUTORELEASE(text) struct text left = {0};
         help_left(&left, &table[i]);
         if (left.length < HELP_COLUMN - 1)
             text_add(out, "%-*s%s\n", HELP_COLUMN, left.data, table[i].help);
         else
             text_add(out, "%s\n%*s%s\n", left.data, HELP_COLUMN, "", table[i].help);
-        text_release(&left);
     }
 }

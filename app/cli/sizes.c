@@ -31,11 +31,10 @@ static int parse_size(const char *text, double *bytes, struct err *err)
         *bytes = ldexp(number, prefix ? 10 * (int)(prefix - prefixes + 1) : 0);
         return 0;
     }
-    struct err found = {0};
+    AUTORELEASE(err) struct err found = {0};
     if (!unit_parse(UNIT_BYTES, text, bytes, &found))
         return 0;
     err_add_code(err, 64, "--bytes: %.*s", (int)strcspn(found.text, "\n"), found.text);
-    err_release(&found);
     return -1;
 }
 
@@ -61,7 +60,7 @@ static int add_range(struct sizes *sizes, char *text, char *dots, struct err *er
 
 int sizes_read(struct sizes *sizes, const char *text, struct err *err)
 {
-    char *copy = base_copy(text);
+    AUTOFREE char *copy = base_copy(text);
     int failed = 0;
     char *rest = copy;
     for (char *word; !failed && (word = strsep(&rest, ","));) {
@@ -72,7 +71,6 @@ int sizes_read(struct sizes *sizes, const char *text, struct err *err)
         else
             failed = parse_size(word, &bytes, err) || add_size(sizes, bytes, err);
     }
-    free(copy);
     return failed ? -1 : 0;
 }
 

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -49,13 +48,12 @@ char *stream_keep(const char *path, struct err *err)
     int from = open_once(path);
     if (from < 0)
         return NULL;
-    char *name = base_format("%.200s", strcmp(path, "-") ? path : "stdin");
+    AUTOFREE char *name = base_format("%.200s", strcmp(path, "-") ? path : "stdin");
     int memory = memfd_create(name, MFD_CLOEXEC);
     bool whole = memory >= 0 && copy_all(from, memory);
     if (!whole)
         err_add_code(err, errno ? 66 : 65, "cannot read '%s': %s", name,
                      errno ? strerror(errno) : "it has more than 64 MiB");
     close(from);
-    free(name);
     return whole ? base_format("/proc/%d/fd/%d", (int)getpid(), memory) : NULL;
 }

@@ -21,7 +21,7 @@ static int check_own(const struct compare_request *request, struct err *err)
 static int compare(const void *record, struct text *out, struct err *err)
 {
     const struct compare_request *request = record;
-    struct comparison comparison = {0};
+    AUTORELEASE(comparison) struct comparison comparison = {0};
     int failed = check_own(request, err) ||
                  (request->prices && price_read(&comparison.prices, request->prices, err));
     for (int32_t i = 0; i < request->head.argument.count && !failed; i++)
@@ -30,16 +30,14 @@ static int compare(const void *record, struct text *out, struct err *err)
     failed = failed || comparison_make(&comparison, err);
     if (!failed) {
         if (request->head.json) {
-            struct json *json = comparison_json(&comparison);
+            AUTORELEASE(json) struct json *json = comparison_json(&comparison);
             json_print(out, json);
-            json_free(json);
         } else if (!csv_is_answer(&request->head)) {
             comparison_print(out, &comparison);
         }
         failed = csv_write(&request->head, comparison_rows(&comparison), out, err) ||
                  (request->report && comparison_page(request->report, &comparison, err));
     }
-    comparison_release(&comparison);
     return failed ? -1 : 0;
 }
 

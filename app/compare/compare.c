@@ -227,13 +227,12 @@ static int gather(struct comparison *c, struct unknowns *all, struct err *err)
         const struct column *column = &c->column[i];
         struct wish wish = request_wish(&column->options);
         struct job job = {0};
-        struct err ignored = {0};
+        AUTORELEASE(err) struct err ignored = {0};
         if (!job_open(&job, column->path, column->options.set.item, column->options.set.count,
                       &draw_centre, &wish, &ignored)) {
             failed = unknowns_merge(all, &job.unknowns, err);
             job_release(&job);
         }
-        err_release(&ignored);
     }
     return failed;
 }
@@ -333,10 +332,9 @@ static int compare_all(struct comparison *c, struct err *err)
 
 int comparison_make(struct comparison *comparison, struct err *err)
 {
-    struct unknowns shared = {0};
+    AUTORELEASE(unknowns) struct unknowns shared = {0};
     int failed = gather(comparison, &shared, err) || predict_all(comparison, &shared, err) ||
                  compare_all(comparison, err);
-    unknowns_release(&shared);
     return failed ? -1 : 0;
 }
 

@@ -1,5 +1,4 @@
 #include <math.h>
-#include <stdlib.h>
 
 #include "app/compare/compare.h"
 #include "app/page/chart.h"
@@ -9,8 +8,8 @@ static void add_line(struct text *out, const struct json *jobs, int figure, int 
 {
     static const char *const bound[] = {NULL, "from", "to"};
     const struct figure_row *row = &compare_figures[figure];
-    char *interval = base_format("%s_interval", row->key);
-    struct text cells = {0};
+    AUTOFREE char *interval = base_format("%s_interval", row->key);
+    AUTORELEASE(text) struct text cells = {0};
     bool any = false;
     for (int64_t i = 0; i < json_count_items(jobs); i++) {
         const struct json *job = json_item(jobs, i);
@@ -28,8 +27,6 @@ static void add_line(struct text *out, const struct json *jobs, int figure, int 
     if (any)
         text_add(out, "<tr><th scope=\"row\"%s>%s</th>%s</tr>\n", end ? " class=\"end\"" : "",
                  end ? bound[end] : row->label, cells.data);
-    text_release(&cells);
-    free(interval);
 }
 
 static void add_figures(struct page *page, const struct json *jobs)
@@ -53,7 +50,7 @@ static struct json *job_texts(const struct json *jobs)
     struct json *list = json_new_array();
     for (int64_t i = 0; i < json_count_items(jobs); i++) {
         const struct json *job = json_item(jobs, i), *set = json_get(job, "set");
-        struct text text = {0};
+        AUTORELEASE(text) struct text text = {0};
         text_add(&text, "%s: %s", html_word(job, "name"), html_word(job, "scenario"));
         for (int64_t k = 0; k < json_count_items(set); k++)
             text_add(&text, "%s%s", k ? ", " : " with ", json_as_text(json_item(set, k)));
@@ -62,7 +59,6 @@ static struct json *job_texts(const struct json *jobs)
                  html_word(job, "network"), devices, base_plural((int64_t)devices),
                  html_word(job, "platform"), html_word(job, "backend"), html_word(job, "grain"));
         json_append_text(list, text.data);
-        text_release(&text);
     }
     return list;
 }
@@ -70,19 +66,18 @@ static struct json *job_texts(const struct json *jobs)
 /* A row with three numbers at @key and its interval, for a picture. */
 static struct json *range_row(const char *label, const struct json *object, const char *key)
 {
-    char *interval = base_format("%s_interval", key);
+    AUTOFREE char *interval = base_format("%s_interval", key);
     struct json *row = json_new_object();
     json_put_text(row, "label", label);
     json_put_real(row, "low", html_number(object, interval, 0));
     json_put_real(row, "value", html_number(object, key, -1));
     json_put_real(row, "high", html_number(object, interval, 1));
-    free(interval);
     return row;
 }
 
 static void add_times(struct page *page, const struct json *jobs)
 {
-    struct json *rows = json_new_array();
+    AUTORELEASE(json) struct json *rows = json_new_array();
     for (int64_t i = 0; i < json_count_items(jobs); i++)
         json_append(rows, range_row(html_word(json_item(jobs, i), "name"), json_item(jobs, i),
                                     "time_to_train_s"));
@@ -97,7 +92,6 @@ static void add_times(struct page *page, const struct json *jobs)
                                               NAN,
                                               false});
     add_figures(page, jobs);
-    json_free(rows);
 }
 
 /* For the table of pairs, and for the picture. */
@@ -106,17 +100,16 @@ static struct json *pair_rows(const struct json *pairs)
     struct json *rows = json_new_array();
     for (int64_t i = 0; i < json_count_items(pairs); i++) {
         const struct json *pair = json_item(pairs, i);
-        char *label = base_format("%s over %s", html_word(pair, "b"), html_word(pair, "a"));
+        AUTOFREE char *label =
+            base_format("%s over %s", html_word(pair, "b"), html_word(pair, "a"));
         struct json *row = range_row(label, pair, "ratio");
         double faster = html_number(pair, "faster_probability", -1);
-        struct text probability = {0};
+        AUTORELEASE(text) struct text probability = {0};
         if (!isnan(faster))
             compare_print_probability(&probability, faster);
         json_put_text(row, "faster", probability.data);
-        text_release(&probability);
         json_put_text(row, "cause", json_as_text(json_get(pair, "cause")));
         json_append(rows, row);
-        free(label);
     }
     return rows;
 }
@@ -131,7 +124,7 @@ static void add_pairs(struct page *page, const struct json *pairs)
         {"faster", "the second is faster", UNIT_NONE, true},
         {"cause", "most of the difference", UNIT_NONE, true},
         {0}};
-    struct json *rows = pair_rows(pairs);
+    AUTORELEASE(json) struct json *rows = pair_rows(pairs);
     html_section(page, "Which is faster, and how surely?");
     html_paragraph(
         page, NULL,
@@ -147,7 +140,6 @@ static void add_pairs(struct page *page, const struct json *pairs)
                                               1,
                                               true});
     html_table(page, "pairs", "ratios of times", rows, columns, false);
-    json_free(rows);
 }
 
 /* What makes the difference of each pair: factors whose product is the ratio. */
@@ -160,39 +152,34 @@ static void add_factors(struct page *page, const struct json *pairs)
                    "The factors of each pair; their product is the ratio of the times.");
     for (int64_t i = 0; i < json_count_items(pairs); i++) {
         const struct json *pair = json_item(pairs, i), *factors = json_get(pair, "factors");
-        struct json *rows = json_new_array();
+        AUTORELEASE(json) struct json *rows = json_new_array();
         for (int64_t k = 0; k < json_count_items(factors); k++)
             json_append(rows, range_row(html_word(json_item(factors, k), "name"),
                                         json_item(factors, k), "factor"));
-        char *title =
+        AUTOFREE char *title =
             base_format("Factors of %s over %s", html_word(pair, "b"), html_word(pair, "a"));
-        char *name = base_format("factors-%s-%s", html_word(pair, "b"), html_word(pair, "a"));
+        AUTOFREE char *name =
+            base_format("factors-%s-%s", html_word(pair, "b"), html_word(pair, "a"));
         chart_ranges(
             page, &(struct chart_ranges){
                       {.title = title}, rows, "label", "low", "value", "high", UNIT_NONE, 1, true});
         html_table(page, name, title, rows, columns, false);
-        free(title);
-        free(name);
-        json_free(rows);
     }
 }
 
 int comparison_page(const char *file, const struct comparison *comparison, struct err *err)
 {
     struct page page = {0};
-    struct json *all = comparison_json(comparison);
+    AUTORELEASE(json) struct json *all = comparison_json(comparison);
     const struct json *jobs = json_get(all, "jobs"), *pairs = json_get(all, "pairs");
-    struct json *texts = job_texts(jobs);
-    char *title = base_format("%.0f jobs beside each other", (double)json_count_items(jobs));
+    AUTORELEASE(json) struct json *texts = job_texts(jobs);
+    AUTOFREE char *title =
+        base_format("%.0f jobs beside each other", (double)json_count_items(jobs));
     html_answer(&page, title, html_word(all, "sentence"));
     html_list(&page, "The jobs:", texts);
     html_list(&page, "Warnings:", json_get(all, "warnings"));
     add_pairs(&page, pairs);
     add_times(&page, jobs);
     add_factors(&page, pairs);
-    int failed = html_write(&page, file, title, all, err);
-    json_free(texts);
-    json_free(all);
-    free(title);
-    return failed;
+    return html_write(&page, file, title, all, err);
 }

@@ -1,6 +1,5 @@
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 
 #include "app/compare/compare.h"
 #include "config.h"
@@ -53,7 +52,7 @@ static double part_of(struct range range, enum part part)
 
 static void print_cell(struct text *out, double value, enum unit unit, const char *word)
 {
-    struct text cell = {0};
+    AUTORELEASE(text) struct text cell = {0};
     if (isnan(value))
         text_add(&cell, "-");
     else
@@ -61,7 +60,6 @@ static void print_cell(struct text *out, double value, enum unit unit, const cha
     if (!isnan(value) && word)
         text_add(&cell, " %s", word);
     text_add(out, "%20s", cell.data);
-    text_release(&cell);
 }
 
 static void print_line(struct text *out, const struct comparison *c, int figure, enum part part)
@@ -93,9 +91,8 @@ static void print_table(struct text *out, const struct comparison *c)
         print_line(out, c, figure, PART_HIGH);
     }
     if (c->prices.path) {
-        char *origin = bill_origin(&c->column[0].prediction.result.bill);
+        AUTOFREE char *origin = bill_origin(&c->column[0].prediction.result.bill);
         text_add(out, "  prices: %s\n", origin);
-        free(origin);
     }
 }
 

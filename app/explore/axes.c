@@ -28,13 +28,12 @@ static int refuse(const struct reading *r, const char *at, size_t length, const 
                             .width = length > 0 ? (int32_t)length : 1};
     va_list list;
     va_start(list, format);
-    char *message = base_format_list(format, list);
+    AUTOFREE char *message = base_format_list(format, list);
     va_end(list);
     bool first = r->err->count == 0;
     origin_error(&origin, r->err, "%s", message);
     if (first)
         r->err->exit_code = 64;
-    free(message);
     return -1;
 }
 
@@ -128,10 +127,9 @@ static int add_range(const struct reading *r, const char *at, const char *end,
         if (value->count >= AXES_POINTS_MOST)
             return refuse(r, at, (size_t)(end - at), "these are more than %d values",
                           AXES_POINTS_MOST);
-        char *text = base_format("%.15g%s%.*s", number, range.first.unit_length ? " " : "",
-                                 (int)range.first.unit_length, range.first.unit);
+        AUTOFREE char *text = base_format("%.15g%s%.*s", number, range.first.unit_length ? " " : "",
+                                          (int)range.first.unit_length, range.first.unit);
         option_list_add(value, text);
-        free(text);
     }
 }
 
@@ -209,14 +207,13 @@ int axes_read(struct axes *axes, const char *option, const struct option_list *g
 
 static int check_value(const char *key, const char *value, struct err *err)
 {
-    struct err why = {0};
+    AUTORELEASE(err) struct err why = {0};
     if (!job_check_value(key, value, &why))
         return 0;
     bool meant_as_range = isdigit((unsigned char)*value) && strpbrk(value, ":-");
     err_add_code(err, 64, "--scan or --list %s=%s: %.*s%s%s", key, value,
                  (int)strcspn(why.text, "\n"), why.text, meant_as_range ? "; " : "",
                  meant_as_range ? range_help : "");
-    err_release(&why);
     return -1;
 }
 
@@ -246,9 +243,8 @@ const char *axes_value(const struct axes *axes, int64_t point, int32_t axis)
 void axes_assign(const struct axes *axes, int64_t point, struct option_list *set)
 {
     for (int32_t i = 0; i < axes->count; i++) {
-        char *text = base_format("%s=%s", axes->item[i].key, axes_value(axes, point, i));
+        AUTOFREE char *text = base_format("%s=%s", axes->item[i].key, axes_value(axes, point, i));
         option_list_add(set, text);
-        free(text);
     }
 }
 

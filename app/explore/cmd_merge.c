@@ -73,7 +73,7 @@ static int take_line(struct merging *m, const char *path, int64_t number, char *
 
 static int take_file(struct merging *m, const char *path, struct err *err)
 {
-    struct text content = {0};
+    AUTORELEASE(text) struct text content = {0};
     int failed = file_read(path, &content, err);
     int64_t number = 0;
     char *rest = content.data;
@@ -85,7 +85,6 @@ static int take_file(struct merging *m, const char *path, struct err *err)
     }
     if (!failed && number == 0)
         failed = err_add_code(err, 65, "%s: error: the file is empty", path);
-    text_release(&content);
     return failed;
 }
 
@@ -107,15 +106,13 @@ static int check_complete(const struct merging *m, struct err *err)
 
 static int write_all(const struct merging *m, const char *path, struct text *out, struct err *err)
 {
-    struct text table = {0};
+    AUTORELEASE(text) struct text table = {0};
     bool answer = !path || !strcmp(path, "-");
     struct text *to = answer ? out : &table;
     text_add(to, "%s\r\n", m->header ? m->header : "");
     for (int64_t i = 0; i < m->count; i++)
         text_add(to, "%s\r\n", m->line[i]);
-    int failed = answer ? 0 : file_write(path, &table, NULL, err);
-    text_release(&table);
-    return failed;
+    return answer ? 0 : file_write(path, &table, NULL, err);
 }
 
 static int run(const void *record, struct text *out, struct err *err)

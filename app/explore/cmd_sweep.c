@@ -1,6 +1,5 @@
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "app/cli/command.h"
@@ -35,9 +34,8 @@ static int print(struct text *out, const struct sweep_request *request, const st
                  struct err *err)
 {
     if (request->head.json) {
-        struct json *json = sweep_json(sweep);
+        AUTORELEASE(json) struct json *json = sweep_json(sweep);
         json_print(out, json);
-        json_free(json);
     } else if (!csv_is_answer(&request->head)) {
         sweep_print(out, sweep);
     }
@@ -63,8 +61,8 @@ static int end_journal(const struct sweep *sweep, struct err *err)
 static int run(const void *record, struct text *out, struct err *err)
 {
     const struct sweep_request *request = record;
-    struct sweep sweep = {0};
-    struct price_file prices = {0};
+    AUTORELEASE(sweep) struct sweep sweep = {0};
+    AUTORELEASE(price) struct price_file prices = {0};
     struct sweep_plan plan = {
         .job = request->head.argument.item[0],
         .predict = &request->predict,
@@ -79,15 +77,13 @@ static int run(const void *record, struct text *out, struct err *err)
         return -1;
     plan.prices = request->prices ? &prices : NULL;
     const char *csv = request->head.csv;
-    char *beside = csv && !csv_is_answer(&request->head) ? base_format("%s.journal", csv) : NULL;
+    AUTOFREE char *beside =
+        csv && !csv_is_answer(&request->head) ? base_format("%s.journal", csv) : NULL;
     plan.journal = request->journal ? request->journal : beside;
     int failed = sweep_run(&sweep, &plan, &request->axis, err) ||
                  print(out, request, &sweep, err) ||
                  (beside && beside == plan.journal && end_journal(&sweep, err)) ||
                  sweep_verdict(&sweep, err);
-    sweep_release(&sweep);
-    price_release(&prices);
-    free(beside);
     return failed ? -1 : 0;
 }
 

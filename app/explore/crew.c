@@ -72,10 +72,9 @@ static _Noreturn void become(const struct shift *shift, int32_t worker, int outp
         if (index >= shift->count)
             _exit(0);
         atomic_store(&shift->shared->doing[worker], index);
-        struct text lines = {0};
+        AUTORELEASE(text) struct text lines = {0};
         crew->work(crew->context, index, &lines);
         say(output, &lines);
-        text_release(&lines);
         atomic_store(&shift->shared->doing[worker], -1);
     }
 }
@@ -173,9 +172,8 @@ static int gather(struct shift *shift, bool failed, struct err *err)
         int64_t lost = atomic_load(&shift->shared->doing[i]);
         if (failed || lost < 0)
             continue;
-        char *how = tell_end(status);
+        AUTOFREE char *how = tell_end(status);
         failed = crew->lose(crew->context, lost, how, err);
-        free(how);
     }
     return failed ? -1 : 0;
 }

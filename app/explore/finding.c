@@ -68,8 +68,8 @@ void finding_find(struct finding *finding, const char *path, const struct predic
                   enum backend_choice backend, int32_t draws, const struct price_file *prices,
                   struct err *err)
 {
-    struct prediction prediction = {0};
-    struct err own = {0};
+    AUTORELEASE(prediction) struct prediction prediction = {0};
+    AUTORELEASE(err) struct err own = {0};
     if (prediction_screen(&prediction, path, options, backend, draws, &own)) {
         finding_fail(finding, backend, &own);
     } else {
@@ -80,8 +80,6 @@ void finding_find(struct finding *finding, const char *path, const struct predic
     }
     for (const char *line = own.warning; line && *line; line += strcspn(line, "\n") + 1)
         err_warn(err, "%.*s", (int)strcspn(line, "\n"), line);
-    err_release(&own);
-    prediction_release(&prediction);
 }
 
 void finding_put(struct json *row, const struct finding *finding)

@@ -21,7 +21,7 @@ static int compare(const void *a, const void *b)
 
 void front_find(const struct merit *merit, int64_t count, bool *on)
 {
-    struct place *place = base_alloc(count, sizeof(*place));
+    AUTOFREE struct place *place = base_alloc(count, sizeof(*place));
     int64_t known = 0;
     for (int64_t i = 0; i < count; i++) {
         on[i] = false;
@@ -37,5 +37,4 @@ void front_find(const struct merit *merit, int64_t count, bool *on)
         if (own->hours < best.hours)
             best = *own;
     }
-    free(place);
 }

@@ -23,15 +23,12 @@ static const char *const part[][2] = {
 static bool same_part(const struct json *a, const struct json *b, const char *key)
 {
     const struct json *first = json_get(a, key), *second = json_get(b, key);
-    struct text own = {0}, other = {0};
+    AUTORELEASE(text) struct text own = {0}, other = {0};
     if (first)
         json_print_line(&own, first, 17);
     if (second)
         json_print_line(&other, second, 17);
-    bool same = !strcmp(own.data ? own.data : "", other.data ? other.data : "");
-    text_release(&own);
-    text_release(&other);
-    return same;
+    return !strcmp(own.data ? own.data : "", other.data ? other.data : "");
 }
 
 static int refuse_other(const char *path, const struct json *head, const struct json *found,
@@ -53,14 +50,13 @@ static int take_line(const char *path, const char *line, int64_t length, int64_t
                      const struct json *head, bool (*take)(void *, const struct json *),
                      void *context, struct err *err)
 {
-    struct err found = {0};
-    struct text own = {0};
+    AUTORELEASE(err) struct err found = {0};
+    AUTORELEASE(text) struct text own = {0};
     json_print_line(&own, head, 17);
     bool is_head = own.length == length && !memcmp(own.data, line, (size_t)length);
-    text_release(&own);
     if (is_head)
         return 0;
-    struct json *json = json_read(path, line, length, &found);
+    AUTORELEASE(json) struct json *json = json_read(path, line, length, &found);
     int failed = 0;
     if (number == 1)
         failed = refuse_other(path, head, json, err);
@@ -69,8 +65,6 @@ static int take_line(const char *path, const char *line, int64_t length, int64_t
                               "%s:%lld:1: error: this line is damaged, or of another sweep; remove "
                               "it, and its point is done again",
                               path, (long long)number);
-    json_free(json);
-    err_release(&found);
     return failed;
 }
 
@@ -109,7 +103,7 @@ static int lock(const struct journal *journal, struct err *err)
 static int begin(struct journal *journal, const struct json *head,
                  bool (*take)(void *, const struct json *), void *context, struct err *err)
 {
-    struct text content = {0}, line = {0};
+    AUTORELEASE(text) struct text content = {0}, line = {0};
     int64_t whole = 0;
     int failed = file_read(journal->path, &content, err) ||
                  read_lines(journal->path, &content, head, take, context, &whole, err) ||
@@ -120,8 +114,6 @@ static int begin(struct journal *journal, const struct json *head,
         text_add(&line, "\n");
         failed = journal_add(journal, line.data, line.length, err);
     }
-    text_release(&content);
-    text_release(&line);
     return failed ? -1 : 0;
 }
 

@@ -86,26 +86,23 @@ static void answer_point(void *context, int64_t index, struct text *lines)
     const struct round *round = context;
     const struct sweep_plan *plan = &round->sweep->plan;
     struct predict_options options = *plan->predict;
-    struct finding finding = {0};
-    struct err err = {0};
+    AUTORELEASE(finding) struct finding finding = {0};
+    AUTORELEASE(err) struct err err = {0};
     options.set = set_at(round->sweep, round->point[index]);
     finding_find(&finding, plan->job, &options, round->backend, SWEEP_DRAWS, plan->prices, &err);
     for (const char *line = err.warning; line && *line; line += strcspn(line, "\n") + 1) {
         int length = (int)strcspn(line, "\n");
-        char *text = base_format("%.*s", length < WARNING ? length : WARNING, line);
+        AUTOFREE char *text = base_format("%.*s", length < WARNING ? length : WARNING, line);
         struct json *json = json_new_object();
         json_put_text(json, "text", text);
         say(lines, "warning", json);
-        free(text);
     }
     struct json *json = json_new_object();
     json_put_integer(json, "point", round->point[index]);
     json_put_integer(json, "code", finding.code);
     finding_put(json, &finding);
     say(lines, "point", json);
-    err_release(&err);
     option_list_release(&options.set);
-    finding_release(&finding);
 }
 
 /* ---- here ---- */
@@ -131,7 +128,7 @@ static bool take_point(void *context, const struct json *json)
 
 static int take_line(struct round *round, const char *line, int64_t length, struct err *err)
 {
-    struct json *json = json_read("a worker", line, length, err);
+    AUTORELEASE(json) struct json *json = json_read("a worker", line, length, err);
     const char *is = json_as_text(json_get(json, "is"));
     int failed = 0;
     if (!json) {
@@ -143,7 +140,6 @@ static int take_line(struct round *round, const char *line, int64_t length, stru
         round->done++;
         failed = journal_add(round->journal, line, length + 1, err);
     }
-    json_free(json);
     return failed;
 }
 
@@ -163,13 +159,12 @@ static int lose_point(void *context, int64_t index, const char *how, struct err 
 {
     struct round *round = context;
     struct finding *room = &room_of(round->sweep, (int32_t)round->backend)[round->point[index]];
-    struct err why = {0};
+    AUTORELEASE(err) struct err why = {0};
     (void)err;
     if (room->status != FINDING_NONE) /* it had answered */
         return 0;
     err_add_code(&why, 70, "the process that predicted this point did not end well: %s", how);
     finding_fail(room, round->backend, &why);
-    err_release(&why);
     return 0;
 }
 
@@ -251,7 +246,7 @@ static int screen(struct sweep *sweep, struct journal *journal, struct err *err)
 static void find_front(struct sweep *sweep)
 {
     int64_t points = sweep->axes.points;
-    struct merit *merit = base_alloc(points, sizeof(*merit));
+    AUTOFREE struct merit *merit = base_alloc(points, sizeof(*merit));
     for (int64_t i = 0; i < points; i++) {
         struct finding row = sweep_row(sweep, i);
         bool ok = row.status == FINDING_OK;
@@ -259,7 +254,6 @@ static void find_front(struct sweep *sweep)
                                   ok ? row.value[FINDING_DEVICE_HOURS] : NAN};
     }
     front_find(merit, points, sweep->front);
-    free(merit);
 }
 
 static void want(struct sweep *sweep, int64_t point, enum sweep_check why)
@@ -350,16 +344,14 @@ static struct json *options_json(const struct sweep_plan *plan)
 /* The numbers of the platform at @point, if it has one. */
 static uint64_t add_platform(const struct sweep *sweep, int64_t point, uint64_t hash)
 {
-    struct option_list set = set_at(sweep, point);
-    struct err err = {0};
+    AUTORELEASE(option_list) struct option_list set = set_at(sweep, point);
+    AUTORELEASE(err) struct err err = {0};
     struct job job;
     if (!job_read(&job, sweep->plan.job, set.item, set.count, &draw_centre, &err)) {
         uint64_t own = platform_hash(job.platform);
         hash = base_hash(hash, &own, sizeof(own));
         job_release(&job);
     }
-    err_release(&err);
-    option_list_release(&set);
     return hash;
 }
 
@@ -380,13 +372,12 @@ static char *platforms_text(const struct sweep *sweep)
 
 static int put_file(struct json *json, const char *key, const char *path, struct err *err)
 {
-    struct text content = {0};
+    AUTORELEASE(text) struct text content = {0};
     char digits[CHECKSUM_DIGITS + 1];
     if (file_read(path, &content, err))
         return -1;
     checksum_of(CHECKSUM_SHA256, content.data ? content.data : "", (size_t)content.length, digits);
     json_put_text(json, key, digits);
-    text_release(&content);
     return 0;
 }
 
@@ -402,11 +393,10 @@ static struct json *head_json(const struct sweep *sweep, struct err *err)
         json_free(json);
         return NULL;
     }
-    char *numbers = platforms_text(sweep);
+    AUTOFREE char *numbers = platforms_text(sweep);
     json_put(json, "axes", axes_json(&sweep->axes));
     json_put(json, "options", options_json(&sweep->plan));
     json_put_text(json, "numbers", numbers);
-    free(numbers);
     return json;
 }
 
@@ -446,9 +436,8 @@ static bool has_checks(struct sweep *sweep, struct err *err)
 static int answer_all(struct sweep *sweep, struct err *err)
 {
     struct journal journal = {.fd = -1};
-    struct json *head = head_json(sweep, err);
+    AUTORELEASE(json) struct json *head = head_json(sweep, err);
     int failed = !head || journal_open(&journal, sweep->plan.journal, head, take_point, sweep, err);
-    json_free(head);
     if (failed)
         return -1;
     failed =

@@ -60,7 +60,7 @@ static struct json *point_rows(const struct sweep *sweep, int32_t axis, bool fro
             continue;
         struct json *row = json_new_object();
         struct finding finding = sweep_row(sweep, i);
-        char *name = name_of(&sweep->axes, i, -1), *line = name_of(&sweep->axes, i, axis);
+        AUTOFREE char *name = name_of(&sweep->axes, i, -1), *line = name_of(&sweep->axes, i, axis);
         json_put_integer(row, "point", i + 1);
         for (int32_t k = 0; k < sweep->axes.count; k++)
             put_value(row, sweep->axes.item[k].key, axes_value(&sweep->axes, i, k));
@@ -69,8 +69,6 @@ static struct json *point_rows(const struct sweep *sweep, int32_t axis, bool fro
         json_put_text(row, "line", line);
         json_put_text(row, "name", name);
         json_append(rows, row);
-        free(name);
-        free(line);
     }
     return rows;
 }
@@ -112,21 +110,19 @@ static char *answer_of(const struct json *rows)
 /* Why points have no answer. */
 static void add_failures(struct page *page, const struct json *rows)
 {
-    struct json *list = json_new_array();
+    AUTORELEASE(json) struct json *list = json_new_array();
     int64_t failed = 0;
     for (int64_t i = 0; i < json_count_items(rows); i++) {
         const struct json *row = json_item(rows, i);
         if (!*html_word(row, "reason") || failed++ >= NAMED)
             continue;
-        char *text = base_format("%s: %s", html_word(row, "name"), html_word(row, "reason"));
+        AUTOFREE char *text =
+            base_format("%s: %s", html_word(row, "name"), html_word(row, "reason"));
         json_append_text(list, text);
-        free(text);
     }
-    char *words = base_format("%lld point%s without an answer%s:", (long long)failed,
-                              base_plural(failed), failed > NAMED ? "; the first" : "");
+    AUTOFREE char *words = base_format("%lld point%s without an answer%s:", (long long)failed,
+                                       base_plural(failed), failed > NAMED ? "; the first" : "");
     html_list(page, words, list);
-    free(words);
-    json_free(list);
 }
 
 /* ---- pictures ---- */
@@ -221,10 +217,10 @@ int sweep_page(const char *file, const struct sweep *sweep, struct err *err)
 {
     struct page page = {0};
     int32_t axis = main_axis(&sweep->axes);
-    struct json *all = sweep_json(sweep), *rows = point_rows(sweep, axis, false);
-    struct json *front = point_rows(sweep, axis, true);
-    struct text control = {0};
-    char *answer = answer_of(rows), *title = base_format("Sweep of %s", sweep->plan.job);
+    AUTORELEASE(json) struct json *all = sweep_json(sweep), *rows = point_rows(sweep, axis, false);
+    AUTORELEASE(json) struct json *front = point_rows(sweep, axis, true);
+    AUTORELEASE(text) struct text control = {0};
+    AUTOFREE char *answer = answer_of(rows), *title = base_format("Sweep of %s", sweep->plan.job);
     html_answer(&page, title, answer);
     sweep_print_given(&control, sweep);
     sweep_print_control(&control, sweep);
@@ -237,12 +233,5 @@ int sweep_page(const char *file, const struct sweep *sweep, struct err *err)
         add_front(&page, rows);
         add_table(&page, sweep, "front", "points that no other one beats in both", front);
     }
-    int failed = html_write(&page, file, title, all, err);
-    text_release(&control);
-    json_free(front);
-    json_free(rows);
-    json_free(all);
-    free(answer);
-    free(title);
-    return failed;
+    return html_write(&page, file, title, all, err);
 }

@@ -26,7 +26,7 @@ static bool faster(const struct finding *a, const struct finding *than)
 static struct control control_of(const struct sweep *sweep)
 {
     struct control c = {0, 0, NAN, NAN, NAN, -1, -1};
-    double *ratio = base_alloc(sweep->axes.points, sizeof(*ratio));
+    AUTOFREE double *ratio = base_alloc(sweep->axes.points, sizeof(*ratio));
     struct finding best = {0};
     for (int64_t i = 0; i < sweep->axes.points; i++) {
         struct finding row = sweep_row(sweep, i);
@@ -47,7 +47,6 @@ static struct control control_of(const struct sweep *sweep)
         c.high = ratio[c.count - 1];
         c.median = (ratio[(c.count - 1) / 2] + ratio[c.count / 2]) / 2;
     }
-    free(ratio);
     return c;
 }
 
@@ -89,9 +88,9 @@ struct json *sweep_rows(const struct sweep *sweep)
         struct finding finding = sweep_row(sweep, i);
         finding_put(row, &finding);
         if (sweep->plan.shard.count) {
-            char *place = base_format("%lld/%lld", (long long)i + 1, (long long)sweep->axes.points);
+            AUTOFREE char *place =
+                base_format("%lld/%lld", (long long)i + 1, (long long)sweep->axes.points);
             json_put_text(row, "point", place);
-            free(place);
         }
         json_append(rows, row);
     }
@@ -167,10 +166,9 @@ static int width_of(const struct scanned *axis)
 
 static void print_time(struct text *out, double seconds)
 {
-    struct text cell = {0};
+    AUTORELEASE(text) struct text cell = {0};
     unit_print(&cell, UNIT_SECONDS, seconds);
     text_add(out, "  %12s", cell.data);
-    text_release(&cell);
 }
 
 static void print_point(struct text *out, const struct sweep *sweep, int64_t point)
@@ -320,7 +318,7 @@ void sweep_print(struct text *out, const struct sweep *sweep)
 {
     enum { SHOWN = 40 };
     int64_t count;
-    int64_t *list = list_front(sweep, &count);
+    AUTOFREE int64_t *list = list_front(sweep, &count);
     if (count) {
         text_add(out, "Points that no other one beats in both time and device-hours:\n\n");
         print_heading(out, sweep);
@@ -346,5 +344,4 @@ void sweep_print(struct text *out, const struct sweep *sweep)
     }
     sweep_print_control(out, sweep);
     print_failures(out, sweep);
-    free(list);
 }

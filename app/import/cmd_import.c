@@ -1,4 +1,3 @@
-#include <stdlib.h>
 #include <string.h>
 
 #include "app/cli/command.h"
@@ -8,13 +7,13 @@ static int answer(import_reader *read, const struct import_request *request, str
                   struct err *err)
 {
     const char *path = request->head.argument.item[0], *slash = strrchr(path, '/');
+    AUTORELEASE(import)
     struct import import = {.file = path, .base_name = base_copy(slash ? slash + 1 : path)};
     int failed = read(&import, request, err);
     if (!failed) {
         import.nodes = request->nodes ? request->nodes : import.nodes;
         failed = import_finish(&import, request, out, err);
     }
-    import_release(&import);
     return failed;
 }
 

@@ -82,9 +82,8 @@ bool import_number(const char *word, double *value)
 
 static void add_line(struct text *list, const char *format, va_list arguments)
 {
-    char *line = base_format_list(format, arguments);
+    AUTOFREE char *line = base_format_list(format, arguments);
     text_add(list, "%s\n", line);
-    free(line);
 }
 
 void import_note(struct import *import, const char *format, ...)

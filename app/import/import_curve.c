@@ -48,13 +48,11 @@ static void tell(struct import *import, const struct curve_fit *fit)
     for (int32_t i = 0; i < fit->pieces; i++) {
         const struct curve_piece *p = &fit->piece[i];
         json_append(array, piece_json(p));
-        char *latency = say_deviation("+- %.2g", 1e6 * sqrt(p->latency_variance), p->rows);
-        char *slope =
+        AUTOFREE char *latency = say_deviation("+- %.2g", 1e6 * sqrt(p->latency_variance), p->rows);
+        AUTOFREE char *slope =
             say_deviation("+- %.2g %%", 100 * sqrt(p->per_byte_variance) / p->per_byte, p->rows);
         import_note(import, "%g to %g B (%d sizes): %.4g us (%s) + bytes / %.5g GB/s (%s)", p->from,
                     p->to, p->rows, p->latency * 1e6, latency, 1e-9 / p->per_byte, slope);
-        free(latency);
-        free(slope);
     }
     if (!import->result)
         import->result = json_new_object();

@@ -3,7 +3,6 @@
 #include <gsl/gsl_cdf.h>
 #include <gsl/gsl_fit.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/base.h"
@@ -82,7 +81,7 @@ static void try_cut(struct cut *best, const double *chi2, int32_t n, struct cut 
 static struct cut find_cut(const struct curve *curve)
 {
     int32_t n = curve->count, least = CURVE_PIECE_ROWS;
-    double *chi2 = base_alloc((int64_t)n * n, sizeof(*chi2));
+    AUTOFREE double *chi2 = base_alloc((int64_t)n * n, sizeof(*chi2));
     struct curve_piece piece;
     for (int32_t a = 0; a < n; a++)
         for (int32_t b = a + least - 1; b < n; b++)
@@ -95,7 +94,6 @@ static struct cut find_cut(const struct curve *curve)
         for (int32_t b = a + least; b + least < n; b++)
             try_cut(&best, chi2, n, (struct cut){.pieces = 3, .last = {a, b, n - 1}});
     }
-    free(chi2);
     return best;
 }
 

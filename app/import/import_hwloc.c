@@ -96,10 +96,9 @@ static int32_t pci_link(struct machine *machine, const struct xml *element)
 {
     double speed = strtod(xml_get(element, "pci_link_speed"), NULL);
     bool known = isfinite(speed) && speed > 0.01 && speed < 1e5;
-    char *name = known ? base_format("pcie-%.0fGB", speed) : base_copy("pcie-unknown");
+    AUTOFREE char *name = known ? base_format("pcie-%.0fGB", speed) : base_copy("pcie-unknown");
     int32_t link = import_add_link(machine->import, name);
     struct quantity *bandwidth = &machine->import->link[link].bandwidth;
-    free(name);
     if (known)
         import_set(bandwidth, speed * 1e9, PROVENANCE_DATASHEET, "%s: pci_link_speed",
                    machine->import->base_name);
@@ -198,13 +197,12 @@ static int read_topology(struct import *import, const struct xml *root, struct e
 
 int import_hwloc(struct import *import, const struct import_request *request, struct err *err)
 {
-    struct text text = {0};
+    AUTORELEASE(text) struct text text = {0};
     (void)request;
     struct xml *root = import_load(import->file, &text, err)
                            ? NULL
                            : xml_read(import->file, text.data, text.length, err);
     int failed = root ? read_topology(import, root, err) : -1;
     xml_free(root);
-    text_release(&text);
     return failed;
 }

@@ -93,9 +93,8 @@ static int read_port(struct fabric_report *report, const char *file, int32_t num
     double speed = find_speed(at);
     char *description = next_quoted(&at);
     if (*peer == 'H') {
-        char *name = host_name(description, peer);
+        AUTOFREE char *name = host_name(description, peer);
         tree_add(&report->tree, name, TREE_HOST, report->now);
-        free(name);
         add_card(report, speed);
     } else if (*peer == 'S' && report->now >= 0) {
         struct tree_vertex *vertex = &report->tree.vertex[report->now];
@@ -134,7 +133,7 @@ static int read_lines(struct fabric_report *report, const char *file, char *rest
 int import_ibnetdiscover(struct import *import, const struct import_request *request,
                          struct err *err)
 {
-    struct text text = {0};
+    AUTORELEASE(text) struct text text = {0};
     struct fabric_report report = {.now = -1};
     (void)request;
     int failed = import_load(import->file, &text, err);
@@ -154,6 +153,5 @@ int import_ibnetdiscover(struct import *import, const struct import_request *req
         import_assume(import, "cables of a leaf switch to other switches all go up");
     }
     tree_release(&report.tree);
-    text_release(&text);
     return failed;
 }

@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "app/job/job.h"
@@ -31,14 +30,13 @@ struct demand {
 
 static struct work_sum add_up_trace(const struct trace *trace, const struct schedule *schedule)
 {
-    struct work_span *span = base_alloc(trace->span_count, sizeof(*span));
+    AUTOFREE struct work_span *span = base_alloc(trace->span_count, sizeof(*span));
     int64_t count = 0;
     for (int64_t i = 0; i < trace->span_count; i++)
         if (trace->span[i].rank == 0 && trace->span[i].iteration == trace->iterations - 1)
             span[count++] = (struct work_span){trace->span[i].begin, trace->span[i].end,
                                                work_of_step(&schedule->step[trace->span[i].step])};
     struct work_sum sum = work_add_up(span, count);
-    free(span);
     return sum;
 }
 
@@ -60,7 +58,7 @@ static double in_kernels(const struct run *run, const struct step *step)
 
 static int predict(struct side *side, const struct point *point, bool steps, struct err *err)
 {
-    struct trace trace = {0};
+    AUTORELEASE(trace) struct trace trace = {0};
     struct run run = point->run;
     run.noise = (struct noise){0};
     if (backend_analytic.run(&run, point->schedule, &trace, err))
@@ -77,7 +75,6 @@ static int predict(struct side *side, const struct point *point, bool steps, str
             side->work[work_of_step(step)] += in_kernels(&run, step);
     }
     find_gaps(side);
-    trace_release(&trace);
     return 0;
 }
 
@@ -183,34 +180,30 @@ static int add_classes(struct text *out, const struct import *import, const stru
                            "%s: %s take %.4g ms of a step, less than %s can do them in: another "
                            "job, or another device?",
                            import->file, work_names[work], 1e3 * seconds, point->run.device->name);
-        char *source = base_format("%s in %s", work_names[work], import->base_name);
+        AUTOFREE char *source = base_format("%s in %s", work_names[work], import->base_name);
         add_class(out, step, fmax(efficiency, 1e-4), source);
-        free(source);
     }
     return 0;
 }
 
 static int check_device(const char *path, struct err *err)
 {
-    struct device device = {0};
-    int failed = device_read(&device, path, err);
-    device_release(&device);
-    return failed;
+    AUTORELEASE(device) struct device device = {0};
+    return device_read(&device, path, err);
 }
 
 static int write_device(struct import *import, const struct import_request *request,
                         const struct point *point, const struct side *measured, bool own,
                         struct err *err)
 {
-    struct text text = {0};
+    AUTORELEASE(text) struct text text = {0};
     const struct device *device = point->run.device;
-    char *name = request_yaml_name("--to", request->to, err);
+    AUTOFREE char *name = request_yaml_name("--to", request->to, err);
     if (!name)
         return -1;
     int32_t kernels = demand_of(point->schedule, device, WORK_COUNT).kernels;
     text_add(&text, "%s trace\nextends: %s\nname: %s\ndescription: %s, as %s shows it\n",
              IMPORT_FILE, device->name, name, device->name, import->base_name);
-    free(name);
     if (!own)
         text_add(
             &text,
@@ -228,7 +221,6 @@ static int write_device(struct import *import, const struct import_request *requ
     if (!failed && !request->overwrite)
         failed = file_check_own(request->to, IMPORT_FILE, err);
     failed = failed || file_write(request->to, &text, check_device, err);
-    text_release(&text);
     return failed;
 }
 
@@ -247,14 +239,12 @@ static bool same_hardware(const struct device *a, const struct device *b)
 
 static void check_device_of(struct import *import, const struct device *own)
 {
-    struct device device = {0};
-    struct err ignored = {0};
+    AUTORELEASE(device) struct device device = {0};
+    AUTORELEASE(err) struct err ignored = {0};
     if (import->device && !device_read(&device, import->device, &ignored) &&
         !same_hardware(&device, own))
         import_warn(import, "the profile is of %s, the job's platform has %s", import->device,
                     own->name);
-    device_release(&device);
-    err_release(&ignored);
 }
 
 static int64_t convolutions_of(const struct schedule *schedule)
@@ -275,7 +265,7 @@ static void warn_of_another(struct import *import, const struct job *job,
     const char *network = job->scenario.model.network;
     int64_t predicted = convolutions_of(point->schedule);
     double measured = (double)profile->convolutions / (double)profile->steps;
-    char *hash = base_format("%016" PRIx64, schedule_hash(point->schedule));
+    AUTOFREE char *hash = base_format("%016" PRIx64, schedule_hash(point->schedule));
     check_device_of(import, point->run.device);
     if (profile->operations && fabs(measured - (double)predicted) > 0.02 * (double)predicted)
         import_warn(import,
@@ -287,14 +277,13 @@ static void warn_of_another(struct import *import, const struct job *job,
                     "the trace is of schedule %s, the job's is %s: it has another network than %s, "
                     "or another batch, number of devices or all-reduce",
                     profile->schedule, hash, network);
-    free(hash);
 }
 
 int import_compare_job(struct import *import, const struct import_request *request,
                        const struct profile *profile, struct err *err)
 {
-    struct job job = {0};
-    struct point point = {0};
+    AUTORELEASE(job) struct job job = {0};
+    AUTORELEASE(point) struct point point = {0};
     double steps = (double)profile->steps;
     struct side measured = {.exposed = profile->sum.exposed / steps,
                             .step = profile->seconds / steps};
@@ -321,7 +310,5 @@ int import_compare_job(struct import *import, const struct import_request *reque
         else if (request->to)
             failed = write_device(import, request, &point, &measured, profile->own, err);
     }
-    point_release(&point);
-    job_release(&job);
     return failed;
 }

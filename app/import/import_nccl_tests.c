@@ -188,10 +188,8 @@ static int read_document(struct report *report, const struct node *root, struct 
 
 static int read_json(struct report *report, const char *file, const char *text, struct err *err)
 {
-    struct document *document = yaml_read_text(file, text, err);
-    int failed = document ? read_document(report, yaml_root(document), err) : -1;
-    yaml_free(document);
-    return failed;
+    AUTORELEASE(yaml) struct document *document = yaml_read_text(file, text, err);
+    return document ? read_document(report, yaml_root(document), err) : -1;
 }
 
 /* --- both --- */
@@ -247,7 +245,7 @@ static int understand(struct import *import, struct report *report,
 
 int import_nccl_tests(struct import *import, const struct import_request *request, struct err *err)
 {
-    struct text text = {0};
+    AUTORELEASE(text) struct text text = {0};
     struct report report = {0};
     int failed = import_load(import->file, &text, err);
     const char *first = failed ? "" : text.data + strspn(text.data, " \t\r\n");
@@ -257,6 +255,5 @@ int import_nccl_tests(struct import *import, const struct import_request *reques
     if (!failed)
         failed = understand(import, &report, request, err);
     release(&report);
-    text_release(&text);
     return failed;
 }

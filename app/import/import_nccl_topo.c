@@ -115,10 +115,10 @@ static int32_t pcie_link(struct topo *topo, const struct xml *pci)
 {
     double speed = number(pci, "link_speed"), width = number(pci, "link_width");
     bool known = speed > 0 && width > 0;
-    char *name = known ? base_format("pcie-%gx%g", speed, width) : base_copy("pcie-unknown");
+    AUTOFREE char *name =
+        known ? base_format("pcie-%gx%g", speed, width) : base_copy("pcie-unknown");
     int32_t link = import_add_link(topo->import, name);
     struct import_link *record = &topo->import->link[link];
-    free(name);
     if (known)
         import_set(&record->bandwidth, speed * 1e9 / 8 * width * encoding(speed),
                    PROVENANCE_DATASHEET, "%s: %g lanes of %g GT/s; PCI Express encoding",
@@ -148,10 +148,9 @@ static size_t nvlink_speed(const struct topo *topo)
 static int32_t nvlink_link(struct topo *topo, int32_t count)
 {
     size_t i = nvlink_speed(topo);
-    char *name = base_format("nvlink-x%d", count);
+    AUTOFREE char *name = base_format("nvlink-x%d", count);
     int32_t link = import_add_link(topo->import, name);
     struct import_link *record = &topo->import->link[link];
-    free(name);
     import_set(&record->bandwidth, count * nvlink_speeds[i].wire * 1e9, PROVENANCE_DATASHEET,
                "%s: %d links; %g GB/s each way a link of compute capability %d.%d",
                topo->import->base_name, count, nvlink_speeds[i].wire, nvlink_speeds[i].sm / 10,
@@ -253,7 +252,7 @@ static void use_pci(struct topo *topo)
 {
     struct import_nccl *nccl = &topo->import->nccl;
     const struct wiring *wiring = &topo->import->wiring;
-    int32_t *path = base_alloc(wiring_vertices(wiring), sizeof(*path));
+    AUTOFREE int32_t *path = base_alloc(wiring_vertices(wiring), sizeof(*path));
     double narrowest = INFINITY;
     for (int32_t gpu = 0; gpu < topo->count[VERTEX_DEVICE]; gpu++) {
         int32_t hops = wiring_path(wiring, gpu, (gpu + 1) % topo->count[VERTEX_DEVICE], path);
@@ -262,7 +261,6 @@ static void use_pci(struct topo *topo)
             narrowest = fmin(narrowest, link->bandwidth.value * link->efficiency.value);
         }
     }
-    free(path);
     if (!isfinite(narrowest))
         return;
     nccl->intra = NCCL_PCI;
@@ -343,13 +341,12 @@ static int read_system(struct import *import, const struct xml *root, struct err
 
 int import_nccl_topo(struct import *import, const struct import_request *request, struct err *err)
 {
-    struct text text = {0};
+    AUTORELEASE(text) struct text text = {0};
     (void)request;
     struct xml *root = import_load(import->file, &text, err)
                            ? NULL
                            : xml_read(import->file, text.data, text.length, err);
     int failed = root ? read_system(import, root, err) : -1;
     xml_free(root);
-    text_release(&text);
     return failed;
 }

@@ -1,6 +1,5 @@
 #include <ctype.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "app/import/import_curve.h"
@@ -154,13 +153,12 @@ static int understand(struct import *import, const struct import_request *reques
 
 int import_osu(struct import *import, const struct import_request *request, struct err *err)
 {
-    struct text text = {0};
+    AUTORELEASE(text) struct text text = {0};
     struct tables tables = {.bandwidth = 0};
     int failed = import_load(import->file, &text, err);
     if (!failed)
         failed = read_lines(&tables, import->file, text.data, err);
     if (!failed)
         failed = understand(import, request, &tables, err);
-    text_release(&text);
     return failed;
 }

@@ -1,4 +1,3 @@
-#include <stdlib.h>
 #include <string.h>
 
 #include "app/import/import.h"
@@ -96,7 +95,7 @@ static int read_line(struct reading *reading, int32_t number, char *text, struct
 {
     const char *what, *where;
     struct line line = {0};
-    char *whole = base_copy(text);
+    AUTOFREE char *whole = base_copy(text);
     for (char *c = whole; *c; c++)
         if ((unsigned char)*c < ' ' || *c == 0x7f)
             *c = ' '; /* no terminal obeys a file */
@@ -112,7 +111,6 @@ static int read_line(struct reading *reading, int32_t number, char *text, struct
         origin.column = 1 + characters(whole, list[i] - text);
         failed = add_list(reading, line.name, i == 0, list[i], &origin, err);
     }
-    free(whole);
     return failed;
 }
 
@@ -205,22 +203,19 @@ static int read_topologies(struct reading *reading, const struct node *list, str
  * origin_of() subtracts that line. */
 static int read_yaml(struct reading *reading, const char *text, struct err *err)
 {
-    struct text whole = {0};
+    AUTORELEASE(text) struct text whole = {0};
     if (!strncmp(text, "---", 3))
         text += strcspn(text, "\n");
     text_add(&whole, "topologies:\n%s", text);
-    struct document *document = yaml_read_text(reading->file, whole.data, err);
+    AUTORELEASE(yaml) struct document *document = yaml_read_text(reading->file, whole.data, err);
     const struct node *list = document ? node_get(yaml_root(document), "topologies") : NULL;
-    int failed = list ? read_topologies(reading, list, err) : -1;
-    yaml_free(document);
-    text_release(&whole);
-    return failed;
+    return list ? read_topologies(reading, list, err) : -1;
 }
 
 int import_slurm(struct import *import, const struct import_request *request, struct err *err)
 {
-    struct text text = {0};
-    struct tree tree = {0};
+    AUTORELEASE(text) struct text text = {0};
+    AUTORELEASE(tree) struct tree tree = {0};
     struct reading reading = {.tree = &tree, .file = import->file};
     size_t length = strlen(import->file);
     (void)request;
@@ -234,7 +229,5 @@ int import_slurm(struct import *import, const struct import_request *request, st
         import->description = base_copy("from Slurm's topology");
         import_note(import, "Slurm's LinkSpeed is for people only and is not taken");
     }
-    tree_release(&tree);
-    text_release(&text);
     return failed;
 }

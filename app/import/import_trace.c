@@ -324,7 +324,7 @@ static int compare_job(struct import *import, const struct import_request *reque
                               .convolutions = summary->convolutions,
                               .operations = summary->convolutions > 0,
                               .schedule = summary->schedule};
-    struct work_span *span = base_alloc(summary->events, sizeof(*span));
+    AUTOFREE struct work_span *span = base_alloc(summary->events, sizeof(*span));
     for (int64_t i = 0; i < summary->events; i++) {
         const struct event *event = &summary->event[i];
         span[i] = (struct work_span){event->begin, event->begin + event->seconds, event->work};
@@ -335,7 +335,6 @@ static int compare_job(struct import *import, const struct import_request *reque
     for (int64_t i = 0; i < summary->operations; i++)
         profile.operations |= work_of_event("", summary->operation[i].name) == WORK_LINEAR;
     profile.sum = work_add_up(span, summary->events);
-    free(span);
     return import_compare_job(import, request, &profile, err);
 }
 
@@ -391,12 +390,10 @@ static int read_trace(struct import *import, const struct import_request *reques
 
 int import_trace(struct import *import, const struct import_request *request, struct err *err)
 {
-    struct text text = {0};
+    AUTORELEASE(text) struct text text = {0};
+    AUTORELEASE(json)
     struct json *root = import_load(import->file, &text, err)
                             ? NULL
                             : json_read(import->file, text.data, text.length, err);
-    int failed = root ? read_trace(import, request, root, err) : -1;
-    json_free(root);
-    text_release(&text);
-    return failed;
+    return root ? read_trace(import, request, root, err) : -1;
 }

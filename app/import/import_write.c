@@ -104,7 +104,7 @@ static void print_quantity(struct import *import, struct text *out, const char *
                            const char *place, const char *key, enum unit unit,
                            const struct quantity *quantity)
 {
-    struct text value = {0};
+    AUTORELEASE(text) struct text value = {0};
     print_value(&value, unit, quantity->value);
     text_add(out, "%s%s: {value: %s, source: ", indent, key, value.data);
     print_quoted(out, quantity->source);
@@ -115,7 +115,6 @@ static void print_quantity(struct import *import, struct text *out, const char *
     text_add(out, "}\n");
     if (quantity->provenance == PROVENANCE_ASSUMED)
         import_assume(import, "%s%s: %s, %s", place, key, value.data, quantity->source);
-    text_release(&value);
 }
 
 static void print_link(struct import *import, struct text *out, const char *indent,
@@ -170,10 +169,9 @@ static void print_node(struct import *import, struct text *out)
     for (int32_t i = 0; i < import->link_count; i++) {
         if (!is_used(import, i))
             continue;
-        char *place = base_format("node.links %s ", import->link[i].name);
+        AUTOFREE char *place = base_format("node.links %s ", import->link[i].name);
         text_add(out, "    - name: %s\n", import->link[i].name);
         print_link(import, out, "      ", place, &import->link[i]);
-        free(place);
     }
     print_edges(import, out);
 }
@@ -184,11 +182,10 @@ static void print_tiers(struct import *import, struct text *out)
         text_add(out, "  tiers:\n");
     for (int32_t i = 0; i < import->tier_count; i++) {
         const struct import_tier *tier = &import->tier[i];
-        char *place = base_format("network.tiers %s ", tier->uplink.name);
+        AUTOFREE char *place = base_format("network.tiers %s ", tier->uplink.name);
         text_add(out, "    - name: %s\n      nodes: %" PRId64 "\n      uplinks: %" PRId64 "\n",
                  tier->uplink.name, tier->nodes, tier->uplinks);
         print_link(import, out, "      ", place, &tier->uplink);
-        free(place);
     }
 }
 
@@ -275,10 +272,8 @@ static char *find_base(const struct import_request *request, int *failed, struct
     if (strchr(request->platform, '/') ||
         (length > 5 && !strcmp(request->platform + length - 5, ".yaml")))
         return realpath(request->platform, NULL);
-    char *folder = platform_directory(err);
-    char *path = base_format("%s/%s.yaml", folder, request->platform);
-    free(folder);
-    return path;
+    AUTOFREE char *folder = platform_directory(err);
+    return base_format("%s/%s.yaml", folder, request->platform);
 }
 
 /* The default uplink: a card of the nodes below. */
@@ -289,20 +284,19 @@ struct card {
 
 static double card_value(const struct node *root, const char *path, enum unit unit)
 {
-    struct err ignored = {0};
+    AUTORELEASE(err) struct err ignored = {0};
     double value = 0;
     const struct node *node = field_origin(root, path);
     if (node && node->text && unit_parse(unit, node->text, &value, &ignored))
         value = 0;
-    err_release(&ignored);
     return value;
 }
 
 static struct card find_card(const struct import *import, const char *base)
 {
-    struct err ignored = {0};
+    AUTORELEASE(err) struct err ignored = {0};
     struct card card = {1, import->nic.bandwidth.value, import->nic.efficiency.value};
-    struct document *document = base ? yaml_read_file(base, &ignored) : NULL;
+    AUTORELEASE(yaml) struct document *document = base ? yaml_read_file(base, &ignored) : NULL;
     if (document) {
         const struct node *root = yaml_root(document);
         double count = card_value(root, "node.nics", UNIT_NONE);
@@ -311,8 +305,6 @@ static struct card find_card(const struct import *import, const char *base)
         card.bandwidth = card.bandwidth > 0 ? card.bandwidth : bandwidth;
         card.efficiency = card_value(root, "network.nic.efficiency.value", UNIT_FRACTION);
     }
-    yaml_free(document);
-    err_release(&ignored);
     return card;
 }
 
@@ -342,7 +334,7 @@ static int write_platform(struct import *import, const struct import_request *re
                           struct err *err)
 {
     const char *to = request->to ? request->to : "imported.yaml";
-    char *name = request_yaml_name("--to", to, err);
+    AUTOFREE char *name = request_yaml_name("--to", to, err);
     if (!name)
         return -1;
     int failed = 0;
@@ -350,8 +342,8 @@ static int write_platform(struct import *import, const struct import_request *re
         failed = err_add_code(err, 64, "--overwrite has no effect without --to");
     else if (request->to && !request->overwrite)
         failed = file_check_own(to, IMPORT_FILE, err);
-    char *base = failed ? NULL : find_base(request, &failed, err);
-    struct text text = {0};
+    AUTOFREE char *base = failed ? NULL : find_base(request, &failed, err);
+    AUTORELEASE(text) struct text text = {0};
     if (!failed) {
         if (!base)
             complete(import);
@@ -359,9 +351,6 @@ static int write_platform(struct import *import, const struct import_request *re
         print_platform(import, name, base, &text);
         failed = request->to ? file_write(to, &text, check_platform, err) : 0;
     }
-    text_release(&text);
-    free(name);
-    free(base);
     return failed;
 }
 
@@ -370,9 +359,8 @@ static void put_lines(struct json *object, const char *key, const struct text *l
     struct json *array = json_new_array();
     for (const char *line = lines->data; line && *line;) {
         size_t length = strcspn(line, "\n");
-        char *copy = base_format("%.*s", (int)length, line);
+        AUTOFREE char *copy = base_format("%.*s", (int)length, line);
         json_append_text(array, copy);
-        free(copy);
         line += length + 1;
     }
     json_put(object, key, array);
@@ -396,7 +384,7 @@ int import_finish(struct import *import, const struct import_request *request, s
             text_add(out, "written: %s\n", request->to);
         return 0;
     }
-    struct json *object = json_new_object();
+    AUTORELEASE(json) struct json *object = json_new_object();
     json_put_text(object, "schema", "foretrain/import/1");
     json_put_text(object, "file", import->file);
     put_lines(object, "understood", &import->understood);
@@ -407,6 +395,5 @@ int import_finish(struct import *import, const struct import_request *request, s
         json_put(object, "result", import->result);
     import->result = NULL;
     json_print(out, object);
-    json_free(object);
     return 0;
 }

@@ -16,9 +16,8 @@ static int apply_software(struct job *job, struct err *err)
     const char *name = job->scenario.cluster.software;
     if (!name)
         return 0;
-    char *path = scenario_path_at(&job->scenario, "cluster.software", name);
+    AUTOFREE char *path = scenario_path_at(&job->scenario, "cluster.software", name);
     job->software = software_read(path, err);
-    free(path);
     if (job->software && job->platform)
         software_apply(job->software, platform_change_device(job->platform));
     return job->software ? 0 : -1;
@@ -64,16 +63,14 @@ static int read_network(struct job *job, struct err *err)
 {
     const struct scenario *s = &job->scenario;
     bool is_file = network_is_file(s->model.network);
-    struct err found = {0};
-    char *path = scenario_path_at(s, "model.network", s->model.network);
+    AUTORELEASE(err) struct err found = {0};
+    AUTOFREE char *path = scenario_path_at(s, "model.network", s->model.network);
     job->model = network_open(is_file ? path : s->model.network, (int32_t)s->model.image,
                               (int32_t)s->model.classes, &found);
-    free(path);
     if (found.warning)
         err_warn(err, "%.*s", (int)strlen(found.warning) - 1, found.warning);
     if (!job->model)
         return scenario_blame(s, "model.network", &found, err);
-    err_release(&found);
     return is_file ? adopt_sizes(job, err) : 0;
 }
 
@@ -90,15 +87,13 @@ int job_read(struct job *job, const char *path, const char *const *set, int32_t 
         return -1;
     }
     const struct scenario *s = &job->scenario;
-    struct err found = {0};
-    char *platform = scenario_path_at(s, "cluster.platform", s->cluster.platform);
+    AUTORELEASE(err) struct err found = {0};
+    AUTOFREE char *platform = scenario_path_at(s, "cluster.platform", s->cluster.platform);
     job->platform = platform_read_changed(platform, set, set_count, unknowns, &found);
-    free(platform);
     if (found.warning)
         err_warn(err, "%.*s", (int)strlen(found.warning) - 1, found.warning);
     if (!job->platform)
         scenario_blame(s, "cluster.platform", &found, err);
-    err_release(&found);
     int failed = read_network(job, err);
     if (!failed && !check_overruled(s, set, set_count, err) && !apply_software(job, err) &&
         job->platform && job->model)
@@ -110,11 +105,11 @@ int job_read(struct job *job, const char *path, const char *const *set, int32_t 
 static int check_name(const char *key, const char *value, struct err *err)
 {
     bool known = true;
-    struct unknowns unknowns = {0};
+    AUTORELEASE(unknowns) struct unknowns unknowns = {0};
     if (!strcmp(key, "cluster.platform")) {
+        AUTORELEASE(platform)
         struct platform *platform = platform_read_changed(value, NULL, 0, &unknowns, err);
         known = platform;
-        platform_free(platform);
     } else if (!strcmp(key, "cluster.software")) {
         struct software *software = software_read(value, err);
         known = software;
@@ -124,23 +119,19 @@ static int check_name(const char *key, const char *value, struct err *err)
         known = model;
         model_free(model);
     }
-    unknowns_release(&unknowns);
     return known ? 0 : -1;
 }
 
 int job_check_value(const char *key, const char *value, struct err *err)
 {
-    char *text = base_format("value: %s\n", value);
-    struct err later = {0}; /* what is no YAML is refused where it is set */
-    struct document *document = yaml_read_text(key, text, &later);
+    AUTOFREE char *text = base_format("value: %s\n", value);
+    AUTORELEASE(err) struct err later = {0}; /* what is no YAML is refused where it is set */
+    AUTORELEASE(yaml) struct document *document = yaml_read_text(key, text, &later);
     const struct node *node = document ? node_get(yaml_root(document), "value") : NULL;
     bool word = node && node->kind == NODE_SCALAR && node->text[0] && strcmp(node->text, "null") &&
                 strcmp(node->text, "~");
     int failed = word && (field_check_text(&scenario_table, key, node->text, err) ||
                           check_name(key, node->text, err));
-    yaml_free(document);
-    err_release(&later);
-    free(text);
     return failed ? -1 : 0;
 }
 

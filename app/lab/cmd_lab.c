@@ -1,4 +1,3 @@
-#include <stdlib.h>
 
 #include "app/cli/command.h"
 #include "app/lab/lab.h"
@@ -7,7 +6,7 @@
 /* On stderr, since stdout belongs to the command. */
 static void print_summary(const struct cabling *cabling, const struct lab_result *result)
 {
-    struct text all = {0}, ceiling = {0};
+    AUTORELEASE(text) struct text all = {0}, ceiling = {0};
     unit_print(&all, UNIT_BYTES_PER_SECOND, cabling->nic.bandwidth * lab_hosts(cabling));
     unit_print(&ceiling, UNIT_BYTES_PER_SECOND, result->ceiling);
     fprintf(stderr,
@@ -16,8 +15,6 @@ static void print_summary(const struct cabling *cabling, const struct lab_result
             cabling->name, lab_hosts(cabling), all.data, ceiling.data,
             (long long)result->overlimits, (long long)result->drops,
             (long long)result->retransmits);
-    text_release(&all);
-    text_release(&ceiling);
 }
 
 struct lab_request {
@@ -53,10 +50,9 @@ static int lab(const void *record, struct text *out, struct err *err)
 {
     const struct lab_request *request = record;
     (void)out;
+    AUTORELEASE(platform)
     struct platform *platform = platform_read(request->head.argument.item[0], err);
-    int failed = platform ? run_in(platform, request, err) : -1;
-    platform_free(platform);
-    return failed;
+    return platform ? run_in(platform, request, err) : -1;
 }
 
 #define AT(member) offsetof(struct lab_request, member)

@@ -66,7 +66,7 @@ static double total_rate(const struct cabling *cabling)
 
 static int refuse_rate(const struct cabling *cabling, double ceiling, struct err *err)
 {
-    struct text sum = {0}, limit = {0};
+    AUTORELEASE(text) struct text sum = {0}, limit = {0};
     unit_print(&sum, UNIT_BYTES_PER_SECOND, total_rate(cabling));
     unit_print(&limit, UNIT_BYTES_PER_SECOND, ceiling);
     err_add_code(err, 69,
@@ -74,8 +74,6 @@ static int refuse_rate(const struct cabling *cabling, double ceiling, struct err
                  "hosts and decides itself beyond %.0f %% of that: lower network.nic.bandwidth, "
                  "have fewer nodes, or wait until nothing else runs",
                  cabling->file, lab_hosts(cabling), sum.data, limit.data, 100.0 * ceiling_share);
-    text_release(&sum);
-    text_release(&limit);
     return -1;
 }
 
@@ -163,23 +161,21 @@ static _Noreturn void be_first(const struct lab *lab)
 
 static int write_proc(pid_t pid, const char *name, const char *text)
 {
-    char *path = base_format("/proc/%d/%s", pid, name);
+    AUTOFREE char *path = base_format("/proc/%d/%s", pid, name);
     int file = open(path, O_WRONLY | O_CLOEXEC);
     int failed = file < 0 || write(file, text, strlen(text)) < 0;
     if (file >= 0)
         close(file);
-    free(path);
     return failed ? -1 : 0;
 }
 
 /* In its namespace the child is root, and every other user is "nobody". */
 static int map_users(pid_t pid, struct err *err)
 {
-    char *users = base_format("0 %u 1", geteuid()), *groups = base_format("0 %u 1", getegid());
+    AUTOFREE char *users = base_format("0 %u 1", geteuid()),
+                  *groups = base_format("0 %u 1", getegid());
     int failed = write_proc(pid, "setgroups", "deny") || write_proc(pid, "uid_map", users) ||
                  write_proc(pid, "gid_map", groups);
-    free(users);
-    free(groups);
     if (!failed)
         return 0;
     return err_add_code(err, 69, "this machine does not allow user namespaces: %s",
@@ -278,9 +274,8 @@ static int check_programs(struct err *err)
     for (size_t i = 0; i < sizeof(need) / sizeof(need[0]); i++) {
         int found = 0;
         for (size_t k = 0; k < sizeof(folder) / sizeof(folder[0]); k++) {
-            char *path = base_format("%s/%s", folder[k], need[i][0]);
+            AUTOFREE char *path = base_format("%s/%s", folder[k], need[i][0]);
             found |= access(path, X_OK) == 0;
-            free(path);
         }
         if (!found)
             failed = err_add_code(err, 69, "a lab needs the program %s (package %s)", need[i][0],
@@ -293,9 +288,9 @@ static int check_programs(struct err *err)
 static void add_system_path(void)
 {
     const char *path = getenv("PATH");
-    char *longer = base_format("%s:/usr/sbin:/sbin:/usr/bin:/bin", path ? path : "/usr/local/bin");
+    AUTOFREE char *longer =
+        base_format("%s:/usr/sbin:/sbin:/usr/bin:/bin", path ? path : "/usr/local/bin");
     setenv("PATH", longer, 1);
-    free(longer);
 }
 
 int lab_run(const struct cabling *cabling, const struct launch *command, struct lab_result *result,

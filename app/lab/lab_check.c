@@ -1,6 +1,5 @@
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "app/lab/lab.h"
 #include "core/base/unit.h"
@@ -41,14 +40,13 @@ static int refuse_latency(const struct cabling *cabling, const char *path, doubl
 {
     if (latency <= limit)
         return 0;
-    struct text text = {0};
+    AUTORELEASE(text) struct text text = {0};
     unit_print(&text, UNIT_SECONDS, latency);
     err_add_code(err, 69,
                  "%s: error: %s is %s: the lab shapes rates and cannot delay; %s, or leave this "
                  "platform to the simulator",
                  cabling->file, path, text.data,
                  limit > 0 ? "at most 200 us are its own" : "write 0 us");
-    text_release(&text);
     return -1;
 }
 
@@ -68,12 +66,10 @@ static int refuse_efficiency(const struct cabling *cabling, const char *path, do
 static int check_cable(const struct cabling *cabling, const char *prefix,
                        const struct lab_cable *cable, struct err *err)
 {
-    char *latency = base_format("%s.latency", prefix);
-    char *efficiency = base_format("%s.efficiency", prefix);
+    AUTOFREE char *latency = base_format("%s.latency", prefix);
+    AUTOFREE char *efficiency = base_format("%s.efficiency", prefix);
     int failed = refuse_latency(cabling, latency, cable->latency, 0.0, err);
     failed |= refuse_efficiency(cabling, efficiency, cable->efficiency, err);
-    free(latency);
-    free(efficiency);
     return failed;
 }
 
@@ -120,9 +116,8 @@ int lab_check(const struct cabling *cabling, struct err *err)
                               cabling->file, (long long)hosts, LAB_HOST_LIMIT);
     failed |= check_cable(cabling, "network.nic", &cabling->nic, err);
     for (int32_t i = 0; i < cabling->tier_count; i++) {
-        char *prefix = base_format("network.tiers.%d", i);
+        AUTOFREE char *prefix = base_format("network.tiers.%d", i);
         failed |= check_cable(cabling, prefix, &cabling->tier[i].cable, err);
-        free(prefix);
     }
     failed |= refuse_latency(cabling, "transport.between", cabling->between, between_limit, err);
     failed |= check_inside(cabling, err);

@@ -31,13 +31,11 @@ static const char *const parameters[][2] = {
 void lab_set_environment(const struct cabling *cabling)
 {
     for (size_t i = 0; i < sizeof(parameters) / sizeof(parameters[0]); i++) {
-        char *name = base_format("OMPI_MCA_%s", parameters[i][0]);
+        AUTOFREE char *name = base_format("OMPI_MCA_%s", parameters[i][0]);
         setenv(name, parameters[i][1], 1);
-        free(name);
     }
-    char *path = base_format("%s:%s", LAB_PROGRAMS, getenv("PATH"));
+    AUTOFREE char *path = base_format("%s:%s", LAB_PROGRAMS, getenv("PATH"));
     setenv("PATH", path, 1);
-    free(path);
     setenv("TMPDIR", "/run/lab/tmp", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);

@@ -51,9 +51,8 @@ static struct text read_file(const char *path)
 
 int lab_enter(const char *kind, const char *name, int type)
 {
-    char *path = base_format("/run/%s/%s", kind, name);
+    AUTOFREE char *path = base_format("/run/%s/%s", kind, name);
     int file = open(path, O_RDONLY | O_CLOEXEC);
-    free(path);
     int failed = file < 0 || setns(file, type);
     if (file >= 0)
         close(file);
@@ -107,10 +106,9 @@ static int run_batch(const char *tool, const char *name, struct text *script, st
     int code = pid < 0 ? -1 : process_wait(pid);
     if (code == 0)
         return 0;
-    struct text talk = read_file(TALK);
+    AUTORELEASE(text) struct text talk = read_file(TALK);
     err_add_code(err, 70, "the lab cannot build its network: %s on %s: %.*s (exit code %d)", tool,
                  name ? name : "the switches", (int)strcspn(talk.data, "\n"), talk.data, code);
-    text_release(&talk);
     return -1;
 }
 
@@ -139,11 +137,9 @@ static int set_up_host(const char *name)
         if (write_file(settings[i][0], settings[i][1], 0) && errno != ENOENT)
             return 2 + (int)i;
     for (int i = 0; i < 2; i++) {
-        char *from = base_format("/proc/self/ns/%s", kind[i]);
-        char *to = base_format("/run/%s/%s", folder[i], name);
+        AUTOFREE char *from = base_format("/proc/self/ns/%s", kind[i]);
+        AUTOFREE char *to = base_format("/run/%s/%s", folder[i], name);
         int failed = write_file(to, "", 0600) || mount(from, to, NULL, MS_BIND, NULL);
-        free(from);
-        free(to);
         if (failed)
             return 1;
     }
@@ -189,7 +185,7 @@ static int make_folders(struct err *err)
 
 int lab_make_hosts(const struct cabling *cabling, struct err *err)
 {
-    struct text names = {0}, slots = {0};
+    AUTORELEASE(text) struct text names = {0}, slots = {0};
     char name[LAB_NAME_LIMIT];
     int failed = make_folders(err);
     text_add(&names, "127.0.0.1 localhost\n10.78.255.254 head\n");
@@ -204,8 +200,6 @@ int lab_make_hosts(const struct cabling *cabling, struct err *err)
                  put_file("/run/lab/hostfile", &slots, 0644, err);
     if (!failed && mount("/run/lab/hosts", "/etc/hosts", NULL, MS_BIND, NULL))
         failed = err_add_code(err, 70, "the lab cannot set its /etc/hosts: %s", strerror(errno));
-    text_release(&names);
-    text_release(&slots);
     return failed ? -1 : 0;
 }
 
@@ -232,15 +226,14 @@ static void add_switches(struct text *out, const struct cabling *cabling)
     for (int32_t t = cabling->tier_count - 1; t >= 0; t--) {
         int32_t nodes = cabling->tier[t].nodes;
         for (int32_t node = 0; node < cabling->nodes; node += nodes) {
-            char *own = switch_name(cabling, t, node), *above = switch_name(cabling, t + 1, node);
+            AUTOFREE char *own = switch_name(cabling, t, node),
+                          *above = switch_name(cabling, t + 1, node);
             int32_t group = node / nodes;
             add_switch(out, own);
             text_add(out, "link add u%dg%d mtu %d type veth peer name d%dg%d mtu %d\n", t, group,
                      LAB_MTU, t, group, LAB_MTU);
             text_add(out, "link set u%dg%d master %s up\n", t, group, own);
             text_add(out, "link set d%dg%d master %s up\n", t, group, above);
-            free(own);
-            free(above);
         }
     }
 }
@@ -248,7 +241,7 @@ static void add_switches(struct text *out, const struct cabling *cabling)
 static void add_card(struct text *out, const struct cabling *cabling, int32_t host)
 {
     char name[LAB_NAME_LIMIT];
-    char *above = switch_name(cabling, 0, host / cabling->nics);
+    AUTOFREE char *above = switch_name(cabling, 0, host / cabling->nics);
     lab_host_name(cabling, host, name);
     text_add(out,
              "link add v%d mtu %d type veth peer name eth0 mtu %d address 02:77:00:00:00:%02x "
@@ -264,7 +257,6 @@ static void add_card(struct text *out, const struct cabling *cabling, int32_t ho
                  host, LAB_MTU, LAB_MTU, host, name);
         text_add(out, "link set i%d master n%d up\n", host, host / cabling->nics);
     }
-    free(above);
 }
 
 /* Neighbours are fixed entries, so that there are no ARP requests during a measurement; the minimum
@@ -303,9 +295,8 @@ int lab_make_network(const struct cabling *cabling, struct err *err)
     text_add(&script, "addr add 10.78.255.254/16 dev control\nlink set control up\n");
     add_switches(&script, cabling);
     for (int32_t node = 0; node < cabling->nodes && cabling->nics > 1; node++) {
-        char *name = base_format("n%d", node);
+        AUTOFREE char *name = base_format("n%d", node);
         add_switch(&script, name);
-        free(name);
     }
     for (int32_t i = 0; i < hosts; i++)
         add_card(&script, cabling, i);
@@ -340,9 +331,8 @@ static int shape_host(const struct cabling *cabling, int32_t host, double rate, 
 
 static void add_port(struct text *out, const struct cabling *cabling, int32_t host, double rate)
 {
-    char *port = base_format("v%d", host);
+    AUTOFREE char *port = base_format("v%d", host);
     add_bucket(out, port, rate, lab_hosts(cabling));
-    free(port);
 }
 
 int lab_set_rate(const struct cabling *cabling, int32_t host, double rate, struct err *err)
@@ -360,11 +350,10 @@ int lab_shape(const struct cabling *cabling, struct err *err)
     for (int32_t t = 0; t < cabling->tier_count; t++) {
         const struct lab_tier *tier = &cabling->tier[t];
         for (int32_t group = 0; group * tier->nodes < cabling->nodes; group++) {
-            char *up = base_format("u%dg%d", t, group), *down = base_format("d%dg%d", t, group);
+            AUTOFREE char *up = base_format("u%dg%d", t, group),
+                          *down = base_format("d%dg%d", t, group);
             add_bucket(&script, up, tier->cable.bandwidth * tier->uplinks, lab_hosts(cabling));
             add_bucket(&script, down, tier->cable.bandwidth * tier->uplinks, lab_hosts(cabling));
-            free(up);
-            free(down);
         }
     }
     int failed = run_batch("tc", NULL, &script, err);
@@ -389,10 +378,9 @@ static int count_links(const char *name, struct lab_result *result, struct err *
     text_add(&script, "qdisc show\n");
     if (run_batch("tc", name, &script, err))
         return -1;
-    struct text talk = read_file(TALK);
+    AUTORELEASE(text) struct text talk = read_file(TALK);
     add_numbers(talk.data, "dropped ", &result->drops);
     add_numbers(talk.data, "overlimits ", &result->overlimits);
-    text_release(&talk);
     return 0;
 }
 
@@ -428,9 +416,8 @@ int lab_count(const struct cabling *cabling, struct lab_result *result, struct e
             count_links(name, result, err) || lab_in_host(cabling, i, copy_snmp, NULL, err) != 0;
         if (failed)
             break;
-        struct text snmp = read_file(TALK);
+        AUTORELEASE(text) struct text snmp = read_file(TALK);
         result->retransmits += retransmits(snmp.data);
-        text_release(&snmp);
     }
     return failed ? -1 : 0;
 }

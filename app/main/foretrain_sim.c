@@ -108,9 +108,9 @@ static int simulate(const void *record, struct text *out, struct err *err)
 {
     const struct simulate_request *request = record;
     (void)out;
-    struct job job = {0};
-    struct point point = {0};
-    struct trace trace = {0};
+    AUTORELEASE(job) struct job job = {0};
+    AUTORELEASE(point) struct point point = {0};
+    AUTORELEASE(trace) struct trace trace = {0};
     int failed = read_point(request, &job, &point, err);
     if (!failed) {
         point.run.grain = (enum grain)request->predict.grain;
@@ -122,9 +122,6 @@ static int simulate(const void *record, struct text *out, struct err *err)
         failed = backend_sim.run(&point.run, point.schedule, &trace, err) ||
                  trace_write(stdout, &trace, err);
     }
-    trace_release(&trace);
-    point_release(&point);
-    job_release(&job);
     return failed ? -1 : 0;
 }
 

@@ -95,9 +95,8 @@ static void print_heading(struct text *out, const struct table *table)
                  table->order == RANK_ORDER_COLUMN ? ", columns within nodes" : "");
     text_add(out, "; %s\n", table->backends);
     if (table->choice->why) {
-        char *why = grid_choice_text(table->choice);
+        AUTOFREE char *why = grid_choice_text(table->choice);
         text_add(out, "# %s\n", why);
-        free(why);
     }
     if (table->cards)
         text_add(out, "# %s\n", table->cards);
@@ -216,7 +215,7 @@ struct json *table_rows(const struct table *table)
 
 void table_print_json(struct text *out, const struct table *table)
 {
-    struct json *json = json_new_object();
+    AUTORELEASE(json) struct json *json = json_new_object();
     json_put_text(json, "schema", "foretrain/collective/1");
     json_put_text(json, "platform", table->platform);
     json_put_text(json, "algorithm", table->algorithm);
@@ -238,7 +237,6 @@ void table_print_json(struct text *out, const struct table *table)
         json_put_text(json, "verdict", verdict_name(table_verdict(table)));
     json_put(json, "rows", table_rows(table));
     json_print(out, json);
-    json_free(json);
 }
 
 void table_release(struct table *table)

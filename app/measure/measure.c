@@ -1,7 +1,6 @@
 #include "app/measure/measure.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "core/base/base.h"
@@ -29,10 +28,9 @@ static int launch_in_lab(struct launch *launch, const struct cabling *lab,
     if (launch->talk < 0)
         return -1;
     int failed = lab_run(lab, launch, result, err);
-    struct text talk = launch_read(launch->talk);
+    AUTORELEASE(text) struct text talk = launch_read(launch->talk);
     if (!failed && result->exit_code && talk.length)
         fwrite(talk.data, 1, (size_t)talk.length, stderr);
-    text_release(&talk);
     close(launch->talk);
     launch->talk = 0;
     return failed ? -1 : result->exit_code;
@@ -47,7 +45,7 @@ int measure_launch(struct launch *launch, const struct cabling *lab, struct lab_
 static void add_words(struct launch *launch, const struct exchange_options *options,
                       const struct point *point, const struct sizes *sizes)
 {
-    struct text list = {0};
+    AUTORELEASE(text) struct text list = {0};
     launch_add(launch, "collective");
     launch_add(launch, "--grid=%dx%d", point->grid.columns, point->grid.rows);
     launch_add(launch, "--algorithm=%s", algorithm_names[options->algorithm]);
@@ -61,24 +59,21 @@ static void add_words(struct launch *launch, const struct exchange_options *opti
     for (int32_t i = 0; i < sizes->count; i++)
         text_add(&list, "%s%lldB", i ? "," : "", (long long)sizes->item[i]);
     launch_add(launch, "--bytes=%s", list.data);
-    text_release(&list);
 }
 
 /* In a lab the line says where. */
 static int report(const struct launch *launch, const struct cabling *lab, int code, struct err *err)
 {
-    struct text line = {0};
+    AUTORELEASE(text) struct text line = {0};
     if (lab) {
         text_add(&line, "foretrain lab ");
         text_add_word(&line, lab->file);
         text_add(&line, " -- ");
     }
-    char *words = launch_line(launch);
+    AUTOFREE char *words = launch_line(launch);
     err_add_code(err, code >= 64 && code < 79 ? code : 70,
                  "foretrain-exec failed with exit code %d; by hand: %s%s", code,
                  line.data ? line.data : "", words);
-    free(words);
-    text_release(&line);
     return -1;
 }
 
@@ -131,7 +126,7 @@ static void find_reason(struct measured *measured, int32_t wanted)
 
 static void sum_up(const struct told *told, int32_t wanted, struct measured *measured)
 {
-    double *time = base_alloc(measured->runs, sizeof(*time));
+    AUTOFREE double *time = base_alloc(measured->runs, sizeof(*time));
     int32_t count = 0;
     for (int32_t i = 0; i < measured->runs; i++) {
         measured->clean += !told[i].disturbed;
@@ -149,7 +144,6 @@ static void sum_up(const struct told *told, int32_t wanted, struct measured *mea
     measured->median_s = measure_quantile(time, count, 0.5);
     measured->spread =
         (measure_quantile(time, count, 0.75) - measured->time_s) / measured->median_s;
-    free(time);
 }
 
 static bool read_size(const struct json *json, int64_t bytes, int32_t wanted, int64_t drops,
@@ -160,7 +154,7 @@ static bool read_size(const struct json *json, int64_t bytes, int32_t wanted, in
     if (count < 1 || count > INT32_MAX || !json_as_integer(json_get(json, "bytes"), &told_bytes) ||
         told_bytes != bytes)
         return false;
-    struct told *told = base_alloc(count, sizeof(*told));
+    AUTOFREE struct told *told = base_alloc(count, sizeof(*told));
     bool good = true;
     for (int64_t i = 0; i < count && good; i++)
         good = read_run(json_item(samples, i), &told[i]);
@@ -169,21 +163,19 @@ static bool read_size(const struct json *json, int64_t bytes, int32_t wanted, in
         sum_up(told, wanted, measured);
         find_reason(measured, wanted);
     }
-    free(told);
     return good;
 }
 
 static int read_answer(int output, const struct sizes *sizes, int32_t wanted, int64_t drops,
                        struct measured *measured, struct err *err)
 {
-    struct text text = launch_read(output);
+    AUTORELEASE(text) struct text text = launch_read(output);
+    AUTORELEASE(json)
     struct json *json = text.data ? json_read("foretrain-exec", text.data, text.length, err) : NULL;
     const struct json *list = json_get(json, "sizes");
     bool good = json && json_count_items(list) == sizes->count;
     for (int32_t i = 0; i < sizes->count && good; i++)
         good = read_size(json_item(list, i), sizes->item[i], wanted, drops, &measured[i]);
-    json_free(json);
-    text_release(&text);
     if (!good && !err->count)
         err_add_code(err, 70, "foretrain-exec did not answer with its measurements");
     return good ? 0 : -1;
@@ -193,7 +185,8 @@ int measure_collective(const struct exchange_options *options, const struct poin
                        const struct cabling *lab, const struct sizes *sizes,
                        struct measured *measured, struct err *err)
 {
-    char *hosts = measure_hosts(lab, point);
+    AUTOFREE char *hosts = measure_hosts(lab, point);
+    AUTORELEASE(launch)
     struct launch launch = {.output = launch_file(err), .hosts = hosts, .yields = true};
     struct lab_result result = {0};
     int failed = launch.output < 0 || launch_begin(&launch, grid_ranks(point->grid), err);
@@ -205,7 +198,5 @@ int measure_collective(const struct exchange_options *options, const struct poin
     }
     if (launch.output >= 0)
         close(launch.output);
-    launch_release(&launch);
-    free(hosts);
     return failed ? -1 : 0;
 }

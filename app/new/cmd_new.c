@@ -47,10 +47,8 @@ static int check_platform(const char *path, struct err *err)
 
 static int check_job(const char *path, struct err *err)
 {
-    struct job job = {0};
-    int failed = job_open(&job, path, NULL, 0, NULL, &(struct wish){0}, err);
-    job_release(&job);
-    return failed;
+    AUTORELEASE(job) struct job job = {0};
+    return job_open(&job, path, NULL, 0, NULL, &(struct wish){0}, err);
 }
 
 static int deliver(const struct new_request *request, struct text *text, const char *next,
@@ -71,19 +69,17 @@ static int deliver(const struct new_request *request, struct text *text, const c
 
 static int run_platform(const void *record, struct text *out, struct err *err)
 {
-    struct text text = {0};
+    AUTORELEASE(text) struct text text = {0};
     int failed = new_platform(record, &text, err) ||
                  deliver(record, &text, "show platform", check_platform, out, err);
-    text_release(&text);
     return failed ? -1 : 0;
 }
 
 static int run_job(const void *record, struct text *out, struct err *err)
 {
-    struct text text = {0};
+    AUTORELEASE(text) struct text text = {0};
     int failed =
         new_job(record, &text, err) || deliver(record, &text, "predict", check_job, out, err);
-    text_release(&text);
     return failed ? -1 : 0;
 }
 

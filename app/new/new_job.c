@@ -1,5 +1,4 @@
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "app/cli/measure_list.h"
@@ -93,18 +92,16 @@ static void add_training(struct text *out, const struct new_request *request,
 static void add_cluster(struct text *out, const struct new_request *request,
                         const struct software *software)
 {
-    char *platform = new_reference(request, request->platform);
+    AUTOFREE char *platform = new_reference(request, request->platform);
     text_add(out, "cluster:\n  platform: ");
     new_add_text(out, platform);
-    free(platform);
     text_add(out, "\n  nodes: %d\n", request->nodes);
     if (software) {
-        char *name = request->software ? new_reference(request, request->software)
-                                       : base_copy(software->name);
+        AUTOFREE char *name = request->software ? new_reference(request, request->software)
+                                                : base_copy(software->name);
         text_add(out, "  software: ");
         new_add_text(out, name);
         text_add(out, "    # how fast kernels are: yours may be slower; foretrain list software\n");
-        free(name);
     }
 }
 
@@ -138,10 +135,9 @@ static int add_job(const struct new_request *request, const struct platform *pla
         return -1;
     int64_t bytes = model_parameters(model) * dtype_size(type_for(platform_device(platform)));
     model_free(model);
-    struct err lacking = {0};
+    AUTORELEASE(err) struct err lacking = {0};
     bool nccl = !platform_check_nccl(platform, &lacking);
     const char *algorithm = nccl ? "nccl" : platform_nodes(platform) ? "ring" : "torus2d";
-    err_release(&lacking);
     text_add(out,
              "# A training job, written by foretrain new job; man 5 foretrain-scenario has all "
              "keys.\nversion: 1\n");
@@ -162,12 +158,11 @@ static int add_job(const struct new_request *request, const struct platform *pla
 static int find_software(const struct new_request *request, const struct platform *platform,
                          struct software **software, struct err *err)
 {
-    char *name = request->software ? base_copy(request->software)
-                                   : platform_newest_software(platform_device(platform)->name);
+    AUTOFREE char *name = request->software
+                              ? base_copy(request->software)
+                              : platform_newest_software(platform_device(platform)->name);
     *software = name ? software_read(name, err) : NULL;
-    int failed = name && !*software;
-    free(name);
-    return failed ? -1 : 0;
+    return (name && !*software) ? -1 : 0;
 }
 
 int new_job(const struct new_request *request, struct text *out, struct err *err)
@@ -176,8 +171,8 @@ int new_job(const struct new_request *request, struct text *out, struct err *err
         return err_add_code(err, 64,
                             "a job needs --platform NAME and --nodes N, as in: foretrain new job "
                             "--platform dgx-h100 --nodes 16");
-    struct measure_list list = {0};
-    struct platform *platform = NULL;
+    AUTORELEASE(measure_list) struct measure_list list = {0};
+    AUTORELEASE(platform) struct platform *platform = NULL;
     int failed = measure_list_read(&list, request->network, NULL, err);
     if (!failed)
         platform = platform_read(request->platform, err);
@@ -185,7 +180,5 @@ int new_job(const struct new_request *request, struct text *out, struct err *err
     failed = failed || !platform || find_software(request, platform, &software, err) ||
              add_job(request, platform, &list.network[0], software, out, err);
     software_free(software);
-    platform_free(platform);
-    measure_list_release(&list);
     return failed ? -1 : 0;
 }

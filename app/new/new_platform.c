@@ -38,7 +38,7 @@ static int read_nics(struct machine *machine, struct err *err)
         return err_add_code(err, 64,
                             "%d nodes need the network cards of a node, as in --nics 8x400Gb/s",
                             request->nodes);
-    struct err found = {0};
+    AUTORELEASE(err) struct err found = {0};
     const char *rate = read_times(request->nics, &machine->nics);
     int failed = !rate || unit_parse(UNIT_BYTES_PER_SECOND, rate, &machine->rate, &found) ||
                  machine->rate < 1;
@@ -48,7 +48,6 @@ static int read_nics(struct machine *machine, struct err *err)
                      "got '%s'%s%.*s",
                      request->nics ? request->nics : "", found.text ? ": " : "",
                      found.text ? (int)strcspn(found.text, "\n") : 0, found.text ? found.text : "");
-    err_release(&found);
     return failed ? -1 : 0;
 }
 
@@ -128,9 +127,8 @@ static void add_near(const struct machine *machine, const char *key, const char 
     struct wanted wanted = find_number(machine, path);
     if (!wanted.found)
         return;
-    char *source = base_format("as in %s: %s", machine->near_name, wanted.found->source);
+    AUTOFREE char *source = base_format("as in %s: %s", machine->near_name, wanted.found->source);
     add_number(machine->out, key, wanted.unit, wanted.found->value, source);
-    free(source);
 }
 
 static double near_value(const struct machine *machine, const char *path)
@@ -168,7 +166,7 @@ static double near_inside(const struct machine *machine)
     const struct fabric *fabric = machine->inside;
     int32_t pcie = near_pcie(machine);
     double sum = 0;
-    bool *seen = base_alloc(fabric->link_count, sizeof(*seen));
+    AUTOFREE bool *seen = base_alloc(fabric->link_count, sizeof(*seen));
     for (int32_t rank = 1; rank < fabric->ranks; rank++) {
         struct route route;
         fabric_route(fabric, 0, rank, &route);
@@ -177,7 +175,6 @@ static double near_inside(const struct machine *machine)
             sum += link->bandwidth;
         seen[route.link[0]] = true;
     }
-    free(seen);
     return sum / near_value(machine, "node.links[0].efficiency");
 }
 
@@ -187,10 +184,10 @@ static void add_inside(const struct machine *machine, bool nvlink)
     double one = near_value(machine, path), all = nvlink ? near_inside(machine) : one;
     text_add(machine->out, "    - name: inside\n");
     if (all > 1.001 * one) {
-        char *source = base_format("all links of a device, as in %s: %s", machine->near_name,
-                                   find_number(machine, path).found->source);
+        AUTOFREE char *source =
+            base_format("all links of a device, as in %s: %s", machine->near_name,
+                        find_number(machine, path).found->source);
         add_number(machine->out, "      bandwidth", UNIT_BYTES_PER_SECOND, all, source);
-        free(source);
     } else
         add_near(machine, "      bandwidth", path);
     add_near(machine, "      efficiency", "node.links[0].efficiency");
@@ -202,11 +199,9 @@ static void add_pcie(const struct machine *machine)
     static const char *const keys[] = {"bandwidth", "efficiency", "latency"};
     text_add(machine->out, "    - name: pcie\n");
     for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++) {
-        char *key = base_format("      %s", keys[i]);
-        char *path = base_format("node.links[%d].%s", near_pcie(machine), keys[i]);
+        AUTOFREE char *key = base_format("      %s", keys[i]);
+        AUTOFREE char *path = base_format("node.links[%d].%s", near_pcie(machine), keys[i]);
         add_near(machine, key, path);
-        free(path);
-        free(key);
     }
 }
 
@@ -317,18 +312,18 @@ static void add_rest(const struct machine *machine, bool nvlink)
 static void add_device(const struct machine *machine)
 {
     bool file = strpbrk(machine->gpu, "/.");
-    char *name = new_reference(machine->request, file ? machine->gpu : device_of(machine)->name);
+    AUTOFREE char *name =
+        new_reference(machine->request, file ? machine->gpu : device_of(machine)->name);
     text_add(machine->out, "kind: cluster\ndevice: ");
     new_add_text(machine->out, name);
     text_add(machine->out, "    # foretrain list devices\n");
-    free(name);
 }
 
 static void add_platform(const struct machine *machine, bool same)
 {
     struct text *out = machine->out;
     const struct new_request *request = machine->request;
-    char *name = new_name(request);
+    AUTOFREE char *name = new_name(request);
     text_add(out,
              "# Written by foretrain new platform; man 5 foretrain-platform has all keys.\n"
              "# Give a number its source when you know it: {value: 400 Gb/s, source: \"data sheet "
@@ -355,7 +350,6 @@ static void add_platform(const struct machine *machine, bool same)
     else if (machine->inside->nccl.channels > 0)
         text_add(out,
                  "\nnccl:\n  sharp: false    # true where the switches of the network reduce\n");
-    free(name);
 }
 
 int new_platform(const struct new_request *request, struct text *out, struct err *err)

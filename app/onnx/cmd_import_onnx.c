@@ -1,4 +1,3 @@
-#include <stdlib.h>
 #include <string.h>
 
 #include "app/cli/command.h"
@@ -63,16 +62,15 @@ static void summarise(const struct model *model, const struct onnx_network *netw
 static int give(const struct onnx_request *request, const struct onnx_network *network,
                 struct text *out, struct err *err)
 {
-    struct text text = {0};
+    AUTORELEASE(text) struct text text = {0};
     text_add(&text, OWN_FILE "\n");
     network_print(&text, network->model);
-    struct err found = {0};
+    AUTORELEASE(err) struct err found = {0};
     struct model *again = network_read_text(network->file, text.data, &found);
     if (found.warning)
         err_warn(err, "%.*s", (int)strlen(found.warning) - 1, found.warning);
     if (!again)
         err_add(err, "%s: as a network file it is refused: %s", network->file, found.text);
-    err_release(&found);
     int failed = again ? compare(network, again, err) : -1;
     if (!failed && request->to)
         failed = (!request->overwrite && file_check_own(request->to, OWN_FILE, err)) ||
@@ -84,7 +82,6 @@ static int give(const struct onnx_request *request, const struct onnx_network *n
     else if (!failed)
         text_append(out, text.data, text.length);
     model_free(again);
-    text_release(&text);
     return failed;
 }
 
@@ -92,7 +89,8 @@ static int import_onnx(const void *record, struct text *out, struct err *err)
 {
     const struct onnx_request *request = record;
     const char *path = request->head.argument.item[0];
-    struct onnx_graph graph = {0};
+    AUTORELEASE(onnx_graph) struct onnx_graph graph = {0};
+    AUTORELEASE(onnx_network)
     struct onnx_network network = {
         .graph = &graph, .file = path, .bytes_of_unknown = request->unknown > 0};
     int failed = onnx_graph_read(&graph, path, err) || onnx_network_read(&network, err);
@@ -100,8 +98,6 @@ static int import_onnx(const void *record, struct text *out, struct err *err)
         set_name(network.model, path);
         failed = give(request, &network, out, err);
     }
-    onnx_network_release(&network);
-    onnx_graph_release(&graph);
     return failed ? -1 : 0;
 }
 

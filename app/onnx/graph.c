@@ -126,9 +126,8 @@ static void find_live(struct onnx_graph *graph)
 
 static int read_answer(struct onnx_graph *graph, const struct text *text, struct err *err)
 {
-    struct err found = {0};
+    AUTORELEASE(err) struct err found = {0};
     graph->json = text->data ? json_read("foretrain-onnx", text->data, text->length, &found) : NULL;
-    err_release(&found);
     const struct json *values = json_get(graph->json, "values");
     const struct json *nodes = json_get(graph->json, "nodes");
     if (json_count_items(nodes) < 1 || json_count_items(values) > INT32_MAX / 2 ||
@@ -165,30 +164,27 @@ static int report(int code, struct text *said, struct err *err)
 
 int onnx_graph_read(struct onnx_graph *graph, const char *path, struct err *err)
 {
-    char *program = child_program("foretrain-onnx");
+    AUTOFREE char *program = child_program("foretrain-onnx");
     if (!program)
         return err_add_code(err, 69,
                             "%s: ONNX files are read by foretrain-onnx, which this foretrain was "
                             "built without (libonnx-dev)",
                             path);
-    struct launch launch = {.output = launch_file(err), .talk = -1};
+    AUTORELEASE(launch) struct launch launch = {.output = launch_file(err), .talk = -1};
     launch.talk = launch.output < 0 ? -1 : launch_file(err);
     launch_add(&launch, "%s", program);
     launch_add(&launch, "%s", path);
-    free(program);
     int code = launch.talk < 0 ? -1 : launch_run(&launch, err);
     int failed = code < 0 ? -1 : 0;
     if (code >= 0) {
+        AUTORELEASE(text)
         struct text answer = launch_read(launch.output), said = launch_read(launch.talk);
         failed = code ? report(code, &said, err) : read_answer(graph, &answer, err);
-        text_release(&answer);
-        text_release(&said);
     }
     if (launch.output >= 0)
         close(launch.output);
     if (launch.talk >= 0)
         close(launch.talk);
-    launch_release(&launch);
     return failed;
 }
 

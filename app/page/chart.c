@@ -149,7 +149,7 @@ void chart_bars(struct page *page, const struct chart_bars *bars)
 {
     int64_t count = json_count_items(bars->rows);
     count = count > ROWS ? ROWS : count;
-    struct text rows = {0};
+    AUTORELEASE(text) struct text rows = {0};
     double most = bars->most > 0 ? bars->most : most_of(bars, count), y = 0;
     for (int64_t i = 0; i < count; i++) {
         const struct json *row = json_item(bars->rows, i);
@@ -162,7 +162,6 @@ void chart_bars(struct page *page, const struct chart_bars *bars)
     chart_begin(page, bars->words, "bars", y);
     text_append(&page->body, rows.data, rows.length);
     chart_end(page);
-    text_release(&rows);
 }
 
 /* ---- ranges ---- */

@@ -257,7 +257,7 @@ static void add_caption(struct page *page, const struct plot *plot)
         likely = likely || isfinite(plot->point[i].low);
         marked = marked || plot->point[i].marked;
     }
-    struct text out = {0};
+    AUTORELEASE(text) struct text out = {0};
     text_add(&out, "%s", curve->value_label);
     if (likely)
         text_add(&out, "; %s: 90 %% interval%s", has_bars(plot) ? "bar" : "band",
@@ -269,7 +269,6 @@ static void add_caption(struct page *page, const struct plot *plot)
     if (json_count_items(curve->published) > 0)
         text_add(&out, "; diamond: published");
     html_paragraph(page, "small", out.data);
-    text_release(&out);
 }
 
 void chart_curve(struct page *page, const struct chart_curve *curve)

@@ -139,7 +139,7 @@ static double add_boxes(struct text *out, const struct json *rows, const char *p
 
 void chart_map(struct page *page, struct chart_words words, const struct json *rows)
 {
-    struct text body = {0};
+    AUTORELEASE(text) struct text body = {0};
     double height = add_grid(&body, rows);
     const char *before = "";
     for (int64_t i = 0; i < json_count_items(rows); i++) {
@@ -153,5 +153,4 @@ void chart_map(struct page *page, struct chart_words words, const struct json *r
     chart_begin(page, words, "axes", height);
     text_append(&page->body, body.data, body.length);
     chart_end(page);
-    text_release(&body);
 }

@@ -30,13 +30,12 @@ void html_text(struct text *out, const char *text)
 
 void html_quantity(struct text *out, enum unit unit, double value)
 {
-    struct text plain = {0};
+    AUTORELEASE(text) struct text plain = {0};
     if (isnan(value))
         text_add(&plain, "-");
     else
         unit_print(&plain, unit, value);
     html_text(out, plain.data);
-    text_release(&plain);
 }
 
 double html_number(const struct json *object, const char *key, int64_t index)
@@ -109,12 +108,11 @@ void html_list(struct page *page, const char *words, const struct json *list)
 /* All @rows as a file in a link, which needs no script. */
 static void add_csv(struct text *out, const char *name, const struct json *rows)
 {
-    struct text csv = {0};
+    AUTORELEASE(text) struct text csv = {0};
     json_print_csv(&csv, rows);
     if (csv.length > PAGE_DATA_LIMIT) {
         text_add(out, "<p class=\"small\">All rows are too many for a page: <code>--csv</code> "
                       "writes them to a file.</p>\n");
-        text_release(&csv);
         return;
     }
     text_add(out, "<p><a download=\"%s.csv\" href=\"data:text/csv;charset=utf-8,", name);
@@ -125,7 +123,6 @@ static void add_csv(struct text *out, const char *name, const struct json *rows)
         text_add(out, plain ? "%c" : "%%%02X", c);
     }
     text_add(out, "\">Download CSV</a></p>\n");
-    text_release(&csv);
 }
 
 static void add_cell(struct text *out, const struct html_column *column, const struct json *row)
@@ -269,7 +266,7 @@ static void add_head(struct text *out, const char *title, const char *script, bo
 /* As a block that nothing runs; "<" could end it. */
 static void add_data(struct text *out, const char *id, const struct json *data)
 {
-    struct text line = {0};
+    AUTORELEASE(text) struct text line = {0};
     json_print_line(&line, data, 17);
     if (line.length > PAGE_DATA_LIMIT) {
         text_add(out,
@@ -280,13 +277,12 @@ static void add_data(struct text *out, const char *id, const struct json *data)
             text_add(out, line.data[i] == '<' ? "\\u003c" : "%c", line.data[i]);
         text_add(out, "</script>\n");
     }
-    text_release(&line);
 }
 
 int html_write(struct page *page, const char *path, const char *title, const struct json *data,
                struct err *err)
 {
-    struct text out = {0};
+    AUTORELEASE(text) struct text out = {0};
     const char *script = page->script ? page->script : page_js;
     add_head(&out, title, script, page->whatif);
     text_append(&out, page->body.data, page->body.length);
@@ -305,7 +301,6 @@ int html_write(struct page *page, const char *path, const char *title, const str
     }
     text_add(&out, "</body>\n</html>\n");
     int failed = file_write(path, &out, NULL, err);
-    text_release(&out);
     text_release(&page->body);
     return failed;
 }

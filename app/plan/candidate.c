@@ -70,16 +70,14 @@ struct option_list candidate_set(const struct question *q, const struct candidat
 static double least_of(const struct prediction *p)
 {
     bool sharded = p->job.scenario.training.sharded;
-    double *step = base_alloc(p->task_count, sizeof(*step));
+    AUTOFREE double *step = base_alloc(p->task_count, sizeof(*step));
     for (int32_t i = 0; i < p->task_count; i++) {
         const struct task *task = &p->task[i];
         struct breakdown b = task_breakdown(task);
         double rest = b.exposed_communication + b.slowed + (sharded ? b.other : 0);
         step[i] = task->step - (i < baseline_of(p) ? rest : 0);
     }
-    double least = prediction_seconds(p, step, 0);
-    free(step);
-    return least;
+    return prediction_seconds(p, step, 0);
 }
 
 /* What a worker answers, in this order. */
@@ -116,9 +114,9 @@ static void predict(void *context, int64_t index, struct text *lines)
     const struct round *round = context;
     const struct question *q = round->question;
     struct predict_options options = *q->options;
-    struct prediction p = {0};
-    struct err err = {0};
-    struct json *json = json_new_object();
+    AUTORELEASE(prediction) struct prediction p = {0};
+    AUTORELEASE(err) struct err err = {0};
+    AUTORELEASE(json) struct json *json = json_new_object();
     options.set = candidate_set(q, &round->list[round->at[index]]);
     int failed = prediction_screen(&p, q->path, &options, round->backend, draws_of(round), &err);
     if (!failed && isnan(p.result.train_likely.high))
@@ -126,19 +124,15 @@ static void predict(void *context, int64_t index, struct text *lines)
     json_put_integer(json, "index", index);
     json_put_integer(json, "code", failed ? err.exit_code : 0);
     if (failed) {
-        char *reason = base_format("%.*s", (int)strcspn(err.text, "\n"), err.text);
+        AUTOFREE char *reason = base_format("%.*s", (int)strcspn(err.text, "\n"), err.text);
         reason[strlen(reason) < REASON ? strlen(reason) : REASON] = '\0';
         json_put_text(json, "reason", reason);
-        free(reason);
     } else {
         put_numbers(json, &p);
     }
     json_print_line(lines, json, 17);
     text_add(lines, "\n");
-    json_free(json);
-    err_release(&err);
     option_list_release(&options.set);
-    prediction_release(&p);
 }
 
 /* ---- here ---- */
@@ -177,7 +171,7 @@ static int take(void *context, const char *lines, int64_t length, struct err *er
     struct round *round = context;
     for (int64_t begin = 0; begin < length; round->done++) {
         int64_t end = (int64_t)strcspn(lines + begin, "\n"), index = 0, code = 70;
-        struct json *json = json_read("a worker", lines + begin, end, err);
+        AUTORELEASE(json) struct json *json = json_read("a worker", lines + begin, end, err);
         if (!json)
             return -1;
         json_as_integer(json_get(json, "index"), &index);
@@ -187,7 +181,6 @@ static int take(void *context, const char *lines, int64_t length, struct err *er
             fail(round, c, code, json_as_text(json_get(json, "reason")));
         else
             take_numbers(round, c, json_get(json, "numbers"));
-        json_free(json);
         begin += end + 1;
     }
     return 0;
@@ -197,10 +190,9 @@ static int take(void *context, const char *lines, int64_t length, struct err *er
 static int lose(void *context, int64_t index, const char *how, struct err *err)
 {
     struct round *round = context;
-    char *reason = base_format("the process that predicted it did not end well: %s", how);
+    AUTOFREE char *reason = base_format("the process that predicted it did not end well: %s", how);
     (void)err;
     fail(round, &round->list[round->at[index]], 70, reason);
-    free(reason);
     return 0;
 }
 

@@ -1,5 +1,4 @@
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "app/cli/command.h"
@@ -21,7 +20,7 @@ struct plan_request {
 static int read_limit(const char *option, const char *text, enum unit unit, const char *example,
                       double *limit, struct err *err)
 {
-    struct err why = {0};
+    AUTORELEASE(err) struct err why = {0};
     *limit = INFINITY;
     if (!text)
         return 0;
@@ -33,7 +32,6 @@ static int read_limit(const char *option, const char *text, enum unit unit, cons
                      option, example);
     else if (!(*limit > 0))
         failed = err_add_code(err, 64, "%s %s: nothing keeps it", option, text);
-    err_release(&why);
     return failed;
 }
 
@@ -41,9 +39,8 @@ static int print(struct text *out, const struct plan_request *request, const str
                  struct err *err)
 {
     if (request->head.json) {
-        struct json *json = plan_json(search);
+        AUTORELEASE(json) struct json *json = plan_json(search);
         json_print(out, json);
-        json_free(json);
     } else if (!csv_is_answer(&request->head)) {
         plan_print(out, search);
     }
@@ -57,6 +54,7 @@ static int print(struct text *out, const struct plan_request *request, const str
 static int run(const void *record, struct text *out, struct err *err)
 {
     const struct plan_request *request = record;
+    AUTORELEASE(search)
     struct search search = {
         .question = {.path = request->head.argument.item[0],
                      .options = &request->predict,
@@ -75,7 +73,6 @@ static int run(const void *record, struct text *out, struct err *err)
         read_limit("--within", request->within, UNIT_SECONDS, "10 min", &search.within, err) ||
         read_limit("--budget", request->budget, UNIT_NONE, "500", &search.budget, err) ||
         search_make(&search, err) || print(out, request, &search, err);
-    search_release(&search);
     return failed ? -1 : 0;
 }
 

@@ -1,5 +1,4 @@
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "app/page/chart.h"
@@ -15,10 +14,9 @@ static const char *price_key(const struct json *all)
 /* Whether the upper ends of the intervals of @candidate keep the limits. */
 static bool keeps(const struct json *all, const struct json *candidate)
 {
-    char *interval = base_format("%s_interval", price_key(all));
+    AUTOFREE char *interval = base_format("%s_interval", price_key(all));
     bool late = html_number(candidate, "time_s_interval", 1) > html_number(all, "within_s", -1);
     bool dear = html_number(candidate, interval, 1) > html_number(all, "budget", -1);
-    free(interval);
     return !late && !dear;
 }
 
@@ -39,7 +37,7 @@ static char *answer_of(const struct json *all)
 {
     const struct json *best = json_get(all, "best");
     const char *target = html_word(all, "target"), *key = price_key(all);
-    char *interval = base_format("%s_interval", key);
+    AUTOFREE char *interval = base_format("%s_interval", key);
     bool kept = keeps(all, best);
     struct text out = {0};
     text_add(&out, kept ? "The plan with the least %s" : "No plan trains", html_word(all, "aim"));
@@ -55,7 +53,6 @@ static char *answer_of(const struct json *all)
     text_add(&out, ") and %.4g %s (%.4g to %.4g).", html_number(best, key, -1),
              html_word(all, "price_unit"), html_number(best, interval, 0),
              html_number(best, interval, 1));
-    free(interval);
     return out.data;
 }
 
@@ -65,14 +62,12 @@ static char *answer_of(const struct json *all)
 static void put_range(struct json *row, const struct json *candidate, const char *key)
 {
     static const char *const ends[] = {"low", "high"};
-    char *interval = base_format("%s_interval", key);
+    AUTOFREE char *interval = base_format("%s_interval", key);
     json_put_real(row, key, html_number(candidate, key, -1));
     for (int e = 0; e < 2; e++) {
-        char *name = base_format("%s_%s", key, ends[e]);
+        AUTOFREE char *name = base_format("%s_%s", key, ends[e]);
         json_put_real(row, name, html_number(candidate, interval, e));
-        free(name);
     }
-    free(interval);
 }
 
 static void append_plan(struct json *rows, const struct json *all, const struct json *candidate,
@@ -118,14 +113,11 @@ static struct json *plans_of(const struct json *all, bool front)
 static void put_swing(struct json *row, const char *end, const struct json *swing, const char *best)
 {
     const char *other = html_word(swing, "best");
-    char *time = base_format("%s_time_s", end), *price = base_format("%s_price", end);
-    char *plan = base_format("%s_best", end);
+    AUTOFREE char *time = base_format("%s_time_s", end), *price = base_format("%s_price", end);
+    AUTOFREE char *plan = base_format("%s_best", end);
     json_put_real(row, time, html_number(swing, "time_s", -1));
     json_put_real(row, price, html_number(swing, "price", -1));
     json_put_text(row, plan, strcmp(other, best) ? other : NULL);
-    free(time);
-    free(price);
-    free(plan);
 }
 
 static struct json *swings_of(const struct json *all)
@@ -172,7 +164,7 @@ static void add_table(struct page *page, const struct json *all, const char *nam
 
 static void add_front(struct page *page, const struct json *all)
 {
-    struct json *rows = plans_of(all, true);
+    AUTORELEASE(json) struct json *rows = plans_of(all, true);
     double within = html_number(all, "within_s", -1);
     html_section(page, "What does less time cost?");
     chart_curve(page,
@@ -197,16 +189,15 @@ static void add_front(struct page *page, const struct json *all)
                     .centre = within,
                     .centre_colour = CHART_OTHER});
     add_table(page, all, "front", "best, next best and front", rows, true);
-    json_free(rows);
 }
 
 static void add_swings(struct page *page, const struct json *all)
 {
     bool time = strcmp(html_word(all, "aim"), aim_names[AIM_TIME]) == 0;
     const char *unit = html_word(all, "price_unit");
-    char *low = base_format("%s at the low end", time ? "time" : unit);
-    char *high = base_format("%s at the high end", time ? "time" : unit);
-    struct json *rows = swings_of(all);
+    AUTOFREE char *low = base_format("%s at the low end", time ? "time" : unit);
+    AUTOFREE char *high = base_format("%s at the high end", time ? "time" : unit);
+    AUTORELEASE(json) struct json *rows = swings_of(all);
     const struct html_column columns[] = {{"input", "uncertain input", UNIT_NONE, true},
                                           {"range", "ends", UNIT_NONE, true},
                                           {"low_time_s", "low: time", UNIT_SECONDS, false},
@@ -234,22 +225,20 @@ static void add_swings(struct page *page, const struct json *all)
                                                       time ? "time_s" : price_key(all), -1)});
         html_table(page, "sensitivity", "what each uncertain input moves", rows, columns, true);
     }
-    json_free(rows);
-    free(low);
-    free(high);
 }
 
 int plan_page(const char *file, const struct search *search, struct err *err)
 {
     struct page page = {0};
-    struct json *all = plan_json(search), *two = plans_of(all, false);
-    char *answer = answer_of(all), *title = base_format("Plan of %s", search->question.path);
+    AUTORELEASE(json) struct json *all = plan_json(search), *two = plans_of(all, false);
+    AUTOFREE char *answer = answer_of(all),
+                  *title = base_format("Plan of %s", search->question.path);
     html_answer(&page, title, answer);
     html_paragraph(&page, NULL,
                    "A plan keeps a limit if 95 of 100 runs do: if the upper end of its 90 % "
                    "interval does.");
     add_table(&page, all, "best", "best and next best", two, false);
-    char *tried =
+    AUTOFREE char *tried =
         base_format("Tried: %.0f plans, of which %.0f make no job, and %.0f were simulated.",
                     html_number(all, "candidates", -1), html_number(all, "refused", -1),
                     html_number(all, "simulated", -1));
@@ -259,11 +248,5 @@ int plan_page(const char *file, const struct search *search, struct err *err)
     html_section(&page, "How can I ask for more of it?");
     html_list(&page, "With foretrain predict, the job and these words, each after --set:",
               json_get(json_get(all, "best"), "set"));
-    int failed = html_write(&page, file, title, all, err);
-    json_free(two);
-    json_free(all);
-    free(answer);
-    free(title);
-    free(tried);
-    return failed;
+    return html_write(&page, file, title, all, err);
 }

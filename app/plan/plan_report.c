@@ -1,7 +1,6 @@
 #include "app/plan/plan_report.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "config.h"
@@ -53,7 +52,7 @@ int plan_verdict(const struct search *search, struct err *err)
 {
     const struct candidate *best = &search->list[search->best];
     struct range time = best->usage.seconds, price = search_price(search, best);
-    struct text why = {0};
+    AUTORELEASE(text) struct text why = {0};
     if (search_keeps(search, best))
         return 0;
     if (time.high > search->within) {
@@ -67,10 +66,8 @@ int plan_verdict(const struct search *search, struct err *err)
         text_add(&why, "; it takes up to %.4g", price.high);
         print_limit(&why, UNIT_NONE, search->budget, ", not ", price_unit(search));
     }
-    char *name = label(search, search->best);
+    AUTOFREE char *name = label(search, search->best);
     err_add_code(err, 1, "no plan keeps the limits; the nearest is %s%s", name, why.data);
-    text_release(&why);
-    free(name);
     return -1;
 }
 
@@ -85,9 +82,8 @@ static void put_candidate(struct json *json, const struct search *search, int64_
 {
     const struct candidate *c = &search->list[candidate];
     struct json *batches = json_new_array();
-    char *name = label(search, candidate);
+    AUTOFREE char *name = label(search, candidate);
     json_put_text(json, "name", name);
-    free(name);
     json_put_text(json, "platform", c->platform);
     json_put_integer(json, "nodes", c->nodes);
     json_put_integer(json, "devices", c->devices);
@@ -111,25 +107,24 @@ static void put_candidate(struct json *json, const struct search *search, int64_
 static struct json *candidate_json(const struct search *search, int64_t candidate)
 {
     struct json *json = json_new_object(), *set = json_new_array();
+    AUTORELEASE(option_list)
     struct option_list words = candidate_set(&search->question, &search->list[candidate]);
     put_candidate(json, search, candidate);
     for (int32_t i = 0; i < words.count; i++)
         json_append_text(set, words.item[i]);
     json_put(json, "set", set);
-    option_list_release(&words);
     return json;
 }
 
 static struct json *swing_json(const struct search *search, const struct swing *swing)
 {
     struct json *json = json_new_object();
-    char *name = label(search, swing->best);
+    AUTOFREE char *name = label(search, swing->best);
     json_put_real(json, "time_s", swing->time);
     json_put_real(json, "time_high_s", swing->high);
     json_put_real(json, "price", swing->price);
     json_put_text(json, "best", name);
     json_put_boolean(json, "keeps", swing->kept);
-    free(name);
     return json;
 }
 
@@ -243,7 +238,7 @@ static void print_candidate(struct text *out, const struct search *search, const
                             int64_t candidate)
 {
     const struct candidate *c = &search->list[candidate];
-    char *name = label(search, candidate);
+    AUTOFREE char *name = label(search, candidate);
     text_add(out, "\n%s: %s\n  %d devices", what, name, c->devices);
     if (c->grid.columns)
         text_add(out, " in %d columns x %d rows", c->grid.columns, c->grid.rows);
@@ -260,7 +255,6 @@ static void print_candidate(struct text *out, const struct search *search, const
         print_range(out, UNIT_NONE, c->bill.energy, "kWh");
     }
     text_add(out, "\n");
-    free(name);
 }
 
 static void print_front(struct text *out, const struct search *search)
@@ -274,43 +268,37 @@ static void print_front(struct text *out, const struct search *search)
     for (int64_t i = 0; i < search->front_count; i++) {
         const struct candidate *c = &search->list[search->front[i]];
         struct range price = search_price(search, c);
-        struct text time = {0}, interval = {0};
+        AUTORELEASE(text) struct text time = {0}, interval = {0};
         unit_print(&time, UNIT_SECONDS, c->usage.seconds.value);
         unit_print(&interval, UNIT_SECONDS, c->usage.seconds.low);
         text_add(&interval, " to ");
         unit_print(&interval, UNIT_SECONDS, c->usage.seconds.high);
-        char *bounds = base_format("%.4g to %.4g", price.low, price.high);
-        char *name = label(search, search->front[i]);
+        AUTOFREE char *bounds = base_format("%.4g to %.4g", price.low, price.high);
+        AUTOFREE char *name = label(search, search->front[i]);
         text_add(out, "  %12s  %26s  %10.4g  %24s  %s\n", time.data, interval.data, price.value,
                  bounds, name);
-        text_release(&time);
-        text_release(&interval);
-        free(bounds);
-        free(name);
     }
 }
 
 static void print_end(struct text *out, const struct search *search, const char *end,
                       const struct swing *swing)
 {
-    char *name = label(search, swing->best);
+    AUTOFREE char *name = label(search, swing->best);
     if (swing->best != search->best)
         text_add(out, "      %s: the best is %s\n", end, name);
     if (!swing->kept)
         text_add(out, "      %s: no plan of the front keeps the limits\n", end);
-    free(name);
 }
 
 static void print_swing(struct text *out, const struct swing *swing)
 {
-    struct text time = {0};
+    AUTORELEASE(text) struct text time = {0};
     if (isnan(swing->time)) {
         text_add(out, "  %12s  %9s", "no job", "");
         return;
     }
     unit_print(&time, UNIT_SECONDS, swing->time);
     text_add(out, "  %12s  %9.4g", time.data, swing->price);
-    text_release(&time);
 }
 
 static void print_doubts(struct text *out, const struct search *search)
@@ -334,6 +322,7 @@ static void print_doubts(struct text *out, const struct search *search)
 void plan_print(struct text *out, const struct search *search)
 {
     const struct tally t = tally_of(search);
+    AUTORELEASE(option_list)
     struct option_list set = candidate_set(&search->question, &search->list[search->best]);
     bool kept = search_keeps(search, &search->list[search->best]);
     print_question(out, search, kept);
@@ -346,10 +335,9 @@ void plan_print(struct text *out, const struct search *search)
     text_add(out, "\n%lld plans in closed form, of them %lld on the simulator, too.\n",
              (long long)(search->count - t.refused), (long long)t.simulated);
     if (t.refused) {
-        char *name = label(search, t.first);
+        AUTOFREE char *name = label(search, t.first);
         text_add(out, "%lld more make no job; the first, %s:\n  %s\n", (long long)t.refused, name,
                  search->list[t.first].reason);
-        free(name);
     }
     text_add(out, "The %s alone:\n  foretrain predict ", kept ? "best" : "nearest");
     text_add_word(out, search->question.path);
@@ -358,5 +346,4 @@ void plan_print(struct text *out, const struct search *search)
         text_add_word(out, set.item[i]);
     }
     text_add(out, "\n");
-    option_list_release(&set);
 }

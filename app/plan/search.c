@@ -272,7 +272,7 @@ static int refine(struct search *search, int32_t platform, struct err *err)
 static int refine_platforms(struct search *search, struct err *err)
 {
     const struct option_list *all = values(search, DECISION_PLATFORM);
-    bool *done = base_alloc(all->count, sizeof(*done));
+    AUTOFREE bool *done = base_alloc(all->count, sizeof(*done));
     int failed = 0;
     for (int i = 0; i < PLATFORMS_MOST && !failed; i++) {
         int64_t best = -1;
@@ -290,7 +290,6 @@ static int refine_platforms(struct search *search, struct err *err)
         done[chosen] = true;
         failed = refine(search, chosen, err);
     }
-    free(done);
     return failed;
 }
 

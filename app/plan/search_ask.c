@@ -57,26 +57,21 @@ static int read_job_with(const struct search *search, const char *platform, int 
                          const char *value, struct job *job, struct err *err)
 {
     const struct question *q = &search->question;
-    struct option_list set = {0};
-    char *target = q->target ? base_format("training.target=%s", q->target) : NULL;
-    char *named =
+    AUTORELEASE(option_list) struct option_list set = {0};
+    AUTOFREE char *target = q->target ? base_format("training.target=%s", q->target) : NULL;
+    AUTOFREE char *named =
         platform ? base_format("%s=%s", decision_keys[DECISION_PLATFORM], platform) : NULL;
     option_list_add_all(&set, &q->options->set);
     if (target)
         option_list_add(&set, target);
     if (named)
         option_list_add(&set, named);
-    char *decided = value ? base_format("%s=%s", decision_keys[decision], value) : NULL;
+    AUTOFREE char *decided = value ? base_format("%s=%s", decision_keys[decision], value) : NULL;
     if (decided) {
         option_list_add(&set, "allreduce.grid=null");
         option_list_add(&set, decided);
     }
-    int failed = job_read(job, q->path, set.item, set.count, &draw_centre, err);
-    option_list_release(&set);
-    free(target);
-    free(named);
-    free(decided);
-    return failed;
+    return job_read(job, q->path, set.item, set.count, &draw_centre, err);
 }
 
 static int read_job(const struct search *search, const char *platform, struct job *job,
@@ -113,9 +108,8 @@ static int read_axes(struct search *search, const char *platforms, struct err *e
     for (int i = 0; i < DECISION_COUNT; i++) {
         const char *value = search->given[i] ? search->given[i] : usual[i];
         value = i == DECISION_PLATFORM ? platforms : value ? value : nodes;
-        char *text = base_format("%s=%s", decision_keys[i], value);
+        AUTOFREE char *text = base_format("%s=%s", decision_keys[i], value);
         option_list_add(&texts, text);
-        free(text);
     }
     int failed = axes_read(&search->axes, "plan", &texts, err);
     option_list_release(&texts);
@@ -138,10 +132,9 @@ static int check_given(const struct search *search, struct err *err)
     for (int i = DECISION_ALGORITHM; i <= DECISION_BUCKET; i++) {
         const struct option_list *value = &search->axes.item[i].value;
         for (int32_t k = 0; k < value->count && search->given[i]; k++) {
-            struct job job = {0};
+            AUTORELEASE(job) struct job job = {0};
             if (read_job_with(search, NULL, i, value->item[k], &job, err))
                 return -1;
-            job_release(&job);
         }
     }
     return 0;
@@ -153,7 +146,7 @@ static int read_sizes(struct search *search, struct err *err)
     const struct option_list *platform = &search->axes.item[DECISION_PLATFORM].value;
     search->size = base_alloc(platform->count, sizeof(*search->size));
     for (int32_t i = 0; i < platform->count; i++) {
-        struct err why = {0};
+        AUTORELEASE(err) struct err why = {0};
         struct job job = {0};
         search->size[i] = 1;
         if (!read_job(search, platform->item[i], &job, &why)) {
@@ -163,10 +156,8 @@ static int read_sizes(struct search *search, struct err *err)
                                platform_device(job.platform)->name, err);
             job_release(&job);
         } else if (why.exit_code == 66) {
-            err_release(&why);
             return read_job(search, platform->item[i], &job, err);
         }
-        err_release(&why);
     }
     return 0;
 }
@@ -213,10 +204,9 @@ int search_ask(struct search *search, struct err *err)
     if (check_set(search, err) || read_job(search, NULL, &job, err))
         return -1;
     take_job(search, &job);
-    char *platforms = platforms_of(search, &job, err);
+    AUTOFREE char *platforms = platforms_of(search, &job, err);
     job_release(&job);
     int failed = !platforms || read_axes(search, platforms, err) || check_given(search, err) ||
                  read_prices(search, err) || read_sizes(search, err);
-    free(platforms);
     return failed ? -1 : 0;
 }

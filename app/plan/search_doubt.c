@@ -29,11 +29,10 @@ struct study {
 /* The range of factor @which, in the sense of its name: a bandwidth, not the time of its bytes. */
 static struct interval ends_of(const struct factors *draw, int32_t draws, int which)
 {
-    double *copy = base_alloc(draws, sizeof(*copy));
+    AUTOFREE double *copy = base_alloc(draws, sizeof(*copy));
     for (int32_t k = 0; k < draws; k++)
         copy[k] = which == FACTOR_NETWORK ? 1 / draw[k].of[which] : draw[k].of[which];
     struct interval ends = uncertainty_interval(copy, draws);
-    free(copy);
     return ends;
 }
 
@@ -50,14 +49,13 @@ static void try_factors(const struct study *study, struct rival *rival, const st
 {
     struct uncertainty u = uncertainty_of(&p->job);
     struct factors *draw = uncertainty_factors(&u), at[FACTOR_COUNT * ENDS];
-    double *all = base_alloc((int64_t)p->task_count * FACTOR_COUNT * ENDS, sizeof(*all));
+    AUTOFREE double *all = base_alloc((int64_t)p->task_count * FACTOR_COUNT * ENDS, sizeof(*all));
     double *step = base_alloc(p->task_count, sizeof(*step)),
            middle = prediction_seconds(p, NULL, 0);
     for (int i = 0; i < FACTOR_COUNT; i++) {
         struct interval ends = ends_of(draw, u.draws, i);
-        char *range = base_format("%.3g to %.3g times", ends.low, ends.high);
+        AUTOFREE char *range = base_format("%.3g to %.3g times", ends.low, ends.high);
         describe(&study->search->doubt[i], factor_names[i], range);
-        free(range);
         for (int e = 0; e < ENDS; e++) {
             struct factors *one = &at[i * ENDS + e];
             double value = e == LOW ? ends.low : ends.high;
@@ -74,7 +72,6 @@ static void try_factors(const struct study *study, struct rival *rival, const st
         rival->time[i / ENDS][i % ENDS] = prediction_seconds(p, step, 0) / middle;
     }
     free(draw);
-    free(all);
     free(step);
 }
 
@@ -84,9 +81,8 @@ static void try_epochs(const struct study *study, struct rival *rival, const str
     double middle = prediction_seconds(p, NULL, 0);
     if (study->epochs < 0)
         return;
-    char *range = base_format("%.4g to %.4g", epochs.low, epochs.high);
+    AUTOFREE char *range = base_format("%.4g to %.4g", epochs.low, epochs.high);
     describe(&study->search->doubt[study->epochs], "epochs to the target", range);
-    free(range);
     rival->time[study->epochs][LOW] = prediction_seconds(p, NULL, epochs.low) / middle;
     rival->time[study->epochs][HIGH] = prediction_seconds(p, NULL, epochs.high) / middle;
 }
@@ -97,8 +93,8 @@ static double try_unknown(const struct study *study, const struct predict_option
                           const struct prediction *p, int32_t input, int end)
 {
     double all[UNKNOWN_LIMIT], ratio = NAN;
-    struct prediction other = {0};
-    struct err why = {0};
+    AUTORELEASE(prediction) struct prediction other = {0};
+    AUTORELEASE(err) struct err why = {0};
     for (int i = 0; i < UNKNOWN_LIMIT; i++)
         all[i] = NAN;
     bool ends = p->job.unknowns.item[input].choices > 0; /* a spread has none: 90 % of it */
@@ -107,8 +103,6 @@ static double try_unknown(const struct study *study, const struct predict_option
                          &(struct draw){all, (int32_t)p->job.unknowns.count}, &why) &&
         !prediction_run(&other, BACKEND_ANALYTIC, options, &why))
         ratio = prediction_seconds(&other, NULL, 0) / prediction_seconds(p, NULL, 0);
-    err_release(&why);
-    prediction_release(&other);
     return ratio;
 }
 
@@ -122,10 +116,9 @@ static void try_price(const struct study *study, struct rival *rival, int32_t in
     struct bill bill =
         price_bill(&tariff->file, &(struct usage){c->usage.nodes, c->usage.devices, hour});
     struct doubtful *row = &study->search->doubt[study->first_price + index];
-    char *input =
+    AUTOFREE char *input =
         base_format("prices of %s", tariff->platform ? tariff->platform : tariff->file.low.name);
     describe(row, input, "as the file says");
-    free(input);
     if (!search->currency || c->bill.file != &tariff->file)
         return;
     rival->price[study->first_price + index][LOW] = bill.cost.low / bill.cost.value;
@@ -137,7 +130,7 @@ static int try_rival(struct study *study, struct rival *rival, struct err *err)
     const struct search *search = study->search;
     const struct question *q = &search->question;
     struct predict_options options = *q->options;
-    struct prediction p = {0};
+    AUTORELEASE(prediction) struct prediction p = {0};
     rival->time = base_alloc(study->count, sizeof(*rival->time));
     rival->price = base_alloc(study->count, sizeof(*rival->price));
     for (int32_t i = 0; i < study->count; i++)
@@ -159,7 +152,6 @@ static int try_rival(struct study *study, struct rival *rival, struct err *err)
     for (int32_t i = 0; i < search->prices->count; i++)
         try_price(study, rival, i);
     option_list_release(&options.set);
-    prediction_release(&p);
     return failed;
 }
 
@@ -236,7 +228,7 @@ static int find_inputs(struct study *study, struct err *err)
 {
     struct search *search = study->search;
     struct option_list set = candidate_set(&search->question, &search->list[search->best]);
-    struct job job = {0};
+    AUTORELEASE(job) struct job job = {0};
     int failed = job_read(&job, search->question.path, set.item, set.count, &draw_centre, err);
     option_list_release(&set);
     if (failed)
@@ -246,7 +238,6 @@ static int find_inputs(struct study *study, struct err *err)
     study->first_unknown = FACTOR_COUNT + (study->epochs >= 0);
     study->first_price = study->first_unknown + (int32_t)study->unknowns.count;
     study->count = study->first_price + search->prices->count;
-    job_release(&job);
     return failed;
 }
 
@@ -256,7 +247,7 @@ int search_doubt(struct search *search, struct err *err)
     char *warning = err->warning; /* warnings of files are known */
     int32_t count = 0;
     err->warning = NULL;
-    struct rival *rival = base_alloc(search->front_count + 2, sizeof(*rival));
+    AUTOFREE struct rival *rival = base_alloc(search->front_count + 2, sizeof(*rival));
     int failed = find_inputs(&study, err);
     search->doubt_count = failed ? 0 : study.count;
     search->doubt = base_alloc(search->doubt_count, sizeof(*search->doubt));
@@ -274,7 +265,6 @@ int search_doubt(struct search *search, struct err *err)
         free(rival[i].time);
         free(rival[i].price);
     }
-    free(rival);
     unknowns_release(&study.unknowns);
     free(err->warning);
     err->warning = warning;

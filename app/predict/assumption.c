@@ -1,7 +1,6 @@
 #include "app/predict/assumption.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "app/predict/failing.h"
@@ -35,18 +34,15 @@ static double change_one(void *context, const struct quantity *quantity, enum un
 /* The closed form of one task's step without noise, with the platform as it is now. */
 static double closed_form(const struct job *job, int32_t phase)
 {
-    struct point point = {0};
-    struct trace trace = {0};
-    struct err err = {0};
+    AUTORELEASE(point) struct point point = {0};
+    AUTORELEASE(trace) struct trace trace = {0};
+    AUTORELEASE(err) struct err err = {0};
     double seconds = NAN;
     if (!job_point(job, phase, &point, &err)) {
         point.run.noise = (struct noise){0};
         if (!backend_analytic.run(&point.run, point.schedule, &trace, &err))
             seconds = trace_step_time(&trace);
     }
-    err_release(&err);
-    trace_release(&trace);
-    point_release(&point);
     return seconds;
 }
 
@@ -307,11 +303,10 @@ void assumption_list(struct prediction *prediction)
     if (!result->plan.evaluations)
         return;
     double factor = job_evaluation_factor(&prediction->job.scenario);
-    char *longer = factor > 1 ? base_format("%g times their ", factor) : base_copy("");
+    AUTOFREE char *longer = factor > 1 ? base_format("%g times their ", factor) : base_copy("");
     add_assumption(result,
                    base_format("evaluation: %lld over %lld validation images, %sforward "
                                "passes, split evenly, without communication",
                                (long long)result->plan.evaluations,
                                (long long)result->scenario->training.validation_images, longer));
-    free(longer);
 }

@@ -1,5 +1,4 @@
 #include <math.h>
-#include <stdlib.h>
 
 #include "app/cli/command.h"
 #include "app/cli/csv.h"
@@ -81,10 +80,9 @@ static bool is_hidden(const struct cause *cause)
 
 static void print_cell(struct text *out, const struct cause *cause)
 {
-    struct text seconds = {0};
+    AUTORELEASE(text) struct text seconds = {0};
     unit_print(&seconds, UNIT_SECONDS, is_nothing(cause) ? 0 : cause->seconds);
     text_add(out, "%13s%8.2f", seconds.data, is_nothing(cause) ? 0 : cause->points);
-    text_release(&seconds);
 }
 
 /* Without the sign of a zero. */
@@ -139,7 +137,7 @@ static void print_run(struct text *out, const char *name, const struct explanati
     const struct point *run = &e->task[0].point, *baseline = &e->task[1].point;
     const struct trace *trace = task_trace(&e->task[0]);
     const char *what = model_reads_pictures(e->job.model) ? "images" : "samples";
-    struct text step = {0}, efficiency = {0};
+    AUTORELEASE(text) struct text step = {0}, efficiency = {0};
     unit_print(&step, UNIT_SECONDS, e->task[0].step);
     unit_print(&efficiency, UNIT_FRACTION, e->efficiency);
     text_add(out, "%s: %s\n", name, scenario_name(&e->job.scenario));
@@ -156,8 +154,6 @@ static void print_run(struct text *out, const char *name, const struct explanati
     text_add(out, "   efficiency %s of %d device%s with %lld %s each (back end %s, grain %s)\n",
              efficiency.data, baseline->fabric->ranks, base_plural(baseline->fabric->ranks),
              (long long)baseline->batch, what, trace->backend, trace->grain);
-    text_release(&step);
-    text_release(&efficiency);
 }
 
 /* Times are compared for equal numbers of images. */
@@ -195,9 +191,8 @@ static void print_answer(struct text *out, const struct answer *answer)
         print_run(out, run_names[i], &answer->run[i]);
     print_table(out, answer);
     print_scale(out, answer);
-    char *sentence = tell(answer);
+    AUTOFREE char *sentence = tell(answer);
     text_add(out, "\n%s\n", sentence);
-    free(sentence);
     for (int32_t i = 0; i < answer->count; i++)
         if (answer->run[i].warning)
             text_add(out, "warning: %s: %s\n", run_names[i], answer->run[i].warning);
@@ -273,7 +268,7 @@ static struct json *run_json(const struct explanation *e)
 static void print_json(struct text *out, const struct answer *answer)
 {
     struct json *json = json_new_object(), *runs = json_new_array();
-    char *sentence = tell(answer);
+    AUTOFREE char *sentence = tell(answer);
     for (int32_t i = 0; i < answer->count; i++)
         json_append(runs, run_json(&answer->run[i]));
     json_put_text(json, "schema", "foretrain/explain/1");
@@ -285,19 +280,17 @@ static void print_json(struct text *out, const struct answer *answer)
     json_put_text(json, "sentence", sentence);
     json_print(out, json);
     json_free(json);
-    free(sentence);
 }
 
 /* The unknown inputs of all runs have equal random numbers where their keys are equal. */
 static int draw(struct answer *answer, const struct predict_options *options, struct err *err)
 {
-    struct unknowns all = {0};
+    AUTORELEASE(unknowns) struct unknowns all = {0};
     int failed = 0;
     for (int32_t i = 0; i < answer->count && !failed; i++)
         failed = unknowns_merge(&all, &answer->run[i].job.unknowns, err);
     for (int32_t i = 0; i < answer->count && !failed; i++)
         failed = explanation_draw(&answer->run[i], options, &all, err);
-    unknowns_release(&all);
     return failed;
 }
 

@@ -59,12 +59,11 @@ static double no_latency(void *context, const struct quantity *quantity, enum un
 
 static int closed_form(const struct point *point, struct breakdown *breakdown, struct err *err)
 {
-    struct trace trace = {0};
+    AUTORELEASE(trace) struct trace trace = {0};
     if (backend_analytic.run(&point->run, point->schedule, &trace, err))
         return -1;
     *breakdown = report_breakdown(point->schedule, device_slowdown(point->run.device), &trace,
                                   trace_step_time(&trace));
-    trace_release(&trace);
     return 0;
 }
 

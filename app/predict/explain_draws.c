@@ -54,7 +54,7 @@ static void take(struct explanation *e, const struct explanation *own,
 static void draw_known(struct explanation *e, const struct spending before[PAIR_COUNT])
 {
     struct uncertainty u = uncertainty_of(&e->job);
-    struct factors *factors = uncertainty_factors(&u);
+    AUTOFREE struct factors *factors = uncertainty_factors(&u);
     struct spending *drawn[PAIR_COUNT];
     e->draw = base_alloc(u.draws, sizeof(*e->draw));
     for (int i = 0; i < PAIR_COUNT; i++) {
@@ -66,7 +66,6 @@ static void draw_known(struct explanation *e, const struct spending before[PAIR_
              k);
     for (int i = 0; i < PAIR_COUNT; i++)
         free(drawn[i]);
-    free(factors);
 }
 
 /* ---- unknown inputs ---- */
@@ -103,11 +102,11 @@ static void draw_other(struct explanation *e, const struct predict_options *opti
                        const struct draw *draw, int32_t number, const double ratio[PAIR_COUNT],
                        const struct spending before[PAIR_COUNT])
 {
-    struct err why = {0};
-    struct explanation own = {0};
+    AUTORELEASE(err) struct err why = {0};
+    AUTORELEASE(explanation) struct explanation own = {0};
     if (!run_other(e, options, draw, &own, &why)) {
         struct uncertainty u = uncertainty_of(&own.job);
-        struct factors *factors = uncertainty_factors(&u);
+        AUTOFREE struct factors *factors = uncertainty_factors(&u);
         struct spending drawn[PAIR_COUNT];
         for (int i = 0; i < PAIR_COUNT; i++) {
             uncertainty_spending(&own.task[i], &factors[number], 1, &drawn[i]);
@@ -115,10 +114,7 @@ static void draw_other(struct explanation *e, const struct predict_options *opti
         }
         take(e, &own, before, (const struct spending *const[]){&drawn[RUN], &drawn[BASELINE]},
              number);
-        free(factors);
     }
-    explanation_release(&own);
-    err_release(&why);
 }
 
 /* As in a prediction: steps are longer by as much as those of the centre are in the back end. */
@@ -135,13 +131,12 @@ static int draw_unknown(struct explanation *e, const struct predict_options *opt
     if (failed)
         return -1;
     int32_t inputs = (int32_t)e->job.unknowns.count;
-    double *quantile = likely_quantiles(&e->job.unknowns, all, LIKELY_UNKNOWN_DRAWS);
+    AUTOFREE double *quantile = likely_quantiles(&e->job.unknowns, all, LIKELY_UNKNOWN_DRAWS);
     e->draw = base_alloc(LIKELY_UNKNOWN_DRAWS, sizeof(*e->draw));
     for (int32_t k = 0; k < LIKELY_UNKNOWN_DRAWS; k++) {
         struct draw draw = {quantile + (int64_t)k * inputs, inputs};
         draw_other(e, options, &draw, k, ratio, before);
     }
-    free(quantile);
     if (e->draws >= 20)
         return 0;
     return err_add_code(err, 65,
@@ -155,11 +150,10 @@ static int draw_unknown(struct explanation *e, const struct predict_options *opt
 /* The interval of the double at @member of each draw. */
 static struct interval interval_at(const struct explained_draw *draw, int32_t count, size_t member)
 {
-    double *value = base_alloc(count, sizeof(*value));
+    AUTOFREE double *value = base_alloc(count, sizeof(*value));
     for (int32_t k = 0; k < count; k++)
         value[k] = *(const double *)(const void *)((const char *)&draw[k] + member);
     struct interval likely = uncertainty_interval(count ? value : NULL, count);
-    free(value);
     return likely;
 }
 
@@ -193,7 +187,7 @@ int explanation_draw(struct explanation *e, const struct predict_options *option
 void explanation_difference_likely(const struct explanation *a, const struct explanation *b,
                                    struct cause cause[CAUSE_COUNT], struct interval *efficiency)
 {
-    struct explained_draw *both = base_alloc(a->draws + 1, sizeof(*both));
+    AUTOFREE struct explained_draw *both = base_alloc(a->draws + 1, sizeof(*both));
     int32_t count = 0;
     for (int32_t i = 0, k = 0; i < a->draws && k < b->draws;) {
         const struct explained_draw *less = &a->draw[i], *more = &b->draw[k];
@@ -210,5 +204,4 @@ void explanation_difference_likely(const struct explanation *a, const struct exp
         count++;
     }
     find_intervals(both, count, cause, efficiency);
-    free(both);
 }

@@ -104,8 +104,8 @@ static void draw_known(struct sample *sample, const struct prediction *predictio
                        const struct factors *factors)
 {
     int32_t tasks = prediction->task_count, draws = sample->draws;
-    double *all = base_alloc((int64_t)tasks * draws, sizeof(*all));
-    double *step = base_alloc(tasks, sizeof(*step));
+    AUTOFREE double *all = base_alloc((int64_t)tasks * draws, sizeof(*all));
+    AUTOFREE double *step = base_alloc(tasks, sizeof(*step));
     for (int32_t i = 0; i < tasks; i++)
         uncertainty_steps(&prediction->task[i], 0, factors, draws, all + (int64_t)i * draws);
     for (int32_t k = 0; k < draws; k++) {
@@ -114,8 +114,6 @@ static void draw_known(struct sample *sample, const struct prediction *predictio
         take_factors(sample, &factors[k]);
         take_outcome(sample, prediction, step, k);
     }
-    free(all);
-    free(step);
 }
 
 /* ---- unknown inputs ---- */
@@ -147,29 +145,27 @@ static int32_t like(const struct question *q, const struct prediction *p, int32_
 /* How much longer the steps of the centre are than in closed form. */
 static int find_ratios(struct question *q, struct err *err)
 {
-    struct prediction closed = {0};
+    AUTORELEASE(prediction) struct prediction closed = {0};
     int failed = prediction_open(&closed, q->path, q->options, &draw_centre, err) ||
                  prediction_run(&closed, BACKEND_ANALYTIC, q->options, err);
     q->ratio = base_alloc(q->centre->task_count, sizeof(*q->ratio));
     for (int32_t i = 0; i < q->centre->task_count && !failed; i++)
         q->ratio[i] = q->centre->task[i].step / closed.task[i].step;
-    prediction_release(&closed);
     return failed ? -1 : 0;
 }
 
 /* Returns whether draw @k makes a job. */
 static bool draw_job(const struct question *q, struct sample *sample, int32_t k, struct err *why)
 {
-    struct prediction p = {0};
+    AUTORELEASE(prediction) struct prediction p = {0};
     struct draw draw = draw_of(q, k);
     if (prediction_open(&p, q->path, q->options, &draw, why) ||
         prediction_run(&p, BACKEND_ANALYTIC, q->options, why)) {
-        prediction_release(&p);
         return false;
     }
     struct uncertainty doubts = uncertainty_of(&p.job);
-    struct factors *factors = uncertainty_factors(&doubts);
-    double *step = base_alloc(p.task_count, sizeof(*step));
+    AUTOFREE struct factors *factors = uncertainty_factors(&doubts);
+    AUTOFREE double *step = base_alloc(p.task_count, sizeof(*step));
     for (int32_t i = 0; i < p.task_count; i++) {
         uncertainty_steps(&p.task[i], 0, &factors[k], 1, &step[i]);
         step[i] *= q->ratio[like(q, &p, i)];
@@ -178,9 +174,6 @@ static bool draw_job(const struct question *q, struct sample *sample, int32_t k,
         sample->input[i * sample->draws + sample->count] = draw.quantile[i];
     take_factors(sample, &factors[k]);
     take_outcome(sample, &p, step, k);
-    free(step);
-    free(factors);
-    prediction_release(&p);
     return true;
 }
 
@@ -228,12 +221,11 @@ static int draw_unknown(const struct question *q, struct sample *sample, struct 
                         struct err *err)
 {
     for (int32_t k = 0; k < q->draws; k++) {
-        struct err why = {0};
+        AUTORELEASE(err) struct err why = {0};
         if (!draw_job(q, sample, k, &why) && doubts->impossible++ == 0) {
             int length = (int)strcspn(why.text, "\n");
             doubts->reason = base_format("%.*s", length, why.text);
         }
-        err_release(&why);
     }
     if (sample->count >= 20)
         return 0;
@@ -246,7 +238,7 @@ static int draw_unknown(const struct question *q, struct sample *sample, struct 
 /* One of them on the simulator, over what the closed form with the centre's ratio has. */
 static int control_one(const struct question *q, int32_t k, double *ratio, struct err *err)
 {
-    struct prediction simulated = {0}, closed = {0};
+    AUTORELEASE(prediction) struct prediction simulated = {0}, closed = {0};
     struct draw draw = draw_of(q, k);
     int failed = prediction_open(&simulated, q->path, q->options, &draw, err) ||
                  prediction_run(&simulated, BACKEND_SIM, q->options, err) ||
@@ -257,8 +249,6 @@ static int control_one(const struct question *q, int32_t k, double *ratio, struc
         *ratio =
             simulated.task[last].step / (closed.task[last].step * q->ratio[like(q, &closed, last)]);
     }
-    prediction_release(&simulated);
-    prediction_release(&closed);
     return failed ? -1 : 0;
 }
 
@@ -298,12 +288,11 @@ static int draw_question(struct question *q, struct sample *sample, enum backend
 /* The interval of @value (@count), and its median if asked for. */
 static struct interval interval_of_values(const double *value, int32_t count, double *median)
 {
-    double *copy = base_alloc(count, sizeof(*copy));
+    AUTOFREE double *copy = base_alloc(count, sizeof(*copy));
     memcpy(copy, value, (size_t)count * sizeof(*copy));
     struct interval likely = uncertainty_interval(copy, count); /* sorts */
     if (median)
         *median = (copy[(count - 1) / 2] + copy[count / 2]) / 2;
-    free(copy);
     return likely;
 }
 
@@ -372,6 +361,7 @@ static int find(struct prediction *prediction, const char *path,
         doubts.draws = effort.draws;
     int32_t dimensions = (int32_t)unknowns->count;
     bool target = prediction->job.scenario.training.target > 0;
+    AUTORELEASE(sample)
     struct sample sample =
         sample_new(dimensions, target, dimensions ? effort.unknown_draws : doubts.draws);
     int failed = 0;
@@ -380,9 +370,8 @@ static int find(struct prediction *prediction, const char *path,
         failed = draw_question(&q, &sample, effort.complete ? backend : BACKEND_ANALYTIC, cpu,
                                &result->doubts, err);
     } else {
-        struct factors *factors = uncertainty_factors(&doubts);
+        AUTOFREE struct factors *factors = uncertainty_factors(&doubts);
         draw_known(&sample, prediction, factors);
-        free(factors);
     }
     result->doubts.draws = sample.count;
     if (!failed) {
@@ -394,7 +383,6 @@ static int find(struct prediction *prediction, const char *path,
         sample.outcome[OUTCOME_TRAIN] = NULL;
         sample.number = NULL;
     }
-    sample_release(&sample);
     return failed;
 }
 

@@ -59,7 +59,7 @@ static double images_per_s(const struct task *task)
 static bool waits_for_latency(const struct task *task, enum axis axis)
 {
     const struct schedule *schedule = task->point.schedule;
-    struct report_exchanges list = exchanges_of(schedule, task->quiet);
+    AUTORELEASE(exchanges) struct report_exchanges list = exchanges_of(schedule, task->quiet);
     double all = 0, latency = 0;
     for (int32_t i = 0; i < list.count; i++) {
         int32_t id = (int32_t)(list.exchange[i].step - schedule->step);
@@ -70,7 +70,6 @@ static bool waits_for_latency(const struct task *task, enum axis axis)
         if (seconds >= floor_collective(task->point.fabric, schedule, id).seconds)
             latency += list.exchange[i].exposed;
     }
-    exchanges_release(&list);
     return 2 * latency > all;
 }
 
@@ -96,7 +95,7 @@ static void find_bound(struct prediction *prediction)
 {
     struct result *result = &prediction->result;
     const struct breakdown *step = &result->step;
-    char *link = describe_wait(prediction);
+    AUTOFREE char *link = describe_wait(prediction);
     const struct {
         const char *name, *what;
         double percent;
@@ -123,7 +122,6 @@ static void find_bound(struct prediction *prediction)
                                        : most == 1 ? "input-bound"
                                                    : "bound by slow devices",
                                        wait[most].percent, wait[most].what);
-    free(link);
 }
 
 static bool any_grain(const struct prediction *prediction, const char *grain)

@@ -3,7 +3,6 @@
 #include <gsl/gsl_sort.h>
 #include <gsl/gsl_statistics.h>
 #include <math.h>
-#include <stdlib.h>
 
 #include "core/base/base.h"
 
@@ -24,7 +23,7 @@ double share_of(const double *x, const double *y, int32_t count)
     double total = gsl_stats_tss_m(y, 1, (size_t)count, mean), within = 0;
     if (!(total > 1e-18 * count * mean * mean))
         return NAN;
-    size_t *order = base_alloc(count, sizeof(*order));
+    AUTOFREE size_t *order = base_alloc(count, sizeof(*order));
     gsl_sort_index(order, x, 1, (size_t)count);
     int32_t classes = 0, size = (int32_t)ceil(sqrt(count));
     for (int32_t begin = 0, end; begin < count; begin = end) {
@@ -37,7 +36,6 @@ double share_of(const double *x, const double *y, int32_t count)
         within += squares;
         classes++;
     }
-    free(order);
     if (classes == 1)
         return 0;
     return fmax(0, 1 - within / (count - classes) / (total / (count - 1)));

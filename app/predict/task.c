@@ -22,11 +22,10 @@ enum backend_choice task_backend(const struct predict_options *options, char **w
 
 static void add_draw(struct child *child, const struct unknowns *unknowns)
 {
-    struct text text = {0};
+    AUTORELEASE(text) struct text text = {0};
     for (int32_t i = 0; i < unknowns->quantile_count; i++)
         text_add(&text, "%s%.17g", i ? "," : "", unknowns->quantile[i]);
     child_add(child, "--draw=%s", text.data);
-    text_release(&text);
 }
 
 static void describe_child(struct task *task, const struct job *job, int32_t phase,
@@ -96,7 +95,7 @@ static int run_analytic(struct task *const *task, int32_t count, struct err *err
 static int run_sim(struct task *const *task, int32_t count, const struct predict_options *options,
                    struct err *err)
 {
-    struct child *child = base_alloc(count, sizeof(*child));
+    AUTOFREE struct child *child = base_alloc(count, sizeof(*child));
     for (int32_t i = 0; i < count; i++) {
         struct child *own = &task[i]->child;
         child_add(own, "--grain=%s", grain_names[options->grain]);
@@ -107,7 +106,6 @@ static int run_sim(struct task *const *task, int32_t count, const struct predict
     int failed = child_run(child, count, err);
     for (int32_t i = 0; i < count; i++)
         task[i]->child = child[i];
-    free(child);
     return failed;
 }
 
@@ -137,10 +135,10 @@ static void add_noise(struct task *task)
     task->step = trace_step_time(task_trace(task));
     if (task->drawn || !noise_is_any(&task->noise))
         return;
+    AUTORELEASE(steady)
     struct steady steady =
         steady_new(task->point.schedule, device_slowdown(task->point.run.device), task->quiet);
     task->step += steady_waiting(&steady, &task->noise, grid_ranks(task->point.grid));
-    steady_release(&steady);
 }
 
 int task_run_all(struct task *task, int32_t count, enum backend_choice backend,

@@ -370,21 +370,19 @@ struct factors *uncertainty_factors(const struct uncertainty *u)
 void uncertainty_steps(const struct task *task, double extra, const struct factors *factors,
                        int32_t count, double *seconds)
 {
-    struct table t = table_new(task);
+    AUTORELEASE(table) struct table t = table_new(task);
     for (int32_t k = 0; k < count; k++)
         seconds[k] = draw_step(&t, &factors[k], extra);
-    table_release(&t);
 }
 
 /* Where the closed form as @drawn goes, if waiting for slower ranks makes it @time. */
 static struct breakdown closed_breakdown(const struct table *t, const struct factors *d,
                                          struct drawn drawn, double time)
 {
-    struct trace trace = {0};
+    AUTORELEASE(trace) struct trace trace = {0};
     closed_step(t, d, drawn);
     steady_trace(&t->steady, &trace);
     struct breakdown step = report_breakdown(t->steady.schedule, drawn.slowdown, &trace, time);
-    trace_release(&trace);
     return step;
 }
 
@@ -416,7 +414,7 @@ static struct spending closed_spending(const struct table *t, const struct facto
 void uncertainty_spending(const struct task *task, const struct factors *factors, int32_t count,
                           struct spending *spending)
 {
-    struct table t = table_new(task);
+    AUTORELEASE(table) struct table t = table_new(task);
     const struct breakdown base = task_breakdown(task);
     const struct breakdown before = closed_spending(&t, &factors_none).step;
     for (int32_t k = 0; k < count; k++) {
@@ -434,7 +432,6 @@ void uncertainty_spending(const struct task *task, const struct factors *factors
         spending[k].left_out = (drawn_longer(&t, &factors[k]) - 1) * step->time;
         step->time += spending[k].left_out;
     }
-    table_release(&t);
 }
 
 double *uncertainty_draw(const struct task *task, int32_t count, double extra,
@@ -443,10 +440,9 @@ double *uncertainty_draw(const struct task *task, int32_t count, double extra,
     if (uncertainty_is_unknown(task->point.run.device))
         return NULL;
     double *seconds = base_alloc((int64_t)count * u->draws, sizeof(*seconds));
-    struct factors *factors = uncertainty_factors(u);
+    AUTOFREE struct factors *factors = uncertainty_factors(u);
     for (int32_t i = 0; i < count; i++)
         uncertainty_steps(&task[i], extra, factors, u->draws, seconds + (int64_t)i * u->draws);
-    free(factors);
     return seconds;
 }
 

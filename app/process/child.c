@@ -186,10 +186,9 @@ static char *last_line(const char *talk)
     const char *found = "";
     for (const char *line = talk; *line; line += strspn(line, "\n")) {
         size_t length = strcspn(line, "\n");
-        char *copy = base_format("%.*s", (int)length, line);
+        AUTOFREE char *copy = base_format("%.*s", (int)length, line);
         if (!strstr(copy, "->  #") && strncmp(copy, "Backtrace", 9))
             found = line;
-        free(copy);
         line += length;
     }
     return base_format("%.*s", (int)strcspn(found, "\n"), found);
@@ -207,30 +206,27 @@ static void add_command(struct text *out, const struct child *child)
 static int report_stop(const struct child *child, const char *how, const char *said,
                        struct err *err)
 {
-    struct text command = {0};
+    AUTORELEASE(text) struct text command = {0};
     add_command(&command, child);
     err_add_code(err, 70, "foretrain-sim stopped: %s while simulating %s%s%s; run it by hand: %s",
                  how, child->what, *said ? ": " : "", said, command.data);
-    text_release(&command);
     return -1;
 }
 
 static int report_exit(const struct child *child, const char *talk, struct err *err)
 {
-    char *how = WIFSIGNALED(child->status)
-                    ? base_format("killed by signal %d (%s)", WTERMSIG(child->status),
-                                  strsignal(WTERMSIG(child->status)))
-                    : base_format("exit code %d", WEXITSTATUS(child->status));
-    char *said = last_line(talk);
+    AUTOFREE char *how = WIFSIGNALED(child->status)
+                             ? base_format("killed by signal %d (%s)", WTERMSIG(child->status),
+                                           strsignal(WTERMSIG(child->status)))
+                             : base_format("exit code %d", WEXITSTATUS(child->status));
+    AUTOFREE char *said = last_line(talk);
     report_stop(child, how, said, err);
-    free(said);
-    free(how);
     return -1;
 }
 
 static int read_answer(struct child *child, struct err *err)
 {
-    struct err garbage = {0};
+    AUTORELEASE(err) struct err garbage = {0};
     FILE *file = fdopen(child->answer, "r");
     if (!file)
         return err_add_code(err, 71, "cannot read foretrain-sim's answer: %s", strerror(errno));
@@ -242,7 +238,6 @@ static int read_answer(struct child *child, struct err *err)
         trace_release(&child->trace);
         report_stop(child, "its answer is not a trace", "", err);
     }
-    err_release(&garbage);
     return failed;
 }
 
@@ -250,7 +245,7 @@ static int finish(struct child *child, struct err *err)
 {
     if (child->pid < 0)
         return report_stop(child, "how it ended is lost", "", err);
-    struct text said = launch_read(child->talk);
+    AUTORELEASE(text) struct text said = launch_read(child->talk);
     const char *talk = progress_skip(said.data ? said.data : "");
     if (getenv("FORETRAIN_DEBUG"))
         fputs(talk, stderr);
@@ -266,7 +261,6 @@ static int finish(struct child *child, struct err *err)
         err_add_code(err, 69, "%.*s", (int)strcspn(talk, "\n"), talk);
     else
         report_exit(child, talk, err);
-    text_release(&said);
     return failed;
 }
 
@@ -306,7 +300,7 @@ int child_run(struct child *child, int32_t count, struct err *err)
 {
     struct crowd crowd = {.child = child, .count = count, .begin = process_now()};
     struct sigaction before, handle = {.sa_handler = interrupt};
-    char *program = child_program("foretrain-sim");
+    AUTOFREE char *program = child_program("foretrain-sim");
     if (!program)
         return err_add_code(err, 69, "foretrain-sim was not found; 'foretrain env' shows why");
     interrupted = 0;
@@ -319,6 +313,5 @@ int child_run(struct child *child, int32_t count, struct err *err)
         failed = failed || finish(&child[i], err);
         close_files(&child[i]);
     }
-    free(program);
     return failed ? -1 : 0;
 }

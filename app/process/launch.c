@@ -36,15 +36,13 @@ void launch_add(struct launch *launch, const char *format, ...)
 /* Whether $PATH has @name. */
 static bool is_installed(const char *name)
 {
-    char *path = base_copy(getenv("PATH"));
+    AUTOFREE char *path = base_copy(getenv("PATH"));
     bool found = false;
     for (char *save, *part = path ? strtok_r(path, ":", &save) : NULL; part && !found;
          part = strtok_r(NULL, ":", &save)) {
-        char *full = base_format("%s/%s", part, name);
+        AUTOFREE char *full = base_format("%s/%s", part, name);
         found = access(full, X_OK) == 0;
-        free(full);
     }
-    free(path);
     return found;
 }
 
@@ -113,13 +111,12 @@ int launch_begin(struct launch *launch, int32_t ranks, struct err *err)
 {
     if (ask_descriptors(ranks, err))
         return -1;
-    char *program = child_program("foretrain-exec");
+    AUTOFREE char *program = child_program("foretrain-exec");
     if (!program)
         return err_add_code(err, 69, "foretrain-exec was not found; 'foretrain env' shows why");
     int failed = (ranks > 1 || launch->hosts) && add_mpirun(launch, ranks, err);
     if (!failed)
         launch_add(launch, "%s", program);
-    free(program);
     return failed ? -1 : 0;
 }
 

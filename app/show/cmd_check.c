@@ -11,7 +11,7 @@ struct check_request {
 static int check_job(const struct check_request *request, struct text *out, struct err *err)
 {
     const char *path = request->head.argument.item[0];
-    struct job job = {0};
+    AUTORELEASE(job) struct job job = {0};
     struct wish wish = {.ignore_memory = request->ignore_memory};
     if (job_open(&job, path, request->set.item, request->set.count, &draw_centre, &wish, err))
         return -1;
@@ -28,29 +28,27 @@ static int check_job(const struct check_request *request, struct text *out, stru
     }
     for (int64_t i = 0; i < job.unknowns.count && !request->explain; i++)
         text_add(out, "  unknown: %s, %s\n", job.unknowns.item[i].key, job.unknowns.item[i].range);
-    job_release(&job);
     return failed;
 }
 
 static int check_platform(const char *name, struct text *out, struct err *err)
 {
     struct unknowns unknowns = {0};
+    AUTORELEASE(platform)
     struct platform *platform = platform_read_changed(name, NULL, 0, &unknowns, err);
     unknowns_release(&unknowns);
     if (!platform)
         return -1;
     text_add(out, "%s: ok: platform %s\n", name, platform_name(platform));
-    platform_free(platform);
     return 0;
 }
 
 static int check_device(const char *file, struct text *out, struct err *err)
 {
-    struct device device = {0};
+    AUTORELEASE(device) struct device device = {0};
     if (device_read(&device, file, err))
         return -1;
     text_add(out, "%s: ok: device %s\n", file, device.name);
-    device_release(&device);
     return 0;
 }
 

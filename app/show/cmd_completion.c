@@ -1,4 +1,3 @@
-#include <stdlib.h>
 #include <string.h>
 
 #include "app/cli/command.h"
@@ -25,10 +24,9 @@ static void add_command(struct text *out, const struct command *command)
         return;
     }
     for (int32_t i = 0; command->sub[i]; i++) {
-        struct text path = {0};
+        AUTORELEASE(text) struct text path = {0};
         text_add(&path, "%s %s", command->name, command->sub[i]->name);
         add_options(out, path.data, command->sub[i]);
-        text_release(&path);
     }
     text_add(out, "    \"%s \"*) list=\"", command->name);
     add_names(out, command->sub);
@@ -112,17 +110,15 @@ static void add_fish(struct text *out)
     for (int32_t i = 0; commands[i]; i++) {
         const char *name = commands[i]->name;
         text_add(out, "complete -c foretrain -n __fish_use_subcommand -f -a %s\n", name);
-        char *condition = base_format("%s %s", seen, name);
+        AUTOFREE char *condition = base_format("%s %s", seen, name);
         for (int32_t k = 0; commands[i]->sub && commands[i]->sub[k]; k++) {
             const char *below = commands[i]->sub[k]->name;
-            char *both = base_format("%s; and %s %s", condition, seen, below);
+            AUTOFREE char *both = base_format("%s; and %s %s", condition, seen, below);
             text_add(out, "complete -c foretrain -n '%s' -f -a %s\n", condition, below);
             add_fish_options(out, both, commands[i]->sub[k]->options);
-            free(both);
         }
         if (!commands[i]->sub)
             add_fish_options(out, condition, commands[i]->options);
-        free(condition);
     }
 }
 

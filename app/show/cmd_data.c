@@ -1,6 +1,5 @@
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -47,7 +46,7 @@ static void print_summary(const char *path, const struct pack_summary *summary, 
         text_add(out, "\n");
         return;
     }
-    struct json *object = json_new_object();
+    AUTORELEASE(json) struct json *object = json_new_object();
     json_put_text(object, "schema", "foretrain/data/1");
     json_put_text(object, "path", path);
     json_put_text(object, "split", split_words[summary->split]);
@@ -59,7 +58,6 @@ static void print_summary(const char *path, const struct pack_summary *summary, 
     json_put_integer(object, "shorter_side", summary->shorter);
     json_put_integer(object, "bytes", summary->bytes);
     json_print(out, object);
-    json_free(object);
 }
 
 struct pack_request {
@@ -145,8 +143,8 @@ static struct speed measure(const struct dataset *dataset, int32_t threads)
     struct input_job job = {
         .ranks = 1, .local = 8 * threads, .threads = threads, .prefetch = 2, .augment = true};
     int64_t side = dataset_image(dataset);
-    float *images = base_alloc(3 * side * side * job.local, sizeof(*images));
-    int32_t *label = base_alloc(job.local, sizeof(*label));
+    AUTOFREE float *images = base_alloc(3 * side * side * job.local, sizeof(*images));
+    AUTOFREE int32_t *label = base_alloc(job.local, sizeof(*label));
     struct input *input = input_new(dataset, &job);
     input_next(input, images, label);
     struct speed speed = {0, -seconds(CLOCK_MONOTONIC), -seconds(CLOCK_PROCESS_CPUTIME_ID)};
@@ -157,8 +155,6 @@ static struct speed measure(const struct dataset *dataset, int32_t threads)
     speed.wall += seconds(CLOCK_MONOTONIC);
     speed.cpu += seconds(CLOCK_PROCESS_CPUTIME_ID);
     input_free(input);
-    free(images);
-    free(label);
     return speed;
 }
 
@@ -173,7 +169,7 @@ static void print_speed(const struct speed_request *request, const struct datase
         text_add(out, "for predictions: --set 'input.rate=%.0f images/s'\n", thread);
         return;
     }
-    struct json *object = json_new_object();
+    AUTORELEASE(json) struct json *object = json_new_object();
     json_put_text(object, "schema", "foretrain/data-speed/1");
     json_put_text(object, "path", path);
     json_put_text(object, "source", dataset_source_names[source_of(path)]);
@@ -184,7 +180,6 @@ static void print_speed(const struct speed_request *request, const struct datase
     json_put_real(object, "images_per_s", rate);
     json_put_real(object, "images_per_cpu_s", thread);
     json_print(out, object);
-    json_free(object);
 }
 
 static int show_speed(const void *record, struct text *out, struct err *err)

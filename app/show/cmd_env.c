@@ -30,12 +30,11 @@ static struct part find_program(const char *name, const char *library, const cha
 
 static struct part find_platforms(void)
 {
-    struct err err = {0};
+    AUTORELEASE(err) struct err err = {0};
     struct part part = {.name = "platforms", .value = platform_directory(&err)};
     if (!part.value)
         part.reason = base_format("%.*s", (int)(err.text ? strcspn(err.text, "\n") : 0),
                                   err.text ? err.text : "");
-    err_release(&err);
     return part;
 }
 
@@ -50,7 +49,7 @@ static struct part find_library(const char *name, const char *version, const cha
 
 static void print_json(struct text *out, const struct part *part)
 {
-    struct json *json = json_new_object();
+    AUTORELEASE(json) struct json *json = json_new_object();
     json_put_text(json, "schema", "foretrain/env/1");
     json_put_text(json, "version", FORETRAIN_VERSION);
     json_put_text(json, "compiler", BUILD_COMPILER);
@@ -61,7 +60,6 @@ static void print_json(struct text *out, const struct part *part)
         json_put(json, part[i].name, entry);
     }
     json_print(out, json);
-    json_free(json);
 }
 
 static void print_text(struct text *out, const struct part *part)

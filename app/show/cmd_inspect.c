@@ -1,4 +1,3 @@
-#include <stdlib.h>
 #include <sys/stat.h>
 
 #include "app/cli/command.h"
@@ -15,11 +14,10 @@ static int check_network(const char *path, struct text *out, struct err *err)
     struct model *model = network_open(progress.network, progress.image, progress.classes, err);
     if (!model)
         return -1;
-    struct layout layout = layout_build(model);
+    AUTORELEASE(layout) struct layout layout = layout_build(model);
     int failed = checkpoint_read(path, &layout, &progress, &(struct weights){0}, err);
     if (!failed && out)
         text_add(out, "\nall tensors of %s are there, with their shapes\n", model->name);
-    layout_release(&layout);
     model_free(model);
     return failed;
 }
@@ -27,16 +25,14 @@ static int check_network(const char *path, struct text *out, struct err *err)
 static int inspect(const void *record, struct text *out, struct err *err)
 {
     const struct request *request = record;
-    struct text notes = {0};
+    AUTORELEASE(text) struct text notes = {0};
     struct stat found;
     const char *given = request->argument.item[0];
     bool file = stat(given, &found) == 0 && !S_ISDIR(found.st_mode);
-    char *path = file ? base_copy(given) : checkpoint_find(given, &notes, err);
+    AUTOFREE char *path = file ? base_copy(given) : checkpoint_find(given, &notes, err);
     int failed = path ? checkpoint_inspect(path, request->json, notes.data, out, err) : -1;
     if (path && !file)
         failed |= check_network(path, request->json ? NULL : out, err);
-    free(path);
-    text_release(&notes);
     return failed;
 }
 

@@ -1,4 +1,3 @@
-#include <stdlib.h>
 #include <string.h>
 
 #include "app/cli/command.h"
@@ -24,7 +23,7 @@ static void put_type(struct json *json, const char *type)
         return;
     }
     size_t length = strcspn(type, "?");
-    char *name = base_format("%.*s", (int)length, type);
+    AUTOFREE char *name = base_format("%.*s", (int)length, type);
     if (type[length]) {
         struct json *both = json_new_array();
         json_append_text(both, name);
@@ -33,7 +32,6 @@ static void put_type(struct json *json, const char *type)
     } else {
         json_put_text(json, "type", name);
     }
-    free(name);
 }
 
 /* The schema of all @row (@count) that share their first @skip characters. */
@@ -56,11 +54,10 @@ static struct json *describe(const struct row *row, int32_t count, size_t skip)
             for (end = begin + 1; end < count && same_name(&row[begin], &row[end], skip);)
                 end++;
             size_t length = strcspn(row[begin].path + skip, ".[?");
-            char *name = base_format("%.*s", (int)length, row[begin].path + skip);
+            AUTOFREE char *name = base_format("%.*s", (int)length, row[begin].path + skip);
             json_put(properties, name, describe(&row[begin], end - begin, skip + length));
             if (row[begin].path[skip + length] != '?')
                 json_append_text(required, name);
-            free(name);
         }
         json_put_text(json, "type", "object");
         json_put(json, "properties", properties);
@@ -71,11 +68,10 @@ static struct json *describe(const struct row *row, int32_t count, size_t skip)
 
 static void print_answer_schema(struct text *out, const struct answer *answer)
 {
-    struct json *json = describe(answer->row, answer->count, 0);
+    AUTORELEASE(json) struct json *json = describe(answer->row, answer->count, 0);
     json_put_text(json, "$schema", "https://json-schema.org/draft/2020-12/schema");
     json_put_text(json, "title", answer->title);
     json_print(out, json);
-    json_free(json);
 }
 
 /* scdoc: an underscore would start underlined text. */
@@ -128,14 +124,12 @@ static void print_table_manual(struct text *out, const struct field_table *table
 {
     for (int32_t i = 0; i < table->count; i++) {
         const struct field *field = &table->field[i];
-        char *type = type_name(field);
+        AUTOFREE char *type = type_name(field);
         add_entry(out, prefix, field->path, type, field->fallback, field->help);
-        free(type);
         if (field->kind != FIELD_LIST)
             continue;
-        char *inner = base_format("%s%s[].", prefix, field->path);
+        AUTOFREE char *inner = base_format("%s%s[].", prefix, field->path);
         print_table_manual(out, field->table, inner);
-        free(inner);
     }
 }
 
@@ -143,15 +137,13 @@ static void print_answer_manual(struct text *out, const struct answer *answer)
 {
     for (int32_t i = 0; i < answer->count; i++) {
         const struct row *row = &answer->row[i];
-        char *type = base_format("%.*s%s%s", (int)strcspn(row->type, "?"), row->type,
-                                 strchr(row->type, '?') ? " or null" : "",
-                                 strchr(row->path, '?') ? ", may be missing" : "");
-        struct text path = {0};
+        AUTOFREE char *type = base_format("%.*s%s%s", (int)strcspn(row->type, "?"), row->type,
+                                          strchr(row->type, '?') ? " or null" : "",
+                                          strchr(row->path, '?') ? ", may be missing" : "");
+        AUTORELEASE(text) struct text path = {0};
         for (const char *c = row->path; *c; c++)
             text_append(&path, c, *c != '?');
         add_entry(out, "", path.data, type, "", row->help);
-        text_release(&path);
-        free(type);
     }
 }
 

@@ -79,41 +79,37 @@ static int show_scenario(const void *record, struct text *out, struct err *err)
     bool platform = false; /* is changed, and checked for that reason */
     for (int32_t i = 0; i < request->set.count; i++)
         platform = platform || !scenario_takes(request->set.item[i]);
-    struct job job = {0};
+    AUTORELEASE(job) struct job job = {0};
     if (platform && job_read(&job, path, request->set.item, request->set.count, &draw_centre, err))
         return -1;
-    job_release(&job);
     return scenario_explain(out, path, request->set.item, request->set.count, err);
 }
 
 static int show_schedule(const void *record, struct text *out, struct err *err)
 {
     const struct show_job_request *request = record;
-    struct job job = {0};
+    AUTORELEASE(job) struct job job = {0};
     if (job_open(&job, request->head.argument.item[0], request->set.item, request->set.count,
                  &draw_centre, &(struct wish){.ignore_memory = true}, err))
         return -1;
-    struct point point = {0};
+    AUTORELEASE(point) struct point point = {0};
     int failed = job_point(&job, request->baseline ? JOB_BASELINE : request->phase, &point, err);
     if (!failed && request->head.json)
         print_json(out, schedule_json(point.schedule));
     else if (!failed)
         schedule_print(out, point.schedule);
-    point_release(&point);
-    job_release(&job);
     return failed;
 }
 
 static int show_job(const void *record, struct text *out, struct err *err)
 {
     const struct show_job_request *request = record;
-    struct job job = {0};
+    AUTORELEASE(job) struct job job = {0};
     if (job_open(&job, request->head.argument.item[0], request->set.item, request->set.count,
                  &draw_centre, &(struct wish){.ignore_memory = true}, err))
         return -1;
     resolved_print(out, &job.resolved,
                    grid_matters(job.resolved.algorithm, job.resolved.order, job.platform));
-    job_release(&job);
     return 0;
 }
 
@@ -131,6 +127,7 @@ static int show_platform(const void *record, struct text *out, struct err *err)
 {
     const struct show_platform_request *request = record;
     struct unknowns unknowns = {0};
+    AUTORELEASE(platform)
     struct platform *platform =
         platform_read_changed(request->head.argument.item[0], NULL, 0, &unknowns, err);
     unknowns_release(&unknowns);
@@ -142,21 +139,19 @@ static int show_platform(const void *record, struct text *out, struct err *err)
         platform_each_quantity(platform, print_assumed, out);
     else
         platform_print(out, platform);
-    platform_free(platform);
     return 0;
 }
 
 static int show_device(const void *record, struct text *out, struct err *err)
 {
     const struct show_platform_request *request = record;
-    struct device device = {0};
+    AUTORELEASE(device) struct device device = {0};
     if (device_read(&device, request->head.argument.item[0], err))
         return -1;
     if (request->head.json)
         print_json(out, device_json(&device));
     else
         device_print(out, &device);
-    device_release(&device);
     return 0;
 }
 
@@ -258,7 +253,7 @@ static int show_collective(const void *record, struct text *out, struct err *err
         .grid = grid,
         .elements = ranks,
     };
-    struct point point = {0};
+    AUTORELEASE(point) struct point point = {0};
     int64_t bytes = 0;
     int failed = lay_out(request, &c, &point, &bytes, err);
     if (!failed)
@@ -271,7 +266,6 @@ static int show_collective(const void *record, struct text *out, struct err *err
                         point.fabric, bytes, err);
     if (!failed && request->motion)
         text_add(out, "written: %s\n", request->motion);
-    point_release(&point);
     return failed;
 }
 

@@ -1,7 +1,6 @@
 #include "app/show/show_collective.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/unit.h"
@@ -66,7 +65,7 @@ const char *show_phase_name(const struct collective *c, int32_t round)
 static void do_round(const struct collective *c, int32_t round, uint64_t *held)
 {
     size_t size = (size_t)c->ranks * (size_t)c->elements * sizeof(*held);
-    uint64_t *before = base_alloc(1, size);
+    AUTOFREE uint64_t *before = base_alloc(1, size);
     memcpy(before, held, size);
     for (int32_t rank = 0; rank < c->ranks; rank++) {
         struct message send = collective_exchange(c, rank, round).send;
@@ -76,7 +75,6 @@ static void do_round(const struct collective *c, int32_t round, uint64_t *held)
             *to = send.reduce ? *to | from : from;
         }
     }
-    free(before);
 }
 
 /* Bytes of @round on every link (link_count); the caller frees them. */
@@ -99,7 +97,7 @@ struct show_round show_time_round(const struct collective *sized, const struct f
                                   int32_t round, double *sum)
 {
     struct show_round cost = {0};
-    double *load = loads(sized, fabric, round);
+    AUTOFREE double *load = loads(sized, fabric, round);
     for (int32_t rank = 0; rank < sized->ranks; rank++) {
         struct message send = collective_exchange(sized, rank, round).send;
         if (send.peer < 0)
@@ -118,20 +116,18 @@ struct show_round show_time_round(const struct collective *sized, const struct f
     cost.load = load[cost.busiest];
     for (int32_t i = 0; sum && i < fabric->link_count; i++)
         sum[i] += load[i];
-    free(load);
     return cost;
 }
 
 void show_tell_round(struct text *out, const struct fabric *fabric, const struct show_round *cost)
 {
-    char *name = fabric_link_name(fabric, cost->busiest);
+    AUTOFREE char *name = fabric_link_name(fabric, cost->busiest);
     text_add(out, "; messages of ");
     unit_print(out, UNIT_BYTES, (double)cost->largest);
     text_add(out, ", ");
     unit_print(out, UNIT_BYTES, cost->load);
     text_add(out, " on %s, ", name);
     unit_print(out, UNIT_SECONDS, cost->seconds);
-    free(name);
 }
 
 void show_loads(struct text *out, const struct fabric *fabric, const double *load)
@@ -147,7 +143,7 @@ void show_loads(struct text *out, const struct fabric *fabric, const double *loa
         }
         if (most < 0)
             continue;
-        char *name = fabric_link_name(fabric, most);
+        AUTOFREE char *name = fabric_link_name(fabric, most);
         text_add(out, "  %s: at most ", fabric->tier_name[tier]);
         unit_print(out, UNIT_BYTES, load[most]);
         text_add(out, ", on %s", name);
@@ -156,7 +152,6 @@ void show_loads(struct text *out, const struct fabric *fabric, const double *loa
         text_add(out, ", which at full bandwidth takes ");
         unit_print(out, UNIT_SECONDS, load[most] / fabric->link[most].bandwidth);
         text_add(out, "\n");
-        free(name);
     }
 }
 
@@ -192,7 +187,7 @@ void show_holdings(struct text *out, const struct collective *c, const struct fa
     sized.elements = bytes;
     double seconds = 0;
     int64_t size = c->ranks * c->elements;
-    uint64_t *held = base_alloc((size_t)size, sizeof(*held));
+    AUTOFREE uint64_t *held = base_alloc((size_t)size, sizeof(*held));
     for (int64_t i = 0; i < size; i++)
         held[i] = (uint64_t)1 << i / c->elements;
     text_add(out, "a letter for each chunk of a rank: . its own, 2 ... 9 and + the sum of so many, "
@@ -210,7 +205,6 @@ void show_holdings(struct text *out, const struct collective *c, const struct fa
         text_add(out, "\n");
         draw(out, c, held);
     }
-    free(held);
     if (!fabric)
         return;
     text_add(out, "all rounds, each as long as its slowest message: ");

@@ -184,12 +184,12 @@ static char *known(double value, const char *missing)
 
 static void print_line(void *context, const struct line *line)
 {
-    char *formula = isnan(line->formula) ? base_copy("-") : base_format("%.1f", line->formula);
-    char *target = line->target > 0 ? base_format("%.4g %%", 100 * line->target) : base_copy("-");
+    AUTOFREE char *formula =
+        isnan(line->formula) ? base_copy("-") : base_format("%.1f", line->formula);
+    AUTOFREE char *target =
+        line->target > 0 ? base_format("%.4g %%", 100 * line->target) : base_copy("-");
     text_add(context, "%-11s %8s %9lld %8.1f %8.1f %8.1f %9s  %s\n", line->recipe, target,
              (long long)line->batch, line->need.epochs, line->low, line->high, formula, line->from);
-    free(formula);
-    free(target);
 }
 
 static void print_lines(const struct show_convergence *what, struct text *out)
@@ -221,16 +221,13 @@ static void print_accuracies(struct text *out)
 {
     text_add(out, "%-33s %14s %6s %8s  %s\n", "work", "batch", "epochs", "top-1", "note; source");
     for (const struct convergence_accuracy *row = convergence_accuracies; row->work; row++) {
-        char *first = known((double)row->batch, "?"), *last = known((double)row->batch_end, "");
-        char *batch = base_format("%s%s%s", first, *last ? " -> " : "", last);
-        char *epochs = known(row->epochs, "?");
+        AUTOFREE char *first = known((double)row->batch, "?"),
+                      *last = known((double)row->batch_end, "");
+        AUTOFREE char *batch = base_format("%s%s%s", first, *last ? " -> " : "", last);
+        AUTOFREE char *epochs = known(row->epochs, "?");
         text_add(out, "%-33s %14s %6s %6.2f %%  %s%s%s\n", row->work, batch, epochs,
                  100 * row->accuracy, row->note ? row->note : "", row->note ? "; " : "",
                  row->source);
-        free(first);
-        free(last);
-        free(batch);
-        free(epochs);
     }
 }
 

@@ -47,7 +47,7 @@ static void pass_on(struct fold *fold, int32_t round)
     int64_t all = 0, at = 0;
     for (int32_t rank = 0; rank < c->ranks; rank++)
         all += collective_exchange(c, rank, round).send.count;
-    uint16_t *sent = base_alloc(all > 0 ? all : 1, sizeof(*sent));
+    AUTOFREE uint16_t *sent = base_alloc(all > 0 ? all : 1, sizeof(*sent));
     for (int32_t turn = 0; turn < 2; turn++, at = 0)
         for (int32_t rank = 0; rank < c->ranks; rank++) {
             struct message send = collective_exchange(c, rank, round).send;
@@ -62,7 +62,6 @@ static void pass_on(struct fold *fold, int32_t round)
                     chunk[i] = (uint16_t)(send.reduce ? chunk[i] + sent[at] : sent[at]);
             }
         }
-    free(sent);
 }
 
 static void play_one(struct fold *fold, struct fold_rounds *rounds)

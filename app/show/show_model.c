@@ -1,7 +1,5 @@
 #include "app/show/show_model.h"
 
-#include <stdlib.h>
-
 #include "core/base/json.h"
 #include "models/networks.h"
 
@@ -10,20 +8,19 @@ enum { IMAGENET_CLASSES = 1000, IMAGENET_IMAGE = 224 };
 static void print_text(struct text *out, const struct model *model)
 {
     struct shape in = model->input;
-    char *size = model->image ? base_format("%d pixels", model->image)
-                              : base_format("%dx%dx%d", in.channels, in.height, in.width);
+    AUTOFREE char *size = model->image ? base_format("%d pixels", model->image)
+                                       : base_format("%dx%dx%d", in.channels, in.height, in.width);
     text_add(out, "%-28s %-12s %-16s %12s %14s %14s %14s\n", "layer", "kind", "output",
              "parameters", "forward", "backward-data", "backward-filter");
     for (int32_t i = 0; i < model->layer_count; i++) {
         const struct layer *layer = &model->layer[i];
-        char *shape =
+        AUTOFREE char *shape =
             base_format("%dx%dx%d", layer->out.channels, layer->out.height, layer->out.width);
         text_add(out, "%-28s %-12s %-16s %12lld %14lld %14lld %14lld\n", layer->name,
                  layer_op_names[layer->op], shape, (long long)layer->parameters,
                  (long long)layer_flops(layer, PASS_FORWARD),
                  (long long)layer_flops(layer, PASS_BACKWARD_DATA),
                  (long long)layer_flops(layer, PASS_BACKWARD_FILTER));
-        free(shape);
     }
     text_add(out, "%-58s %12lld %14lld %14lld %14lld\n", "sum", (long long)model_parameters(model),
              (long long)model_flops(model, PASS_FORWARD),
@@ -34,7 +31,6 @@ static void print_text(struct text *out, const struct model *model)
              "forward.\nColumns are FLOP per image; one multiply-add is two.\n",
              model->name, size, model->layer_count, model->tensor_count,
              (long long)model_parameters(model), (long long)model_flops(model, PASS_FORWARD) / 2);
-    free(size);
 }
 
 static struct json *flops_json(int64_t forward, int64_t data, int64_t filter)
@@ -73,7 +69,7 @@ static struct json *layer_json(const struct model *model, const struct layer *la
 
 static void print_json(struct text *out, const struct model *model)
 {
-    struct json *json = json_new_object();
+    AUTORELEASE(json) struct json *json = json_new_object();
     json_put_text(json, "schema", "foretrain/model/1");
     json_put_text(json, "name", model->name);
     json_put_integer(json, "image", model->image);
@@ -87,7 +83,6 @@ static void print_json(struct text *out, const struct model *model)
         json_append(layers, layer_json(model, &model->layer[i]));
     json_put(json, "layers", layers);
     json_print(out, json);
-    json_free(json);
 }
 
 int show_model(const char *name, int32_t image, enum show_model_form form, struct text *out,

@@ -1,7 +1,5 @@
 #include "app/show/show_motion.h"
 
-#include <stdlib.h>
-
 #include "app/page/html.h"
 #include "app/show/show_fold.h"
 
@@ -35,9 +33,8 @@ static void put_cost(struct json *item, const struct fabric *fabric, const struc
     json_put_real(item, "seconds", seconds);
     json_put_integer(item, "largest_bytes", cost->largest);
     json_put_real(item, "busiest_bytes", cost->load);
-    char *name = fabric_link_name(fabric, cost->busiest);
+    AUTOFREE char *name = fabric_link_name(fabric, cost->busiest);
     json_put_text(item, "busiest_link", name);
-    free(name);
 }
 
 static struct json *list_rounds(const struct collective *c, const struct fabric *fabric,
@@ -133,7 +130,7 @@ static void put_shown(struct json *data, const struct collective *c)
 static void add_text(struct page *page, const struct collective *c, const struct fabric *fabric,
                      int64_t bytes)
 {
-    struct text drawing = {0};
+    AUTORELEASE(text) struct text drawing = {0};
     (is_folded(c) ? fold_holdings : show_holdings)(&drawing, c, fabric, bytes);
     const char *name = algorithm_names[c->algorithm];
     if (drawing.length > TEXT_LIMIT) {
@@ -146,7 +143,6 @@ static void add_text(struct page *page, const struct collective *c, const struct
         html_text(&page->body, drawing.data);
         text_add(&page->body, "</pre></details>\n");
     }
-    text_release(&drawing);
 }
 
 static void add_algorithm(struct page *page, struct json *list, struct collective c,
@@ -173,7 +169,7 @@ int show_motion(const char *path, const struct collective *c, int32_t group,
                                             ALGORITHM_TORUS2D};
     struct page page = {.script = motion_js};
     struct json *data = json_new_object(), *list = json_new_array();
-    char *title = base_format("All-reduce of %d ranks, round by round", c->ranks);
+    AUTOFREE char *title = base_format("All-reduce of %d ranks, round by round", c->ranks);
     html_answer(
         &page, title,
         "Each box is a rank, each cell in it a chunk of its vector: faint at first, stronger "
@@ -206,6 +202,5 @@ int show_motion(const char *path, const struct collective *c, int32_t group,
     json_put(data, "algorithms", list);
     int failed = html_write(&page, path, title, data, err);
     json_free(data);
-    free(title);
     return failed;
 }

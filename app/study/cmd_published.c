@@ -1,6 +1,5 @@
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -40,11 +39,10 @@ static void print(struct text *out, const struct published_answer *answer,
             text_add(out, "%s\n", table->note);
         return;
     }
-    struct json *json = published_json(answer, table->count);
+    AUTORELEASE(json) struct json *json = published_json(answer, table->count);
     if (table->note)
         json_put_text(json, "note", table->note);
     json_print(out, json);
-    json_free(json);
 }
 
 static int run_published(const void *record, struct text *out, struct err *err)
@@ -53,7 +51,7 @@ static int run_published(const void *record, struct text *out, struct err *err)
     struct published table;
     if (published_read(&table, request->head.argument.item[0], err))
         return -1;
-    struct published_answer *answer = base_alloc(table.count, sizeof(*answer));
+    AUTOFREE struct published_answer *answer = base_alloc(table.count, sizeof(*answer));
     int failed = request->keep && mkdir(request->keep, 0777) && errno != EEXIST
                      ? err_add_code(err, 73, "cannot create %s: %s", request->keep, strerror(errno))
                      : predict_all(answer, &table, request, err);
@@ -63,7 +61,6 @@ static int run_published(const void *record, struct text *out, struct err *err)
         failed = csv_write(&request->head, published_rows(answer, table.count), out, err);
     for (int32_t i = 0; i < table.count; i++)
         published_answer_release(&answer[i]);
-    free(answer);
     published_release(&table);
     return failed;
 }

@@ -67,7 +67,7 @@ static double median(double *value, int32_t count)
 /* Start from the medians, which outliers do not move. */
 static void start(gsl_vector *x, const struct fit_problem *p)
 {
-    double *value = base_alloc(p->rows, sizeof(*value));
+    AUTOFREE double *value = base_alloc(p->rows, sizeof(*value));
     for (int32_t g = 0; g < p->groups; g++) {
         int32_t count = 0;
         for (int32_t i = 0; i < p->rows; i++)
@@ -77,18 +77,16 @@ static void start(gsl_vector *x, const struct fit_problem *p)
     }
     for (int32_t k = 0; k < p->kinds; k++)
         gsl_vector_set(x, p->groups + k, log(FIT_OVERHEAD_PRIOR));
-    free(value);
 }
 
 /* The standard deviation from the middle half of the residuals, over the degrees of freedom. */
 static double spread(const gsl_vector *f, const struct fit_problem *p)
 {
     const double normal = 1.4826;
-    double *value = base_alloc(p->rows, sizeof(*value));
+    AUTOFREE double *value = base_alloc(p->rows, sizeof(*value));
     for (int32_t i = 0; i < p->rows; i++)
         value[i] = fabs(gsl_vector_get(f, i));
     double middle = median(value, p->rows);
-    free(value);
     double freedom = p->rows > p->groups ? (double)p->rows / (p->rows - p->groups) : 1;
     return fmax(normal * middle * sqrt(freedom), smallest_residual);
 }

@@ -279,7 +279,7 @@ int published_read_text(struct published *table, const char *name, const char *t
 
 int published_read(struct published *table, const char *path, struct err *err)
 {
-    struct text text = {0};
+    AUTORELEASE(text) struct text text = {0};
     char block[4096];
     FILE *file = fopen(path, "r");
     if (!file)
@@ -294,7 +294,6 @@ int published_read(struct published *table, const char *path, struct err *err)
         result = err_add(err, "%s: error: this is not a text file", path);
     if (!result)
         result = published_read_text(table, path, text.data ? text.data : "", err);
-    text_release(&text);
     return result;
 }
 

@@ -164,9 +164,8 @@ static struct ways find_ways(struct published_job *job, const struct published_r
         low = find_groups(row, 1 - ASSUMED);
         high = find_groups(row, 1 + ASSUMED);
     }
-    char *what = base_format("%d to %d all-reduces", low, high);
+    AUTOFREE char *what = base_format("%d to %d all-reduces", low, high);
     int32_t other = take(job, &way, high - low + 1, what);
-    free(what);
     if (other > 0) /* the others in their order */
         groups = low + other - 1 + (low + other - 1 >= groups);
     bool plain = many && !is_abci(row); /* a platform of the library is known */
@@ -193,9 +192,8 @@ static void add_quantity(struct text *out, const char *key, const char *value, b
 static void add_bandwidth(struct text *out, const char *key, double bytes_per_s, bool assumed,
                           const char *source)
 {
-    char *value = base_format("%.9g GB/s", bytes_per_s / 1e9);
+    AUTOFREE char *value = base_format("%.9g GB/s", bytes_per_s / 1e9);
     add_quantity(out, key, value, assumed, source);
-    free(value);
 }
 
 static void add_link(struct text *out, const char *name, double bandwidth, bool assumed,
@@ -204,13 +202,12 @@ static void add_link(struct text *out, const char *name, double bandwidth, bool 
     text_add(out, "    - name: %s\n      ", name);
     add_bandwidth(out, "bandwidth", bandwidth, assumed,
                   assumed ? "usual for such nodes" : "column intra_GBps, one direction");
-    char *efficiency = base_format("%.4g %%", 100 * link->efficiency);
+    AUTOFREE char *efficiency = base_format("%.4g %%", 100 * link->efficiency);
     text_add(out, "\n      ");
     add_quantity(out, "efficiency", efficiency, false, link->source);
     text_add(out, "\n      ");
     add_quantity(out, "latency", "0 us", true, "contained in transport");
     text_add(out, "\n");
-    free(efficiency);
 }
 
 /* The kinds of link in a node: between devices, and from devices to network cards. */
@@ -293,12 +290,11 @@ static void add_network(struct text *out, const struct published_row *row,
                   node->assumed_nics ? "usual for such nodes" : "column nic_Gbps");
     text_add(out, "\n    ");
     double staging = ways->staged ? staged_part(row, node) : NET_PART;
-    char *efficiency = base_format("%.4g %%", 100 * fmin(NET_PART, staging));
+    AUTOFREE char *efficiency = base_format("%.4g %%", 100 * fmin(NET_PART, staging));
     add_quantity(out, "efficiency", efficiency, staging < NET_PART,
                  staging < NET_PART ? "no GPUDirect RDMA: staged in host memory, NCCL 2.18 "
                                       "src/graph/topo.h: AMD_BW 16 GB/s between sockets"
                                     : "NCCL 2.5.7 src/graph/topo.h: NET_WIDTH 12 GB/s of 12.5");
-    free(efficiency);
     text_add(out, "\n    ");
     add_quantity(out, "latency", "0 us", true, "contained in transport");
     text_add(out, "\n");
@@ -396,12 +392,10 @@ int published_map(struct published_job *job, const struct published_row *given, 
     struct published_node node;
     if (complete(&row, err) || published_node(&node, &row, err))
         return -1;
-    char *device = published_device(&row, err);
+    AUTOFREE char *device = published_device(&row, err);
     struct software *software = device ? software_read(published_software(&row), err) : NULL;
-    if (!software) {
-        free(device);
+    if (!software)
         return -1;
-    }
     job->nodes = (int32_t)row.nodes;
     job->per_node = (int32_t)row.per_node;
     job->devices = job->nodes * job->per_node;
@@ -420,7 +414,6 @@ int published_map(struct published_job *job, const struct published_row *given, 
         write_platform(job, &row, &node, device, &ways);
     write_scenario(job, &row, place, software, &ways);
     software_free(software);
-    free(device);
     return 0;
 }
 

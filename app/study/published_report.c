@@ -24,7 +24,7 @@ struct published_summary published_sum_up(const struct published_answer *answer,
                                           enum published_role role)
 {
     struct published_summary s = {0, NAN, NAN, NAN, NAN};
-    double *error = base_alloc(count, sizeof(*error));
+    AUTOFREE double *error = base_alloc(count, sizeof(*error));
     int32_t inside = 0;
     for (int32_t i = 0; i < count; i++) {
         if (!counts(&answer[i], role))
@@ -40,7 +40,6 @@ struct published_summary published_sum_up(const struct published_answer *answer,
         s.worst = error[rows - 1];
         s.coverage = (double)inside / s.rows;
     }
-    free(error);
     return s;
 }
 

@@ -99,9 +99,9 @@ static void draw_way(struct draws *draws, const struct published_answer *answer,
 {
     enum { SEED = 1, WAYS = 5 /* a stream of random numbers of their own */ };
     int32_t count = 0, all = draws->uncertainty.draws;
-    int32_t *own = base_alloc(all, sizeof(*own));
-    struct factors *factors = base_alloc(all, sizeof(*factors));
-    double *step = base_alloc(all, sizeof(*step));
+    AUTOFREE int32_t *own = base_alloc(all, sizeof(*own));
+    AUTOFREE struct factors *factors = base_alloc(all, sizeof(*factors));
+    AUTOFREE double *step = base_alloc(all, sizeof(*step));
     for (int32_t k = 0; k < all; k++)
         if ((int32_t)(base_uniform(SEED, (uint64_t)k, WAYS, 0) * answer->job.ways) == way) {
             factors[count] = draws->factors[k];
@@ -110,9 +110,6 @@ static void draw_way(struct draws *draws, const struct published_answer *answer,
     uncertainty_steps(prediction_last(p), fusion_copies(answer, p, groups), factors, count, step);
     for (int32_t i = 0; i < count; i++)
         draws->step[own[i]] = ratio * step[i];
-    free(own);
-    free(factors);
-    free(step);
 }
 
 /* The row in one way, in closed form. */
@@ -162,13 +159,12 @@ static int predict(struct published_answer *answer, const char *path,
 {
     struct predict_options single = *options;
     single.grain = GRAIN_SMOOTHED;
-    struct prediction prediction = {0};
+    AUTORELEASE(prediction) struct prediction prediction = {0};
     int failed = prediction_make(&prediction, path, &single, err);
     if (!failed) {
         conclude(answer, &prediction);
         failed = find_interval(answer, &prediction, &single, err);
     }
-    prediction_release(&prediction);
     return failed;
 }
 

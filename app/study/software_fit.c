@@ -64,12 +64,10 @@ enum { TRUSTED = 3 }; /* several runs that agree, on known hardware */
 
 static char *device_of(const struct published_row *row)
 {
-    struct err err = {0};
-    char *device = row->nodes <= 1 && row->step_ms > 0 && row->batch >= 1 && row->per_node >= 1
-                       ? published_device(row, &err)
-                       : NULL;
-    err_release(&err);
-    return device;
+    AUTORELEASE(err) struct err err = {0};
+    return row->nodes <= 1 && row->step_ms > 0 && row->batch >= 1 && row->per_node >= 1
+               ? published_device(row, &err)
+               : NULL;
 }
 
 /* Whether @table has a trusted run of this device in this round. */
@@ -79,9 +77,8 @@ static bool has_trusted(const struct published *table, const char *round, const 
         const struct published_row *row = &table->row[i];
         if (row->trust < TRUSTED || strcmp(row->round, round) != 0)
             continue;
-        char *other = device_of(row);
+        AUTOFREE char *other = device_of(row);
         bool same = other && strcmp(other, device) == 0;
-        free(other);
         if (same)
             return true;
     }
@@ -230,11 +227,10 @@ static int describe_all(struct work *work, const struct published *table, const 
         char *found = origin->nodes > 1 ? NULL : usable_device(table, origin);
         if (!found)
             continue;
-        char *named = software_name(origin);
+        AUTOFREE char *named = software_name(origin);
         const char *device = c->device[find_name(c->device, c->devices, found)];
         const char *software = c->software[find_name(c->software, c->softwares, named)];
         free(found);
-        free(named);
         keep_excess(c, origin, software);
         bool left_out = without && !strcasecmp(origin->family, without);
         struct fit_row *row = left_out ? &work->left[c->checks] : &work->row[c->rows];
@@ -304,7 +300,7 @@ static bool of_mlperf(const struct software_fit_group *group)
 static void conclude_pool(struct software_fit *c, const struct fit *fit)
 {
     const double smallest = 0.1, normal = 1.4826;
-    double *value = base_alloc(c->groups, sizeof(*value));
+    AUTOFREE double *value = base_alloc(c->groups, sizeof(*value));
     int32_t count = 0;
     for (int32_t i = 0; i < c->groups; i++)
         if (of_mlperf(&c->group[i]))
@@ -321,13 +317,12 @@ static void conclude_pool(struct software_fit *c, const struct fit *fit)
         c->pool.overhead[i] = exp(fit->parameter[c->groups + i]);
         c->pool.overhead_sd[i] = deviation(fit, c->groups + i);
     }
-    free(value);
 }
 
 static void conclude(struct work *work, const struct fit *fit)
 {
     struct software_fit *c = work->result;
-    double *error = base_alloc(c->rows, sizeof(*error));
+    AUTOFREE double *error = base_alloc(c->rows, sizeof(*error));
     c->residual = fit->residual;
     for (int32_t i = 0; i < c->groups; i++)
         conclude_group(work, fit, i);
@@ -341,7 +336,6 @@ static void conclude(struct work *work, const struct fit *fit)
     for (int32_t i = 0; i < c->checks; i++)
         c->check[i].predicted =
             fit_predict(&work->left[i], c->pool.efficiency, c->pool.overhead[work->left[i].kind]);
-    free(error);
 }
 
 /* --- the whole --- */

@@ -2,7 +2,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "app/study/published_facts.h"
@@ -34,7 +33,7 @@ static void add_group(struct text *out, const struct software_fit *c,
                       const struct software_fit_group *group, const char *software)
 {
     bool own = !strcmp(group->software, software);
-    char *source =
+    AUTOFREE char *source =
         own ? base_format("foretrain calibrate device: %s, round %s, %d run%s on one node", c->file,
                           software, group->rows, group->rows == 1 ? "" : "s")
             : base_format("as under %s, the nearest in %s", group->software, c->file);
@@ -49,7 +48,6 @@ static void add_group(struct text *out, const struct software_fit *c,
              "    residual: %.3g %%\n    rows: %d\n",
              100 * sd, 100 * group->overhead_sd, group->correlation * group->efficiency_sd / sd,
              100 * group->residual, own ? group->rows : 0);
-    free(source);
 }
 
 /* Under the software, else under MLPerf's of the nearest round if it is one of those, the later of
@@ -82,7 +80,8 @@ static const struct software_fit_group *nearest_group(const struct software_fit 
 static void add_fallback(struct text *out, const struct software_fit *c,
                          const struct software_era *era)
 {
-    char *source = base_format("foretrain calibrate device: median of all devices in %s", c->file);
+    AUTOFREE char *source =
+        base_format("foretrain calibrate device: median of all devices in %s", c->file);
     text_add(out,
              "\n# Of a device without runs; as the device file says, where fusion is not given.\n"
              "fallback:\n");
@@ -92,7 +91,6 @@ static void add_fallback(struct text *out, const struct software_fit *c,
     text_add(
         out, "  efficiency_sd: %.3g %%\n  overhead_sd: %.3g %%\n  residual: %.3g %%\n  rows: 0\n",
         100 * c->pool.efficiency_sd, 100 * c->pool.overhead_sd[era->launch], 100 * c->residual);
-    free(source);
 }
 
 static void add_startup(struct text *out, const struct software_fit *c, const char *software)
@@ -100,13 +98,12 @@ static void add_startup(struct text *out, const struct software_fit *c, const ch
     struct software_fit_startup startup;
     if (!software_fit_startup(c, software, &startup))
         return;
-    char *value = base_format("%.4g s", startup.seconds);
-    char *source = base_format("foretrain calibrate device: %s, median of %d run%s %s on one node: "
-                               "all but epochs and evaluations",
-                               c->file, startup.runs, startup.runs == 1 ? "" : "s", startup.whence);
+    AUTOFREE char *value = base_format("%.4g s", startup.seconds);
+    AUTOFREE char *source =
+        base_format("foretrain calibrate device: %s, median of %d run%s %s on one node: "
+                    "all but epochs and evaluations",
+                    c->file, startup.runs, startup.runs == 1 ? "" : "s", startup.whence);
     add_quantity(out, "startup", value, source);
-    free(value);
-    free(source);
 }
 
 void software_fit_profile(struct text *out, const struct software_fit *c, const char *software)

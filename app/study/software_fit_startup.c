@@ -1,7 +1,6 @@
 #include <gsl/gsl_sort.h>
 #include <gsl/gsl_statistics.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "app/study/software_fit.h"
@@ -31,7 +30,7 @@ static int32_t collect(double *value, const struct software_fit *c, const char *
 bool software_fit_startup(const struct software_fit *c, const char *software,
                           struct software_fit_startup *startup)
 {
-    double *value = base_alloc(c->excesses, sizeof(*value));
+    AUTOFREE double *value = base_alloc(c->excesses, sizeof(*value));
     int32_t count = 0;
     enum kinship kinship = SAME_SOFTWARE;
     if (!strncmp(software, "mlperf-", 7))
@@ -42,6 +41,5 @@ bool software_fit_startup(const struct software_fit *c, const char *software,
         double median = gsl_stats_median_from_sorted_data(value, 1, (size_t)count);
         *startup = (struct software_fit_startup){fmax(0, median), count, kinship_names[kinship]};
     }
-    free(value);
     return count > 0;
 }

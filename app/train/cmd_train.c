@@ -1,5 +1,4 @@
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "app/cli/command.h"
@@ -84,7 +83,7 @@ static int tell(struct text *out, struct json *json, const struct train_request 
 static int check(const struct train_request *request, int32_t *ranks, struct text *out,
                  struct json *json, struct err *err)
 {
-    struct job job = {0};
+    AUTORELEASE(job) struct job job = {0};
     struct wish wish = {0};
     const struct option_list *set = &request->set;
     if (request->compute.started) /* all on this machine */
@@ -109,16 +108,15 @@ static int check(const struct train_request *request, int32_t *ranks, struct tex
     if (!failed && request->dry_run)
         failed = tell(out, json, request, &job, *ranks, err);
     training_free(&job, schedule);
-    job_release(&job);
     return failed ? -1 : 0;
 }
 
 /* mpirun and the ranks have reported the failure; add how to continue. */
 static void advise(const struct train_request *request, int code)
 {
-    struct text line = {0}, notes = {0};
+    AUTORELEASE(text) struct text line = {0}, notes = {0};
     bool own = code == 0 || (code >= 64 && code <= 75);
-    char *last =
+    AUTOFREE char *last =
         own || !request->directory ? NULL : checkpoint_latest(request->directory, NULL, &notes);
     text_add(&line, "foretrain train ");
     text_add_word(&line, request->head.argument.item[0]);
@@ -131,9 +129,6 @@ static void advise(const struct train_request *request, int code)
                 "training ended with exit code %d; continue from the last checkpoint with: %s\n",
                 code, line.data);
     }
-    free(last);
-    text_release(&notes);
-    text_release(&line);
 }
 
 /* The line itself, or into @json its words. */
@@ -146,9 +141,8 @@ static void tell_line(struct text *out, struct json *json, const struct launch *
         json_put(json, "command", words);
         json_print(out, json);
     } else {
-        char *line = launch_line(launch);
+        AUTOFREE char *line = launch_line(launch);
         text_add(out, "%s\n", line);
-        free(line);
     }
 }
 
@@ -158,7 +152,7 @@ enum { STOPPED = 75 /* exit code of a run with a checkpoint */ };
 static int start(const struct train_request *request, const char *command, int32_t ranks,
                  struct text *out, struct json *json, struct err *err)
 {
-    struct launch launch = {.saves = strcmp(command, "train") == 0};
+    AUTORELEASE(launch) struct launch launch = {.saves = strcmp(command, "train") == 0};
     if (launch_begin(&launch, ranks, err))
         return -1;
     launch_add(&launch, "%s", command);
@@ -169,9 +163,8 @@ static int start(const struct train_request *request, const char *command, int32
     if (request->dry_run) {
         tell_line(out, json, &launch);
     } else {
-        char *line = launch_line(&launch);
+        AUTOFREE char *line = launch_line(&launch);
         fprintf(stderr, "%s\n", line);
-        free(line);
         code = launch_run(&launch, err);
         advise(request, code < 0 ? err->exit_code : code);
         if (request->report && (code == 0 || code == STOPPED) &&
@@ -180,7 +173,6 @@ static int start(const struct train_request *request, const char *command, int32
     }
     if (code > 0)
         err->exit_code = code;
-    launch_release(&launch);
     return code ? -1 : 0;
 }
 
@@ -188,10 +180,10 @@ static int train(const void *record, struct text *out, struct err *err)
 {
     const struct train_request *request = record;
     int32_t ranks = 1;
+    AUTORELEASE(json)
     struct json *json = request->dry_run && request->head.json ? json_new_object() : NULL;
     int failed =
         check(request, &ranks, out, json, err) || start(request, "train", ranks, out, json, err);
-    json_free(json);
     return failed ? -1 : 0;
 }
 

@@ -1,4 +1,3 @@
-#include <stdlib.h>
 
 #include "app/cli/command.h"
 #include "app/cli/sizes.h"
@@ -67,7 +66,7 @@ static int time_size(const struct exec_collective_request *request, struct grid 
                                       how, grid, request->group ? request->group : 1, bytes, err);
     if (!schedule)
         return -1;
-    struct timing_sample *sample =
+    AUTOFREE struct timing_sample *sample =
         base_alloc((int64_t)TIMING_BOUND * request->exchange.repeats, sizeof(*sample));
     int32_t count = timing_run(schedule, (enum dtype)request->exchange.gradients,
                                request->exchange.repeats, sample, err);
@@ -77,7 +76,6 @@ static int time_size(const struct exec_collective_request *request, struct grid 
         add_samples(row, sample, count);
         json_append(rows, row);
     }
-    free(sample);
     schedule_free(schedule);
     return count < 0 ? -1 : 0;
 }
@@ -101,13 +99,13 @@ static int collective(const void *record, struct text *out, struct err *err)
 {
     const struct exec_collective_request *request = record;
     struct grid grid;
-    struct sizes sizes = {0};
+    AUTORELEASE(sizes) struct sizes sizes = {0};
     struct json *rows = world_self().rank ? NULL : json_new_array();
     int failed = check(request, &grid, &sizes, err);
     for (int32_t i = 0; i < sizes.count && !failed; i++)
         failed = time_size(request, grid, sizes.item[i], rows, err);
     if (rows) {
-        struct json *json = json_new_object();
+        AUTORELEASE(json) struct json *json = json_new_object();
         json_put_text(json, "schema", "foretrain/exec-collective/1");
         json_put_text(json, "algorithm", algorithm_names[request->exchange.algorithm]);
         json_put_text(json, "gradients", dtype_names[request->exchange.gradients]);
@@ -116,9 +114,7 @@ static int collective(const void *record, struct text *out, struct err *err)
         json_put(json, "sizes", rows);
         if (!failed)
             json_print(out, json);
-        json_free(json);
     }
-    sizes_release(&sizes);
     return failed ? -1 : 0;
 }
 

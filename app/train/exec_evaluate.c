@@ -53,20 +53,17 @@ static int find_job(struct found *found, const struct train_request *request,
     found->request = *request;
     if (request->job)
         return 0;
-    char *directory = parent(checkpoint);
-    char *set = base_format("%s/job.set", directory);
+    AUTOFREE char *directory = parent(checkpoint);
+    AUTOFREE char *set = base_format("%s/job.set", directory);
     found->job = base_format("%s/job.yaml", directory);
     found->request.job = found->job;
     found->request.set = (struct option_list){0};
     read_lines(found, set);
     option_list_add_all(&found->request.set, &request->set);
-    int failed =
-        access(found->job, R_OK)
-            ? err_add_code(err, 66, "%s is missing: name the scenario with --job JOB", found->job)
-            : 0;
-    free(set);
-    free(directory);
-    return failed;
+    return access(found->job, R_OK)
+               ? err_add_code(err, 66, "%s is missing: name the scenario with --job JOB",
+                              found->job)
+               : 0;
 }
 
 static void release_job(struct found *found)
@@ -80,10 +77,9 @@ static void release_job(struct found *found)
 /* What rank 0 takes @path for. */
 static char *find_checkpoint(const char *path, struct err *err)
 {
-    struct text notes = {0};
+    AUTORELEASE(text) struct text notes = {0};
     char *found = world_self().rank == 0 ? checkpoint_find(path, &notes, err) : NULL;
     fputs(notes.data ? notes.data : "", stderr);
-    text_release(&notes);
     if (world_agree(err->count > 0, err))
         return NULL;
     return exec_job_share(found);

@@ -53,10 +53,9 @@ static int check_rehearsal(struct exec_job *job, const struct train_request *req
         return 0;
     if (!rehearses)
         return err_add_code(err, 64, "--time-scale has no effect without --device replay");
-    struct err found = {0};
+    AUTORELEASE(err) struct err found = {0};
     bool good = unit_parse(UNIT_NONE, request->time_scale, &job->train.time_scale, &found) == 0 &&
                 job->train.time_scale >= 0 && job->train.time_scale <= TIME_SCALE_MOST;
-    err_release(&found);
     return good ? 0
                 : err_add_code(err, 64, "--time-scale: must be a number, 0 to %d, not '%s'",
                                TIME_SCALE_MOST, request->time_scale);

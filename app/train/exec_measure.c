@@ -1,4 +1,3 @@
-#include <stdlib.h>
 #include <string.h>
 
 #include "app/cli/command.h"
@@ -39,19 +38,19 @@ static enum fusion fusion_of(const struct machine_options *options)
 static int open_trial(struct trial *trial, const struct machine_options *options, struct err *err)
 {
     const char *dtype = dtype_names[options->dtype];
-    char *text = base_format("version: 1\n"
-                             "model: {network: %s, image: %d, classes: %d, precision: "
-                             "{compute: %s, gradients: fp32}}\n"
-                             "cluster: {platform: measured, nodes: 1, devices_per_node: 1}\n"
-                             "training:\n"
-                             "  dataset: {source: procedural, train_images: %d, "
-                             "validation_images: 1}\n"
-                             "  phases: [{epochs: 1, batch_per_device: %d}]\n"
-                             "  learning_rate: {base: 1e-4}\n",
-                             trial->network->name, trial->network->image, trial->network->classes,
-                             dtype, trial->batch, trial->batch);
+    AUTOFREE char *text =
+        base_format("version: 1\n"
+                    "model: {network: %s, image: %d, classes: %d, precision: "
+                    "{compute: %s, gradients: fp32}}\n"
+                    "cluster: {platform: measured, nodes: 1, devices_per_node: 1}\n"
+                    "training:\n"
+                    "  dataset: {source: procedural, train_images: %d, "
+                    "validation_images: 1}\n"
+                    "  phases: [{epochs: 1, batch_per_device: %d}]\n"
+                    "  learning_rate: {base: 1e-4}\n",
+                    trial->network->name, trial->network->image, trial->network->classes, dtype,
+                    trial->batch, trial->batch);
     int failed = scenario_read_text(&trial->scenario, "measured", text, err);
-    free(text);
     if (failed)
         return -1;
     trial->model =
@@ -188,7 +187,7 @@ static int run_all(const struct machine_options *options, const struct measure_l
 static int measure(const void *record, struct text *out, struct err *err)
 {
     const struct machine_options *options = &((const struct exec_measure_request *)record)->machine;
-    struct measure_list list = {0};
+    AUTORELEASE(measure_list) struct measure_list list = {0};
     int32_t threads = exec_job_threads(&options->compute); /* all ranks agree on it */
     struct json *rows = world_self().rank ? NULL : json_new_array();
     struct json *copies = rows ? json_new_array() : NULL;
@@ -200,7 +199,7 @@ static int measure(const void *record, struct text *out, struct err *err)
                                    options->batches ? options->batches : "32", err) ||
                  run_all(options, &list, rows, copies, err);
     if (rows) {
-        struct json *json = json_new_object();
+        AUTORELEASE(json) struct json *json = json_new_object();
         json_put_text(json, "schema", "foretrain/exec-measure/1");
         json_put_text(json, "device", device_words[options->compute.device]);
         json_put_text(json, "fusion", fusion_names[fusion_of(options)]);
@@ -210,9 +209,7 @@ static int measure(const void *record, struct text *out, struct err *err)
         json_put(json, "copies", copies);
         if (!failed)
             json_print(out, json);
-        json_free(json);
     }
-    measure_list_release(&list);
     return failed ? -1 : 0;
 }
 

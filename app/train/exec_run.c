@@ -15,11 +15,10 @@
 static int find_resumed(struct exec_run *run, const char *path, struct progress *progress,
                         struct err *err)
 {
-    struct text notes = {0};
+    AUTORELEASE(text) struct text notes = {0};
     char of[RUN_ID_SIZE];
     run->resume = checkpoint_find(path, &notes, err);
     fputs(notes.data ? notes.data : "", stderr);
-    text_release(&notes);
     if (!run->resume || checkpoint_read_progress(run->resume, progress, err))
         return -1;
     if (strcmp(run->resume, path) != 0 && !run_record_run(path, of))
@@ -35,16 +34,14 @@ static int compare_job(const struct exec_run *run, const struct json *now,
                        const struct train_request *request, const struct progress *progress,
                        struct err *err)
 {
-    struct text notes = {0};
-    struct json *before = checkpoint_read_job(run->resume, err);
+    AUTORELEASE(text) struct text notes = {0};
+    AUTORELEASE(json) struct json *before = checkpoint_read_job(run->resume, err);
     int failed = !before || scenario_compare(run->resume, before, now, request->allow_change.item,
                                              request->allow_change.count, &notes, err);
     if (progress->ranks != world_self().ranks)
         text_add(&notes, "note: %d ranks wrote it, %d go on\n", progress->ranks,
                  world_self().ranks);
     fputs(notes.data && !failed ? notes.data : "", stderr);
-    text_release(&notes);
-    json_free(before);
     return failed ? -1 : 0;
 }
 
@@ -53,16 +50,14 @@ static int check_newest(const struct run_directory *directory, const struct prog
                         struct err *err)
 {
     struct progress newest = {0};
-    struct text notes = {0};
-    char *path = checkpoint_latest(directory->path, progress->run, &notes);
+    AUTORELEASE(text) struct text notes = {0};
+    AUTOFREE char *path = checkpoint_latest(directory->path, progress->run, &notes);
     int failed = path && checkpoint_read_progress(path, &newest, err);
     if (!failed && newest.step > progress->step)
         failed = err_add_code(err, 73,
                               "%s: it holds checkpoints of later steps than %" PRId64 ", such as "
                               "%s: remove them, or choose another directory with --out",
                               directory->path, progress->step, path);
-    free(path);
-    text_release(&notes);
     return failed;
 }
 
@@ -71,9 +66,9 @@ static int check_newest(const struct run_directory *directory, const struct prog
 /* A job.yaml that no run wrote is the user's. */
 static int check_job(const struct run_directory *directory, const struct text *job, struct err *err)
 {
-    struct text found = {0};
-    struct err missing = {0};
-    char *path = base_format("%s/job.yaml", directory->path);
+    AUTORELEASE(text) struct text found = {0};
+    AUTORELEASE(err) struct err missing = {0};
+    AUTOFREE char *path = base_format("%s/job.yaml", directory->path);
     int failed = 0;
     if (!*directory->run && file_read(path, &found, &missing) == 0 &&
         (found.length != job->length || memcmp(found.data, job->data, (size_t)job->length) != 0))
@@ -81,33 +76,26 @@ static int check_job(const struct run_directory *directory, const struct text *j
                               "%s: this other job would be replaced: move it away, or choose "
                               "another directory with --out",
                               path);
-    err_release(&missing);
-    text_release(&found);
-    free(path);
     return failed;
 }
 
 static int write_beside(const char *directory, const char *name, const struct text *text,
                         struct err *err)
 {
-    char *path = base_format("%s/%s", directory, name);
-    int failed = file_write(path, text, NULL, err);
-    free(path);
-    return failed;
+    AUTOFREE char *path = base_format("%s/%s", directory, name);
+    return file_write(path, text, NULL, err);
 }
 
 /* The text was read before, since its file may be in the directory itself. */
 static int keep_job(const char *directory, const struct text *job, const struct option_list *set,
                     struct err *err)
 {
-    struct text lines = {0};
+    AUTORELEASE(text) struct text lines = {0};
     text_append(&lines, NULL, 0);
     for (int32_t i = 0; i < set->count; i++)
         text_add(&lines, "%s\n", set->item[i]);
-    int failed = write_beside(directory, "job.yaml", job, err) ||
-                 write_beside(directory, "job.set", &lines, err);
-    text_release(&lines);
-    return failed;
+    return write_beside(directory, "job.yaml", job, err) ||
+           write_beside(directory, "job.set", &lines, err);
 }
 
 static int open_directory(struct run_directory *directory, const char *job,
@@ -116,15 +104,13 @@ static int open_directory(struct run_directory *directory, const char *job,
 {
     const char *run = resumed ? resumed->run : NULL;
     bool over = request->overwrite;
-    struct text text = {0};
-    int failed = file_read(job, &text, err) || run_directory_check(directory, run, over, err) ||
-                 check_job(directory, &text, err) || run_directory_lock(directory, true, err) ||
-                 run_directory_check(directory, run, over, err) ||
-                 (resumed && check_newest(directory, resumed, err)) ||
-                 run_directory_begin(directory, run, over, err) ||
-                 keep_job(directory->path, &text, &request->set, err);
-    text_release(&text);
-    return failed;
+    AUTORELEASE(text) struct text text = {0};
+    return file_read(job, &text, err) || run_directory_check(directory, run, over, err) ||
+           check_job(directory, &text, err) || run_directory_lock(directory, true, err) ||
+           run_directory_check(directory, run, over, err) ||
+           (resumed && check_newest(directory, resumed, err)) ||
+           run_directory_begin(directory, run, over, err) ||
+           keep_job(directory->path, &text, &request->set, err);
 }
 
 static int open_first(struct exec_run *run, const struct exec_job *job,
@@ -132,12 +118,12 @@ static int open_first(struct exec_run *run, const struct exec_job *job,
 {
     struct progress progress = {0};
     struct run_directory *directory = &run->directory;
+    AUTORELEASE(json)
     struct json *values = scenario_values(&job->job.scenario, &job->job.resolved.plan);
     int failed = (request->directory && run_directory_lock(directory, false, err)) ||
                  (request->resume && (find_resumed(run, request->resume, &progress, err) ||
                                       compare_job(run, values, request, &progress, err)));
     json_print(&run->values, values);
-    json_free(values);
     if (failed || !request->directory)
         return failed ? -1 : 0;
     return open_directory(directory, job->job.scenario.path, request,

@@ -1,6 +1,5 @@
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 
 #include "app/train/exec_command.h"
 #include "app/train/exec_job.h"
@@ -50,8 +49,8 @@ static void print_json(struct text *out, const struct exec_job *job,
                        const struct train_result *result)
 {
     const struct scenario *scenario = &job->job.scenario;
-    struct json *json = json_new_object();
-    char *hash = base_format("%016" PRIx64, schedule_hash(job->schedule[0]));
+    AUTORELEASE(json) struct json *json = json_new_object();
+    AUTOFREE char *hash = base_format("%016" PRIx64, schedule_hash(job->schedule[0]));
     json_put_text(json, "schema", "foretrain/training/1");
     json_put_text(json, "version", FORETRAIN_VERSION);
     json_put_text(json, "scenario_sha256", scenario->sha256);
@@ -96,8 +95,6 @@ static void print_json(struct text *out, const struct exec_job *job,
     json_put_integer(json, "checkpoint_bytes", result->checkpoint_bytes);
     put_steps(json, result);
     json_print(out, json);
-    json_free(json);
-    free(hash);
 }
 
 static void print_steps(struct text *out, const struct exec_job *job,
@@ -155,7 +152,7 @@ static void print_people(struct text *out, const struct exec_job *job,
 
 static void advise(const struct train_result *result, struct err *err)
 {
-    struct text how = {0};
+    AUTORELEASE(text) struct text how = {0};
     if (*result->checkpoint) {
         text_add(&how, "go on with: foretrain train ... --resume ");
         text_add_word(&how, result->checkpoint);
@@ -164,7 +161,6 @@ static void advise(const struct train_result *result, struct err *err)
     }
     err_add_code(err, 75, "stopped by a signal after step %" PRId64 "; %s", result->progress.step,
                  how.data);
-    text_release(&how);
 }
 
 static void report(const struct train_request *request, const struct exec_job *job,

@@ -51,8 +51,8 @@ static int add_all(const struct job *job, const struct workspace_request *reques
 static int workspace(const void *record, struct text *out, struct err *err)
 {
     const struct workspace_request *request = record;
-    struct measure_list list = {0};
-    struct job job = {0};
+    AUTORELEASE(measure_list) struct measure_list list = {0};
+    AUTORELEASE(job) struct job job = {0};
     struct json *json = json_new_object(), *rows = json_new_array();
     const struct option_list *set = &request->set;
     int failed = job_read(&job, request->head.argument.item[0], set->item, set->count, NULL, err);
@@ -66,8 +66,6 @@ static int workspace(const void *record, struct text *out, struct err *err)
     if (!failed && world_self().rank == 0)
         json_print(out, json);
     json_free(json);
-    measure_list_release(&list);
-    job_release(&job);
     return failed ? -1 : 0;
 }
 

@@ -1,7 +1,6 @@
 #include "app/train/train_memory.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "app/process/cores.h"
@@ -14,17 +13,15 @@ enum { ASKED = 2 }; /* batches, for the fixed part and the part per image */
 
 static bool read_answer(int output, int64_t bytes[ASKED])
 {
-    struct text text = launch_read(output);
-    struct err err = {0};
+    AUTORELEASE(text) struct text text = launch_read(output);
+    AUTORELEASE(err) struct err err = {0};
+    AUTORELEASE(json)
     struct json *json =
         text.data ? json_read("foretrain-exec", text.data, text.length, &err) : NULL;
     const struct json *rows = json_get(json, "workspaces");
     bool good = json_count_items(rows) == ASKED;
     for (int64_t i = 0; good && i < ASKED; i++)
         good = json_as_integer(json_get(json_item(rows, i), "bytes"), &bytes[i]);
-    json_free(json);
-    text_release(&text);
-    err_release(&err);
     return good;
 }
 
@@ -47,8 +44,8 @@ static void add_words(struct launch *launch, const struct train_request *request
 static bool ask(const struct train_request *request, int32_t threads, int64_t micro,
                 int64_t bytes[ASKED], int *code)
 {
-    struct err err = {0};
-    struct launch launch = {.output = launch_file(&err)};
+    AUTORELEASE(err) struct err err = {0};
+    AUTORELEASE(launch) struct launch launch = {.output = launch_file(&err)};
     *code = -1;
     if (launch.output >= 0 && launch_begin(&launch, 1, &err) == 0) {
         add_words(&launch, request, threads, micro);
@@ -59,8 +56,7 @@ static bool ask(const struct train_request *request, int32_t threads, int64_t mi
     bool good = *code == 0 && read_answer(launch.output, bytes);
     if (launch.output >= 0)
         close(launch.output);
-    launch_release(&launch);
-    err_release(&err); /* a missing foretrain-exec is reported when the command line is made */
+    /* a missing foretrain-exec is reported when the command line is made */
     return good;
 }
 
@@ -204,13 +200,13 @@ static const char *together_note(const struct train_memory *memory)
 static void print_device(struct text *out, const struct train_memory *memory)
 {
     const struct device *device = memory->device;
-    char *note = base_format("%s%s", device->name,
-                             memory->fits_kind               ? ""
-                             : memory->choice == DEVICE_CUDA ? ": the job's platform has no GPU"
-                                                             : ": for GPUs see --device cuda");
+    AUTOFREE char *note =
+        base_format("%s%s", device->name,
+                    memory->fits_kind               ? ""
+                    : memory->choice == DEVICE_CUDA ? ": the job's platform has no GPU"
+                                                    : ": for GPUs see --device cuda");
     int64_t bytes = (int64_t)device->memory.value;
     print_row(out, scale_for(bytes), "device", bytes, note);
-    free(note);
     if (!memory->fits_kind)
         return;
     text_add(out, "  %-16s%5lld image%s at once", "largest batch", (long long)memory->largest,

@@ -1,7 +1,6 @@
 #include "app/train/train_page.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "app/page/chart.h"
@@ -72,8 +71,8 @@ static struct json *mean_rows(const struct json *steps, int64_t most)
 static int read_log(const char *directory, struct json *steps, struct json *evaluations,
                     struct err *err)
 {
-    char *path = base_format("%s/steps.jsonl", directory);
-    struct text content = {0};
+    AUTOFREE char *path = base_format("%s/steps.jsonl", directory);
+    AUTORELEASE(text) struct text content = {0};
     int failed = file_read(path, &content, err);
     for (char *line = content.data; line && *line && !failed;) {
         size_t length = strcspn(line, "\n");
@@ -88,8 +87,6 @@ static int read_log(const char *directory, struct json *steps, struct json *eval
             json_free(entry);
         line += length + (line[length] == '\n');
     }
-    text_release(&content);
-    free(path);
     return failed;
 }
 
@@ -199,7 +196,8 @@ static int write_page(const char *file, const char *job, const struct json *step
     struct page page = {0};
     struct json *all = json_new_object(), *rows = mean_rows(steps, POINTS);
     struct json *spans = mean_rows(steps, SPANS);
-    char *title = base_format("Training of %s", job), *answer = answer_of(steps, evaluations);
+    AUTOFREE char *title = base_format("Training of %s", job),
+                  *answer = answer_of(steps, evaluations);
     html_answer(&page, title, answer);
     add_loss(&page, rows);
     add_accuracy(&page, evaluations);
@@ -210,8 +208,6 @@ static int write_page(const char *file, const char *job, const struct json *step
     json_put(all, "evaluations", evaluations);
     int failed = html_write(&page, file, title, all, err);
     json_free(all);
-    free(title);
-    free(answer);
     return failed;
 }
 

@@ -57,21 +57,19 @@ static int check_options(const struct validate_request *request, struct err *err
         return err_add_code(err, 64,
                             "--backend and --grain have no effect with --predicted: nothing is "
                             "predicted");
-    return (request->report && file_check_place(request->report, err)) ||
-                   (request->trace && file_check_place(request->trace, err))
-               ? -1
-               : 0;
+    int failed = (request->report && file_check_place(request->report, err)) ||
+                 (request->trace && file_check_place(request->trace, err));
+    return failed ? -1 : 0;
 }
 
 static int read_tolerance(struct trial *trial, struct err *err)
 {
     const char *text = trial->request.tolerance;
-    struct err found = {0};
+    AUTORELEASE(err) struct err found = {0};
     trial->validation.tolerance = 0.1;
     bool good =
         !text || (unit_parse(UNIT_FRACTION, text, &trial->validation.tolerance, &found) == 0 &&
                   trial->validation.tolerance > 0);
-    err_release(&found);
     return good ? 0
                 : err_add_code(err, 64, "--tolerance: expected a share such as 5 %%, got '%s'",
                                text);
@@ -165,9 +163,8 @@ static int predict(struct trial *trial, struct err *err)
     trial->predicted = task_trace(&trial->task);
     trial->validation.waiting_s = trial->task.step - trace_step_time(trial->predicted);
     struct uncertainty doubts = uncertainty_of(&trial->job);
-    double *step = uncertainty_draw(&trial->task, 1, 0, &doubts);
+    AUTOFREE double *step = uncertainty_draw(&trial->task, 1, 0, &doubts);
     struct interval likely = uncertainty_interval(step, doubts.draws);
-    free(step);
     trial->validation.low = likely.low;
     trial->validation.high = likely.high;
     return 0;
@@ -317,7 +314,7 @@ static struct json *trial_json(const struct trial *trial)
     const struct trace *predicted = trial->predicted;
     bool runs = trial->ranks && !trial->request.measured;
     struct json *json = json_new_object();
-    char *hash = base_format("%016" PRIx64, predicted->schedule_hash);
+    AUTOFREE char *hash = base_format("%016" PRIx64, predicted->schedule_hash);
     json_put_text(json, "schema", "foretrain/validation/1");
     json_put_text(json, "version", FORETRAIN_VERSION);
     json_put_text(json, "scenario_sha256", trial->ranks ? trial->job.scenario.sha256 : NULL);
@@ -337,7 +334,6 @@ static struct json *trial_json(const struct trial *trial)
     put_note(json, "idle", trial->notes.idle);
     put_count(json, "drops", trial->notes.drops);
     put_count(json, "retransmits", trial->notes.retransmits);
-    free(hash);
     return json;
 }
 
@@ -359,13 +355,12 @@ static int report(struct trial *trial, struct text *out, struct err *err)
     const struct validate_row *step = trial->validation.row;
     if (write_trace(trial, err))
         return -1;
-    struct json *json = trial_json(trial);
+    AUTORELEASE(json) struct json *json = trial_json(trial);
     if (trial->request.head.json)
         json_print(out, json);
     else
         print_people(out, trial);
     int failed = trial->request.report && validation_page(trial->request.report, json, err);
-    json_free(json);
     if (failed)
         return -1;
     switch (trial->validation.verdict) {

@@ -214,11 +214,10 @@ static void add_step(struct validation *validation, const struct trace *predicte
                      const struct trace *measured)
 {
     struct validate_row *row = add_row(validation, VALIDATE_STEP, "step");
-    double *time = step_times(measured);
+    AUTOFREE double *time = step_times(measured);
     row->predicted_s = trace_step_time(predicted) + validation->waiting_s;
     validation->time = step_times(measured);
     conclude(row, validation->lab, time, measured->iterations - 1);
-    free(time);
 }
 
 /* Rows with no time on either side are left out. */

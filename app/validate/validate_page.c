@@ -1,5 +1,4 @@
 #include <math.h>
-#include <stdlib.h>
 
 #include "app/page/chart.h"
 #include "app/validate/validate.h"
@@ -44,7 +43,7 @@ static void add_steps(struct page *page, const struct json *all)
                                                  {"low_s", "predicted from", UNIT_SECONDS, false},
                                                  {"high_s", "to", UNIT_SECONDS, false},
                                                  {0}};
-    struct json *rows = step_rows(all);
+    AUTORELEASE(json) struct json *rows = step_rows(all);
     const struct json *step = json_item(json_get(all, "rows"), 0);
     html_section(page, "Every measured step");
     chart_curve(
@@ -63,7 +62,6 @@ static void add_steps(struct page *page, const struct json *all)
                                     .points = true,
                                     .centre = html_number(step, "predicted_s", -1)});
     html_table(page, "steps", "measured steps", rows, columns, true);
-    json_free(rows);
 }
 
 /* Those of @rows that a bar can show; the first is the step. */
@@ -101,7 +99,7 @@ static void add_rows(struct page *page, const struct json *rows)
         {"lower_quartile_s", "lower quartile", UNIT_SECONDS, false},
         {"error", "error", UNIT_FRACTION, false},
         {0}};
-    struct json *shown = long_rows(rows);
+    AUTORELEASE(json) struct json *shown = long_rows(rows);
     html_section(page, "Where do both differ?");
     html_paragraph(page, "small", "What takes less than 1 % of the step is in the table alone.");
     chart_bars(page,
@@ -113,18 +111,17 @@ static void add_rows(struct page *page, const struct json *rows)
                                     .unit = UNIT_SECONDS,
                                     .beside = true});
     html_table(page, "rows", "predicted and measured times of one step", rows, columns, true);
-    json_free(shown);
 }
 
 int validation_page(const char *file, const struct json *all, struct err *err)
 {
     struct page page = {0};
-    char *answer = answer_of(all);
-    char *title =
+    AUTOFREE char *answer = answer_of(all);
+    AUTOFREE char *title =
         base_format("Predicted and measured: %.0f rank%s of %s", html_number(all, "ranks", -1),
                     base_plural((int64_t)html_number(all, "ranks", -1)),
                     *html_word(all, "platform") ? html_word(all, "platform") : "a run");
-    char *from =
+    AUTOFREE char *from =
         base_format("Predicted by back end %s, grain %s; schedule %s; errors are relative to "
                     "the %s.",
                     html_word(all, "backend"), html_word(all, "grain"),
@@ -133,9 +130,5 @@ int validation_page(const char *file, const struct json *all, struct err *err)
     html_paragraph(&page, "small", from);
     add_steps(&page, all);
     add_rows(&page, json_get(all, "rows"));
-    int failed = html_write(&page, file, title, all, err);
-    free(answer);
-    free(title);
-    free(from);
-    return failed;
+    return html_write(&page, file, title, all, err);
 }

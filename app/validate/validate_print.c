@@ -7,10 +7,9 @@
 
 static void add_seconds(struct text *out, double seconds)
 {
-    struct text text = {0};
+    AUTORELEASE(text) struct text text = {0};
     unit_print(&text, UNIT_SECONDS, seconds);
     text_add(out, "  %11s", text.data);
-    text_release(&text);
 }
 
 static void add_row(struct text *out, const struct validate_row *row)

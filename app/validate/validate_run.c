@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -48,24 +47,21 @@ static void add_words(struct launch *launch, const struct validate_run *run)
 static int run_ranks(const struct validate_run *run, int spans, int output,
                      struct validate_notes *notes, struct err *err)
 {
-    char *hosts = measure_hosts(run->lab, run->point);
-    struct launch launch = {.output = output, .hosts = hosts};
+    AUTOFREE char *hosts = measure_hosts(run->lab, run->point);
+    AUTORELEASE(launch) struct launch launch = {.output = output, .hosts = hosts};
     struct lab_result result = {0};
     int code = launch_begin(&launch, grid_ranks(run->point->grid), err);
     if (!code) {
         add_words(&launch, run);
         /* In a lab this process is the child that is process 1. */
         launch_add(&launch, "--spans=/proc/%d/fd/%d", run->lab ? 1 : getpid(), spans);
-        char *line = run->lab || run->quiet ? NULL : launch_line(&launch);
+        AUTOFREE char *line = run->lab || run->quiet ? NULL : launch_line(&launch);
         if (line)
             fprintf(stderr, "%s\n", line);
-        free(line);
         code = measure_launch(&launch, run->lab, &result, err);
     }
     notes->drops = result.drops;
     notes->retransmits = result.retransmits;
-    launch_release(&launch);
-    free(hosts);
     return code;
 }
 
@@ -77,16 +73,14 @@ static void take(const struct json *json, const char *key, double *value)
 
 static void read_notes(int output, struct validate_notes *notes)
 {
-    struct text text = launch_read(output);
-    struct err err = {0};
+    AUTORELEASE(text) struct text text = launch_read(output);
+    AUTORELEASE(err) struct err err = {0};
+    AUTORELEASE(json)
     struct json *json =
         text.data ? json_read("foretrain-exec", text.data, text.length, &err) : NULL;
     take(json, "late_s", &notes->late_s);
     take(json, "latest_s", &notes->latest_s);
     take(json, "trace_error_s", &notes->clock_s);
-    json_free(json);
-    text_release(&text);
-    err_release(&err);
 }
 
 static int run_exec(const struct validate_run *run, int spans, struct validate_notes *notes,

@@ -92,7 +92,7 @@ const char *core_predict(char *sets, int32_t order, int32_t noise, int32_t ignor
     for (char *line = strtok(sets, "\n"); line; line = strtok(NULL, "\n"))
         option_list_add(&options.set, line);
     struct prediction prediction = {0};
-    struct err err = {0};
+    AUTORELEASE(err) struct err err = {0};
     text_release(&out);
     if (prediction_screen(&prediction, "job", &options, BACKEND_ANALYTIC, 0, &err))
         text_add(&out, "! %s", err.text ? err.text : "no answer");
@@ -100,7 +100,6 @@ const char *core_predict(char *sets, int32_t order, int32_t noise, int32_t ignor
         say_all(&out, &prediction.result);
     prediction_release(&prediction);
     option_list_release(&options.set);
-    err_release(&err);
     free(sets);
     return out.data;
 }

@@ -30,7 +30,7 @@ struct timing {
 /* Messages of a round that meet on a link share it. */
 static void share_links(const struct fabric *fabric, struct hop *hop)
 {
-    int32_t *messages = base_alloc(fabric->link_count, sizeof(*messages));
+    AUTOFREE int32_t *messages = base_alloc(fabric->link_count, sizeof(*messages));
     for (int32_t pass = 0; pass < 2; pass++)
         for (int32_t rank = 0; rank < fabric->ranks; rank++) {
             if (hop[rank].to < 0)
@@ -46,7 +46,6 @@ static void share_links(const struct fabric *fabric, struct hop *hop)
                         fmin(hop[rank].bandwidth, fabric->link[link].bandwidth / messages[link]);
             }
         }
-    free(messages);
 }
 
 static struct hop *timing_hops(struct timing *timing, int32_t pattern)
@@ -250,9 +249,9 @@ static int analytic_run(const struct run *run, const struct schedule *schedule, 
     trace->ranks = grid_ranks(schedule->grid);
     trace->entities = 1;
 
-    double *seconds = step_seconds(run, schedule);
+    AUTOFREE double *seconds = step_seconds(run, schedule);
     int32_t steps = schedule->step_count;
-    struct when *when = base_alloc((int64_t)run->iterations * steps, sizeof(*when));
+    AUTOFREE struct when *when = base_alloc((int64_t)run->iterations * steps, sizeof(*when));
     lanes_run(schedule, device_slowdown(run->device), seconds, 1, run->iterations, when);
     for (int32_t iteration = 0; iteration < run->iterations; iteration++)
         for (int32_t id = 0; id < steps; id++) {
@@ -260,8 +259,6 @@ static int analytic_run(const struct run *run, const struct schedule *schedule, 
             trace_add(trace, (struct span){iteration, 0, id, step.begin, step.end});
             trace_finish(trace, iteration, step.end);
         }
-    free(when);
-    free(seconds);
     return 0;
 }
 

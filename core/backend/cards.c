@@ -1,7 +1,6 @@
 #include "core/backend/cards.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "core/base/base.h"
 
@@ -48,7 +47,7 @@ char *cards_text(const struct fabric *fabric, const struct schedule *schedule, b
     int32_t first = find_collective(schedule), nodes = fabric->ranks / fabric->devices_per_node;
     if (first < 0 || nodes < 2 || fabric->nic_tier == 0)
         return NULL;
-    bool *sends = base_alloc(fabric->link_count, sizeof(*sends));
+    AUTOFREE bool *sends = base_alloc(fabric->link_count, sizeof(*sends));
     int32_t busy = 0, all = 0;
     for (int32_t id = first; id < schedule->step_count; id++)
         if (schedule->step[id].kind == STEP_COLLECTIVE && schedule_first_like(schedule, id) == id)
@@ -57,7 +56,6 @@ char *cards_text(const struct fabric *fabric, const struct schedule *schedule, b
         busy += sends[link];
         all += fabric->link[link].tier == fabric->nic_tier;
     }
-    free(sends);
     int32_t rings = schedule->step[first].collective.channels;
     bool ring = schedule->step[first].collective.algorithm == ALGORITHM_RING &&
                 schedule->step[first].collective.axis == AXIS_WORLD;

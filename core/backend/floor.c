@@ -43,7 +43,7 @@ static void lay_pattern(struct bounds *bounds, const struct fabric *fabric,
                         const struct schedule *schedule, int32_t step, int32_t channel,
                         int32_t pattern, int32_t rounds, double bytes)
 {
-    double *pay = base_alloc(fabric->ranks, sizeof(*pay));
+    AUTOFREE double *pay = base_alloc(fabric->ranks, sizeof(*pay));
     for (int32_t rank = 0; rank < fabric->ranks; rank++) {
         int32_t to = schedule_send_peer(schedule, step, channel, rank, pattern);
         if (to < 0)
@@ -57,7 +57,6 @@ static void lay_pattern(struct bounds *bounds, const struct fabric *fabric,
     }
     for (int32_t rank = 0; rank < fabric->ranks; rank++)
         bounds->latency[rank] += rounds * pay[rank];
-    free(pay);
 }
 
 /* The part of the bytes that must enter, or leave, one of @parts: half an all-reduce keeps a block.
@@ -94,8 +93,8 @@ static void lay_channel(struct bounds *bounds, const struct fabric *fabric,
 {
     bounds->rounds = collective_rounds(c);
     int32_t patterns = bounds->rounds > 0 ? collective_pattern_count(c) : 0;
-    int32_t *rounds = base_alloc(patterns, sizeof(*rounds));
-    double *bytes = base_alloc(patterns, sizeof(*bytes));
+    AUTOFREE int32_t *rounds = base_alloc(patterns, sizeof(*rounds));
+    AUTOFREE double *bytes = base_alloc(patterns, sizeof(*bytes));
     for (int32_t round = 0; round < bounds->rounds; round++) {
         int32_t pattern = collective_pattern(c, round);
         rounds[pattern]++;
@@ -103,8 +102,6 @@ static void lay_channel(struct bounds *bounds, const struct fabric *fabric,
     }
     for (int32_t i = 0; i < patterns; i++)
         lay_pattern(bounds, fabric, schedule, step, c->channel, i, rounds[i], bytes[i]);
-    free(bytes);
-    free(rounds);
 }
 
 /* Channels run side by side: their latencies do not add up, their bytes do. */
@@ -187,9 +184,8 @@ static struct floor bounds_floor(const struct bounds *bounds, const struct fabri
 struct floor floor_collective(const struct fabric *fabric, const struct schedule *schedule,
                               int32_t step)
 {
-    struct bounds bounds = bounds_build(fabric, schedule, step);
+    AUTORELEASE(bounds) struct bounds bounds = bounds_build(fabric, schedule, step);
     struct floor floor = bounds_floor(&bounds, fabric);
-    bounds_release(&bounds);
     return floor;
 }
 
@@ -197,9 +193,8 @@ double floor_latency(const struct run *run, const struct schedule *schedule, int
 {
     if (schedule->step[step].collective.algorithm == ALGORITHM_NCCL)
         return run_nccl(run, &schedule->step[step]).latency;
-    struct bounds bounds = bounds_build(run->fabric, schedule, step);
+    AUTORELEASE(bounds) struct bounds bounds = bounds_build(run->fabric, schedule, step);
     double latency = bounds.latency[largest(bounds.latency, run->fabric->ranks)];
-    bounds_release(&bounds);
     return latency;
 }
 
@@ -210,7 +205,7 @@ static struct floor communication_floor(const struct fabric *fabric,
                                         const struct schedule *schedule, const struct bounds *list)
 {
     struct floor floor = {.tier = -1};
-    struct bounds all = bounds_new(fabric);
+    AUTORELEASE(bounds) struct bounds all = bounds_new(fabric);
     for (enum lane lane = LANE_ROW; lane <= LANE_COLUMN; lane++) {
         for (int32_t rank = 0; rank < fabric->ranks; rank++)
             all.latency[rank] = 0;
@@ -222,7 +217,6 @@ static struct floor communication_floor(const struct fabric *fabric,
         if (floor.seconds < lane_floor.seconds)
             floor = lane_floor;
     }
-    bounds_release(&all);
     return floor;
 }
 
@@ -308,10 +302,9 @@ static int check_span(const struct schedule *schedule, const struct bounds *list
     struct floor floor = latency_floor(&list[span->step], span->rank);
     if (!is_below(span->end - span->begin, span->end, &floor))
         return 0;
-    char *subject = base_format("\"%s\" of rank %" PRId32 " in iteration %" PRId32, step->name,
-                                span->rank, span->iteration);
+    AUTOFREE char *subject = base_format("\"%s\" of rank %" PRId32 " in iteration %" PRId32,
+                                         step->name, span->rank, span->iteration);
     refuse(err, subject, span->end - span->begin, &floor);
-    free(subject);
     return -1;
 }
 

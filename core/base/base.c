@@ -62,6 +62,11 @@ char *base_format(const char *format, ...)
     return text;
 }
 
+void base_free_at(void *pointer)
+{
+    free(*(void **)pointer);
+}
+
 const char *base_plural(int64_t count)
 {
     return count == 1 ? "" : "s";
@@ -80,10 +85,9 @@ void text_add(struct text *text, const char *format, ...)
 {
     va_list list;
     va_start(list, format);
-    char *piece = base_format_list(format, list);
+    AUTOFREE char *piece = base_format_list(format, list);
     va_end(list);
     text_append(text, piece, (int64_t)strlen(piece));
-    free(piece);
 }
 
 void text_add_word(struct text *text, const char *word)
@@ -165,7 +169,8 @@ static int32_t least(int32_t a, int32_t b, int32_t c)
 int32_t base_edit_distance(const char *a, const char *b)
 {
     int32_t columns = (int32_t)strlen(b) + 1;
-    int32_t *rows = base_alloc(3 * columns, sizeof(*rows)); /* of the table, used in turn */
+    AUTOFREE int32_t *rows =
+        base_alloc(3 * columns, sizeof(*rows)); /* of the table, used in turn */
     int32_t *above = rows + columns, *row = rows;
     for (int32_t j = 0; j < columns; j++)
         row[j] = j;
@@ -181,9 +186,7 @@ int32_t base_edit_distance(const char *a, const char *b)
         above = row;
         row = next;
     }
-    int32_t distance = row[columns - 1];
-    free(rows);
-    return distance;
+    return row[columns - 1];
 }
 
 const char *base_nearest(const char *word, const char *const *words)

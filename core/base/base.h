@@ -31,6 +31,17 @@ char *base_format(const char *format, ...) __attribute__((format(printf, 1, 2)))
 /** The same of a list of arguments. */
 char *base_format_list(const char *format, va_list list) __attribute__((format(printf, 1, 0)));
 
+/** Before the declaration of a local pointer, which is initialised: free() where its block ends, on
+ * every way out.  What is returned or kept has it not. */
+#define AUTOFREE __attribute__((cleanup(base_free_at)))
+
+/** The same for what NOUN_release(&variable) releases: `AUTORELEASE(text) struct text out = {0};`.
+ */
+#define AUTORELEASE(noun) __attribute__((cleanup(noun##_release)))
+
+/** free() of the pointer at @pointer, for AUTOFREE. */
+void base_free_at(void *pointer);
+
 /** "" for one, "s" for any other @count: "%d rank%s". */
 const char *base_plural(int64_t count);
 

@@ -27,10 +27,9 @@ static void add(struct err *err, int32_t exit_code, const char *format, va_list 
         count_left_out(err);
         return;
     }
-    char *message = base_format_list(format, list);
+    AUTOFREE char *message = base_format_list(format, list);
     text_clean(message);
     char *text = base_format("%s%s\n", err->text ? err->text : "", message);
-    free(message);
     free(err->text);
     err->text = text;
 }
@@ -57,7 +56,7 @@ void err_warn(struct err *err, const char *format, ...)
 {
     va_list list;
     va_start(list, format);
-    char *line = base_format_list(format, list);
+    AUTOFREE char *line = base_format_list(format, list);
     va_end(list);
     text_clean(line);
     if (!err->warning || !strstr(err->warning, line)) {
@@ -65,7 +64,6 @@ void err_warn(struct err *err, const char *format, ...)
         free(err->warning);
         err->warning = longer;
     }
-    free(line);
 }
 
 void err_release(struct err *err)

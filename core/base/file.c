@@ -10,7 +10,7 @@
 
 int file_make_directory(const char *path, struct err *err)
 {
-    char *part = base_copy(path);
+    AUTOFREE char *part = base_copy(path);
     int failed = 0;
     for (char *c = part; !failed && *c; c++) {
         if (*c != '/' || c == part)
@@ -26,7 +26,6 @@ int file_make_directory(const char *path, struct err *err)
         failed = 1;
         reason = ENOTDIR;
     }
-    free(part);
     if (failed)
         return err_add_code(err, 73, "%s: cannot make this directory: %s", path, strerror(reason));
     return 0;
@@ -207,12 +206,11 @@ int file_check_own(const char *path, const char *mark, struct err *err)
     struct stat found;
     if (stat(path, &found) != 0 || !S_ISREG(found.st_mode))
         return 0;
-    char *begin = base_alloc((int64_t)strlen(mark) + 1, 1);
+    AUTOFREE char *begin = base_alloc((int64_t)strlen(mark) + 1, 1);
     FILE *file = fopen(path, "re");
     bool own = file && fread(begin, 1, strlen(mark), file) == strlen(mark) && !strcmp(begin, mark);
     if (file)
         fclose(file);
-    free(begin);
     return own ? 0
                : err_add_code(err, 73,
                               "%s exists, and this command did not write it: name another file, or "

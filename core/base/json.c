@@ -2,7 +2,6 @@
 
 #include <jansson.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* struct json has no members: it is jansson's value under our name. */
@@ -26,12 +25,11 @@ static json_t *text_value(const char *text)
     json_t *value = json_string(text);
     if (value)
         return value;
-    char *ascii = base_copy(text); /* not UTF-8, as a file name may be */
+    AUTOFREE char *ascii = base_copy(text); /* not UTF-8, as a file name may be */
     for (char *c = ascii; *c; c++)
         if ((unsigned char)*c >= 0x80)
             *c = '?';
     value = json_string(ascii);
-    free(ascii);
     return value;
 }
 
@@ -145,6 +143,11 @@ void json_free(struct json *value)
     json_decref(to_jansson(value));
 }
 
+void json_release(struct json **value)
+{
+    json_free(*value);
+}
+
 struct json *json_read(const char *name, const char *text, int64_t length, struct err *err)
 {
     json_error_t fault;
@@ -229,7 +232,7 @@ static void add_plain(struct text *out, const struct json *value)
 
 static void add_cell(struct text *out, const struct json *value, bool first)
 {
-    struct text plain = {0};
+    AUTORELEASE(text) struct text plain = {0};
     add_plain(&plain, value);
     const char *from = plain.data ? plain.data : "";
     bool quoted = strpbrk(from, "\",\r\n") != NULL;
@@ -237,7 +240,6 @@ static void add_cell(struct text *out, const struct json *value, bool first)
     for (; *from; from++)
         text_add(out, *from == '"' ? "\"\"" : "%c", *from);
     text_add(out, "%s", quoted ? "\"" : "");
-    text_release(&plain);
 }
 
 /* The cells of @row under the keys of @heading. */
@@ -251,7 +253,7 @@ static void add_line(struct text *out, const struct json *heading, const struct 
 
 void json_print_csv(struct text *out, const struct json *rows)
 {
-    struct json *heading = json_new_object();
+    AUTORELEASE(json) struct json *heading = json_new_object();
     for (int64_t i = 0; i < json_count_items(rows); i++) {
         const struct json *row = json_item(rows, i);
         for (const char *key = json_next_key(row, NULL); key; key = json_next_key(row, key))
@@ -260,5 +262,4 @@ void json_print_csv(struct text *out, const struct json *rows)
     add_line(out, heading, heading);
     for (int64_t i = 0; i < json_count_items(rows); i++)
         add_line(out, heading, json_item(rows, i));
-    json_free(heading);
 }

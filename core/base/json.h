@@ -77,6 +77,9 @@ void json_print_csv(struct text *out, const struct json *rows);
 /** Release; accepts NULL. */
 void json_free(struct json *value);
 
+/** The same of @value, for AUTORELEASE(json). */
+void json_release(struct json **value);
+
 /** Read @length characters of @text, the content of a file called @name: one JSON value and nothing
  * else.
  * @return the value, to be released with json_free(), or NULL with one message that starts with

@@ -146,7 +146,7 @@ static bool suggest(struct text *out, enum unit unit, const char *suffix)
 {
     const char *near[SUFFIX_COUNT + 1];
     int32_t count = 0, found = 0;
-    char *usual = usual_spelling(suffix);
+    AUTOFREE char *usual = usual_spelling(suffix);
     bool known = find_suffix(unit, usual);
     if (known)
         text_add(out, "'%s'", usual);
@@ -163,7 +163,6 @@ static bool suggest(struct text *out, enum unit unit, const char *suffix)
     const char *nearest = known || found ? NULL : base_nearest(suffix, near);
     if (nearest)
         text_add(out, "'%s'", nearest);
-    free(usual);
     return known || found || nearest;
 }
 
@@ -174,14 +173,13 @@ static int bad_suffix(enum unit unit, const char *text, const char *suffix, stru
                        units[unit].example);
     if (unit == UNIT_NONE)
         return err_add(err, "'%s' is not a plain number: no unit belongs here", text);
-    struct text near = {0};
+    AUTORELEASE(text) struct text near = {0};
     if (suggest(&near, unit, suffix))
         err_add(err, "'%s' is not a unit of %s; did you mean %s?", suffix, units[unit].noun,
                 near.data);
     else
         err_add(err, "'%s' is not a unit of %s, which is written like %s", suffix, units[unit].noun,
                 units[unit].example);
-    text_release(&near);
     return -1;
 }
 

@@ -126,7 +126,7 @@ static int assign(const struct assigning *a, struct node *node, const char *star
         return origin_error(&origin, a->err, "a part of the key is empty");
     if (index != (*end == ']') || !*after || !strchr(".[=", *after))
         return origin_error(&origin, a->err, "an index is written as in training.phases[0]");
-    char *name = base_format("%.*s", (int)(end - start), start);
+    AUTOFREE char *name = base_format("%.*s", (int)(end - start), start);
     int failed = 0;
     if (node->kind == NODE_SEQUENCE && !strcmp(name, "*")) {
         for (int32_t i = 0; i < node->child_count && !failed; i++)
@@ -135,7 +135,6 @@ static int assign(const struct assigning *a, struct node *node, const char *star
         struct node *child = child_to_set(a->document, node, name, &origin, a->err);
         failed = child ? go_on(a, child, after, &origin) : -1;
     }
-    free(name);
     return failed;
 }
 
@@ -155,10 +154,8 @@ int yaml_set_below(struct document *document, const char *prefix, const char *as
     const char *equals = strchr(assignment, '=');
     if (!equals || source->line_count > 1)
         return origin_error(&whole, err, "key=value is expected, as in cluster.nodes=512");
-    char *value = base_copy(assignment);
+    AUTOFREE char *value = base_copy(assignment);
     memset(value, ' ', (size_t)(equals + 1 - assignment));
     struct assigning a = {document, source, assignment, value, err};
-    int failed = assign(&a, document->root, assignment + strlen(prefix));
-    free(value);
-    return failed;
+    return assign(&a, document->root, assignment + strlen(prefix));
 }

@@ -203,13 +203,13 @@ static int cannot_read(const struct document *document, const char *path, const 
                        struct err *err)
 {
     bool named = chain->asked && document->find && errno == ENOENT;
-    char *message = base_format("cannot read '%s': %s%s", path, strerror(errno),
-                                named ? "; a name of the library has no folder and no .yaml" : "");
+    AUTOFREE char *message =
+        base_format("cannot read '%s': %s%s", path, strerror(errno),
+                    named ? "; a name of the library has no folder and no .yaml" : "");
     if (chain->asked)
         origin_report(chain->asked, 66, message, err);
     else
         err_add_code(err, 66, "error: %s", message);
-    free(message);
     return -1;
 }
 
@@ -271,12 +271,10 @@ static struct node *read_path(struct document *document, const char *path, struc
 /* @name seen from the folder of @path.  The caller frees it. */
 static char *path_beside(const char *path, const char *name)
 {
-    char *copy = base_copy(path);
+    AUTOFREE char *copy = base_copy(path);
     const char *folder = dirname(copy);
     bool as_it_is = *name == '/' || strcmp(folder, ".") == 0;
-    char *beside = as_it_is ? base_copy(name) : base_format("%s/%s", folder, name);
-    free(copy);
-    return beside;
+    return as_it_is ? base_copy(name) : base_format("%s/%s", folder, name);
 }
 
 static bool is_word(const char *text)
@@ -295,7 +293,7 @@ static bool is_file(const char *path)
 static char *find_named(const struct document *document, const struct node *extends,
                         struct err *err)
 {
-    struct err found = {0};
+    AUTORELEASE(err) struct err found = {0};
     if (!document->find) {
         origin_report(&extends->origin, 66,
                       "there is no such file here; only platforms and devices extend others by "
@@ -305,11 +303,9 @@ static char *find_named(const struct document *document, const struct node *exte
     }
     char *path = document->find(extends->text, &found);
     if (!path) {
-        char *message = base_format("%.*s", (int)strcspn(found.text, "\n"), found.text);
+        AUTOFREE char *message = base_format("%.*s", (int)strcspn(found.text, "\n"), found.text);
         origin_report(&extends->origin, found.exit_code, message, err);
-        free(message);
     }
-    err_release(&found);
     // cppcheck-suppress returnDanglingLifetime
     return path; /* of its own, not of @found */
 }
@@ -351,26 +347,22 @@ static char *shown_name(const char *path)
 static struct node *read_path(struct document *document, const char *path, struct chain *chain,
                               struct err *err)
 {
-    struct text text = {0};
+    AUTORELEASE(text) struct text text = {0};
     struct node *root = NULL;
     if (!realpath(path, chain->real)) /* memory has none; what is missing shows when it is opened */
         snprintf(chain->real, sizeof(chain->real), "%s", path);
     if (read_bytes(path, &text)) {
         cannot_read(document, path, chain, err);
-        text_release(&text);
         return NULL;
     }
     for (const struct chain *outer = chain->outer; outer; outer = outer->outer) {
         if (strcmp(outer->real, chain->real))
             continue;
-        text_release(&text);
         origin_error(chain->asked, err, "extends forms a circle: '%s' is being read", path);
         return NULL;
     }
-    char *name = shown_name(path);
+    AUTOFREE char *name = shown_name(path);
     root = parse_root(document, name, text.data, text.length, err);
-    text_release(&text);
-    free(name);
     struct node *extends = root ? node_get(root, "extends") : NULL;
     if (!extends)
         return root;
@@ -438,6 +430,11 @@ void yaml_free(struct document *document)
     free(document->part);
     text_release(&document->text);
     free(document);
+}
+
+void yaml_release(struct document **document)
+{
+    yaml_free(*document);
 }
 
 struct node *yaml_root(const struct document *document)

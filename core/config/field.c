@@ -61,13 +61,11 @@ static const char *kind_phrase(const struct node *node)
 static int wrong_kind(const struct reading *reading, const struct field *field,
                       const struct node *node, const char *expected)
 {
-    struct text example = {0};
+    AUTORELEASE(text) struct text example = {0};
     field_example(&example, field);
-    char *path = path_join(reading->prefix, field->path);
+    AUTOFREE char *path = path_join(reading->prefix, field->path);
     origin_error(&node->origin, reading->err, "%s takes %s, not %s, for example: %s", path,
                  expected, kind_phrase(node), example.data);
-    free(path);
-    text_release(&example);
     return -1;
 }
 
@@ -77,12 +75,11 @@ static int read_single(const struct reading *reading, const struct field *field,
 {
     if (node->kind != NODE_SCALAR)
         return wrong_kind(reading, field, node, "a single value");
-    struct err err = {0};
+    AUTORELEASE(err) struct err err = {0};
     if (field_read_scalar(field, node->text, member, &err) == 0)
         return 0;
     err.text[strlen(err.text) - 1] = '\0'; /* the newline */
     origin_error(&node->origin, reading->err, "%s", err.text);
-    err_release(&err);
     return -1;
 }
 
@@ -139,17 +136,14 @@ static int read_item(const struct reading *reading, const struct field *field,
 {
     if (node->kind != NODE_MAPPING)
         return wrong_kind(reading, field, node, "mappings");
-    char *place = base_format("%s[%d]", field->path, index);
-    char *prefix = path_join(reading->prefix, place);
-    int result = read_record(&(struct reading){.table = field->table,
-                                               .root = node,
-                                               .prefix = prefix,
-                                               .record = record,
-                                               .plain = reading->plain,
-                                               .err = reading->err});
-    free(place);
-    free(prefix);
-    return result;
+    AUTOFREE char *place = base_format("%s[%d]", field->path, index);
+    AUTOFREE char *prefix = path_join(reading->prefix, place);
+    return read_record(&(struct reading){.table = field->table,
+                                         .root = node,
+                                         .prefix = prefix,
+                                         .record = record,
+                                         .plain = reading->plain,
+                                         .err = reading->err});
 }
 
 static int read_list(const struct reading *reading, const struct field *field,
@@ -196,10 +190,9 @@ static bool is_misspelt(const struct reading *reading, const struct node *mappin
     bool misspelt = false;
     const char *const words[] = {key, NULL};
     for (int32_t i = 0; i < mapping->child_count && !misspelt; i++) {
-        char *path = path_join(prefix, mapping->child[i]->key);
+        AUTOFREE char *path = path_join(prefix, mapping->child[i]->key);
         misspelt = !table_row(reading->table, path) && !table_has_below(reading->table, path) &&
                    base_nearest(mapping->child[i]->key, words);
-        free(path);
     }
     return misspelt;
 }
@@ -209,10 +202,10 @@ static int missing_key(const struct reading *reading, const struct field *field,
                        const struct node *deepest, const char *rest)
 {
     int32_t found = (int32_t)(rest - field->path); /* with the dot after it */
-    char *prefix = base_format("%.*s", found > 0 ? found - 1 : 0, field->path);
-    char *key = base_format("%.*s", (int)strcspn(rest, "."), rest);
-    char *path = path_join(reading->prefix, field->path);
-    struct text example = {0};
+    AUTOFREE char *prefix = base_format("%.*s", found > 0 ? found - 1 : 0, field->path);
+    AUTOFREE char *key = base_format("%.*s", (int)strcspn(rest, "."), rest);
+    AUTOFREE char *path = path_join(reading->prefix, field->path);
+    AUTORELEASE(text) struct text example = {0};
     field_example(&example, field);
     if (!is_misspelt(reading, deepest, prefix, key)) {
         const char *dot = strrchr(field->path, '.');
@@ -220,10 +213,6 @@ static int missing_key(const struct reading *reading, const struct field *field,
                      "missing key '%s' (%s), for example '%s: %s'", path, field->help,
                      dot ? dot + 1 : field->path, example.data);
     }
-    text_release(&example);
-    free(path);
-    free(key);
-    free(prefix);
     return -1;
 }
 
@@ -277,10 +266,10 @@ static bool suggest_below(struct text *message, const struct field_table *table,
 
 static int unknown_key(const struct reading *reading, const struct node *child, const char *prefix)
 {
-    char *folder = path_join(reading->prefix, prefix);
+    AUTOFREE char *folder = path_join(reading->prefix, prefix);
     char **keys = table_keys(reading->table, prefix);
     const char *nearest = base_nearest(child->key, (const char *const *)keys);
-    struct text message = {0};
+    AUTORELEASE(text) struct text message = {0};
     text_add(&message, "unknown key '%s'", child->key);
     if (*folder)
         text_add(&message, " in %s", folder);
@@ -291,19 +280,16 @@ static int unknown_key(const struct reading *reading, const struct node *child, 
     for (char **key = keys; *key && message.data[message.length - 1] != '?'; key++)
         text_add(&message, "%s %s", key == keys ? "" : ",", *key);
     origin_error(&child->key_origin, reading->err, "%s", message.data);
-    text_release(&message);
     keys_free(keys);
-    free(folder);
     return -1;
 }
 
 static int not_a_mapping(const struct reading *reading, const struct node *child, const char *path)
 {
     char **keys = table_keys(reading->table, path);
-    char *whole = path_join(reading->prefix, path);
+    AUTOFREE char *whole = path_join(reading->prefix, path);
     origin_error(&child->origin, reading->err, "%s takes keys such as '%s', not %s", whole, *keys,
                  kind_phrase(child));
-    free(whole);
     keys_free(keys);
     return -1;
 }
@@ -314,7 +300,7 @@ static int check_keys(const struct reading *reading, const struct node *mapping,
 static int check_key(const struct reading *reading, const struct node *child, const char *prefix)
 {
     int result = 0;
-    char *path = path_join(prefix, child->key);
+    AUTOFREE char *path = path_join(prefix, child->key);
     bool dotted = strchr(child->key, '.'); /* "a.b: 1" does not mean a: {b: 1} */
     bool below = !dotted && table_has_below(reading->table, path);
     if (below && child->kind == NODE_MAPPING)
@@ -325,7 +311,6 @@ static int check_key(const struct reading *reading, const struct node *child, co
         result = not_a_mapping(reading, child, path);
     else
         result = unknown_key(reading, child, prefix);
-    free(path);
     return result;
 }
 

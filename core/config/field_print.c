@@ -63,7 +63,7 @@ static void explain_list(struct text *out, const struct field *field, const stru
                          const char *path, const struct field_list *list)
 {
     for (int32_t i = 0; i < list->count; i++) {
-        char *item = base_format("%s.%d", path, i);
+        AUTOFREE char *item = base_format("%s.%d", path, i);
         if (field->kind == FIELD_LIST) {
             explain_record(out, field->table, root, item,
                            (const char *)list->item + (size_t)i * field->table->size);
@@ -72,7 +72,6 @@ static void explain_list(struct text *out, const struct field *field, const stru
             add_origin(out, field_origin(root, item));
             text_add(out, "\n");
         }
-        free(item);
     }
 }
 
@@ -86,12 +85,11 @@ static void explain_row(struct text *out, const struct field *field, const struc
     const struct node *node = field_origin(root, path);
     if (is_unset(field, node, member))
         return;
-    struct text value = {0};
+    AUTORELEASE(text) struct text value = {0};
     add_value(&value, field, member);
     text_add(out, "%-36s  %-20s  ", path, value.data);
     add_origin(out, node);
     text_add(out, "\n");
-    text_release(&value);
 }
 
 static void explain_record(struct text *out, const struct field_table *table,
@@ -99,9 +97,8 @@ static void explain_record(struct text *out, const struct field_table *table,
 {
     for (int32_t i = 0; i < table->count; i++) {
         const struct field *field = &table->field[i];
-        char *path = path_join(prefix, field->path);
+        AUTOFREE char *path = path_join(prefix, field->path);
         explain_row(out, field, root, path, (const char *)record + field->offset);
-        free(path);
     }
 }
 
@@ -120,9 +117,8 @@ static void put_list_values(struct json *out, const struct field *field, const c
                             const struct field_list *list)
 {
     for (int32_t i = 0; i < list->count; i++) {
-        char *item = base_format("%s.%d", path, i);
+        AUTOFREE char *item = base_format("%s.%d", path, i);
         put_values(out, field->table, item, (const char *)list->item + i * field->table->size);
-        free(item);
     }
 }
 
@@ -151,9 +147,8 @@ static void put_values(struct json *out, const struct field_table *table, const 
                        const void *record)
 {
     for (int32_t i = 0; i < table->count; i++) {
-        char *path = path_join(prefix, table->field[i].path);
+        AUTOFREE char *path = path_join(prefix, table->field[i].path);
         put_value(out, &table->field[i], path, (const char *)record + table->field[i].offset);
-        free(path);
     }
 }
 
@@ -214,10 +209,9 @@ static struct json *schema_object(const struct field_table *table, const char *p
 
 static void put_real(struct json *schema, const struct field *field)
 {
-    struct text pattern = {0};
+    AUTORELEASE(text) struct text pattern = {0};
     unit_pattern(&pattern, field->unit);
     put_types(schema, unit_allows_bare(field->unit) ? "number" : "string", pattern.data);
-    text_release(&pattern);
     put_range(schema, field);
 }
 
@@ -334,9 +328,8 @@ static struct json *schema_properties(const struct field_table *table, const cha
     struct json *properties = json_new_object();
     char **keys = table_keys(table, prefix);
     for (char **key = keys; *key; key++) {
-        char *path = path_join(prefix, *key);
+        AUTOFREE char *path = path_join(prefix, *key);
         json_put(properties, *key, schema_key(table, path, form));
-        free(path);
     }
     keys_free(keys);
     return properties;
@@ -347,10 +340,9 @@ static struct json *required_keys(const struct field_table *table, const char *p
     struct json *required = json_new_array();
     char **keys = table_keys(table, prefix);
     for (char **key = keys; *key; key++) {
-        char *path = path_join(prefix, *key);
+        AUTOFREE char *path = path_join(prefix, *key);
         if (is_required(table, path))
             json_append_text(required, *key);
-        free(path);
     }
     keys_free(keys);
     return required;
@@ -426,7 +418,7 @@ void field_schema(struct text *out, const struct field_table *table, bool unknow
     json_append_text(extends, "extends");
     struct json *condition = json_new_object();
     json_put(condition, "required", extends);
-    struct json *schema = json_new_object();
+    AUTORELEASE(json) struct json *schema = json_new_object();
     json_put_text(schema, "$schema", "https://json-schema.org/draft/2020-12/schema");
     json_put_text(schema, "title", table->name);
     if (unknowns) {
@@ -438,7 +430,6 @@ void field_schema(struct text *out, const struct field_table *table, bool unknow
     json_put(schema, "then", schema_extending(table, form));
     json_put(schema, "else", schema_object(table, "", form));
     json_print(out, schema);
-    json_free(schema);
 }
 
 /* ---- help ---- */
@@ -472,16 +463,14 @@ static void help_rows(struct text *out, const struct field_table *table, const c
 {
     for (int32_t i = 0; i < table->count; i++) {
         const struct field *field = &table->field[i];
-        char *path = path_join(prefix, field->path);
+        AUTOFREE char *path = path_join(prefix, field->path);
         text_add(out, "%s\n    %s (", path, field->help);
         add_type(out, field);
         text_add(out, ")\n");
         if (field->kind == FIELD_LIST) {
-            char *items = base_format("%s[]", path);
+            AUTOFREE char *items = base_format("%s[]", path);
             help_rows(out, field->table, items);
-            free(items);
         }
-        free(path);
     }
 }
 

@@ -33,11 +33,10 @@ static int unknown_word(const struct field *field, const char *text, struct err 
     if (nearest)
         return err_add(err, "unknown word '%s' for %s; did you mean '%s'?", text, field->path,
                        nearest);
-    struct text list = {0};
+    AUTORELEASE(text) struct text list = {0};
     for (; *words; words++)
         text_add(&list, "%s%s", *words, words[1] ? ", " : "");
     err_add(err, "unknown word '%s' for %s; it must be one of: %s", text, field->path, list.data);
-    text_release(&list);
     return -1;
 }
 
@@ -56,15 +55,13 @@ static int check_range(const struct field *field, const char *text, double value
 {
     if (!field_has_range(field) || (value >= field->minimum && value <= field->maximum))
         return 0;
-    struct text low = {0}, high = {0};
+    AUTORELEASE(text) struct text low = {0}, high = {0};
     unit_print(&low, field->unit, field->minimum);
     unit_print(&high, field->unit, field->maximum);
     if (field->minimum == field->maximum)
         err_add(err, "'%s' is not allowed: only %s is", text, low.data);
     else
         err_add(err, "'%s' is out of range: it must be %s to %s", text, low.data, high.data);
-    text_release(&low);
-    text_release(&high);
     return -1;
 }
 

@@ -1,7 +1,6 @@
 #include "core/config/document.h"
 
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/base.h"
@@ -34,7 +33,7 @@ static void add_excerpt(struct text *out, const struct origin *origin)
 int origin_report(const struct origin *origin, int32_t exit_code, const char *message,
                   struct err *err)
 {
-    struct text out = {0};
+    AUTORELEASE(text) struct text out = {0};
     text_add(&out, "%s", origin->file);
     if (origin->line > 0)
         text_add(&out, ":%d:%d", origin->line, origin->column);
@@ -45,7 +44,6 @@ int origin_report(const struct origin *origin, int32_t exit_code, const char *me
     if (!origin->hidden)
         add_excerpt(&out, origin);
     err_add_code(err, exit_code, "%s", out.data);
-    text_release(&out);
     return -1;
 }
 
@@ -53,9 +51,8 @@ int origin_error(const struct origin *origin, struct err *err, const char *forma
 {
     va_list list;
     va_start(list, format);
-    char *message = base_format_list(format, list);
+    AUTOFREE char *message = base_format_list(format, list);
     va_end(list);
     origin_report(origin, 65, message, err);
-    free(message);
     return -1;
 }

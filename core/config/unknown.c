@@ -32,10 +32,8 @@ struct number {
 
 static bool measures(enum unit unit, const char *text, double *value)
 {
-    struct err ignored = {0};
-    bool parsed = unit_parse(unit, text, value, &ignored) == 0;
-    err_release(&ignored);
-    return parsed;
+    AUTORELEASE(err) struct err ignored = {0};
+    return unit_parse(unit, text, value, &ignored) == 0;
 }
 
 static bool is_whole(const char *text)
@@ -162,13 +160,12 @@ enum { SHORT = 40 /* characters that are shown of one choice */ };
 
 static void add_choice(struct text *range, const struct node *choice)
 {
-    struct text text = {0};
+    AUTORELEASE(text) struct text text = {0};
     write_node(&text, choice);
     if (text.length <= SHORT)
         text_add(range, "%s", text.data);
     else
         text_add(range, "that of line %d", choice->origin.line);
-    text_release(&text);
 }
 
 /* Then what is drawn would depend on what was drawn before. */
@@ -308,11 +305,10 @@ static int settle(struct settling *s, const char *path, struct node *node)
     for (int32_t i = 0; i < node->child_count; i++) {
         struct node *child = node->child[i];
         bool dotted = *path && path[strlen(path) - 1] != '.';
-        char *below = node->kind == NODE_SEQUENCE
-                          ? base_format("%s[%d]", path, i)
-                          : base_format("%s%s%s", path, dotted ? "." : "", child->key);
+        AUTOFREE char *below = node->kind == NODE_SEQUENCE
+                                   ? base_format("%s[%d]", path, i)
+                                   : base_format("%s%s%s", path, dotted ? "." : "", child->key);
         failed |= settle(s, below, child);
-        free(below);
         if (node->kind == NODE_MAPPING && child->drawn && node_is_null(child)) {
             node_remove(node, child); /* "one of them is that it is not given" */
             i--;

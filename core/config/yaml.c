@@ -295,9 +295,8 @@ static int read_children(struct reader *reader, struct node *node, int32_t depth
 static struct node *read_value(struct reader *reader, struct fy_event *event, int32_t depth)
 {
     if (event->type == FYET_ALIAS) {
-        char *name = token_text(event->alias.anchor).data;
+        AUTOFREE char *name = token_text(event->alias.anchor).data;
         struct node *node = expand_alias(reader, name, depth);
-        free(name);
         return node;
     }
     if (event->type != FYET_SCALAR)

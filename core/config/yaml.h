@@ -62,6 +62,9 @@ struct document *yaml_read_text(const char *name, const char *text, struct err *
 /** Release everything; accepts NULL. */
 void yaml_free(struct document *document);
 
+/** The same of @document, for AUTORELEASE(yaml). */
+void yaml_release(struct document **document);
+
 /** The top node; never NULL. */
 struct node *yaml_root(const struct document *document);
 

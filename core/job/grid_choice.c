@@ -8,7 +8,7 @@
 static double seconds_on(const struct grid_question *q, struct fabric *fabric, struct grid grid)
 {
     struct err err = {0};
-    struct trace trace = {0};
+    AUTORELEASE(trace) struct trace trace = {0};
     struct run run = {.fabric = fabric, .device = platform_device(q->platform), .iterations = 1};
     struct schedule *schedule = schedule_new(grid);
     schedule->column_algorithm = q->column_algorithm;
@@ -18,7 +18,6 @@ static double seconds_on(const struct grid_question *q, struct fabric *fabric, s
     assert(!failed);
     (void)failed;
     double seconds = trace_step_time(&trace);
-    trace_release(&trace);
     schedule_free(schedule);
     return seconds;
 }
@@ -26,9 +25,8 @@ static double seconds_on(const struct grid_question *q, struct fabric *fabric, s
 /* Negative: the platform has no such nodes. */
 static double grid_seconds(const struct grid_question *q, struct grid grid)
 {
-    struct err err = {0};
+    AUTORELEASE(err) struct err err = {0};
     struct fabric *fabric = platform_fabric(q->platform, q->nodes, q->devices_per_node, grid, &err);
-    err_release(&err);
     if (!fabric)
         return -1;
     fabric_set_order(fabric, grid, q->order);

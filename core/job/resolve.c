@@ -24,11 +24,10 @@ void blame(struct question *q, int32_t exit_code, const char *key, const char *f
     va_list list;
     struct err found = {0};
     va_start(list, format);
-    char *text = base_format_list(format, list);
+    AUTOFREE char *text = base_format_list(format, list);
     va_end(list);
     err_add_code(&found, exit_code, "%s", text);
     blame_found(q, key, &found);
-    free(text);
 }
 
 int64_t extent_devices(struct extent extent)
@@ -89,10 +88,10 @@ static int check_room(struct question *q, const char *where, struct extent exten
                                &found))
         return 0;
     bool each = extent.devices_per_node > platform_devices_per_node(q->platform);
-    char *key = where ? base_format("%s.%s", where, each ? "devices_per_node" : "nodes") : NULL;
+    AUTOFREE char *key =
+        where ? base_format("%s.%s", where, each ? "devices_per_node" : "nodes") : NULL;
     found.exit_code = where ? EXIT_DATA : EXIT_USAGE;
     blame_found(q, key, &found);
-    free(key);
     return -1;
 }
 

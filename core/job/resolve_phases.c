@@ -15,7 +15,7 @@ static struct extent phase_extent(struct question *q, const struct resolved *res
     struct extent extent = resolved->cluster;
     if (!phase->nodes)
         return extent;
-    char *key = base_format("training.phases.%d.nodes", index);
+    AUTOFREE char *key = base_format("training.phases.%d.nodes", index);
     int64_t devices = phase->nodes * extent.devices_per_node;
     extent.nodes = (int32_t)phase->nodes;
     if (q->wish->real)
@@ -36,7 +36,6 @@ static struct extent phase_extent(struct question *q, const struct resolved *res
     if (!q->faults && platform_check_extent(q->platform, extent.nodes, extent.devices_per_node,
                                             extent.grid, &found))
         blame_found(q, key, &found);
-    free(key);
     return extent;
 }
 
@@ -69,8 +68,8 @@ static void check_phase(struct question *q, int32_t index, int64_t devices)
     const struct scenario *s = q->scenario;
     const struct scenario_phase *phase =
         (const struct scenario_phase *)s->training.phase.item + index;
-    char *key = base_format("training.phases.%d.%s", index,
-                            phase->global_batch ? "global_batch" : "batch_per_device");
+    AUTOFREE char *key = base_format("training.phases.%d.%s", index,
+                                     phase->global_batch ? "global_batch" : "batch_per_device");
     int64_t batch = phase_batch(phase, devices), micro = s->training.micro_batch;
     int64_t layers = q->model->layer_count, most = RESOLVED_PASSES_MOST / layers;
     if (phase->global_batch && phase->round == ROUND_EXACT && phase->global_batch % devices)
@@ -91,7 +90,6 @@ static void check_phase(struct question *q, int32_t index, int64_t devices)
               "each; use parts of at least %lld",
               (long long)batch, (long long)micro, (long long)most, (long long)layers,
               (long long)((batch - 1) / most + 1));
-    free(key);
 }
 
 /* What is done every so many epochs is done between two steps. */
@@ -124,11 +122,11 @@ static void check_target(struct question *q, int64_t devices)
     if (!(s->training.target > 0) || q->faults)
         return;
     struct convergence curve = scenario_convergence(s);
-    struct plan plan = plan_build(s, devices);
+    AUTORELEASE(plan) struct plan plan = plan_build(s, devices);
     for (int32_t i = 0; i < plan.phase_count && !s->training.extrapolate; i++) {
         const struct phase *phase = &plan.phase[i];
         bool given = ((const struct scenario_phase *)s->training.phase.item)[i].global_batch;
-        char *key =
+        AUTOFREE char *key =
             base_format("training.phases.%d.%s", i, given ? "global_batch" : "batch_per_device");
         if (convergence_is_outside(&curve, phase->global_batch))
             blame(q, ranks_code(q), key,
@@ -136,13 +134,11 @@ static void check_target(struct question *q, int64_t devices)
                   "on by E0 (1 + B / Bc): training.extrapolate: true",
                   (long long)phase->global_batch, (long long)curve.point[0].batch,
                   (long long)curve.point[curve.count - 1].batch);
-        free(key);
     }
     if (plan_progress(&plan, 0) >= 1)
         blame(q, EXIT_DATA, "training.target",
               "the phases before the last one already reach the target: %.0f %% of the way",
               100 * plan_progress(&plan, 0));
-    plan_release(&plan);
 }
 
 /* ---- memory ---- */
@@ -164,14 +160,14 @@ static void check_memory(struct question *q, int32_t index, int64_t devices, int
     int64_t batch = phase_batch(phase, devices), micro = phase_micro_batch(s, batch);
     if (q->faults || micro <= most)
         return;
-    char *key = base_format("training.phases.%d.%s", index,
-                            phase->global_batch ? "global_batch" : "batch_per_device");
-    struct text room = {0};
+    AUTOFREE char *key = base_format("training.phases.%d.%s", index,
+                                     phase->global_batch ? "global_batch" : "batch_per_device");
+    AUTORELEASE(text) struct text room = {0};
     unit_print(&room, UNIT_BYTES, device->memory.value);
     int64_t part = most ? resolved_fitting_part(batch, most) : 0;
-    char *parts = 4 * part < most
-                      ? base_copy("")
-                      : base_format("; in parts: training.micro_batch=%lld", (long long)part);
+    AUTOFREE char *parts =
+        4 * part < most ? base_copy("")
+                        : base_format("; in parts: training.micro_batch=%lld", (long long)part);
     if (most == 0)
         blame(q, EXIT_DATA, key,
               "%s does not fit the %s of %s, even with one image; to predict all the same: "
@@ -182,9 +178,6 @@ static void check_memory(struct question *q, int32_t index, int64_t devices, int
               "%lld images at once do not fit the %s of %s, at most %lld do%s; all the same: "
               "--ignore-memory",
               (long long)micro, room.data, device->name, (long long)most, parts);
-    free(parts);
-    text_release(&room);
-    free(key);
 }
 
 /* ---- all phases ---- */

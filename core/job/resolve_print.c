@@ -1,7 +1,5 @@
 #include "core/job/resolve.h"
 
-#include <stdlib.h>
-
 char *resolved_cut_text(const struct resolved *resolved)
 {
     if (resolved->cut == 0)
@@ -29,9 +27,8 @@ void resolved_print(struct text *out, const struct resolved *resolved, bool grid
     print_extent(out, "cluster", resolved->cluster, grid);
     print_extent(out, "baseline", resolved->baseline, grid);
     if (resolved->choice.why) {
-        char *why = grid_choice_text(&resolved->choice);
+        AUTOFREE char *why = grid_choice_text(&resolved->choice);
         text_add(out, "%-10s %s\n", "grid", why);
-        free(why);
     }
     if (grid)
         text_add(out, "%-10s ranks fill nodes along the %s\n", "order",
@@ -44,10 +41,9 @@ void resolved_print(struct text *out, const struct resolved *resolved, bool grid
     text_add(out, ", at most %lld B at a time\n", (long long)resolved->bucket);
     if (resolved->shards > 1)
         text_add(out, "%-10s sharded over %d devices\n", "optimizer", resolved->shards);
-    char *cut = resolved_cut_text(resolved);
+    AUTOFREE char *cut = resolved_cut_text(resolved);
     if (cut)
         text_add(out, "%-10s %s\n", "bucket", cut);
-    free(cut);
     for (int32_t i = 0; i < resolved->plan.phase_count; i++) {
         const struct phase *phase = &resolved->plan.phase[i];
         text_add(out,

@@ -474,7 +474,7 @@ void fabric_free(struct fabric *fabric)
 {
     if (!fabric)
         return;
-    struct layout *layout = fabric->layout;
+    AUTOFREE struct layout *layout = fabric->layout;
     for (int32_t i = 0; i < layout->node_links && layout->node_link_name; i++)
         free(layout->node_link_name[i]);
     free(layout->node_link_name);
@@ -484,7 +484,6 @@ void fabric_free(struct fabric *fabric)
     free(layout->in);
     free(layout->nic);
     free(layout->place);
-    free(layout);
     free(fabric->link);
     free(fabric);
 }

@@ -32,10 +32,9 @@ static enum vertex_kind kind_of(const struct wiring *wiring, int32_t vertex)
 int32_t wiring_find(const struct wiring *wiring, const char *name)
 {
     for (int32_t v = 0; v < wiring_vertices(wiring); v++) {
-        struct text text = {0};
+        AUTORELEASE(text) struct text text = {0};
         wiring_print_vertex(&text, wiring, v);
         bool found = strcmp(text.data, name) == 0;
-        text_release(&text);
         if (found)
             return v;
     }
@@ -65,7 +64,7 @@ static bool forwards(const struct wiring *wiring, int32_t vertex)
 static void explore(const struct wiring *wiring, int32_t from, int32_t *arrived)
 {
     int32_t vertices = wiring_vertices(wiring);
-    int32_t *queue = base_alloc(vertices, sizeof(*queue));
+    AUTOFREE int32_t *queue = base_alloc(vertices, sizeof(*queue));
     for (int32_t v = 0; v < vertices; v++)
         arrived[v] = -1;
     int32_t head = 0, tail = 0;
@@ -83,7 +82,6 @@ static void explore(const struct wiring *wiring, int32_t from, int32_t *arrived)
             queue[tail++] = next;
         }
     }
-    free(queue);
 }
 
 /* Follow `arrived` back from @to; the links come out in order of travel. */
@@ -104,11 +102,9 @@ static int32_t trace_back(const struct wiring *wiring, const int32_t *arrived, i
 
 int32_t wiring_path(const struct wiring *wiring, int32_t from, int32_t to, int32_t *path)
 {
-    int32_t *arrived = base_alloc(wiring_vertices(wiring), sizeof(*arrived));
+    AUTOFREE int32_t *arrived = base_alloc(wiring_vertices(wiring), sizeof(*arrived));
     explore(wiring, from, arrived);
-    int32_t count = trace_back(wiring, arrived, from, to, path);
-    free(arrived);
-    return count;
+    return trace_back(wiring, arrived, from, to, path);
 }
 
 /* The nearest NIC of @device; @load: number of devices that already use each NIC. */
@@ -131,15 +127,13 @@ static int32_t nearest_nic(const struct wiring *wiring, int32_t device, const in
 
 void wiring_assign_nics(const struct wiring *wiring, int32_t *nic)
 {
-    int32_t *load = base_alloc(wiring->count[VERTEX_NIC] + 1, sizeof(*load));
-    int32_t *path = base_alloc(wiring_vertices(wiring), sizeof(*path));
+    AUTOFREE int32_t *load = base_alloc(wiring->count[VERTEX_NIC] + 1, sizeof(*load));
+    AUTOFREE int32_t *path = base_alloc(wiring_vertices(wiring), sizeof(*path));
     for (int32_t device = 0; device < wiring->count[VERTEX_DEVICE]; device++) {
         nic[device] = nearest_nic(wiring, device, load, path);
         if (nic[device] >= 0)
             load[nic[device]]++;
     }
-    free(path);
-    free(load);
 }
 
 void wiring_release(struct wiring *wiring)

@@ -133,9 +133,8 @@ void device_forget(struct device *device)
 static int fault(const struct node *root, const char *list, int32_t index, struct err *err,
                  const char *message)
 {
-    char *path = base_format("%s.%d", list, index);
+    AUTOFREE char *path = base_format("%s.%d", list, index);
     const struct node *node = field_origin(root, path);
-    free(path);
     return origin_error(&node->origin, err, "%s", message);
 }
 

@@ -71,13 +71,12 @@ int platform_check_dtype(const struct platform *platform, enum dtype dtype, stru
     const struct device *device = &platform->device;
     if (device->peak[dtype].value > 0)
         return 0;
-    struct text able = {0};
+    AUTORELEASE(text) struct text able = {0};
     for (enum dtype d = 0; d < DTYPE_COUNT; d++)
         if (device->peak[d].value > 0)
             text_add(&able, "%s%s", able.length ? ", " : "", dtype_names[d]);
     err_add(err, "device %s has no %s arithmetic; it has %s", device->name, dtype_names[dtype],
             able.data);
-    text_release(&able);
     return -1;
 }
 
@@ -234,9 +233,8 @@ static char *find_device(const char *name, struct err *err)
 
 int device_read(struct device *device, const char *name, struct err *err)
 {
-    char *path = find_device(name, err);
+    AUTOFREE char *path = find_device(name, err);
     struct document *document = path ? yaml_read_library(path, find_device, err) : NULL;
-    free(path);
     if (!document)
         return -1;
     int failed = read_checked(device, document, err);
@@ -282,9 +280,8 @@ static int read_device(struct platform *platform, const struct node *root,
                        const struct changes *changes, struct err *err)
 {
     const struct node *name = field_origin(root, "device");
-    char *path = platform_find_device(platform->device_name, &name->origin, err);
+    AUTOFREE char *path = platform_find_device(platform->device_name, &name->origin, err);
     struct document *document = path ? yaml_read_library(path, find_device, err) : NULL;
-    free(path);
     if (!document)
         return -1;
     int failed = change(document, "device.", changes, err);
@@ -337,9 +334,8 @@ struct platform *platform_read(const char *name, struct err *err)
 struct platform *platform_read_changed(const char *name, const char *const *set, int32_t count,
                                        struct unknowns *unknowns, struct err *err)
 {
-    char *path = platform_find(name, err);
+    AUTOFREE char *path = platform_find(name, err);
     struct document *document = path ? yaml_read_library(path, platform_find, err) : NULL;
-    free(path);
     return read_document(document, &(struct changes){set, count, unknowns}, err);
 }
 
@@ -350,19 +346,16 @@ struct platform *platform_read_text(const char *name, const char *text, struct e
 
 enum scenario_other platform_file_kind(const char *path)
 {
-    struct err ignored = {0};
+    AUTORELEASE(err) struct err ignored = {0};
     struct stat status;
-    struct document *document = NULL;
-    char *found = platform_find(path, &ignored);
+    AUTORELEASE(yaml) struct document *document = NULL;
+    AUTOFREE char *found = platform_find(path, &ignored);
     bool file = found && !strcmp(found, path) && !stat(path, &status) && S_ISREG(status.st_mode);
     if (file)
         document = yaml_read_library(path, platform_find, &ignored);
     if (file && !document)
         document = yaml_read_library(path, find_device, &ignored);
     enum scenario_other kind = document ? scenario_other(yaml_root(document)) : OTHER_NONE;
-    yaml_free(document);
-    free(found);
-    err_release(&ignored);
     return kind;
 }
 
@@ -404,4 +397,9 @@ void platform_free(struct platform *platform)
     field_release(&platform_table, platform);
     free(platform->file);
     free(platform);
+}
+
+void platform_release(struct platform **platform)
+{
+    platform_free(*platform);
 }

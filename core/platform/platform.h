@@ -83,6 +83,9 @@ struct platform *platform_read_text(const char *name, const char *text, struct e
 /** Release; accepts NULL. */
 void platform_free(struct platform *platform);
 
+/** The same of @platform, for AUTORELEASE(platform). */
+void platform_release(struct platform **platform);
+
 /** Its name; borrowed. */
 const char *platform_name(const struct platform *platform);
 

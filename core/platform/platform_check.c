@@ -66,14 +66,12 @@ __attribute__((format(printf, 5, 6))) static int fault_in(const struct check *ch
                                                           const char *list, int32_t index,
                                                           const char *key, const char *format, ...)
 {
-    char *path = base_format("%s.%d.%s", list, index, key);
+    AUTOFREE char *path = base_format("%s.%d.%s", list, index, key);
     va_list arguments;
     va_start(arguments, format);
-    char *message = base_format_list(format, arguments);
+    AUTOFREE char *message = base_format_list(format, arguments);
     va_end(arguments);
     origin_error(origin_of(check, path), check->err, "%s", message);
-    free(message);
-    free(path);
     return -1;
 }
 
@@ -284,9 +282,9 @@ static int add_connect(const struct check *check, int32_t edge, int32_t kind)
     char *const *pair = record->connect.item;
     int result = 0;
     for (int32_t i = 0; i < record->connect.count; i++) {
-        char *path = base_format("node.edges.%d.connect.%d", edge, i);
+        AUTOFREE char *path = base_format("node.edges.%d.connect.%d", edge, i);
         struct item item = {origin_of(check, path), kind};
-        char *a = base_copy(pair[i]);
+        AUTOFREE char *a = base_copy(pair[i]);
         char *dash = strchr(a, '-');
         if (dash) {
             *dash = '\0';
@@ -295,8 +293,6 @@ static int add_connect(const struct check *check, int32_t edge, int32_t kind)
             result |=
                 origin_error(item.origin, check->err, "'%s' is not a pair such as gpu0-switch0", a);
         }
-        free(a);
-        free(path);
     }
     return result;
 }
@@ -308,11 +304,10 @@ static int add_all_to_all(const struct check *check, int32_t edge, int32_t kind)
     char *const *name = record->all_to_all.item;
     int result = 0;
     for (int32_t b = 1; b < record->all_to_all.count; b++) {
-        char *path = base_format("node.edges.%d.all_to_all.%d", edge, b);
+        AUTOFREE char *path = base_format("node.edges.%d.all_to_all.%d", edge, b);
         struct item item = {origin_of(check, path), kind};
         for (int32_t a = 0; a < b; a++)
             result |= add_cable(check, &item, name[a], name[b]);
-        free(path);
     }
     return result;
 }
@@ -344,14 +339,12 @@ static int add_edges(const struct check *check)
 
 static int unreachable(const struct check *check, int32_t from, int32_t to)
 {
-    struct text a = {0}, b = {0};
+    AUTORELEASE(text) struct text a = {0}, b = {0};
     wiring_print_vertex(&a, &check->platform->wiring, from);
     wiring_print_vertex(&b, &check->platform->wiring, to);
     origin_error(origin_of(check, "node.edges"), check->err,
                  "there is no path from %s to %s (devices and NICs do not forward)", a.data,
                  b.data);
-    text_release(&a);
-    text_release(&b);
     return -1;
 }
 
@@ -368,7 +361,7 @@ static int check_reach(const struct check *check)
 {
     const struct wiring *wiring = &check->platform->wiring;
     int32_t vertices = wiring_vertices(wiring), devices = wiring->count[VERTEX_DEVICE];
-    int32_t *path = base_alloc(vertices, sizeof(*path));
+    AUTOFREE int32_t *path = base_alloc(vertices, sizeof(*path));
     int result = 0;
     for (int32_t a = 0; a < devices && !result; a++)
         for (int32_t b = 0; b < devices && !result; b++)
@@ -377,7 +370,6 @@ static int check_reach(const struct check *check)
     for (int32_t v = devices; v < vertices && !result; v++)
         if (!reached_by_some_device(wiring, v, path))
             result = unreachable(check, 0, v);
-    free(path);
     return result;
 }
 
@@ -385,13 +377,12 @@ static int check_nics(const struct check *check)
 {
     const struct wiring *wiring = &check->platform->wiring;
     int32_t devices = wiring->count[VERTEX_DEVICE];
-    int32_t *nic = base_alloc(devices, sizeof(*nic));
+    AUTOFREE int32_t *nic = base_alloc(devices, sizeof(*nic));
     int result = 0;
     wiring_assign_nics(wiring, nic);
     for (int32_t d = 0; d < devices && check->platform->nodes > 1 && !result; d++)
         if (nic[d] < 0)
             result = unreachable(check, d, wiring_first(wiring, VERTEX_NIC));
-    free(nic);
     return result;
 }
 

@@ -69,7 +69,7 @@ static struct fabric *lay_cluster(const struct platform *platform, int32_t nodes
         cable[i] = link_kind(link[i].name, &link[i], 1);
     for (int32_t i = 0; i < platform->tiers.count; i++)
         group[i] = link_group(&tier[i], platform->routing != ROUTING_IDEAL);
-    int32_t *place = place_nodes(platform, nodes);
+    AUTOFREE int32_t *place = place_nodes(platform, nodes);
     struct cluster_plan plan = {
         .nodes = nodes,
         .devices_per_node = devices_per_node,
@@ -86,7 +86,6 @@ static struct fabric *lay_cluster(const struct platform *platform, int32_t nodes
         .latency_between = platform->transport.between.value,
     };
     struct fabric *fabric = fabric_lay_cluster(&plan);
-    free(place);
     fabric->nccl = platform_nccl(platform, fabric);
     fabric->eager = platform->transport.eager.value;
     return fabric;

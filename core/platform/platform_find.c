@@ -40,15 +40,13 @@ static const char *const below_program[] = {
 
 static char *directory_of_program(void)
 {
-    char *folder = program_folder();
+    AUTOFREE char *folder = program_folder();
     char *found = NULL;
     for (size_t i = 0; !found && i < sizeof(below_program) / sizeof(below_program[0]); i++) {
-        char *candidate = base_format("%s/%s", folder, below_program[i]);
+        AUTOFREE char *candidate = base_format("%s/%s", folder, below_program[i]);
         if (is_directory(candidate))
             found = realpath(candidate, NULL);
-        free(candidate);
     }
-    free(folder);
     return found;
 }
 
@@ -207,21 +205,18 @@ char *platform_find_file(const char *below, const char *what, const char *name, 
 {
     if (is_path(name))
         return base_copy(name);
-    char *platforms = platform_directory(err);
+    AUTOFREE char *platforms = platform_directory(err);
     if (!platforms)
         return NULL;
-    char *below_it = base_format("%s%s%s", platforms, *below ? "/" : "", below);
+    AUTOFREE char *below_it = base_format("%s%s%s", platforms, *below ? "/" : "", below);
     char *folder = realpath(below_it, NULL); /* without ".." */
     if (!folder)
         folder = base_copy(below_it);
-    char *missing = NULL;
+    AUTOFREE char *missing = NULL;
     char *path = find_in(folder, what, name, &missing);
     if (!path)
         err_add_code(err, 66, "%s", missing);
-    free(missing);
     free(folder);
-    free(below_it);
-    free(platforms);
     return path;
 }
 
@@ -250,34 +245,29 @@ char *platform_find_device(const char *name, const struct origin *origin, struct
         return platform_find_file("devices", "device", name, err);
     if (is_path(name))
         return path_beside(origin->file, name);
-    struct err missing = {0};
+    AUTORELEASE(err) struct err missing = {0};
     char *path = platform_find_file("devices", "device", name, &missing);
     if (!path)
         origin_error(origin, err, "%.*s", (int)strcspn(missing.text, "\n"), missing.text);
-    err_release(&missing);
     return path;
 }
 
 int platform_list(struct text *out, const char *folder, struct err *err)
 {
-    char *platforms = platform_directory(err);
+    AUTOFREE char *platforms = platform_directory(err);
     if (!platforms)
         return -1;
-    char *below = base_format("%s/%s", platforms, folder);
+    AUTOFREE char *below = base_format("%s/%s", platforms, folder);
     char **names = list_names(below);
     for (char **name = names; *name; name++) {
+        AUTORELEASE(err)
         struct err ignored = {0}; /* one that cannot be read is listed by its name alone */
-        char *path = base_format("%s/%s.yaml", below, *name);
-        struct document *document = yaml_read_file(path, &ignored);
+        AUTOFREE char *path = base_format("%s/%s.yaml", below, *name);
+        AUTORELEASE(yaml) struct document *document = yaml_read_file(path, &ignored);
         const struct node *node = document ? node_get(yaml_root(document), "description") : NULL;
         text_add(out, "%-22s %s\n", *name, node && node->text ? node->text : "");
-        yaml_free(document);
-        free(path);
-        err_release(&ignored);
     }
     free_names(names);
-    free(below);
-    free(platforms);
     return 0;
 }
 
@@ -285,23 +275,20 @@ static bool is_like(const char *name, const char *device,
                     bool (*like_name)(const char *name, const char *given), int32_t devices,
                     int32_t nics)
 {
-    struct err ignored = {0};
-    struct platform *platform = platform_read(name, &ignored);
-    bool like = platform && platform->kind == PLATFORM_CLUSTER &&
-                like_name(platform->device.name, device) &&
-                (!devices || platform->node.count[VERTEX_DEVICE] == devices) &&
-                (!nics || platform->node.count[VERTEX_NIC] == nics);
-    platform_free(platform);
-    err_release(&ignored);
-    return like;
+    AUTORELEASE(err) struct err ignored = {0};
+    AUTORELEASE(platform) struct platform *platform = platform_read(name, &ignored);
+    return platform && platform->kind == PLATFORM_CLUSTER &&
+           like_name(platform->device.name, device) &&
+           (!devices || platform->node.count[VERTEX_DEVICE] == devices) &&
+           (!nics || platform->node.count[VERTEX_NIC] == nics);
 }
 
 char *platform_like(const char *device, int32_t devices, int32_t nics)
 {
-    struct err ignored = {0};
-    char *platforms = platform_directory(&ignored);
+    AUTORELEASE(err) struct err ignored = {0};
+    AUTOFREE char *platforms = platform_directory(&ignored);
     char **names = list_names(platforms ? platforms : "");
-    char *folder = base_format("%s/devices", platforms ? platforms : "");
+    AUTOFREE char *folder = base_format("%s/devices", platforms ? platforms : "");
     char **known = list_names(folder);
     bool whole = only(known, device, equals); /* L4 is neither L40 nor L40S */
     char **name = names;
@@ -309,28 +296,24 @@ char *platform_like(const char *device, int32_t devices, int32_t nics)
         name++;
     char *found = base_copy(*name);
     free_names(known);
-    free(folder);
     free_names(names);
-    free(platforms);
-    err_release(&ignored);
     return found;
 }
 
 static bool has_runs(const char *name, const char *device)
 {
-    struct err ignored = {0};
+    AUTORELEASE(err) struct err ignored = {0};
     struct software *software = software_read(name, &ignored);
     bool has = software && software_find_fit(software, device)->rows > 0;
     software_free(software);
-    err_release(&ignored);
     return has;
 }
 
 char *platform_newest_software(const char *device)
 {
-    struct err ignored = {0};
-    char *platforms = platform_directory(&ignored);
-    char *below = base_format("%s/software", platforms ? platforms : "");
+    AUTORELEASE(err) struct err ignored = {0};
+    AUTOFREE char *platforms = platform_directory(&ignored);
+    AUTOFREE char *below = base_format("%s/software", platforms ? platforms : "");
     char **names = list_names(below);
     const char *found = NULL;
     for (char **name = names; *name; name++)
@@ -338,8 +321,5 @@ char *platform_newest_software(const char *device)
             found = *name;
     char *newest = base_copy(found);
     free_names(names);
-    free(below);
-    free(platforms);
-    err_release(&ignored);
     return newest;
 }

@@ -42,7 +42,7 @@ static double links_of(const struct platform *platform, int32_t device, int32_t 
 {
     const struct wiring *wiring = &platform->wiring;
     int32_t first_nic = wiring_first(wiring, VERTEX_NIC);
-    bool *seen = base_alloc(wiring->cable_count, sizeof(*seen));
+    AUTOFREE bool *seen = base_alloc(wiring->cable_count, sizeof(*seen));
     int32_t out =
         nic >= 0 && wiring_path(wiring, device, first_nic + nic, path) > 0 ? path[0] / 2 : -1;
     double sum = 0;
@@ -53,7 +53,6 @@ static double links_of(const struct platform *platform, int32_t device, int32_t 
         sum += cable != out && !seen[cable] ? cable_bandwidth(platform, cable) : 0;
         seen[cable] = true;
     }
-    free(seen);
     return sum > 0 || out < 0 ? sum : cable_bandwidth(platform, out);
 }
 
@@ -62,13 +61,11 @@ static double inside_bandwidth(const struct platform *platform, int32_t devices)
 {
     const struct wiring *wiring = &platform->wiring;
     double bandwidth = platform->nccl.intra_bandwidth.value;
-    int32_t *nic = base_alloc(wiring->count[VERTEX_DEVICE], sizeof(*nic));
-    int32_t *path = base_alloc(wiring_vertices(wiring), sizeof(*path));
+    AUTOFREE int32_t *nic = base_alloc(wiring->count[VERTEX_DEVICE], sizeof(*nic));
+    AUTOFREE int32_t *path = base_alloc(wiring_vertices(wiring), sizeof(*path));
     wiring_assign_nics(wiring, nic);
     for (int32_t d = 0; d < devices && devices > 1; d++)
         bandwidth = fmin(bandwidth, links_of(platform, d, devices, nic[d], path));
-    free(path);
-    free(nic);
     return bandwidth;
 }
 
@@ -77,8 +74,8 @@ static double inside_bandwidth(const struct platform *platform, int32_t devices)
 static void leave_node(const struct platform *platform, int32_t devices, struct nccl_world *world)
 {
     const struct wiring *wiring = &platform->wiring;
-    int32_t *nic = base_alloc(wiring->count[VERTEX_DEVICE], sizeof(*nic));
-    int32_t *path = base_alloc(wiring_vertices(wiring), sizeof(*path));
+    AUTOFREE int32_t *nic = base_alloc(wiring->count[VERTEX_DEVICE], sizeof(*nic));
+    AUTOFREE int32_t *path = base_alloc(wiring_vertices(wiring), sizeof(*path));
     wiring_assign_nics(wiring, nic);
     double fed = 0, cards = 0;
     for (int32_t d = 0; d < devices; d++)
@@ -91,8 +88,6 @@ static void leave_node(const struct platform *platform, int32_t devices, struct 
         world->inter_channels++;
     }
     world->inter_bandwidth = fmin(fed, cards);
-    free(path);
-    free(nic);
 }
 
 static bool has_nvswitch(const struct platform *platform)
@@ -226,7 +221,7 @@ static void follow_routes(const struct platform *platform, const struct fabric *
         .crossings = base_alloc(fabric->link_count, sizeof(*census.crossings)),
     };
     int32_t devices = fabric->devices_per_node;
-    int32_t *nic = base_alloc(platform->wiring.count[VERTEX_DEVICE], sizeof(*nic));
+    AUTOFREE int32_t *nic = base_alloc(platform->wiring.count[VERTEX_DEVICE], sizeof(*nic));
     wiring_assign_nics(&platform->wiring, nic);
     for (int32_t c = 0; c < census.channels; c++) {
         int32_t device = 0;
@@ -236,7 +231,6 @@ static void follow_routes(const struct platform *platform, const struct fabric *
     }
     count_ring(&census, world);
     count_trees(&census, world);
-    free(nic);
     free(census.device);
     free(census.crossings);
 }

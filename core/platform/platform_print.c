@@ -15,13 +15,11 @@ static char *written(enum unit unit, double value)
 static void print_link(struct text *out, const char *name, const char *number,
                        const struct link_record *link)
 {
-    char *bandwidth = written(UNIT_BYTES_PER_SECOND, link->bandwidth.value);
-    char *payload = written(UNIT_BYTES_PER_SECOND, link->bandwidth.value * link->efficiency.value);
-    char *latency = written(UNIT_SECONDS, link->latency.value);
+    AUTOFREE char *bandwidth = written(UNIT_BYTES_PER_SECOND, link->bandwidth.value);
+    AUTOFREE char *payload =
+        written(UNIT_BYTES_PER_SECOND, link->bandwidth.value * link->efficiency.value);
+    AUTOFREE char *latency = written(UNIT_SECONDS, link->latency.value);
     text_add(out, "  %-16s %-24s %-12s %-12s %s\n", name, number, bandwidth, payload, latency);
-    free(bandwidth);
-    free(payload);
-    free(latency);
 }
 
 static void print_heading(struct text *out, const char *heading)
@@ -39,15 +37,14 @@ static void print_node(struct text *out, const struct platform *platform)
         int32_t cables = 0;
         for (int32_t i = 0; i < wiring->cable_count; i++)
             cables += wiring->cable[i].kind == kind;
-        char *number = base_format("%d a node", cables);
+        AUTOFREE char *number = base_format("%d a node", cables);
         print_link(out, link[kind].name, number, &link[kind]);
-        free(number);
     }
 }
 
 static void print_nics(struct text *out, const struct wiring *wiring)
 {
-    int32_t *nic = base_alloc(wiring->count[VERTEX_DEVICE], sizeof(*nic));
+    AUTOFREE int32_t *nic = base_alloc(wiring->count[VERTEX_DEVICE], sizeof(*nic));
     wiring_assign_nics(wiring, nic);
     for (int32_t n = 0; n < wiring->count[VERTEX_NIC]; n++) {
         text_add(out, "  nic%d serves", n);
@@ -56,7 +53,6 @@ static void print_nics(struct text *out, const struct wiring *wiring)
                 text_add(out, " gpu%d", d);
         text_add(out, "\n");
     }
-    free(nic);
 }
 
 /* Bandwidth out of a group, as a fraction of that of its network cards. */
@@ -66,8 +62,8 @@ static void print_bisection(struct text *out, const struct platform *platform,
     double up = (double)tier->uplinks * tier->uplink.bandwidth.value;
     double below =
         (double)tier->nodes * platform->wiring.count[VERTEX_NIC] * platform->nic.bandwidth.value;
-    char *up_text = written(UNIT_BYTES_PER_SECOND, up);
-    char *below_text = written(UNIT_BYTES_PER_SECOND, below);
+    AUTOFREE char *up_text = written(UNIT_BYTES_PER_SECOND, up);
+    AUTOFREE char *below_text = written(UNIT_BYTES_PER_SECOND, below);
     text_add(out, "  a %s: %lld nodes, %s from its network cards, %s up: ", tier->name,
              (long long)tier->nodes, below_text, up_text);
     if (up >= below)
@@ -76,8 +72,6 @@ static void print_bisection(struct text *out, const struct platform *platform,
         text_add(out, "%.3f of full bisection\n", up / below);
     else
         text_add(out, "%.3f, about 1/%.0f of full bisection\n", up / below, round(below / up));
-    free(up_text);
-    free(below_text);
 }
 
 static void print_routes(struct text *out, const struct platform *platform)
@@ -106,12 +100,11 @@ static void print_network(struct text *out, const struct platform *platform)
     print_link(out, "nic", number, &platform->nic);
     free(number);
     for (int32_t i = 0; i < platform->tiers.count; i++) {
-        char *name = base_format("%s uplink", tier[i].name);
+        AUTOFREE char *name = base_format("%s uplink", tier[i].name);
         number = base_format("%lld a %s of %lld nodes", (long long)tier[i].uplinks, tier[i].name,
                              (long long)tier[i].nodes);
         print_link(out, name, number, &tier[i].uplink);
         free(number);
-        free(name);
     }
     print_nics(out, &platform->wiring);
     for (int32_t i = 0; i < platform->tiers.count; i++)
@@ -143,11 +136,10 @@ static void print_messages(struct text *out, const struct platform *platform)
 
 static void print_nccl(struct text *out, const struct platform *platform)
 {
-    char *bandwidth = written(UNIT_BYTES_PER_SECOND, platform->nccl.intra_bandwidth.value);
+    AUTOFREE char *bandwidth = written(UNIT_BYTES_PER_SECOND, platform->nccl.intra_bandwidth.value);
     text_add(out, "\nNCCL: %lld channels over %s, %s for all rings of a node%s\n",
              (long long)platform->nccl.channels, nccl_intra_names[platform->nccl.intra], bandwidth,
              platform->nccl.sharp ? ", switches that reduce" : "");
-    free(bandwidth);
 }
 
 static void print_cluster(struct text *out, const struct platform *platform)
@@ -187,10 +179,9 @@ static void print_quantity(void *context, const struct quantity *quantity, enum 
     const struct listing *listing = context;
     if ((quantity->provenance == PROVENANCE_ASSUMED) != listing->assumed)
         return;
-    char *value = written(unit, quantity->value);
+    AUTOFREE char *value = written(unit, quantity->value);
     text_add(listing->out, "  %-9s %-32s %-14s %s\n", provenance_name(quantity->provenance),
              quantity->path, value, quantity->source);
-    free(value);
 }
 
 /* Of a platform with its device, or of a device alone. */

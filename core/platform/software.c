@@ -121,19 +121,17 @@ static int check(const struct software *software, const struct node *root, struc
     for (int32_t i = 1; i < software->fits.count; i++) {
         if (!find(software, i, fit[i].device))
             continue;
-        char *path = base_format("fits.%d.device", i);
+        AUTOFREE char *path = base_format("fits.%d.device", i);
         result = origin_error(&field_origin(root, path)->origin, err, "a second fit for '%s'",
                               fit[i].device);
-        free(path);
     }
     return result;
 }
 
 struct software *software_read(const char *name, struct err *err)
 {
-    char *path = platform_find_software(name, err);
+    AUTOFREE char *path = platform_find_software(name, err);
     struct document *document = path ? yaml_read_library(path, platform_find_software, err) : NULL;
-    free(path);
     if (!document)
         return NULL;
     struct software *software = base_alloc(1, sizeof(*software));

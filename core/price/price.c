@@ -112,15 +112,14 @@ static int read_end(struct prices *prices, const char *path, double quantile, st
     double all[UNKNOWN_LIMIT];
     for (int32_t i = 0; i < UNKNOWN_LIMIT; i++)
         all[i] = quantile;
+    AUTORELEASE(unknowns)
     struct unknowns unknowns = {.quantile = all, .quantile_count = UNKNOWN_LIMIT};
-    struct document *document = yaml_read_file(path, err);
+    AUTORELEASE(yaml) struct document *document = yaml_read_file(path, err);
     if (!document)
         return -1;
     const struct node *root = yaml_root(document);
     int failed = check_ranges(root, err) || unknowns_settle(&unknowns, document, "", err) ||
                  field_read(&price_table, root, prices, err) || check_needs(prices, root, err);
-    unknowns_release(&unknowns);
-    yaml_free(document);
     return failed ? -1 : 0;
 }
 
@@ -140,7 +139,7 @@ int price_read(struct price_file *file, const char *name, struct err *err)
 void price_check_device(const struct price_file *file, const char *device, struct err *err)
 {
     const struct field_list *list = file ? &file->low.devices : &(struct field_list){0};
-    struct text names = {0};
+    AUTORELEASE(text) struct text names = {0};
     bool known = list->count == 0;
     for (int32_t i = 0; i < list->count; i++) {
         const char *name = ((char **)list->item)[i];
@@ -150,7 +149,6 @@ void price_check_device(const struct price_file *file, const char *device, struc
     if (!known)
         err_warn(err, "%s: warning: these numbers are of %s, not of %s, which the job has",
                  file->path, names.data, device);
-    text_release(&names);
 }
 
 void price_release(struct price_file *file)
@@ -211,7 +209,7 @@ char *bill_origin(const struct bill *bill)
 
 void range_put(struct json *json, const char *key, struct range range)
 {
-    char *interval = base_format("%s_interval", key);
+    AUTOFREE char *interval = base_format("%s_interval", key);
     struct json *both = json_new_array();
     if (!isnan(range.low)) {
         json_append_real(both, range.low);
@@ -219,26 +217,24 @@ void range_put(struct json *json, const char *key, struct range range)
     }
     json_put_real(json, key, range.value);
     json_put(json, interval, both);
-    free(interval);
 }
 
 void bill_put(struct json *json, const struct bill *bill)
 {
-    char *origin = bill_origin(bill);
+    AUTOFREE char *origin = bill_origin(bill);
     const struct range none = {NAN, NAN, NAN};
     range_put(json, "cost", bill->file ? bill->cost : none);
     range_put(json, "energy_kwh", bill->file ? bill->energy : none);
     range_put(json, "carbon_kg", bill->file ? bill->carbon : none);
     json_put_text(json, "currency", bill->file ? bill->file->low.currency : NULL);
     json_put_text(json, "prices", origin);
-    free(origin);
 }
 
 static void print_amount(struct text *out, const char *label, struct range range, const char *unit)
 {
     if (isnan(range.value))
         return;
-    struct text value = {0}, low = {0}, high = {0};
+    AUTORELEASE(text) struct text value = {0}, low = {0}, high = {0};
     unit_print(&value, UNIT_NONE, range.value);
     text_add(&value, " %s", unit);
     unit_print(&low, UNIT_NONE, range.low);
@@ -246,19 +242,15 @@ static void print_amount(struct text *out, const char *label, struct range range
     text_add(out, "  %-24s%16s\n", label, value.data);
     if (!isnan(range.low))
         text_add(out, "  %-24s%16s to %s %s\n", "  bounds", low.data, high.data, unit);
-    text_release(&value);
-    text_release(&low);
-    text_release(&high);
 }
 
 void bill_print(struct text *out, const struct bill *bill)
 {
     if (!bill->file)
         return;
-    char *origin = bill_origin(bill);
+    AUTOFREE char *origin = bill_origin(bill);
     print_amount(out, "cost", bill->cost, bill->file->low.currency);
     print_amount(out, "energy", bill->energy, "kWh");
     print_amount(out, "carbon", bill->carbon, "kg");
     text_add(out, "  %-24s%s\n", "prices", origin);
-    free(origin);
 }

@@ -89,7 +89,7 @@ struct breakdown report_breakdown(const struct schedule *schedule, struct slowdo
     double spent[ACTIVITY_COUNT] = {0}, beside = 0;
     int32_t running[ACTIVITY_COUNT] = {0};
     int64_t count;
-    struct event *event = event_list(schedule, trace, last_rank(trace), from, to, &count);
+    AUTOFREE struct event *event = event_list(schedule, trace, last_rank(trace), from, to, &count);
     for (int64_t i = 0; i + 1 < count; i++) {
         running[event[i].activity] += event[i].change;
         int32_t now = 0;
@@ -100,7 +100,6 @@ struct breakdown report_breakdown(const struct schedule *schedule, struct slowdo
         if (now == BUSY_COMPUTE && running[BUSY_ROW] + running[BUSY_COLUMN] > 0)
             beside += event[i + 1].time - event[i].time;
     }
-    free(event);
     double slowed = beside * slowdown.compute / (1 + slowdown.compute);
     struct breakdown step = {.time = time,
                              .slower = difference(time, to - from),

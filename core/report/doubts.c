@@ -93,14 +93,13 @@ static void print_table(struct text *out, const struct doubts *doubts, const int
         const struct doubt *doubt = &doubts->item[order[i]];
         if (most(doubt) < SHARE_SHOWN)
             break;
-        char *what = base_format("%s%s%s", doubt->key, doubt->range ? ": " : "",
-                                 doubt->range ? doubt->range : "");
+        AUTOFREE char *what = base_format("%s%s%s", doubt->key, doubt->range ? ": " : "",
+                                          doubt->range ? doubt->range : "");
         text_add(out, "  %-60s", what);
         print_share(out, doubt->share[OUTCOME_STEP]);
         print_share(out, doubt->share[efficiency]);
         print_share(out, doubt->share[OUTCOME_TRAIN]);
         text_add(out, "\n");
-        free(what);
     }
     print_draws(out, doubts);
 }
@@ -109,13 +108,12 @@ void doubts_print(struct text *out, const struct doubts *doubts)
 {
     if (!doubts->draws || !doubts->count)
         return;
-    int32_t *order = sorted_inputs(doubts);
+    AUTOFREE int32_t *order = sorted_inputs(doubts);
     const struct doubt *first = &doubts->item[order[0]];
     if (doubts->unknown)
         print_table(out, doubts, order);
     else if (most(first) >= SHARE_SHOWN)
         text_add(out, "most of the intervals' width: %s\n", first->key);
-    free(order);
 }
 
 void doubts_release(struct doubts *doubts)

@@ -60,10 +60,9 @@ static void draw_exchange(struct line *line, const struct span *span)
 
 static void print_seconds(struct text *out, int32_t width, double seconds)
 {
-    struct text quantity = {0};
+    AUTORELEASE(text) struct text quantity = {0};
     unit_print(&quantity, UNIT_SECONDS, seconds);
     text_add(out, "%*s", width, quantity.data);
-    text_release(&quantity);
 }
 
 static void print_lane(struct text *out, struct line *line, enum lane lane)

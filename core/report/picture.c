@@ -139,7 +139,7 @@ static struct pieces gather(const struct schedule *schedule, const struct trace 
 struct json *picture_lanes(const struct schedule *schedule, const struct trace *trace)
 {
     struct json *rows = json_new_array();
-    int32_t *bucket = find_buckets(schedule);
+    AUTOFREE int32_t *bucket = find_buckets(schedule);
     struct pieces all = gather(schedule, trace, bucket);
     for (int32_t i = 0; i < all.count; i++) {
         const struct piece *piece = &all.item[i];
@@ -155,7 +155,6 @@ struct json *picture_lanes(const struct schedule *schedule, const struct trace *
         json_append(rows, row);
     }
     free(all.item);
-    free(bucket);
     return rows;
 }
 
@@ -163,7 +162,7 @@ struct json *picture_links(const struct fabric *fabric, const struct schedule *s
                            double step)
 {
     struct json *rows = json_new_array();
-    double *load = floor_loads(fabric, schedule);
+    AUTOFREE double *load = floor_loads(fabric, schedule);
     int32_t busiest[FABRIC_TIER_LIMIT];
     memset(busiest, -1, sizeof(busiest));
     for (int32_t i = 0; i < fabric->link_count; i++) {
@@ -186,6 +185,5 @@ struct json *picture_links(const struct fabric *fabric, const struct schedule *s
         json_append(rows, row);
         busiest[most] = -1;
     }
-    free(load);
     return rows;
 }

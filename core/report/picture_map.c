@@ -132,12 +132,11 @@ static void put_tier(struct json *rows, const struct fabric *fabric, const doubl
     for (int32_t i = 0; i < fabric->link_count; i++) {
         if (fabric->link[i].tier != tier)
             continue;
-        char *name = fabric_link_name(fabric, i);
+        AUTOFREE char *name = fabric_link_name(fabric, i);
         name[strcspn(name, ".")] = '\0';
         if (count == 0 || strcmp(place[count - 1].name, name) != 0)
             place[count++].name = base_copy(name);
         see(&place[count - 1], fabric, load, i);
-        free(name);
     }
     put_places(rows, fabric->tier_name[tier], place, count, step);
 }
@@ -145,11 +144,10 @@ static void put_tier(struct json *rows, const struct fabric *fabric, const doubl
 struct json *picture_map(const struct fabric *fabric, const struct schedule *schedule, double step)
 {
     struct json *rows = json_new_array();
-    double *load = floor_loads(fabric, schedule);
+    AUTOFREE double *load = floor_loads(fabric, schedule);
     put_axis(rows, fabric, schedule, load, AXIS_ROW, step);
     put_axis(rows, fabric, schedule, load, AXIS_COLUMN, step);
     for (int32_t tier = fabric->nic_tier; fabric->nic_tier > 0 && tier < fabric->tier_count; tier++)
         put_tier(rows, fabric, load, tier, step);
-    free(load);
     return rows;
 }

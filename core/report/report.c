@@ -122,8 +122,8 @@ static void put_side(struct json *json, const char *key, int32_t size)
 
 static void put_setting(struct json *json, const struct result *result)
 {
-    char *hash = base_format("%016" PRIx64, result->schedule_hash);
-    char *numbers = base_format("%016" PRIx64, result->platform_hash);
+    AUTOFREE char *hash = base_format("%016" PRIx64, result->schedule_hash);
+    AUTOFREE char *numbers = base_format("%016" PRIx64, result->platform_hash);
     json_put_text(json, "schema", "foretrain/result/1");
     json_put_text(json, "version", FORETRAIN_VERSION);
     json_put_text(json, "scenario_sha256", result->sha256);
@@ -138,8 +138,6 @@ static void put_setting(struct json *json, const struct result *result)
     put_side(grid, "columns", result->grid.columns);
     put_side(grid, "rows", result->grid.rows);
     json_put(json, "grid", grid);
-    free(hash);
-    free(numbers);
 }
 
 static void put_interval(struct json *json, const char *key, struct interval likely)
@@ -233,17 +231,15 @@ static const char *plural(int32_t count)
 static void print_row(struct text *out, const char *label, enum unit unit, double value,
                       const char *note)
 {
-    struct text quantity = {0};
+    AUTORELEASE(text) struct text quantity = {0};
     unit_print(&quantity, unit, value);
     text_add(out, "  %-24s%16s%s%s\n", label, quantity.data, *note ? "   " : "", note);
-    text_release(&quantity);
 }
 
 static void print_part(struct text *out, const char *label, double seconds, double whole)
 {
-    char *share = base_format("%5.1f %%", 100 * seconds / whole);
+    AUTOFREE char *share = base_format("%5.1f %%", 100 * seconds / whole);
     print_row(out, label, UNIT_SECONDS, seconds, share);
-    free(share);
 }
 
 /* Only if it was drawn: a build without GSL has none. */
@@ -251,12 +247,10 @@ static void print_interval(struct text *out, enum unit unit, struct interval lik
 {
     if (isnan(likely.low))
         return;
-    struct text low = {0}, high = {0};
+    AUTORELEASE(text) struct text low = {0}, high = {0};
     unit_print(&low, unit, likely.low);
     unit_print(&high, unit, likely.high);
     text_add(out, "  %-24s%16s to %s\n", "  90 % interval", low.data, high.data);
-    text_release(&low);
-    text_release(&high);
 }
 
 static void print_step(struct text *out, const struct result *result)
@@ -281,14 +275,13 @@ static void print_step(struct text *out, const struct result *result)
 static void print_scaling(struct text *out, const char *label, const char *kind,
                           const struct scaling *scaling, enum unit images_unit)
 {
-    struct text note = {0};
+    AUTORELEASE(text) struct text note = {0};
     text_add(&note, "%s, of %" PRId32 " device%s with ", kind, scaling->devices,
              plural(scaling->devices));
     unit_print(&note, images_unit, scaling->images_per_s);
     text_add(&note, " at %" PRId64 " each", scaling->batch);
     print_row(out, label, UNIT_FRACTION, scaling->efficiency, note.data);
     print_interval(out, UNIT_FRACTION, scaling->likely);
-    text_release(&note);
 }
 
 /* Epochs, time, where its uncertainty comes from, and where it goes. */
@@ -296,7 +289,7 @@ static void print_target(struct text *out, const struct result *result)
 {
     const struct to_target *to = &result->to_target;
     double whole = result->time_to_train_s;
-    char *label = base_format("time to %g %%", 100 * result->scenario->training.target);
+    AUTOFREE char *label = base_format("time to %g %%", 100 * result->scenario->training.target);
     print_row(out, "epochs", UNIT_NONE, result->plan.epochs, "mean");
     print_interval(out, UNIT_NONE, to->epochs);
     print_row(out, label, UNIT_SECONDS, whole, "mean epochs, nothing slower than usual");
@@ -310,7 +303,6 @@ static void print_target(struct text *out, const struct result *result)
     print_part(out, "  evaluation", result->evaluation_s, whole);
     print_part(out, "  start-up", result->startup_s, whole);
     toll_print(out, &result->toll);
-    free(label);
 }
 
 static void print_totals(struct text *out, const struct result *result)
@@ -339,7 +331,7 @@ static void print_phases(struct text *out, const struct result *result)
              "global batch", "steps", "step");
     for (int32_t i = 0; i < result->plan.phase_count; i++) {
         const struct phase *phase = &result->plan.phase[i];
-        struct text step = {0};
+        AUTORELEASE(text) struct text step = {0};
         unit_print(&step, UNIT_SECONDS, result->phase_step_time[i]);
         text_add(out, "  %5" PRId32 "%9.4g%18" PRId64 "%14" PRId64 "%9" PRId64 "%14s", i + 1,
                  phase->epochs, phase->batch_per_device, phase->global_batch, phase->steps,
@@ -347,7 +339,6 @@ static void print_phases(struct text *out, const struct result *result)
         if (phase->devices != result->devices)
             text_add(out, "   on %" PRId64 " devices", phase->devices);
         text_add(out, "\n");
-        text_release(&step);
     }
 }
 

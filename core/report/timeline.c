@@ -135,7 +135,7 @@ static int write_rank(const char *path, const struct schedule *schedule, const s
                       int32_t rank, struct err *err)
 {
     struct trace one = *trace;
-    struct text name = {0};
+    AUTORELEASE(text) struct text name = {0};
     one.span = NULL;
     one.span_count = one.span_capacity = 0;
     for (int64_t i = 0; i < trace->span_count; i++)
@@ -143,7 +143,6 @@ static int write_rank(const char *path, const struct schedule *schedule, const s
             trace_add(&one, trace->span[i]);
     text_add(&name, "%s/rank-%d.json", path, rank);
     int failed = timeline_write_file(name.data, timeline_write_kineto, schedule, &one, err);
-    text_release(&name);
     free(one.span);
     return failed;
 }
@@ -153,12 +152,11 @@ static int write_ranks(const char *path, const struct schedule *schedule, const 
 {
     if (file_make_directory(path, err) || check_directory(path, trace, err))
         return -1;
-    struct span *span = timeline_sort(trace);
+    AUTOFREE struct span *span = timeline_sort(trace);
     int failed = 0;
     for (int64_t i = 0; i < trace->span_count && !failed; i++)
         if (i == 0 || span[i].rank != span[i - 1].rank)
             failed = write_rank(path, schedule, trace, span[i].rank, err);
-    free(span);
     return failed;
 }
 

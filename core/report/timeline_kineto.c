@@ -207,7 +207,7 @@ int timeline_write_kineto(FILE *file, const struct schedule *schedule, const str
     if (timeline_check(schedule, trace, err))
         return -1;
     struct view view = {"", 1, 0, 0};
-    struct span *span = timeline_sort(trace);
+    AUTOFREE struct span *span = timeline_sort(trace);
     /* HTA looks for the rank line by line with the pattern "rank":\s+(\d+). */
     fprintf(file,
             "{\n\"schemaVersion\": 1,\n\"distributedInfo\": {\n\"backend\": \"nccl\",\n"
@@ -219,7 +219,6 @@ int timeline_write_kineto(FILE *file, const struct schedule *schedule, const str
             trace->schedule_hash);
     put_marks_and_events(file, schedule, &view, span, trace->span_count);
     fprintf(file, "\n]\n}\n");
-    free(span);
     return timeline_finish(file, "Kineto", err);
 }
 
@@ -256,9 +255,8 @@ static void put_cut(FILE *file, const struct schedule *schedule, struct view *vi
         cut->span[i].begin -= first;
         cut->span[i].end -= first;
     }
-    struct span *span = timeline_sort(cut);
+    AUTOFREE struct span *span = timeline_sort(cut);
     put_marks_and_events(file, schedule, view, span, cut->span_count);
-    free(span);
     trace_release(cut);
 }
 

@@ -88,7 +88,7 @@ static void put_paje_ends(FILE *file, const struct span *span, int64_t count, do
 static double put_paje_states(FILE *file, const struct schedule *schedule, const struct span *span,
                               int64_t count)
 {
-    struct edge *edge = base_alloc(2 * count, sizeof(*edge));
+    AUTOFREE struct edge *edge = base_alloc(2 * count, sizeof(*edge));
     for (int64_t i = 0; i < count; i++) {
         edge[2 * i] = (struct edge){span[i].begin, 2 * i, &span[i], PAJE_PUSH};
         edge[2 * i + 1] = (struct edge){span[i].end, 2 * i + 1, &span[i], PAJE_POP};
@@ -102,9 +102,7 @@ static double put_paje_states(FILE *file, const struct schedule *schedule, const
             fprintf(file, " s%d", s->step);
         fprintf(file, "\n");
     }
-    double end = count > 0 ? edge[2 * count - 1].time : 0;
-    free(edge);
-    return end;
+    return count > 0 ? edge[2 * count - 1].time : 0;
 }
 
 int timeline_write_paje(FILE *file, const struct schedule *schedule, const struct trace *trace,
@@ -112,12 +110,11 @@ int timeline_write_paje(FILE *file, const struct schedule *schedule, const struc
 {
     if (timeline_check(schedule, trace, err))
         return -1;
-    struct span *span = timeline_sort(trace);
+    AUTOFREE struct span *span = timeline_sort(trace);
     fputs(paje_header, file);
     put_paje_values(file, schedule);
     put_paje_containers(file, schedule, span, trace->span_count);
     double end = put_paje_states(file, schedule, span, trace->span_count);
     put_paje_ends(file, span, trace->span_count, end);
-    free(span);
     return timeline_finish(file, "Paje", err);
 }

@@ -38,17 +38,16 @@ void toll_put(struct json *json, const struct toll *toll)
 
 static void print_row(struct text *out, const char *label, double seconds, const char *note)
 {
-    struct text quantity = {0};
+    AUTORELEASE(text) struct text quantity = {0};
     unit_print(&quantity, UNIT_SECONDS, seconds);
     text_add(out, "  %-24s%16s%s%s\n", label, quantity.data, *note ? "   " : "", note);
-    text_release(&quantity);
 }
 
 static void print_checkpoints(struct text *out, const struct toll *toll)
 {
     const struct failures *f = &toll->failures;
     double count = failures_checkpoints(f, toll->work);
-    struct text note = {0};
+    AUTORELEASE(text) struct text note = {0};
     text_add(&note, "%.0f of ", count);
     unit_print(&note, UNIT_SECONDS, f->cost);
     if (toll->every > 0) {
@@ -65,7 +64,6 @@ static void print_checkpoints(struct text *out, const struct toll *toll)
                                 : failures_daly(f->mtbf, f->cost));
     }
     print_row(out, "  checkpoints", count * f->cost, note.data);
-    text_release(&note);
 }
 
 void toll_print(struct text *out, const struct toll *toll)
@@ -75,22 +73,19 @@ void toll_print(struct text *out, const struct toll *toll)
         return;
     print_row(out, "  without failures", toll->work, "and without checkpoints");
     if (!isnan(toll->work_likely.low)) {
-        struct text low = {0}, high = {0};
+        AUTORELEASE(text) struct text low = {0}, high = {0};
         unit_print(&low, UNIT_SECONDS, toll->work_likely.low);
         unit_print(&high, UNIT_SECONDS, toll->work_likely.high);
         text_add(out, "  %-24s%16s to %s\n", "    90 % interval", low.data, high.data);
-        text_release(&low);
-        text_release(&high);
     }
     print_checkpoints(out, toll);
     if (!isfinite(f->mtbf))
         return;
-    struct text note = {0};
+    AUTORELEASE(text) struct text note = {0};
     text_add(&note, "%.3g expected, one in ", toll->total / f->mtbf);
     unit_print(&note, UNIT_SECONDS, f->mtbf);
     text_add(&note, ", restarts of ");
     unit_print(&note, UNIT_SECONDS, f->restart);
     print_row(out, "  failures",
               toll->total - toll->work - failures_checkpoints(f, toll->work) * f->cost, note.data);
-    text_release(&note);
 }

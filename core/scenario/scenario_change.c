@@ -54,13 +54,12 @@ struct json *scenario_values(const struct scenario *scenario, const struct plan 
 {
     struct scenario resolved = *scenario;
     const struct scenario_phase *given = scenario->training.phase.item;
-    struct scenario_phase *phase = base_alloc(plan->phase_count, sizeof(*phase));
+    AUTOFREE struct scenario_phase *phase = base_alloc(plan->phase_count, sizeof(*phase));
     for (int32_t i = 0; i < plan->phase_count; i++)
         phase[i] = (struct scenario_phase){.epochs = given[i].epochs,
                                            .global_batch = plan->phase[i].global_batch};
     resolved.training.phase.item = phase;
     struct json *values = field_values(&scenario_table, &resolved);
-    free(phase);
     return values;
 }
 
@@ -124,9 +123,9 @@ static char *printable(const char *key)
 static void add_change(struct comparison *comparison, const char *found)
 {
     enum scenario_change change = scenario_change_of(found);
-    char *key = printable(found);
-    char *old = print(json_get(comparison->before, found), 15);
-    char *new = print(json_get(comparison->now, found), 15);
+    AUTOFREE char *key = printable(found);
+    AUTOFREE char *old = print(json_get(comparison->before, found), 15);
+    AUTOFREE char *new = print(json_get(comparison->now, found), 15);
     if (change == CHANGE_FREELY)
         text_add(&comparison->free, "%s %s: %s -> %s", comparison->free.length ? "," : "", key, old,
                  new);
@@ -137,19 +136,14 @@ static void add_change(struct comparison *comparison, const char *found)
                  change == CHANGE_NEVER ? "a run cannot change it"
                                         : "to change it knowingly: --allow-change ",
                  change == CHANGE_NEVER ? "" : key);
-    free(old);
-    free(new);
-    free(key);
 }
 
 static void compare_key(struct comparison *comparison, const char *key)
 {
-    char *old = print(json_get(comparison->before, key), 17);
-    char *new = print(json_get(comparison->now, key), 17);
+    AUTOFREE char *old = print(json_get(comparison->before, key), 17);
+    AUTOFREE char *new = print(json_get(comparison->now, key), 17);
     if (strcmp(old, new) != 0)
         add_change(comparison, key);
-    free(old);
-    free(new);
 }
 
 int scenario_compare(const char *name, const struct json *before, const struct json *now,

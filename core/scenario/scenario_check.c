@@ -1,7 +1,6 @@
 #include "core/scenario/scenario_record.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 /* Where the value at @path stands, or NULL when its default applied. */
 static const struct origin *given(const struct node *root, const char *path)
@@ -86,14 +85,13 @@ static int check_batch(const struct scenario *scenario, int32_t index, const str
 {
     const struct scenario_phase *phase =
         (const struct scenario_phase *)scenario->training.phase.item + index;
-    char *round = base_format("training.phases.%d.round", index);
+    AUTOFREE char *round = base_format("training.phases.%d.round", index);
     int result = 0;
     if (!phase->global_batch == !phase->batch_per_device)
         result = origin_error(given(root, "training.phases"), err,
                               "phase %d needs either batch_per_device or global_batch", index + 1);
     else if (!phase->global_batch && given(root, round))
         result = origin_error(given(root, round), err, "no effect without global_batch");
-    free(round);
     return result;
 }
 
@@ -102,18 +100,16 @@ static int check_phase(const struct scenario *scenario, int32_t index, const str
 {
     const struct scenario_phase *phase =
         (const struct scenario_phase *)scenario->training.phase.item + index;
-    char *epochs = base_format("training.phases.%d.epochs", index);
+    AUTOFREE char *epochs = base_format("training.phases.%d.epochs", index);
     const struct origin *origin = given(root, epochs);
     int result = 0;
     if (origin && !(phase->epochs > 0))
         result = origin_error(origin, err, "a phase must last more than 0 epochs");
-    free(epochs);
-    char *nodes = base_format("training.phases.%d.nodes", index);
+    AUTOFREE char *nodes = base_format("training.phases.%d.nodes", index);
     if (phase->nodes && index == scenario->training.phase.count - 1)
         result = origin_error(given(root, nodes), err,
                               "the last phase takes cluster.nodes, to which throughput and "
                               "efficiency refer; give the number there");
-    free(nodes);
     return result | check_batch(scenario, index, root, err);
 }
 

@@ -1,5 +1,4 @@
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/scenario/scenario_record.h"
@@ -16,9 +15,8 @@ static int check_epochs(const struct scenario *scenario, int32_t index, const st
                         struct err *err)
 {
     bool open = scenario->training.target > 0 && index == scenario->training.phase.count - 1;
-    char *key = base_format("training.phases.%d.epochs", index);
+    AUTOFREE char *key = base_format("training.phases.%d.epochs", index);
     const struct origin *origin = given(root, key);
-    free(key);
     if (open && origin)
         return origin_error(origin, err,
                             "the last phase ends at training.target; give its epochs or a target, "

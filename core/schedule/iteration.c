@@ -288,9 +288,8 @@ static void group_norms(struct schedule *schedule, const struct iteration *it)
 /* Schedules of this file are valid; a refusal is our mistake. */
 static struct schedule *seal(struct schedule *schedule)
 {
-    struct err err = {0};
+    AUTORELEASE(err) struct err err = {0};
     schedule_seal(schedule, &err);
-    err_release(&err);
     assert(schedule->sealed);
     return schedule;
 }

@@ -70,11 +70,10 @@ static int32_t add_collective_after(struct schedule *schedule, struct step step,
     bool norms = step.collective.content == CONTENT_NORMS;
     if (grid_axis_size(schedule->grid, axis) == 1)
         return after.step;
-    char *whose =
+    AUTOFREE char *whose =
         norms ? base_format("norms") : base_format("bucket %" PRId32, step.collective.bucket);
     snprintf(step.name, sizeof(step.name), "%s %s %s", whose, axis_name(axis),
              collective_op_name(step.collective.op));
-    free(whose);
     step.kind = STEP_COLLECTIVE;
     step.lane = axis == AXIS_COLUMN ? LANE_COLUMN : LANE_ROW;
     struct dep dep[] = {after, {also, 0}};

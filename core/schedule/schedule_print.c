@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <inttypes.h>
-#include <stdlib.h>
 
 static void print_what(struct text *out, const struct step *step)
 {
@@ -113,7 +112,7 @@ static struct json *step_json(const struct schedule *schedule, int32_t id)
 struct json *schedule_json(const struct schedule *schedule)
 {
     struct json *json = json_new_object(), *grid = json_new_object(), *steps = json_new_array();
-    char *hash = base_format("%016" PRIx64, schedule_hash(schedule));
+    AUTOFREE char *hash = base_format("%016" PRIx64, schedule_hash(schedule));
     for (int32_t id = 0; id < schedule->step_count; id++)
         json_append(steps, step_json(schedule, id));
     json_put_integer(grid, "columns", schedule->grid.columns);
@@ -122,6 +121,5 @@ struct json *schedule_json(const struct schedule *schedule)
     json_put_text(json, "schedule_hash", hash);
     json_put(json, "grid", grid);
     json_put(json, "steps", steps);
-    free(hash);
     return json;
 }

@@ -54,11 +54,10 @@ static int check_whole(const char *path, struct err *err)
         struct text content = {0};
         if (!manifest.entry[i].present)
             continue;
-        char *file = base_format("%s/%s", path, checkpoint_file_names[i]);
+        AUTOFREE char *file = base_format("%s/%s", path, checkpoint_file_names[i]);
         failed = file_read(file, &content, err) ||
                  manifest_check(&manifest.entry[i], file, &content, err);
         text_release(&content);
-        free(file);
     }
     return failed ? -1 : 0;
 }
@@ -87,9 +86,8 @@ int64_t checkpoint_bytes(const char *path)
     int64_t bytes = 0;
     for (int32_t i = 0; i <= CHECKPOINT_FILE_COUNT; i++) {
         struct stat file;
-        char *name = base_format("%s/%s", path, checkpoint_file_names[i]);
+        AUTOFREE char *name = base_format("%s/%s", path, checkpoint_file_names[i]);
         bytes += stat(name, &file) ? 0 : file.st_size;
-        free(name);
     }
     return bytes;
 }
@@ -126,14 +124,13 @@ char *checkpoint_latest(const char *directory, const char *run, struct text *not
     note_unfinished(directory, notes);
     int64_t count = checkpoint_list(directory, &name);
     for (int64_t i = 0; i < count && !path; i++) {
-        struct err err = {0};
+        AUTORELEASE(err) struct err err = {0};
         path = base_format("%s/%s", directory, name[i]);
         if (!is_good(path, run, &err)) {
             text_add(notes, "note: %s is passed over: %s", path, err.text);
             free(path);
             path = NULL;
         }
-        err_release(&err);
     }
     file_list_free(name, count);
     return path;
@@ -152,13 +149,13 @@ char *checkpoint_find(const char *path, struct text *notes, struct err *err)
                      folder ? folder : 1, folder ? path : ".");
         return NULL;
     }
-    char *manifest = base_format("%s/%s", path, checkpoint_file_names[CHECKPOINT_FILE_COUNT]);
+    AUTOFREE char *manifest =
+        base_format("%s/%s", path, checkpoint_file_names[CHECKPOINT_FILE_COUNT]);
     bool whole = access(manifest, F_OK) == 0;
-    free(manifest);
     if (whole)
         return base_copy(path);
     char run[RUN_ID_SIZE];
-    struct text passed = {0};
+    AUTORELEASE(text) struct text passed = {0};
     char *latest = checkpoint_latest(path, run_record_run(path, run) ? run : NULL, &passed);
     if (latest && passed.length > 0)
         text_append(notes, passed.data, passed.length);
@@ -168,6 +165,5 @@ char *checkpoint_find(const char *path, struct text *notes, struct err *err)
             "%s: not a checkpoint: it contains neither a MANIFEST nor a complete ckpt-*%s%.*s",
             path, passed.length > 0 ? "\n" : "", passed.length > 0 ? (int)passed.length - 1 : 0,
             passed.data ? passed.data : "");
-    text_release(&passed);
     return latest;
 }

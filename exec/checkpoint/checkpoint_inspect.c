@@ -59,7 +59,7 @@ static void tell_tensor(const struct answer *answer, const char *file,
                         const struct safetensors_tensor *tensor, const struct summary *summary)
 {
     if (answer->text) {
-        struct text shape = {0};
+        AUTORELEASE(text) struct text shape = {0};
         safetensors_print_shape(&shape, tensor);
         text_add(answer->text, "  %-44s %-4s %-20s %12.5g %12.5g %12.5g", tensor->name,
                  safetensors_type_names[tensor->type], shape.data, summary->minimum, summary->mean,
@@ -67,7 +67,6 @@ static void tell_tensor(const struct answer *answer, const char *file,
         if (summary->not_finite)
             text_add(answer->text, "  %" PRId64 " NOT FINITE", summary->not_finite);
         text_add(answer->text, "\n");
-        text_release(&shape);
         return;
     }
     struct json *entry = json_new_object();
@@ -208,13 +207,11 @@ static int inspect_checkpoint(const char *path, const struct answer *answer, str
 
 static int inspect_file(const char *path, const struct answer *answer, struct err *err)
 {
-    struct text content = {0};
+    AUTORELEASE(text) struct text content = {0};
     if (file_read(path, &content, err))
         return -1;
     tell_file(answer, path, content.length, NULL, true);
-    int failed = tell_tensors(answer, path, path, &content, err);
-    text_release(&content);
-    return failed;
+    return tell_tensors(answer, path, path, &content, err);
 }
 
 int checkpoint_inspect(const char *path, bool as_json, const char *notes, struct text *out,
@@ -223,7 +220,7 @@ int checkpoint_inspect(const char *path, bool as_json, const char *notes, struct
     struct stat found;
     struct answer answer = {
         .text = as_json ? NULL : out, .files = json_new_array(), .tensors = json_new_array()};
-    struct json *object = json_new_object();
+    AUTORELEASE(json) struct json *object = json_new_object();
     json_put_text(object, "schema", "foretrain/inspect/1");
     json_put_text(object, "path", path);
     json_put_text(object, "notes", notes);
@@ -236,6 +233,5 @@ int checkpoint_inspect(const char *path, bool as_json, const char *notes, struct
     json_put(object, "tensors", answer.tensors);
     if (as_json)
         json_print(out, object);
-    json_free(object);
     return failed;
 }

@@ -34,7 +34,7 @@ static void print_line(struct text *out, enum checksum_kind kind, const char *di
 
 void manifest_print(struct text *out, const struct manifest *manifest)
 {
-    struct text lines = {0};
+    AUTORELEASE(text) struct text lines = {0};
     for (int32_t i = 0; i < CHECKPOINT_FILE_COUNT; i++) {
         const struct manifest_entry *entry = &manifest->entry[i];
         if (entry->present)
@@ -45,7 +45,6 @@ void manifest_print(struct text *out, const struct manifest *manifest)
     print_line(&lines, checksum_preferred(), digits, lines.length,
                checkpoint_file_names[CHECKPOINT_FILE_COUNT]);
     text_append(out, lines.data, lines.length);
-    text_release(&lines);
 }
 
 /* The index of @word (length characters) in @list, or -1. */
@@ -133,12 +132,10 @@ int manifest_read_text(struct manifest *manifest, const char *name, const char *
 
 int manifest_read(struct manifest *manifest, const char *path, struct err *err)
 {
-    char *name = base_format("%s/%s", path, checkpoint_file_names[CHECKPOINT_FILE_COUNT]);
-    struct text content = {0};
+    AUTOFREE char *name = base_format("%s/%s", path, checkpoint_file_names[CHECKPOINT_FILE_COUNT]);
+    AUTORELEASE(text) struct text content = {0};
     int failed = file_read(name, &content, err) ||
                  manifest_read_text(manifest, name, content.data, content.length, err);
-    text_release(&content);
-    free(name);
     return failed ? -1 : 0;
 }
 

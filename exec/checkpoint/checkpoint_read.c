@@ -64,12 +64,10 @@ static int read_checked(const char *path, const struct manifest *manifest,
 static int read_state(const char *path, const struct manifest *manifest, struct progress *progress,
                       struct err *err)
 {
-    char *file = NULL;
-    struct text content = {0};
+    AUTOFREE char *file = NULL;
+    AUTORELEASE(text) struct text content = {0};
     int failed = read_checked(path, manifest, CHECKPOINT_STATE, &file, &content, err) ||
                  state_read_text(progress, file, content.data, content.length, err);
-    text_release(&content);
-    free(file);
     return failed ? -1 : 0;
 }
 
@@ -132,9 +130,9 @@ int checkpoint_read_progress(const char *path, struct progress *progress, struct
 struct json *checkpoint_read_job(const char *path, struct err *err)
 {
     struct manifest manifest;
-    struct text content = {0};
+    AUTORELEASE(text) struct text content = {0};
     struct json *job = NULL;
-    char *file = NULL;
+    AUTOFREE char *file = NULL;
     if (!manifest_read(&manifest, path, err) && !manifest.entry[CHECKPOINT_JOB].present)
         err_add_code(err, 66, "%s: it does not name its job", path);
     else if (!err->count && !read_checked(path, &manifest, CHECKPOINT_JOB, &file, &content, err))
@@ -144,8 +142,6 @@ struct json *checkpoint_read_job(const char *path, struct err *err)
         json_free(job);
         job = NULL;
     }
-    text_release(&content);
-    free(file);
     return job;
 }
 

@@ -46,7 +46,7 @@ enum { ROW_COUNT = sizeof(rows) / sizeof(*rows) };
 
 void state_print(struct text *out, const struct progress *progress)
 {
-    struct json *state = json_new_object();
+    AUTORELEASE(json) struct json *state = json_new_object();
     json_put_text(state, "schema", SCHEMA);
     for (int32_t i = 0; i < ROW_COUNT; i++) {
         const void *member = (const char *)progress + rows[i].offset;
@@ -60,7 +60,6 @@ void state_print(struct text *out, const struct progress *progress)
             json_put_text(state, rows[i].key, member);
     }
     json_print(out, state);
-    json_free(state);
 }
 
 static int read_integer(const struct row *row, void *member, const char *name,
@@ -152,9 +151,8 @@ int state_read_text(struct progress *progress, const char *name, const char *tex
                     struct err *err)
 {
     struct progress found = {0};
-    struct json *state = json_read(name, text, length, err);
+    AUTORELEASE(json) struct json *state = json_read(name, text, length, err);
     int failed = state ? read_state(&found, name, state, err) : -1;
-    json_free(state);
     if (!failed)
         *progress = found;
     return failed;

@@ -97,13 +97,11 @@ static int refuse_shape(const struct stored_tensor *tensor, const char *name,
 {
     struct safetensors_tensor expected = {.rank = tensor->rank};
     memcpy(expected.shape, tensor->shape, sizeof(tensor->shape));
-    struct text found = {0}, wanted = {0};
+    AUTORELEASE(text) struct text found = {0}, wanted = {0};
     safetensors_print_shape(&found, other);
     safetensors_print_shape(&wanted, &expected);
     err_add(err, "%s: tensor '%s' has shape %s, the network's has %s", name, tensor->name,
             found.data, wanted.data);
-    text_release(&found);
-    text_release(&wanted);
     return -1;
 }
 

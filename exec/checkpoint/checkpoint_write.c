@@ -27,9 +27,8 @@ struct writing {
 static void remove_files(const char *path)
 {
     for (int32_t i = 0; checkpoint_file_names[i]; i++) {
-        char *file = base_format("%s/%s", path, checkpoint_file_names[i]);
+        AUTOFREE char *file = base_format("%s/%s", path, checkpoint_file_names[i]);
         unlink(file);
-        free(file);
     }
     rmdir(path);
 }
@@ -56,16 +55,14 @@ bool checkpoint_is_removable(const char *directory, const char *name)
 /* Renamed first, so that a crash never leaves a checkpoint that lacks files. */
 void checkpoint_remove(const char *directory, const char *name)
 {
-    char *path = base_format("%s/%s", directory, name);
-    char *gone = base_format("%s/" TEMPORARY "gone-%s", directory, name);
+    AUTOFREE char *path = base_format("%s/%s", directory, name);
+    AUTOFREE char *gone = base_format("%s/" TEMPORARY "gone-%s", directory, name);
     if (!checkpoint_is_removable(directory, name))
         ;
     else if (strncmp(name, TEMPORARY, strlen(TEMPORARY)) == 0)
         remove_files(path);
     else if (rename(path, gone) == 0)
         remove_files(gone);
-    free(gone);
-    free(path);
 }
 
 static bool is_temporary(const char *name)
@@ -78,23 +75,18 @@ static void remove_leftovers(const char *directory)
     char **name;
     int64_t count = file_list(directory, is_temporary, &name);
     for (int64_t i = 0; i < count; i++) {
-        char *path = base_format("%s/%s", directory, name[i]);
+        AUTOFREE char *path = base_format("%s/%s", directory, name[i]);
         remove_files(path);
-        free(path);
     }
     file_list_free(name, count);
 }
 
 static bool is_of_run(const char *directory, const char *name, const char *run)
 {
-    struct err err = {0};
+    AUTORELEASE(err) struct err err = {0};
     struct progress progress;
-    char *path = base_format("%s/%s", directory, name);
-    bool same =
-        checkpoint_read_progress(path, &progress, &err) == 0 && strcmp(progress.run, run) == 0;
-    free(path);
-    err_release(&err);
-    return same;
+    AUTOFREE char *path = base_format("%s/%s", directory, name);
+    return checkpoint_read_progress(path, &progress, &err) == 0 && strcmp(progress.run, run) == 0;
 }
 
 /* @name was just written and stays, whatever its number. */
@@ -137,7 +129,7 @@ static int write_tensors(struct writing *writing, enum checkpoint_file file, con
 {
     struct stored_list list = stored_tensors(writing->layout, file, writing->progress->ranks);
     struct safetensors header = {0};
-    struct text text = {0};
+    AUTORELEASE(text) struct text text = {0};
     struct file_sink sink =
         file_sink_open(writing->path, checkpoint_file_names[file], checksum_preferred());
     for (int32_t integers = 1; integers >= 0; integers--)
@@ -152,7 +144,6 @@ static int write_tensors(struct writing *writing, enum checkpoint_file file, con
         for (int64_t i = 0; i < list.count; i++)
             if ((list.item[i].in == STORED_IN_PROGRESS) == integers)
                 put_tensor(&sink, &list.item[i], writing->progress, parameter, statistics);
-    text_release(&text);
     safetensors_release(&header);
     free(list.item);
     return end_file(writing, &sink, file, err);
@@ -169,22 +160,19 @@ static int write_text(struct writing *writing, enum checkpoint_file file, const 
 
 static int write_state(struct writing *writing, struct err *err)
 {
-    struct text text = {0};
+    AUTORELEASE(text) struct text text = {0};
     state_print(&text, writing->progress);
-    int failed = write_text(writing, CHECKPOINT_STATE, text.data, err);
-    text_release(&text);
-    return failed;
+    return write_text(writing, CHECKPOINT_STATE, text.data, err);
 }
 
 static int write_manifest(const struct writing *writing, struct err *err)
 {
     char digits[CHECKSUM_DIGITS + 1];
-    struct text text = {0};
+    AUTORELEASE(text) struct text text = {0};
     struct file_sink sink = file_sink_open(
         writing->path, checkpoint_file_names[CHECKPOINT_FILE_COUNT], checksum_preferred());
     manifest_print(&text, &writing->manifest);
     file_sink_put(&sink, text.data, text.length);
-    text_release(&text);
     return file_sink_close(&sink, digits, err);
 }
 
@@ -212,7 +200,7 @@ static int write_files(struct writing *writing, const struct weights *weights, s
  * system supports it, else removed first. */
 static int publish(const char *directory, const char *name, const char *temporary, struct err *err)
 {
-    char *path = base_format("%s/%s", directory, name);
+    AUTOFREE char *path = base_format("%s/%s", directory, name);
     int failed = rename(temporary, path);
     if (failed && (errno == ENOTEMPTY || errno == EEXIST)) {
         failed = renameat2(AT_FDCWD, temporary, AT_FDCWD, path, RENAME_EXCHANGE);
@@ -225,7 +213,6 @@ static int publish(const char *directory, const char *name, const char *temporar
     }
     if (failed)
         err_add_code(err, 73, "%s: cannot be made from %s: %s", path, temporary, strerror(errno));
-    free(path);
     return failed;
 }
 

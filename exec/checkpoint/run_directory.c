@@ -39,14 +39,13 @@ static int refuse_held(const char *path, struct err *err)
         known = run_record_read(path, &record) == 0 && is_alive(&record);
         nanosleep(&(struct timespec){.tv_nsec = known ? 0 : 50000000}, NULL);
     }
-    char *owner = known ? base_format("process %" PRId64 " on %s, since %s", record.process,
-                                      record.host, record.since)
-                        : base_copy("a process that has just begun");
+    AUTOFREE char *owner = known ? base_format("process %" PRId64 " on %s, since %s",
+                                               record.process, record.host, record.since)
+                                 : base_copy("a process that has just begun");
     err_add_code(
         err, 73,
         "%s: a run is writing here: %s; wait for its end, or choose another directory with --out",
         path, owner);
-    free(owner);
     return -1;
 }
 
@@ -67,7 +66,7 @@ int run_directory_lock(struct run_directory *directory, bool make, struct err *e
     struct run_record record;
     if (directory->lock >= 0 || (make && file_make_directory(directory->path, err)))
         return directory->lock >= 0 ? 0 : -1;
-    char *name = base_format("%s/run.json", directory->path);
+    AUTOFREE char *name = base_format("%s/run.json", directory->path);
     int failed = 0;
     directory->lock = open(name, O_RDWR | O_CLOEXEC | O_NONBLOCK | (make ? O_CREAT : 0), 0666);
     if (directory->lock >= 0) {
@@ -82,7 +81,6 @@ int run_directory_lock(struct run_directory *directory, bool make, struct err *e
     } else if (make || (errno != ENOENT && errno != ENOTDIR)) {
         failed = err_add_code(err, 73, "%s: cannot be made or written: %s", name, strerror(errno));
     }
-    free(name);
     return failed;
 }
 
@@ -118,7 +116,7 @@ static int refuse_full(const struct run_directory *directory, const char *found,
                             "%s: it holds a run (%s, with %s), but --resume continues another "
                             "(%s): choose another directory with --out",
                             directory->path, run, found, *resumed ? resumed : "unknown");
-    struct text way = {0};
+    AUTORELEASE(text) struct text way = {0};
     if (may_go_on) {
         text_add(&way, "go on with it by --resume ");
         text_add_word(&way, directory->path);
@@ -128,7 +126,6 @@ static int refuse_full(const struct run_directory *directory, const char *found,
                  "%s: it holds a run already (%s, with %s): %sreplace it by --overwrite, or choose "
                  "another directory with --out",
                  directory->path, run, found, may_go_on ? way.data : "");
-    text_release(&way);
     return -1;
 }
 
@@ -158,9 +155,9 @@ int run_directory_check(const struct run_directory *directory, const char *resum
 static int sign(const struct run_directory *directory, struct err *err)
 {
     enum { RECORD_SIZE = 512 };
-    struct text text = {0};
+    AUTORELEASE(text) struct text text = {0};
     char host[65] = "", since[32], record[RECORD_SIZE];
-    struct json *json = json_new_object();
+    AUTORELEASE(json) struct json *json = json_new_object();
     time_t now = time(NULL);
     struct tm date;
     gethostname(host, sizeof(host) - 1);
@@ -171,12 +168,10 @@ static int sign(const struct run_directory *directory, struct err *err)
     json_put_integer(json, "process", getpid());
     json_put_text(json, "since", since);
     json_print(&text, json);
-    json_free(json);
     assert(text.length < RECORD_SIZE);
     memset(record, ' ', RECORD_SIZE);
     memcpy(record, text.data, (size_t)text.length);
     record[RECORD_SIZE - 1] = '\n';
-    text_release(&text);
     errno = ENOSPC; /* a part was written */
     if (pwrite(directory->lock, record, RECORD_SIZE, 0) == RECORD_SIZE &&
         fsync(directory->lock) == 0)
@@ -191,14 +186,13 @@ static int remove_run(const struct run_directory *directory, struct err *err)
     int64_t count = file_list(directory->path, is_of_run, &name);
     int failed = 0;
     for (int64_t i = 0; i < count; i++) {
-        char *path = base_format("%s/%s", directory->path, name[i]);
+        AUTOFREE char *path = base_format("%s/%s", directory->path, name[i]);
         if (checkpoint_is_name(name[i]))
             checkpoint_remove(directory->path, name[i]);
         else
             unlink(path);
         if (access(path, F_OK) == 0)
             failed = err_add_code(err, 73, "%s: cannot be removed: %s", path, strerror(errno));
-        free(path);
     }
     file_list_free(name, count);
     return failed || file_sync_directory(directory->path, err) ? -1 : 0;

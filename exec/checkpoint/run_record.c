@@ -1,7 +1,6 @@
 #include "exec/checkpoint/run_record.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/base.h"
@@ -19,11 +18,12 @@ static void copy_text(const struct json *json, const char *key, char *to, size_t
 
 int run_record_read(const char *path, struct run_record *record)
 {
-    struct text content = {0};
-    struct err err = {0};
-    char *name = base_format("%s/run.json", path);
+    AUTORELEASE(text) struct text content = {0};
+    AUTORELEASE(err) struct err err = {0};
+    AUTOFREE char *name = base_format("%s/run.json", path);
     *record = (struct run_record){0};
     int failed = file_read(name, &content, &err);
+    AUTORELEASE(json)
     struct json *json =
         failed || content.length == 0 ? NULL : json_read(name, content.data, content.length, &err);
     const char *schema = json_as_text(json_get(json, "schema"));
@@ -34,10 +34,6 @@ int run_record_read(const char *path, struct run_record *record)
         copy_text(json, "since", record->since, sizeof(record->since));
         json_as_integer(json_get(json, "process"), &record->process);
     }
-    json_free(json);
-    text_release(&content);
-    err_release(&err);
-    free(name);
     return failed ? -1 : 0;
 }
 

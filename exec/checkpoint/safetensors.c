@@ -65,14 +65,13 @@ void safetensors_print_header(struct text *out, const struct safetensors *file)
     json_put(header, "__metadata__", metadata);
     for (int64_t i = 0; i < file->count; i++)
         json_put(header, file->tensor[i].name, describe(&file->tensor[i]));
-    struct text json = {0};
+    AUTORELEASE(text) struct text json = {0};
     json_print_line(&json, header, 17);
     while (json.length % ALIGNMENT)
         text_append(&json, " ", 1);
     uint64_t length = (uint64_t)json.length;
     text_append(out, (const char *)&length, sizeof(length));
     text_append(out, json.data, json.length);
-    text_release(&json);
     json_free(header);
 }
 
@@ -249,9 +248,9 @@ int safetensors_read_header(struct safetensors *file, const char *name, const vo
         return err_add(err, "%s: not a safetensors file: its header does not start with '{'", name);
     struct safetensors found = {.data = PREFIX + (int64_t)length,
                                 .bytes = size - PREFIX - (int64_t)length};
+    AUTORELEASE(json)
     struct json *header = json_read(name, (const char *)content + PREFIX, (int64_t)length, err);
     int failed = header ? read_entries(&found, name, header, err) : -1;
-    json_free(header);
     if (failed) {
         safetensors_release(&found);
         return -1;

@@ -60,19 +60,17 @@ static int cifar10_open(struct reader *reader, const struct dataset_spec *spec, 
     if (reader->image != SIDE)
         return err_add(err, "%s: CIFAR-10 has images of %d pixels, but %d were asked for",
                        spec->path, SIDE, reader->image);
-    char *folder = find_folder(spec->path);
+    AUTOFREE char *folder = find_folder(spec->path);
     reader->store = base_alloc(1, sizeof(*reader->store));
     reader->classes = CLASSES;
     int failed = 0;
     for (int32_t i = 1; i <= (split == SPLIT_TRAIN ? FILES : 1) && !failed; i++) {
-        char *path = split == SPLIT_TRAIN ? base_format("%s/data_batch_%d.bin", folder, i)
-                                          : base_format("%s/test_batch.bin", folder);
+        AUTOFREE char *path = split == SPLIT_TRAIN ? base_format("%s/data_batch_%d.bin", folder, i)
+                                                   : base_format("%s/test_batch.bin", folder);
         failed = add_file(reader, path, err);
-        free(path);
     }
     if (failed)
         cifar10_close(reader);
-    free(folder);
     return failed;
 }
 

@@ -100,7 +100,7 @@ void dataset_close(struct dataset *dataset)
 {
     if (!dataset)
         return;
-    struct shared *shared = dataset->shared;
+    AUTOFREE struct shared *shared = dataset->shared;
     dataset->ops->close(&dataset->reader);
     for (int32_t i = 0; i < shared->idle_count; i++)
         scratch_release(&shared->idle[i]);
@@ -108,7 +108,6 @@ void dataset_close(struct dataset *dataset)
     text_release(&shared->messages);
     free(shared->corrupt);
     free(shared->idle);
-    free(shared);
     free(dataset);
 }
 
@@ -183,13 +182,12 @@ static int run_reading(const struct dataset *dataset, struct reading reading)
 {
     assert(reading.index >= 0 && reading.index < dataset->reader.count);
     struct scratch scratch = take_scratch(dataset->shared);
-    struct err err = {0};
+    AUTORELEASE(err) struct err err = {0};
     reading.scratch = &scratch;
     int failed = dataset->ops->read(&dataset->reader, &reading, &err);
     give_scratch(dataset->shared, scratch);
     if (failed)
         report(dataset, reading.index, &err);
-    err_release(&err);
     return failed;
 }
 

@@ -41,16 +41,15 @@ static int imagefolder_open(struct reader *reader, const struct dataset_spec *sp
     if (check_decoder(spec->path, err))
         return -1;
     bool apart = spec->validation_path;
-    char *train = apart ? base_copy(spec->path) : base_format("%s/train", spec->path);
-    char *validation = apart ? base_copy(spec->validation_path) : base_format("%s/val", spec->path);
+    AUTOFREE char *train = apart ? base_copy(spec->path) : base_format("%s/train", spec->path);
+    AUTOFREE char *validation =
+        apart ? base_copy(spec->validation_path) : base_format("%s/val", spec->path);
     int failed = catalog_open_folder(&catalog, split == SPLIT_TRAIN ? train : validation, err);
     if (!failed && split == SPLIT_VALIDATION &&
         (failed = catalog_compare_classes(&catalog, train, err)))
         catalog_close(&catalog);
     if (!failed)
         keep(reader, catalog);
-    free(train);
-    free(validation);
     return failed;
 }
 
@@ -100,9 +99,8 @@ static int jpeg_read(const struct reader *reader, const struct reading *reading,
         catalog->ops->fetch(catalog->listing, reading->index, &reading->scratch->bytes, err);
     if (size < 0)
         return -1;
-    char *name = catalog->ops->name(catalog->listing, reading->index);
+    AUTOFREE char *name = catalog->ops->name(catalog->listing, reading->index);
     int failed = decode(reader, reading, name, size, err);
-    free(name);
     *reading->label = catalog->ops->label(catalog->listing, reading->index);
     return failed;
 }

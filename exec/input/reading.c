@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/base/base.h"
+
 struct view reading_view(const struct reading *reading, int32_t image, uint64_t seed, int32_t width,
                          int32_t height)
 {
@@ -43,12 +45,11 @@ void reading_give(const struct reading *reading, int32_t image, const struct vie
         *reading->crop = picture_crop(view, shrink, width, height, &need);
         return;
     }
-    struct resize resize = resize_new(view, shrink, width, height);
+    AUTORELEASE(resize) struct resize resize = resize_new(view, shrink, width, height);
     if (reading->image)
         resize_run(&resize, picture, &tint_imagenet, &reading->scratch->row, reading->image);
     else
         give_resized(reading, image, &resize, picture);
-    resize_release(&resize);
 }
 
 bool reading_give_file(const struct reading *reading, int32_t image, const struct view *view,

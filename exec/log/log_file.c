@@ -37,7 +37,7 @@ void log_file_cut(struct log_file *file, bool (*is_lost)(const char *line, int64
                   int64_t step)
 {
     FILE *old = fopen(file->path, "re");
-    char *line = NULL;
+    AUTOFREE char *line = NULL;
     size_t capacity = 0;
     off_t whole = 0;
     ssize_t length;
@@ -50,7 +50,6 @@ void log_file_cut(struct log_file *file, bool (*is_lost)(const char *line, int64
         note_fault(file);
     if (old)
         fclose(old);
-    free(line);
 }
 
 void log_file_put(struct log_file *file, const void *data, int64_t size)

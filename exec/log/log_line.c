@@ -55,7 +55,7 @@ static double images_left(const struct log_line *line, int64_t step)
 
 static void print(struct log_line *line)
 {
-    struct text text = {0};
+    AUTORELEASE(text) struct text text = {0};
     const struct log_step *last = &line->last;
     double pace = line->seconds > 0 ? (double)line->images / line->seconds : 0;
     text_add(&text, "step %" PRId64 "/%" PRId64 "  epoch %.2f/%g  loss %.4f", last->step,
@@ -73,7 +73,6 @@ static void print(struct log_line *line)
     }
     fprintf(stderr, line->terminal ? CLEAR "%s" : "%s\n", text.data);
     fflush(stderr);
-    text_release(&text);
     line->seconds = line->loss = 0;
     line->images = line->steps = line->losses = line->skipped = 0;
 }
@@ -114,7 +113,7 @@ void log_line_say(struct log_line *line, const char *format, ...)
 
 void log_line_close(struct log_line *line)
 {
-    struct text text = {0};
+    AUTORELEASE(text) struct text text = {0};
     if (!line->on || line->all_images == 0)
         return;
     if (line->steps > 0)
@@ -124,5 +123,4 @@ void log_line_close(struct log_line *line)
     log_line_duration(&text, line->all_seconds);
     fprintf(stderr, "%" PRId64 " steps in %s: %.1f images/s\n", line->last.step - line->first_step,
             text.data, line->all_seconds > 0 ? (double)line->all_images / line->all_seconds : 0);
-    text_release(&text);
 }

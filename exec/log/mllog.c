@@ -1,7 +1,6 @@
 #include "exec/log/mllog.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -22,8 +21,8 @@ static double now_unix_s(void)
 static void put_line(struct mllog *log, double unix_s, const char *type, const char *key,
                      struct json *value, struct json *metadata)
 {
-    struct json *line = json_new_object();
-    struct text text = {0};
+    AUTORELEASE(json) struct json *line = json_new_object();
+    AUTORELEASE(text) struct text text = {0};
     json_put_text(line, "namespace", "");
     json_put_integer(line, "time_ms", (int64_t)(unix_s * 1e3));
     json_put_text(line, "event_type", type);
@@ -37,8 +36,6 @@ static void put_line(struct mllog *log, double unix_s, const char *type, const c
     json_print_line(&text, line, 9);
     text_append(&text, "\n", 1);
     log_file_take(&log->file, &text);
-    text_release(&text);
-    json_free(line);
 }
 
 static void put_real(struct mllog *log, const char *key, double value)
@@ -124,9 +121,8 @@ static void put_submission(struct mllog *log)
 static void put_option(struct mllog *log, const char *name, struct json *value)
 {
     bool lars = log->scenario->training.optimizer == OPTIMIZER_LARS;
-    char *key = base_format("%s_opt_%s", lars ? "lars" : "sgd", name);
+    AUTOFREE char *key = base_format("%s_opt_%s", lars ? "lars" : "sgd", name);
     put_line(log, now_unix_s(), POINT, key, value, NULL);
-    free(key);
 }
 
 static double peak_rate(const struct mllog *log)

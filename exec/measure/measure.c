@@ -55,7 +55,7 @@ static void next_batch(void *context, float *images, int32_t *label)
 
 static void write_weights(const struct measuring *m)
 {
-    struct layout layout = layout_build(m->job->model);
+    AUTORELEASE(layout) struct layout layout = layout_build(m->job->model);
     struct weights weights = {
         .parameter = base_alloc(layout.parameters, sizeof(float)),
         .momentum = base_alloc(layout.parameters, sizeof(float)),
@@ -66,7 +66,6 @@ static void write_weights(const struct measuring *m)
     free(weights.parameter);
     free(weights.momentum);
     free(weights.statistics);
-    layout_release(&layout);
 }
 
 static int open_device(struct measuring *m, struct err *err)
@@ -100,7 +99,7 @@ static void note(struct measuring *m, int32_t iteration)
 {
     const struct schedule *schedule = m->job->schedule;
     int32_t at = iteration - WARM_UP, count = m->job->iterations;
-    struct trace trace = {0};
+    AUTORELEASE(trace) struct trace trace = {0};
     struct walk_times times = walker_finish(m->walker, iteration, at >= 0 ? &trace : NULL);
     if (at >= 0)
         m->between[at] = times.input_wait_s; /* images are there at once */
@@ -115,7 +114,6 @@ static void note(struct measuring *m, int32_t iteration)
     for (int64_t i = 0; i < trace.span_count; i++)
         if (schedule->step[trace.span[i].step].kind == STEP_INPUT)
             m->input[at] = trace.span[i].end - trace.span[i].begin;
-    trace_release(&trace);
 }
 
 static double now(void)
@@ -177,13 +175,11 @@ static double quicker_half(const struct measuring *m, const double *whole, const
                            double limit)
 {
     int32_t count = 0;
-    double *value = base_alloc(m->count, sizeof(*value));
+    AUTOFREE double *value = base_alloc(m->count, sizeof(*value));
     for (int32_t i = 0; i < m->count; i++)
         if (whole[i] <= limit)
             value[count++] = time[i];
-    double middle = quantile(value, count, 0.5);
-    free(value);
-    return middle;
+    return quantile(value, count, 0.5);
 }
 
 static void sum_up(struct measuring *m, struct measure_result *result)

@@ -183,7 +183,7 @@ static void count_all(const struct dataset *dataset, int32_t classes, int32_t me
 {
     int64_t size = 3 * (int64_t)dataset_image(dataset) * dataset_image(dataset);
     struct range own = own_range(dataset, world_self());
-    float *image = base_alloc(size, sizeof(float));
+    AUTOFREE float *image = base_alloc(size, sizeof(float));
     int32_t label;
     for (int64_t i = own.first; i < own.end; i++) {
         float *sum = probability + (i - own.first) * classes;
@@ -192,7 +192,6 @@ static void count_all(const struct dataset *dataset, int32_t classes, int32_t me
         if (!dataset_read(dataset, i, 0, false, image, &label))
             count_image(evaluation, classes, sum, label);
     }
-    free(image);
     add_up(evaluation);
 }
 
@@ -215,21 +214,19 @@ int train_evaluate(const struct train_job *job, const char *const *path, int32_t
     struct device_job device_job = scoring_job(job);
     struct dataset_spec spec = train_dataset_spec(job->scenario);
     struct dataset *dataset = dataset_open(&spec, SPLIT_VALIDATION, err);
-    struct layout layout = layout_build(job->model);
+    AUTORELEASE(layout) struct layout layout = layout_build(job->model);
     int failed = !dataset || job->device_ops->open(&device, &device_job, err);
     if (!world_agree(failed, err)) {
         struct range own = own_range(dataset, world_self());
-        float *probability =
+        AUTOFREE float *probability =
             base_alloc((own.end - own.first) * job->model->classes, sizeof(*probability));
         for (int32_t i = 0; i < count && !failed; i++)
             failed = add_member(job, &layout, path[i], device, dataset, device_job.batch,
                                 probability, err);
         if (!failed)
             count_all(dataset, job->model->classes, count, probability, evaluation);
-        free(probability);
     }
     job->device_ops->close(device);
     dataset_close(dataset);
-    layout_release(&layout);
     return failed || err->exit_code > 0 ? -1 : 0;
 }

@@ -31,12 +31,11 @@ static bool gathers_copies(const struct loop *loop)
 uint64_t loop_hash(const struct loop *loop)
 {
     int64_t count = loop->layout.parameters;
-    float *parameter = base_alloc(count, sizeof(*parameter));
+    AUTOFREE float *parameter = base_alloc(count, sizeof(*parameter));
     memcpy(parameter, loop->weights.parameter, (size_t)count * sizeof(*parameter));
     if (gathers_copies(loop))
         half_round((enum dtype)loop->job->scenario->model.compute, count, parameter);
     uint64_t hash = base_hash(BASE_HASH_SEED, parameter, (size_t)count * sizeof(*parameter));
-    free(parameter);
     return hash;
 }
 
@@ -46,10 +45,9 @@ static void turn(const struct loop *loop, bool back, float *flat)
     int64_t count = loop->layout.parameters;
     if (!loop->job->device_ops->turn)
         return;
-    float *before = base_alloc(count, sizeof(*before));
+    AUTOFREE float *before = base_alloc(count, sizeof(*before));
     memcpy(before, flat, (size_t)count * sizeof(*before));
     loop->job->device_ops->turn(loop->device, back, before, flat);
-    free(before);
 }
 
 /* The first shards ranks have one part each; in a torus, other rows have the same.  The last part
@@ -59,8 +57,8 @@ static void collect(struct loop *loop, float *flat)
     const struct schedule *schedule = loop->job->schedule[loop->phase];
     int32_t buckets = loop->packing.buckets, shards = loop_shards(loop);
     int64_t count = slice_elements(loop->shard, buckets);
-    float *mine = base_alloc(count, sizeof(*mine));
-    float *padded = base_alloc(loop->packing.elements, sizeof(*padded));
+    AUTOFREE float *mine = base_alloc(count, sizeof(*mine));
+    AUTOFREE float *padded = base_alloc(loop->packing.elements, sizeof(*padded));
     void *all;
     turn(loop, false, flat);
     memcpy(padded, flat, (size_t)loop->layout.parameters * sizeof(*flat));
@@ -68,16 +66,13 @@ static void collect(struct loop *loop, float *flat)
     int64_t bytes = loop->world.rank < shards ? count * (int64_t)sizeof(*mine) : 0;
     const float *next = world_gather(mine, bytes, &all) > 0 ? all : NULL;
     for (int32_t rank = 0; next && rank < shards; rank++) {
-        struct slice *shard = packing_shard(&loop->packing, schedule, rank);
+        AUTOFREE struct slice *shard = packing_shard(&loop->packing, schedule, rank);
         slice_unpack(shard, buckets, next, padded);
         next += slice_elements(shard, buckets);
-        free(shard);
     }
     memcpy(flat, padded, (size_t)loop->layout.parameters * sizeof(*flat));
     turn(loop, true, flat);
     free(all);
-    free(mine);
-    free(padded);
 }
 
 void loop_collect(struct loop *loop)

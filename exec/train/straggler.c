@@ -29,7 +29,7 @@ struct straggling straggler_add(struct straggler *straggler, double wait_s, doub
     if (world.ranks == 1)
         return (struct straggling){.rank = -1};
     int32_t count = world.ranks + 1;
-    double *now = base_alloc(count, sizeof(*now));
+    AUTOFREE double *now = base_alloc(count, sizeof(*now));
     now[world.rank] = wait_s;
     now[world.ranks] = seconds / world.ranks;
     world_sum(now, count);
@@ -38,7 +38,6 @@ struct straggling straggler_add(struct straggler *straggler, double wait_s, doub
     for (int32_t rank = 0; rank < world.ranks; rank++)
         straggler->wait[rank] += now[rank];
     straggler->seconds += now[world.ranks];
-    free(now);
     struct straggling found = find(straggler, world.ranks);
     if (found.rank >= 0 || straggler->seconds > longest)
         straggler_release(straggler);

@@ -208,7 +208,7 @@ static int open_device(struct loop *loop, int32_t slots, int64_t end, struct err
 {
     const struct train_job *job = loop->job;
     int32_t rate_count;
-    struct rate *rate = rates_until(loop, end, &rate_count);
+    AUTOFREE struct rate *rate = rates_until(loop, end, &rate_count);
     const struct phase *counts = &loop->counts;
     struct device_job device_job = {
         .model = job->model,
@@ -231,9 +231,7 @@ static int open_device(struct loop *loop, int32_t slots, int64_t end, struct err
         .run = job->run,
         .time_scale = job->time_scale,
     };
-    int failed = job->device_ops->open(&loop->device, &device_job, err);
-    free(rate);
-    return failed;
+    return job->device_ops->open(&loop->device, &device_job, err);
 }
 
 int loop_open_phase(struct loop *loop, int32_t index, int64_t end, struct err *err)
@@ -377,11 +375,10 @@ static void tell(struct loop *loop, const struct loop_step *step, double loss)
 
 static void tell_straggling(struct loop *loop, const struct straggling *slow)
 {
-    struct text who = {0};
+    AUTORELEASE(text) struct text who = {0};
     world_describe(&who, slow->rank);
     log_straggler(loop->log, loop->progress.step, slow->rank, who.data, slow->wait_s,
                   slow->seconds);
-    text_release(&who);
 }
 
 /* Losses of finished steps are averaged over the ranks and reported, and ranks agree whether to
@@ -461,13 +458,12 @@ static void average_statistics(struct loop *loop)
     void *all;
     struct weights own = {.statistics = loop->own_statistics};
     loop->job->device_ops->read(loop->device, &own);
-    double *sum = base_alloc(count, sizeof(*sum));
+    AUTOFREE double *sum = base_alloc(count, sizeof(*sum));
     for (int64_t i = 0; i < count; i++)
         sum[i] = loop->own_statistics[i];
     world_sum(sum, (int32_t)count);
     for (int64_t i = 0; i < count; i++)
         loop->weights.statistics[i] = (float)(sum[i] / loop->world.ranks);
-    free(sum);
     if (world_gather(loop->own_statistics, bytes, &all) > 0)
         memcpy(loop->weights.rank_statistics, all, (size_t)(bytes * loop->world.ranks));
     free(all);

@@ -130,12 +130,11 @@ static void *watch(void *unused)
     const struct timespec short_nap = {.tv_nsec = 200000};
     for (bool stop = false, closed = false; !closed;) {
         closed = beat_once(stop);
-        struct text out = {0};
+        AUTORELEASE(text) struct text out = {0};
         struct beat own = own_beat(false);
         if (watch_check(&heart.watch, &own, world_now(), &out))
             give_up(&out);
         fputs(out.data ? out.data : "", stderr);
-        text_release(&out);
         if (stop)
             nanosleep(&short_nap, NULL);
         else

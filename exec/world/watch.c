@@ -176,8 +176,6 @@ bool watch_check(struct watch *watch, const struct beat *own, double now, struct
     if (watch->rank != 0)
         return false;
     find_late(watch, now, out);
-    struct beat *beat = base_alloc(watch->ranks, sizeof(*beat));
-    bool found = collect(watch, own, now, beat) && find_stalled(watch, beat, out);
-    free(beat);
-    return found;
+    AUTOFREE struct beat *beat = base_alloc(watch->ranks, sizeof(*beat));
+    return collect(watch, own, now, beat) && find_stalled(watch, beat, out);
 }

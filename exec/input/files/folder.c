@@ -116,12 +116,11 @@ static int scan_class(struct listing *listing, int64_t index, struct err *err)
 {
     struct names *file = &listing->file;
     int64_t before = listing->first[index] = file->count;
-    char *path = base_format("%s/%s", listing->path, name_at(&listing->class, index));
+    AUTOFREE char *path = base_format("%s/%s", listing->path, name_at(&listing->class, index));
     int failed = scan(path, NULL, file, err);
     if (!failed && file->count == before)
         failed = err_add(err, "%s: a class without images: no .jpg or .jpeg file in it", path);
     sort_names(file, before);
-    free(path);
     return failed;
 }
 
@@ -145,7 +144,7 @@ int catalog_compare_classes(const struct catalog *catalog, const char *path, str
 {
     const struct names *ours = &catalog->listing->class;
     struct names other = {0};
-    struct err ignored = {0};
+    AUTORELEASE(err) struct err ignored = {0};
     int failed = 0;
     if (!scan(path, &other, NULL, &ignored)) {
         sort_names(&other, 0);
@@ -159,7 +158,6 @@ int catalog_compare_classes(const struct catalog *catalog, const char *path, str
                         i < other.count ? name_at(&other, i) : "(none)");
     }
     release_names(&other);
-    err_release(&ignored);
     return failed;
 }
 
@@ -195,10 +193,8 @@ static char *folder_name(const struct listing *listing, int64_t index)
 static int64_t folder_fetch(const struct listing *listing, int64_t index, struct buffer *bytes,
                             struct err *err)
 {
-    char *path = folder_name(listing, index);
-    int64_t size = file_slurp(path, bytes, err);
-    free(path);
-    return size;
+    AUTOFREE char *path = folder_name(listing, index);
+    return file_slurp(path, bytes, err);
 }
 
 int catalog_open_folder(struct catalog *catalog, const char *path, struct err *err)

@@ -49,10 +49,9 @@ static int expand_range(struct pattern *list, const char *pattern, const char *o
         return err_add(err, "%s: more than %d files", pattern, PATTERN_LIMIT);
     int failed = 0;
     for (long i = from; i <= to && !failed; i++) {
-        char *one = base_format("%.*s%0*ld%s", (int)(open - pattern), pattern,
-                                (int)(from_end - open - 1), i, to_end + 1);
+        AUTOFREE char *one = base_format("%.*s%0*ld%s", (int)(open - pattern), pattern,
+                                         (int)(from_end - open - 1), i, to_end + 1);
         failed = expand_braces(list, one, err);
-        free(one);
     }
     return failed;
 }
@@ -66,10 +65,9 @@ static int expand_list(struct pattern *list, const char *pattern, const char *op
     for (const char *word = open + 1; word <= end && !failed;) {
         const char *comma = memchr(word, ',', (size_t)(end - word));
         const char *stop = comma ? comma : end;
-        char *one = base_format("%.*s%.*s%s", (int)(open - pattern), pattern, (int)(stop - word),
-                                word, end + 1);
+        AUTOFREE char *one = base_format("%.*s%.*s%s", (int)(open - pattern), pattern,
+                                         (int)(stop - word), word, end + 1);
         failed = expand_braces(list, one, err);
-        free(one);
         word = stop + 1;
     }
     return failed;
@@ -95,10 +93,8 @@ int pattern_expand(struct pattern *list, const char *pattern, const char *suffix
     struct stat status;
     if (stat(pattern, &status) || !S_ISDIR(status.st_mode))
         return expand_braces(list, pattern, err);
-    char *inside = base_format("%s/*%s", pattern, suffix);
-    int failed = add_matches(list, inside, err);
-    free(inside);
-    return failed;
+    AUTOFREE char *inside = base_format("%s/*%s", pattern, suffix);
+    return add_matches(list, inside, err);
 }
 
 void pattern_release(struct pattern *list)

@@ -116,7 +116,7 @@ static int scan_shard(struct listing *listing, const char *path, struct err *err
     if (file_open(file, path, err))
         return -1;
     listing->shard_count++;
-    struct tar tar = {.file = file};
+    AUTORELEASE(tar) struct tar tar = {.file = file};
     struct group group = {0};
     int found;
     while ((found = tar_next(&tar, err)) > 0)
@@ -127,7 +127,6 @@ static int scan_shard(struct listing *listing, const char *path, struct err *err
     if (found == 0)
         found = finish(listing, &group, err);
     text_release(&group.key);
-    tar_release(&tar);
     return found;
 }
 
@@ -185,14 +184,13 @@ static void allow_files(int64_t count)
 
 static int scan_shards(struct listing *listing, const char *pattern, struct err *err)
 {
-    struct pattern paths = {0};
+    AUTORELEASE(pattern) struct pattern paths = {0};
     int failed = pattern_expand(&paths, pattern, ".tar", err);
     allow_files(paths.count);
     for (int64_t i = 0; i < paths.count && !failed; i++)
         failed = scan_shard(listing, paths.path[i], err);
     if (!failed && listing->count == 0)
         failed = err_add(err, "%s: no images; expected members key.jpg and key.cls", pattern);
-    pattern_release(&paths);
     return failed;
 }
 

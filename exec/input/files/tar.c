@@ -97,7 +97,7 @@ static int read_extension(struct tar *tar, const struct header *header, struct p
         return err_add(err,
                        "%s: malformed tar: an extended header of %" PRId64 " bytes at %" PRId64,
                        tar->file->path, tar->size, tar->offset - BLOCK);
-    char *text = base_alloc(tar->size + 1, 1);
+    AUTOFREE char *text = base_alloc(tar->size + 1, 1);
     int failed = file_load(tar->file, tar->offset, tar->size, text, err);
     if (!failed && header->type == 'L') {
         tar->name.length = 0;
@@ -107,7 +107,6 @@ static int read_extension(struct tar *tar, const struct header *header, struct p
         failed = err_add(err, "%s: malformed tar: the pax header at %" PRId64, tar->file->path,
                          tar->offset - BLOCK);
     }
-    free(text);
     return failed;
 }
 

@@ -90,10 +90,8 @@ int output_pad(struct output *output, int64_t unit, struct err *err)
 /* The name is on the disk only after the folder is flushed. */
 static int sync_folder(const char *path, struct err *err)
 {
-    char *copy = base_copy(path);
-    int failed = file_sync_directory(dirname(copy), err);
-    free(copy);
-    return failed;
+    AUTOFREE char *copy = base_copy(path);
+    return file_sync_directory(dirname(copy), err);
 }
 
 int output_finish(struct output *output, const void *header, int64_t size, struct err *err)

@@ -1,14 +1,12 @@
 #include "exec/input/pack/pack.h"
 
-#include <stdlib.h>
-
 #include "core/base/base.h"
 #include "exec/input/pack/pack_file.h"
 
 struct pack_summary pack_summarise(const struct pack_header *header, const struct pack_entry *entry,
                                    int64_t bytes)
 {
-    int64_t *count = base_alloc(header->classes, sizeof(*count));
+    AUTOFREE int64_t *count = base_alloc(header->classes, sizeof(*count));
     struct pack_summary summary = {
         .split = (enum split)header->split,
         .images = (int64_t)header->count,
@@ -23,7 +21,6 @@ struct pack_summary pack_summarise(const struct pack_header *header, const struc
         summary.least = count[i] < summary.least ? count[i] : summary.least;
         summary.most = count[i] > summary.most ? count[i] : summary.most;
     }
-    free(count);
     return summary;
 }
 

@@ -65,7 +65,7 @@ static int decode(struct worker *worker, const char *name, int64_t size, struct 
                      &item->err))
         return -1;
     struct view view = view_whole(width, height, worker->chunk->job->shorter);
-    struct resize resize = resize_new(&view, 1, width, height);
+    AUTORELEASE(resize) struct resize resize = resize_new(&view, 1, width, height);
     int failed =
         decoder_read(scratch->decoder, resize.need, 1, &scratch->pixels, &picture, &item->err);
     int64_t count = (int64_t)3 * view.columns * view.rows;
@@ -77,7 +77,6 @@ static int decode(struct worker *worker, const char *name, int64_t size, struct 
         item->entry.width = (uint32_t)view.columns;
         item->entry.height = (uint32_t)view.rows;
     }
-    resize_release(&resize);
     return failed;
 }
 
@@ -92,9 +91,8 @@ static void make(struct worker *worker, int64_t number)
     int64_t size = catalog->ops->fetch(catalog->listing, index, &worker->scratch.bytes, &item->err);
     if (size < 0)
         return;
-    char *name = catalog->ops->name(catalog->listing, index);
+    AUTOFREE char *name = catalog->ops->name(catalog->listing, index);
     decode(worker, name, size, item);
-    free(name);
 }
 
 static void *work(void *argument)
@@ -183,7 +181,7 @@ static int write_all(struct pack_writer *writer, const struct pack_job *job,
     struct chunk chunk = {.job = job, .catalog = catalog};
     int64_t room = (int64_t)CHUNK * job->threads;
     chunk.item = base_alloc(room, sizeof(*chunk.item));
-    struct worker *worker = base_alloc(job->threads, sizeof(*worker));
+    AUTOFREE struct worker *worker = base_alloc(job->threads, sizeof(*worker));
     for (int32_t i = 0; i < job->threads; i++)
         worker[i].chunk = &chunk;
     int failed = output_pad(&writer->output, PACK_PAGE, err) ||
@@ -196,7 +194,6 @@ static int write_all(struct pack_writer *writer, const struct pack_job *job,
         scratch_release(&worker[i].scratch);
         buffer_release(&worker[i].floats);
     }
-    free(worker);
     free(chunk.item);
     return failed ? -1 : 0;
 }
