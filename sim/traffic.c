@@ -90,13 +90,12 @@ static struct program add_rounds(struct traffic *traffic, const struct schedule 
     traffic->round_count += rounds;
     traffic->round = base_grow(traffic->round, traffic->round_count, &traffic->round_capacity,
                                sizeof(*traffic->round));
-    for (int32_t i = 0; i < rounds; i++) {
+    for (int32_t i = 0; i < rounds; i++)
         traffic->round[begin + i] = (struct round){
             .relation = relation[collective_pattern(&c, i)],
             .merged = 1,
             .share = collective_share(&c, i),
         };
-    }
     return (struct program){.step = step, .begin = begin, .end = begin + rounds, .channels = 1};
 }
 

@@ -38,11 +38,9 @@ static void print_step(struct text *out, const struct result *result,
     text_add(out, "%s on %s: last phase, rank %d, which ends last; back end %s, grain %s\n",
              result->scenario->model.network, result->platform, list->rank, result->backend,
              result->grain);
-    if (result->step.slower > 1e-3 * result->step.time) {
-        text_add(out, "without waiting for slower ranks: ");
-        unit_print(out, UNIT_SECONDS, result->step.slower);
-        text_add(out, "\n");
-    }
+    if (result->step.slower > 1e-3 * result->step.time)
+        text_add(out, "without waiting for slower ranks: %s\n",
+                 unit_text(UNIT_SECONDS, result->step.slower));
     text_add(out, "\n");
     gantt_print(out, list, width);
 }

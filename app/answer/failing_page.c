@@ -31,31 +31,26 @@ struct json *failing_rows(const struct toll *toll)
 static char *words_of(const struct json *f)
 {
     struct text out = {0};
-    if (isfinite(html_number(f, "mtbf_s", -1))) {
-        text_add(&out, "Something that the job uses fails every ");
-        unit_print(&out, UNIT_SECONDS, html_number(f, "mtbf_s", -1));
-        text_add(&out, " on average: %.3g failures are expected, and a restart takes ",
-                 html_number(f, "expected", -1));
-        unit_print(&out, UNIT_SECONDS, html_number(f, "restart_s", -1));
-        text_add(&out, ". ");
-    }
+    if (isfinite(html_number(f, "mtbf_s", -1)))
+        text_add(&out,
+                 "Something that the job uses fails every %s on average: %.3g failures are "
+                 "expected, and a restart takes %s. ",
+                 unit_text(UNIT_SECONDS, html_number(f, "mtbf_s", -1)),
+                 html_number(f, "expected", -1),
+                 unit_text(UNIT_SECONDS, html_number(f, "restart_s", -1)));
     double count = html_number(f, "checkpoints", -1);
-    text_add(&out, "The run saves %.0f checkpoint%s of ", count, base_plural((int64_t)count));
-    unit_print(&out, UNIT_SECONDS, html_number(f, "checkpoint_s", -1));
-    if (isfinite(html_number(f, "interval_s", -1))) {
-        text_add(&out, ", one every ");
-        unit_print(&out, UNIT_SECONDS, html_number(f, "interval_s", -1));
-        text_add(&out, " of work (%.3g epochs)", html_number(f, "interval_epochs", -1));
-    } else {
+    text_add(&out, "The run saves %.0f checkpoint%s of %s", count, base_plural((int64_t)count),
+             unit_text(UNIT_SECONDS, html_number(f, "checkpoint_s", -1)));
+    if (isfinite(html_number(f, "interval_s", -1)))
+        text_add(&out, ", one every %s of work (%.3g epochs)",
+                 unit_text(UNIT_SECONDS, html_number(f, "interval_s", -1)),
+                 html_number(f, "interval_epochs", -1));
+    else
         text_add(&out, ", at the end");
-    }
-    if (isfinite(html_number(f, "daly_s", -1))) {
-        text_add(&out, ". The best interval is ");
-        unit_print(&out, UNIT_SECONDS, html_number(f, "daly_s", -1));
-        text_add(&out, " by Daly's formula, ");
-        unit_print(&out, UNIT_SECONDS, html_number(f, "young_s", -1));
-        text_add(&out, " by Young's");
-    }
+    if (isfinite(html_number(f, "daly_s", -1)))
+        text_add(&out, ". The best interval is %s by Daly's formula, %s by Young's",
+                 unit_text(UNIT_SECONDS, html_number(f, "daly_s", -1)),
+                 unit_text(UNIT_SECONDS, html_number(f, "young_s", -1)));
     text_add(&out, ".");
     return out.data;
 }

@@ -22,11 +22,8 @@ static void add_range(struct text *out, enum unit unit, const struct json *objec
 {
     if (json_count_items(json_get(object, key)) != 2)
         return;
-    text_add(out, " (90 %%: ");
-    unit_print(out, unit, html_number(object, key, 0));
-    text_add(out, " to ");
-    unit_print(out, unit, html_number(object, key, 1));
-    text_add(out, ")");
+    text_add(out, " (90 %%: %s to %s)", unit_text(unit, html_number(object, key, 0)),
+             unit_text(unit, html_number(object, key, 1)));
 }
 
 /* A sentence without a table. */
@@ -37,15 +34,14 @@ static char *answer_of(const struct json *result)
     text_add(&out, "Training");
     if (target > 0)
         text_add(&out, " to %g %%", 100 * target);
-    text_add(&out, " takes ");
-    unit_print(&out, UNIT_SECONDS, html_number(result, "time_to_train_s", -1));
+    text_add(&out, " takes %s",
+             unit_text(UNIT_SECONDS, html_number(result, "time_to_train_s", -1)));
     add_range(&out, UNIT_SECONDS, result, "time_to_train_interval_s");
-    text_add(&out, ". A step takes ");
-    unit_print(&out, UNIT_SECONDS, html_number(json_get(result, "step"), "time_s", -1));
+    text_add(&out, ". A step takes %s",
+             unit_text(UNIT_SECONDS, html_number(json_get(result, "step"), "time_s", -1)));
     add_range(&out, UNIT_SECONDS, result, "step_interval_s");
-    text_add(&out, "; each device does ");
-    unit_print(&out, UNIT_FRACTION, html_number(result, "scaling_efficiency", -1));
-    text_add(&out, " of the work of one in a job of %.0f. It is %s.",
+    text_add(&out, "; each device does %s of the work of one in a job of %.0f. It is %s.",
+             unit_text(UNIT_FRACTION, html_number(result, "scaling_efficiency", -1)),
              html_number(json_get(result, "baseline"), "devices", -1),
              html_word(result, "sentence"));
     return out.data;

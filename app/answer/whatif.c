@@ -90,9 +90,7 @@ static void add_quantity(struct control control, enum unit unit, double number, 
         [UNIT_BYTES] = " B", [UNIT_BYTES_PER_SECOND] = " B/s", [UNIT_SECONDS] = " s"};
     AUTOFREE char *value = suffix[unit] ? base_format("\"%.17g%s\"", number, suffix[unit])
                                         : base_format("%.17g", number);
-    AUTORELEASE(text) struct text words = {0};
-    unit_print(&words, unit, number);
-    add_value(control, value, words.data, own);
+    add_value(control, value, unit_text(unit, number), own);
 }
 
 /* @own and its products with powers of two from @least to @most. */

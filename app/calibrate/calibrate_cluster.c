@@ -268,11 +268,9 @@ static void print_times(struct text *out, const struct exchanges *exchange)
             text_add(out, " %26s", exchange_kind_name((enum exchange_kind)kind));
     text_add(out, " %26s", "by its line");
     for (int32_t i = 0; i < exchange->sizes.count; i++) {
-        AUTORELEASE(text) struct text size = {0};
         double bytes = (double)exchange->sizes.item[i];
         double predicted = line->latency + bytes / line->bandwidth;
-        unit_print(&size, UNIT_BYTES, bytes);
-        text_add(out, "\n%-12s", size.data);
+        text_add(out, "\n%-12s", unit_text(UNIT_BYTES, bytes));
         for (int32_t kind = 0; kind < EXCHANGE_KIND_COUNT; kind++)
             if (exchange->time_s[kind])
                 text_add(out, " %23.1f us", 1e6 * exchange->time_s[kind][i]);

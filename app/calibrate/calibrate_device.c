@@ -221,9 +221,8 @@ static char *bandwidth_source(const struct device_fit *fit, const char *measured
     if (!(fit->copied > fit->moved))
         return base_format("the fastest that any step moved its bytes, caches included, %s",
                            measured);
-    AUTORELEASE(text) struct text size = {0};
-    unit_print(&size, UNIT_BYTES, (double)fit->copied_bytes);
-    return base_format("a copy of %s, read and written, %s", size.data, measured);
+    return base_format("a copy of %s, read and written, %s",
+                       unit_text(UNIT_BYTES, (double)fit->copied_bytes), measured);
 }
 
 static void write_numbers(struct text *out, const struct device_fit *fit,

@@ -117,12 +117,10 @@ static int find_words(struct words *words, const struct machine *machine,
 
 static void print_copies(struct text *out, const struct machine *machine)
 {
-    for (int32_t i = 0; i < machine->copies; i++) {
-        text_add(out, "%s", i ? ", of " : "\na copy of ");
-        unit_print(out, UNIT_BYTES, (double)machine->copy[i].bytes);
-        text_add(out, "%s %.3g GB/s", i ? "" : " reads and writes",
-                 1e-9 * device_copy_speed(&machine->copy[i]));
-    }
+    for (int32_t i = 0; i < machine->copies; i++)
+        text_add(out, "%s%s%s %.3g GB/s", i ? ", of " : "\na copy of ",
+                 unit_text(UNIT_BYTES, (double)machine->copy[i].bytes),
+                 i ? "" : " reads and writes", 1e-9 * device_copy_speed(&machine->copy[i]));
 }
 
 static void print_people(struct text *out, const struct device_fit *fit,

@@ -52,14 +52,10 @@ static double part_of(struct range range, enum part part)
 
 static void print_cell(struct text *out, double value, enum unit unit, const char *word)
 {
-    AUTORELEASE(text) struct text cell = {0};
-    if (isnan(value))
-        text_add(&cell, "-");
-    else
-        unit_print(&cell, unit, value);
-    if (!isnan(value) && word)
-        text_add(&cell, " %s", word);
-    text_add(out, "%20s", cell.data);
+    bool with = word && !isnan(value);
+    AUTOFREE char *cell = base_format("%s%s%s", isnan(value) ? "-" : unit_text(unit, value),
+                                      with ? " " : "", with ? word : "");
+    text_add(out, "%20s", cell);
 }
 
 static void print_line(struct text *out, const struct comparison *c, int figure, enum part part)

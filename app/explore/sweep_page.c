@@ -93,16 +93,13 @@ static char *answer_of(const struct json *rows)
     struct text out = {0};
     if (!best)
         return base_copy("No point has an answer.");
-    text_add(&out, "Of %.0f points the fastest is %s: ", (double)json_count_items(rows),
-             html_word(best, "name"));
-    unit_print(&out, UNIT_SECONDS, html_number(best, "time_to_target_s", -1));
-    if (isfinite(html_number(best, "time_to_target_low_s", -1))) {
-        text_add(&out, " (90 %%: ");
-        unit_print(&out, UNIT_SECONDS, html_number(best, "time_to_target_low_s", -1));
-        text_add(&out, " to ");
-        unit_print(&out, UNIT_SECONDS, html_number(best, "time_to_target_high_s", -1));
-        text_add(&out, ")");
-    }
+    text_add(&out, "Of %.0f points the fastest is %s: %s", (double)json_count_items(rows),
+             html_word(best, "name"),
+             unit_text(UNIT_SECONDS, html_number(best, "time_to_target_s", -1)));
+    if (isfinite(html_number(best, "time_to_target_low_s", -1)))
+        text_add(&out, " (90 %%: %s to %s)",
+                 unit_text(UNIT_SECONDS, html_number(best, "time_to_target_low_s", -1)),
+                 unit_text(UNIT_SECONDS, html_number(best, "time_to_target_high_s", -1)));
     text_add(&out, " and %.4g device-hours.", html_number(best, "device_hours", -1));
     return out.data;
 }

@@ -166,9 +166,7 @@ static int width_of(const struct scanned *axis)
 
 static void print_time(struct text *out, double seconds)
 {
-    AUTORELEASE(text) struct text cell = {0};
-    unit_print(&cell, UNIT_SECONDS, seconds);
-    text_add(out, "  %12s", cell.data);
+    text_add(out, "  %12s", unit_text(UNIT_SECONDS, seconds));
 }
 
 static void print_point(struct text *out, const struct sweep *sweep, int64_t point)
@@ -219,8 +217,8 @@ static void name_point(struct text *out, const struct sweep *sweep, int64_t poin
 static void print_merit(struct text *out, const struct sweep *sweep, int64_t point)
 {
     struct finding row = sweep_row(sweep, point);
-    unit_print(out, UNIT_SECONDS, row.value[FINDING_TIME_S]);
-    text_add(out, " and %.1f device-hours", row.value[FINDING_DEVICE_HOURS]);
+    text_add(out, "%s and %.1f device-hours", unit_text(UNIT_SECONDS, row.value[FINDING_TIME_S]),
+             row.value[FINDING_DEVICE_HOURS]);
 }
 
 /* Of the points that differ from @best on @axis alone, that with the most epochs; or @best. */

@@ -6,15 +6,13 @@
 /* On stderr, since stdout belongs to the command. */
 static void print_summary(const struct cabling *cabling, const struct lab_result *result)
 {
-    AUTORELEASE(text) struct text all = {0}, ceiling = {0};
-    unit_print(&all, UNIT_BYTES_PER_SECOND, cabling->nic.bandwidth * lab_hosts(cabling));
-    unit_print(&ceiling, UNIT_BYTES_PER_SECOND, result->ceiling);
     fprintf(stderr,
             "lab %s: %d hosts send %s together, this machine carried %s; %lld packets held back, "
             "%lld dropped, %lld TCP segments sent again\n",
-            cabling->name, lab_hosts(cabling), all.data, ceiling.data,
-            (long long)result->overlimits, (long long)result->drops,
-            (long long)result->retransmits);
+            cabling->name, lab_hosts(cabling),
+            unit_text(UNIT_BYTES_PER_SECOND, cabling->nic.bandwidth * lab_hosts(cabling)),
+            unit_text(UNIT_BYTES_PER_SECOND, result->ceiling), (long long)result->overlimits,
+            (long long)result->drops, (long long)result->retransmits);
 }
 
 struct lab_request {

@@ -66,14 +66,13 @@ static double total_rate(const struct cabling *cabling)
 
 static int refuse_rate(const struct cabling *cabling, double ceiling, struct err *err)
 {
-    AUTORELEASE(text) struct text sum = {0}, limit = {0};
-    unit_print(&sum, UNIT_BYTES_PER_SECOND, total_rate(cabling));
-    unit_print(&limit, UNIT_BYTES_PER_SECOND, ceiling);
     err_add_code(err, 69,
                  "%s: error: its %d cards send %s together; this machine carries %s between two "
                  "hosts and decides itself beyond %.0f %% of that: lower network.nic.bandwidth, "
                  "have fewer nodes, or wait until nothing else runs",
-                 cabling->file, lab_hosts(cabling), sum.data, limit.data, 100.0 * ceiling_share);
+                 cabling->file, lab_hosts(cabling),
+                 unit_text(UNIT_BYTES_PER_SECOND, total_rate(cabling)),
+                 unit_text(UNIT_BYTES_PER_SECOND, ceiling), 100.0 * ceiling_share);
     return -1;
 }
 

@@ -40,12 +40,10 @@ static int refuse_latency(const struct cabling *cabling, const char *path, doubl
 {
     if (latency <= limit)
         return 0;
-    AUTORELEASE(text) struct text text = {0};
-    unit_print(&text, UNIT_SECONDS, latency);
     err_add_code(err, 69,
                  "%s: error: %s is %s: the lab shapes rates and cannot delay; %s, or leave this "
                  "platform to the simulator",
-                 cabling->file, path, text.data,
+                 cabling->file, path, unit_text(UNIT_SECONDS, latency),
                  limit > 0 ? "at most 200 us are its own" : "write 0 us");
     return -1;
 }

@@ -114,9 +114,7 @@ static struct wanted find_number(const struct machine *machine, const char *path
 static void add_number(struct text *out, const char *key, enum unit unit, double value,
                        const char *source)
 {
-    text_add(out, "%s: {value: ", key);
-    unit_print(out, unit, value);
-    text_add(out, ", source: ");
+    text_add(out, "%s: {value: %s, source: ", key, unit_text(unit, value));
     new_add_text(out, source);
     text_add(out, ", kind: assumed}\n");
 }

@@ -30,12 +30,7 @@ void html_text(struct text *out, const char *text)
 
 void html_quantity(struct text *out, enum unit unit, double value)
 {
-    AUTORELEASE(text) struct text plain = {0};
-    if (isnan(value))
-        text_add(&plain, "-");
-    else
-        unit_print(&plain, unit, value);
-    html_text(out, plain.data);
+    html_text(out, isnan(value) ? "-" : unit_text(unit, value));
 }
 
 double html_number(const struct json *object, const char *key, int64_t index)

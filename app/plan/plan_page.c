@@ -25,10 +25,8 @@ static bool keeps(const struct json *all, const struct json *candidate)
 static void add_limits(struct text *out, const struct json *all)
 {
     double within = html_number(all, "within_s", -1), budget = html_number(all, "budget", -1);
-    if (isfinite(within)) {
-        text_add(out, " within ");
-        unit_print(out, UNIT_SECONDS, within);
-    }
+    if (isfinite(within))
+        text_add(out, " within %s", unit_text(UNIT_SECONDS, within));
     if (isfinite(budget))
         text_add(out, " for at most %.4g %s", budget, html_word(all, "price_unit"));
 }
@@ -45,14 +43,12 @@ static char *answer_of(const struct json *all)
     add_limits(&out, all);
     text_add(&out, kept ? " is %s. It takes " : "; the nearest is %s. It takes ",
              html_word(best, "name"));
-    unit_print(&out, UNIT_SECONDS, html_number(best, "time_s", -1));
-    text_add(&out, " (90 %%: ");
-    unit_print(&out, UNIT_SECONDS, html_number(best, "time_s_interval", 0));
-    text_add(&out, " to ");
-    unit_print(&out, UNIT_SECONDS, html_number(best, "time_s_interval", 1));
-    text_add(&out, ") and %.4g %s (%.4g to %.4g).", html_number(best, key, -1),
-             html_word(all, "price_unit"), html_number(best, interval, 0),
-             html_number(best, interval, 1));
+    text_add(&out, "%s (90 %%: %s to %s) and %.4g %s (%.4g to %.4g).",
+             unit_text(UNIT_SECONDS, html_number(best, "time_s", -1)),
+             unit_text(UNIT_SECONDS, html_number(best, "time_s_interval", 0)),
+             unit_text(UNIT_SECONDS, html_number(best, "time_s_interval", 1)),
+             html_number(best, key, -1), html_word(all, "price_unit"),
+             html_number(best, interval, 0), html_number(best, interval, 1));
     return out.data;
 }
 

@@ -30,12 +30,8 @@ static char *label(const struct search *search, int64_t candidate)
 /* "429.5 s (382.7 s to 517.9 s)" */
 static void print_range(struct text *out, enum unit unit, struct range range, const char *word)
 {
-    unit_print(out, unit, range.value);
-    text_add(out, "%s%s (", word ? " " : "", word ? word : "");
-    unit_print(out, unit, range.low);
-    text_add(out, " to ");
-    unit_print(out, unit, range.high);
-    text_add(out, ")");
+    text_add(out, "%s%s%s (%s to %s)", unit_text(unit, range.value), word ? " " : "",
+             word ? word : "", unit_text(unit, range.low), unit_text(unit, range.high));
 }
 
 static void print_limit(struct text *out, enum unit unit, double limit, const char *before,
@@ -43,9 +39,7 @@ static void print_limit(struct text *out, enum unit unit, double limit, const ch
 {
     if (isinf(limit))
         return;
-    text_add(out, "%s", before);
-    unit_print(out, unit, limit);
-    text_add(out, "%s%s", *after ? " " : "", after);
+    text_add(out, "%s%s%s%s", before, unit_text(unit, limit), *after ? " " : "", after);
 }
 
 int plan_verdict(const struct search *search, struct err *err)
@@ -56,11 +50,10 @@ int plan_verdict(const struct search *search, struct err *err)
     if (search_keeps(search, best))
         return 0;
     if (time.high > search->within) {
-        text_add(&why, "; of 100 runs 95 end within ");
-        unit_print(&why, UNIT_SECONDS, time.high);
+        text_add(&why, "; of 100 runs 95 end within %s", unit_text(UNIT_SECONDS, time.high));
         print_limit(&why, UNIT_SECONDS, search->within, ", not within ", "");
-        text_add(&why, ", and without any waiting for communication one would take ");
-        unit_print(&why, UNIT_SECONDS, best->least);
+        text_add(&why, ", and without any waiting for communication one would take %s",
+                 unit_text(UNIT_SECONDS, best->least));
     }
     if (price.high > search->budget) {
         text_add(&why, "; it takes up to %.4g", price.high);
@@ -268,14 +261,13 @@ static void print_front(struct text *out, const struct search *search)
     for (int64_t i = 0; i < search->front_count; i++) {
         const struct candidate *c = &search->list[search->front[i]];
         struct range price = search_price(search, c);
-        AUTORELEASE(text) struct text time = {0}, interval = {0};
-        unit_print(&time, UNIT_SECONDS, c->usage.seconds.value);
-        unit_print(&interval, UNIT_SECONDS, c->usage.seconds.low);
-        text_add(&interval, " to ");
-        unit_print(&interval, UNIT_SECONDS, c->usage.seconds.high);
+        AUTORELEASE(text) struct text interval = {0};
+        text_add(&interval, "%s to %s", unit_text(UNIT_SECONDS, c->usage.seconds.low),
+                 unit_text(UNIT_SECONDS, c->usage.seconds.high));
         AUTOFREE char *bounds = base_format("%.4g to %.4g", price.low, price.high);
         AUTOFREE char *name = label(search, search->front[i]);
-        text_add(out, "  %12s  %26s  %10.4g  %24s  %s\n", time.data, interval.data, price.value,
+        text_add(out, "  %12s  %26s  %10.4g  %24s  %s\n",
+                 unit_text(UNIT_SECONDS, c->usage.seconds.value), interval.data, price.value,
                  bounds, name);
     }
 }
@@ -292,13 +284,11 @@ static void print_end(struct text *out, const struct search *search, const char 
 
 static void print_swing(struct text *out, const struct swing *swing)
 {
-    AUTORELEASE(text) struct text time = {0};
     if (isnan(swing->time)) {
         text_add(out, "  %12s  %9s", "no job", "");
         return;
     }
-    unit_print(&time, UNIT_SECONDS, swing->time);
-    text_add(out, "  %12s  %9.4g", time.data, swing->price);
+    text_add(out, "  %12s  %9.4g", unit_text(UNIT_SECONDS, swing->time), swing->price);
 }
 
 static void print_doubts(struct text *out, const struct search *search)

@@ -86,8 +86,7 @@ static void add_assumed(void *context, const struct quantity *quantity, enum uni
         return;
     }
     struct text text = {0};
-    text_add(&text, "%s = ", quantity->path);
-    unit_print(&text, unit, quantity->value);
+    text_add(&text, "%s = %s", quantity->path, unit_text(unit, quantity->value));
     if (quantity->source)
         text_add(&text, " (%s)", quantity->source);
     add_assumption(result, text.data);

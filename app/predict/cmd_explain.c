@@ -80,9 +80,8 @@ static bool is_hidden(const struct cause *cause)
 
 static void print_cell(struct text *out, const struct cause *cause)
 {
-    AUTORELEASE(text) struct text seconds = {0};
-    unit_print(&seconds, UNIT_SECONDS, is_nothing(cause) ? 0 : cause->seconds);
-    text_add(out, "%13s%8.2f", seconds.data, is_nothing(cause) ? 0 : cause->points);
+    text_add(out, "%13s%8.2f", unit_text(UNIT_SECONDS, is_nothing(cause) ? 0 : cause->seconds),
+             is_nothing(cause) ? 0 : cause->points);
 }
 
 /* Without the sign of a zero. */
@@ -137,22 +136,18 @@ static void print_run(struct text *out, const char *name, const struct explanati
     const struct point *run = &e->task[0].point, *baseline = &e->task[1].point;
     const struct trace *trace = task_trace(&e->task[0]);
     const char *what = model_reads_pictures(e->job.model) ? "images" : "samples";
-    AUTORELEASE(text) struct text step = {0}, efficiency = {0};
-    unit_print(&step, UNIT_SECONDS, e->task[0].step);
-    unit_print(&efficiency, UNIT_FRACTION, e->efficiency);
     text_add(out, "%s: %s\n", name, scenario_name(&e->job.scenario));
     text_add(out, "   %s on %s, phase %d: %d devices with %lld %s each, %s a step\n",
              e->job.scenario.model.network, platform_name(e->job.platform), e->phase,
-             run->fabric->ranks, (long long)run->batch, what, step.data);
-    if (!isnan(e->efficiency_likely.low)) {
-        text_add(&efficiency, " (90 %% interval ");
-        unit_print(&efficiency, UNIT_FRACTION, e->efficiency_likely.low);
-        text_add(&efficiency, " to ");
-        unit_print(&efficiency, UNIT_FRACTION, e->efficiency_likely.high);
-        text_add(&efficiency, ")");
-    }
-    text_add(out, "   efficiency %s of %d device%s with %lld %s each (back end %s, grain %s)\n",
-             efficiency.data, baseline->fabric->ranks, base_plural(baseline->fabric->ranks),
+             run->fabric->ranks, (long long)run->batch, what,
+             unit_text(UNIT_SECONDS, e->task[0].step));
+    text_add(out, "   efficiency %s", unit_text(UNIT_FRACTION, e->efficiency));
+    if (!isnan(e->efficiency_likely.low))
+        text_add(out, " (90 %% interval %s to %s)",
+                 unit_text(UNIT_FRACTION, e->efficiency_likely.low),
+                 unit_text(UNIT_FRACTION, e->efficiency_likely.high));
+    text_add(out, " of %d device%s with %lld %s each (back end %s, grain %s)\n",
+             baseline->fabric->ranks, base_plural(baseline->fabric->ranks),
              (long long)baseline->batch, what, trace->backend, trace->grain);
 }
 

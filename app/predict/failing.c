@@ -105,11 +105,12 @@ int failing_find(struct prediction *p, struct err *err)
     toll->total = failures_expected(&toll->failures, toll->work);
     if (!(toll->total <= FAILURES_LONGEST)) {
         struct text text = {0};
-        text_add(&text, "the job never ends: something fails every ");
-        unit_print(&text, UNIT_SECONDS, toll->failures.mtbf);
-        text_add(&text, ", and between checkpoints are ");
-        unit_print(&text, UNIT_SECONDS, toll->every > 0 ? toll->failures.interval : toll->work);
-        text_add(&text, "; without %s they are as near as is best", EVERY);
+        text_add(
+            &text,
+            "the job never ends: something fails every %s, and between checkpoints are %s; without "
+            "%s they are as near as is best",
+            unit_text(UNIT_SECONDS, toll->failures.mtbf),
+            unit_text(UNIT_SECONDS, toll->every > 0 ? toll->failures.interval : toll->work), EVERY);
         return fault(p, toll->chosen ? "cluster.platform" : EVERY, text.data, err);
     }
     result->time_to_train_s = toll->total;

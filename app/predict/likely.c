@@ -160,9 +160,8 @@ static bool draw_job(const struct question *q, struct sample *sample, int32_t k,
     AUTORELEASE(prediction) struct prediction p = {0};
     struct draw draw = draw_of(q, k);
     if (prediction_open(&p, q->path, q->options, &draw, why) ||
-        prediction_run(&p, BACKEND_ANALYTIC, q->options, why)) {
+        prediction_run(&p, BACKEND_ANALYTIC, q->options, why))
         return false;
-    }
     struct uncertainty doubts = uncertainty_of(&p.job);
     AUTOFREE struct factors *factors = uncertainty_factors(&doubts);
     AUTOFREE double *step = base_alloc(p.task_count, sizeof(*step));

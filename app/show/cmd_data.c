@@ -35,12 +35,12 @@ static void print_summary(const char *path, const struct pack_summary *summary, 
                           struct text *out)
 {
     if (!json) {
-        text_add(out, "%s: %" PRId64 " images of %d classes for %s, shorter side at most %d\n",
+        text_add(out,
+                 "%s: %" PRId64 " images of %d classes for %s, shorter side at most %d\n%" PRId64
+                 " to %" PRId64 " images in a class, %s",
                  path, summary->images, summary->classes,
-                 summary->split == SPLIT_TRAIN ? "training" : "validation", summary->shorter);
-        text_add(out, "%" PRId64 " to %" PRId64 " images in a class, ", summary->least,
-                 summary->most);
-        unit_print(out, UNIT_BYTES, (double)summary->bytes);
+                 summary->split == SPLIT_TRAIN ? "training" : "validation", summary->shorter,
+                 summary->least, summary->most, unit_text(UNIT_BYTES, (double)summary->bytes));
         if (summary->left_out)
             text_add(out, "; %" PRId64 " corrupt ones were left out", summary->left_out);
         text_add(out, "\n");

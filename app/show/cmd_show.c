@@ -118,9 +118,8 @@ static void print_assumed(void *context, const struct quantity *quantity, enum u
     struct text *out = context;
     if (quantity->provenance != PROVENANCE_ASSUMED)
         return;
-    text_add(out, "%s = ", quantity->path);
-    unit_print(out, unit, quantity->value);
-    text_add(out, " (%s)\n", quantity->source ? quantity->source : "no source");
+    text_add(out, "%s = %s (%s)\n", quantity->path, unit_text(unit, quantity->value),
+             quantity->source ? quantity->source : "no source");
 }
 
 static int show_platform(const void *record, struct text *out, struct err *err)

@@ -122,12 +122,8 @@ struct show_round show_time_round(const struct collective *sized, const struct f
 void show_tell_round(struct text *out, const struct fabric *fabric, const struct show_round *cost)
 {
     AUTOFREE char *name = fabric_link_name(fabric, cost->busiest);
-    text_add(out, "; messages of ");
-    unit_print(out, UNIT_BYTES, (double)cost->largest);
-    text_add(out, ", ");
-    unit_print(out, UNIT_BYTES, cost->load);
-    text_add(out, " on %s, ", name);
-    unit_print(out, UNIT_SECONDS, cost->seconds);
+    text_add(out, "; messages of %s, %s on %s, %s", unit_text(UNIT_BYTES, (double)cost->largest),
+             unit_text(UNIT_BYTES, cost->load), name, unit_text(UNIT_SECONDS, cost->seconds));
 }
 
 void show_loads(struct text *out, const struct fabric *fabric, const double *load)
@@ -144,14 +140,12 @@ void show_loads(struct text *out, const struct fabric *fabric, const double *loa
         if (most < 0)
             continue;
         AUTOFREE char *name = fabric_link_name(fabric, most);
-        text_add(out, "  %s: at most ", fabric->tier_name[tier]);
-        unit_print(out, UNIT_BYTES, load[most]);
-        text_add(out, ", on %s", name);
+        text_add(out, "  %s: at most %s, on %s", fabric->tier_name[tier],
+                 unit_text(UNIT_BYTES, load[most]), name);
         if (equal > 1)
             text_add(out, " and %d more", equal - 1);
-        text_add(out, ", which at full bandwidth takes ");
-        unit_print(out, UNIT_SECONDS, load[most] / fabric->link[most].bandwidth);
-        text_add(out, "\n");
+        text_add(out, ", which at full bandwidth takes %s\n",
+                 unit_text(UNIT_SECONDS, load[most] / fabric->link[most].bandwidth));
     }
 }
 
@@ -207,7 +201,6 @@ void show_holdings(struct text *out, const struct collective *c, const struct fa
     }
     if (!fabric)
         return;
-    text_add(out, "all rounds, each as long as its slowest message: ");
-    unit_print(out, UNIT_SECONDS, seconds);
-    text_add(out, "\n");
+    text_add(out, "all rounds, each as long as its slowest message: %s\n",
+             unit_text(UNIT_SECONDS, seconds));
 }

@@ -141,10 +141,8 @@ static void tell(struct text *out, const struct fold *fold, const struct fold_ro
         text_add(out, "after round %d, %s", rounds->last, show_phase_name(fold->c, rounds->last));
     if (fold->fabric) {
         show_tell_round(out, fold->fabric, &rounds->cost);
-        if (rounds->last > rounds->first) {
-            text_add(out, ", together ");
-            unit_print(out, UNIT_SECONDS, rounds->seconds);
-        }
+        if (rounds->last > rounds->first)
+            text_add(out, ", together %s", unit_text(UNIT_SECONDS, rounds->seconds));
     }
     text_add(out, "\n");
 }
@@ -170,9 +168,8 @@ void fold_holdings(struct text *out, const struct collective *c, const struct fa
         draw(out, fold);
     }
     if (fabric) {
-        text_add(out, "all rounds, each as long as its slowest message: ");
-        unit_print(out, UNIT_SECONDS, seconds);
-        text_add(out, "\n");
+        text_add(out, "all rounds, each as long as its slowest message: %s\n",
+                 unit_text(UNIT_SECONDS, seconds));
         show_loads(out, fabric, fold->load);
     }
     fold_free(fold);

@@ -100,14 +100,13 @@ static char *answer_of(const struct json *steps, const struct json *evaluations)
     double seconds = 0;
     for (int64_t i = 0; i < json_count_items(steps); i++)
         seconds += html_number(json_item(steps, i), "seconds", -1);
-    text_add(&out, "%.0f steps took ", (double)json_count_items(steps));
-    unit_print(&out, UNIT_SECONDS, seconds);
-    text_add(&out, "; the loss went from %.4g to %.4g", html_number(first, "loss", -1),
-             html_number(last, "loss", -1));
+    text_add(&out, "%.0f steps took %s; the loss went from %.4g to %.4g",
+             (double)json_count_items(steps), unit_text(UNIT_SECONDS, seconds),
+             html_number(first, "loss", -1), html_number(last, "loss", -1));
     if (json_count_items(evaluations) > 0) {
         const struct json *row = json_item(evaluations, json_count_items(evaluations) - 1);
-        text_add(&out, ", and top-1 of the last evaluation is ");
-        unit_print(&out, UNIT_FRACTION, html_number(row, "top1", -1));
+        text_add(&out, ", and top-1 of the last evaluation is %s",
+                 unit_text(UNIT_FRACTION, html_number(row, "top1", -1)));
     }
     text_add(&out, ".");
     return out.data;

@@ -269,13 +269,10 @@ static void print_people(struct text *out, const struct trial *trial)
              predicted->backend, predicted->grain, trial->measured.backend, trial->measured.grain,
              predicted->schedule_hash);
     validation_print(out, &trial->validation);
-    if (trial->notes.late_s >= 0) {
-        text_add(out, "rehearsed: steps ended ");
-        unit_print(out, UNIT_SECONDS, trial->notes.late_s);
-        text_add(out, " late on average, ");
-        unit_print(out, UNIT_SECONDS, trial->notes.latest_s);
-        text_add(out, " at most\n");
-    }
+    if (trial->notes.late_s >= 0)
+        text_add(out, "rehearsed: steps ended %s late on average, %s at most\n",
+                 unit_text(UNIT_SECONDS, trial->notes.late_s),
+                 unit_text(UNIT_SECONDS, trial->notes.latest_s));
     int32_t ranks = trial->task.point.devices_per_node;
     int32_t cores = trial->job.platform ? platform_cores(trial->job.platform, ranks) : 0;
     if (cores > 0)

@@ -8,15 +8,14 @@ static char *answer_of(const struct json *all)
     const struct json *step = json_item(json_get(all, "rows"), 0);
     double error = html_number(step, "error", -1);
     struct text out = {0};
-    text_add(&out, "A step was predicted to take ");
-    unit_print(&out, UNIT_SECONDS, html_number(step, "predicted_s", -1));
-    text_add(&out, " and took ");
-    unit_print(&out, UNIT_SECONDS, html_number(step, "measured_s", -1));
-    text_add(&out, " in the median of %.0f: the prediction is ",
-             html_number(all, "measured_steps", -1));
-    unit_print(&out, UNIT_FRACTION, fabs(error));
-    text_add(&out, " too %s. Verdict with a tolerance of %g %%: %s.", error > 0 ? "long" : "short",
-             100 * html_number(all, "tolerance", -1), html_word(all, "verdict"));
+    text_add(&out,
+             "A step was predicted to take %s and took %s in the median of %.0f: the prediction is "
+             "%s too %s. Verdict with a tolerance of %g %%: %s.",
+             unit_text(UNIT_SECONDS, html_number(step, "predicted_s", -1)),
+             unit_text(UNIT_SECONDS, html_number(step, "measured_s", -1)),
+             html_number(all, "measured_steps", -1), unit_text(UNIT_FRACTION, fabs(error)),
+             error > 0 ? "long" : "short", 100 * html_number(all, "tolerance", -1),
+             html_word(all, "verdict"));
     return out.data;
 }
 

@@ -7,9 +7,7 @@
 
 static void add_seconds(struct text *out, double seconds)
 {
-    AUTORELEASE(text) struct text text = {0};
-    unit_print(&text, UNIT_SECONDS, seconds);
-    text_add(out, "  %11s", text.data);
+    text_add(out, "  %11s", unit_text(UNIT_SECONDS, seconds));
 }
 
 static void add_row(struct text *out, const struct validate_row *row)
@@ -40,13 +38,11 @@ void validation_print(struct text *out, const struct validation *validation)
     }
     text_add(out, "\nmedian and lower quartile of %d steps, error of the %s",
              validation->iterations, validation->lab ? "quartile" : "median");
-    if (isfinite(validation->low)) {
-        text_add(out, "; the prediction's 90 %% interval, ");
-        unit_print(out, UNIT_SECONDS, validation->low);
-        text_add(out, " to ");
-        unit_print(out, UNIT_SECONDS, validation->high);
-        text_add(out, ", %s", validation->inside ? "holds the median" : "does not hold the median");
-    }
+    if (isfinite(validation->low))
+        text_add(out, "; the prediction's 90 %% interval, %s to %s, %s",
+                 unit_text(UNIT_SECONDS, validation->low),
+                 unit_text(UNIT_SECONDS, validation->high),
+                 validation->inside ? "holds the median" : "does not hold the median");
     text_add(out, "\nstep time: %s (tolerance %g %%)\n", validate_verdict_name(validation->verdict),
              100 * validation->tolerance);
 }

@@ -60,9 +60,7 @@ EXPORT("file") void core_file(char *name, char *text)
 
 static void say(struct text *out, const char *key, enum unit unit, double value)
 {
-    text_add(out, "%s\t%.17g\t", key, value);
-    unit_print(out, unit, value);
-    text_add(out, "\n");
+    text_add(out, "%s\t%.17g\t%s\n", key, value, unit_text(unit, value));
 }
 
 static void say_all(struct text *out, const struct result *result)

@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <math.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -219,14 +220,14 @@ static const struct suffix *printed_suffix(enum unit unit, double size)
     return chosen;
 }
 
-void unit_print(struct text *out, enum unit unit, double value)
+const char *unit_write(char text[UNIT_ROOM], enum unit unit, double value)
 {
     const struct suffix *suffix = printed_suffix(unit, fabs(value));
     double number = value * suffix->divide / suffix->multiply;
     bool long_whole = fabs(number) >= 1e4 && fabs(number) < 1e15;
-    text_add(out, long_whole ? "%.0f" : "%.4g", number);
-    if (*suffix->name)
-        text_add(out, " %s", suffix->name);
+    snprintf(text, UNIT_ROOM, long_whole ? "%.0f%s%s" : "%.4g%s%s", number,
+             *suffix->name ? " " : "", suffix->name);
+    return text;
 }
 
 bool unit_follows(const char *text)

@@ -34,9 +34,15 @@ enum unit {
  * missing unit.  Bits and bytes are different units, and both are accepted. */
 int unit_parse(enum unit unit, const char *text, double *value, struct err *err);
 
-/** Append @value for people, with a readable prefix and 4 significant digits: "12.5 GB/s".
- * Binary prefixes only where they make the number whole; times from 10 minutes on in min and h. */
-void unit_print(struct text *out, enum unit unit, double value);
+enum { UNIT_ROOM = 32 /**< characters of a quantity, at most */ };
+
+/** Write @value for people, with a readable prefix and 4 significant digits: "12.5 GB/s".
+ * Binary prefixes only where they make the number whole; times from 10 minutes on in min and h.
+ * @return @text. */
+const char *unit_write(char text[UNIT_ROOM], enum unit unit, double value);
+
+/** The same for an argument of printf(): a text that lasts as long as the block around it. */
+#define unit_text(unit, value) unit_write((char[UNIT_ROOM]){""}, unit, value)
 
 /** Whether @text begins with the name of a unit as a word: "ms, and", "% of it". */
 bool unit_follows(const char *text);

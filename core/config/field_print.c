@@ -16,7 +16,7 @@ static void add_value(struct text *out, const struct field *field, const void *m
         text_add(out, "%lld", (long long)*(const int64_t *)member);
         break;
     case FIELD_REAL:
-        unit_print(out, field->unit, *(const double *)member);
+        text_add(out, "%s", unit_text(field->unit, *(const double *)member));
         break;
     case FIELD_TEXT:
         text_add(out, "%s", *(char *const *)member);
@@ -28,8 +28,8 @@ static void add_value(struct text *out, const struct field *field, const void *m
         text_add(out, "%s", *(const bool *)member ? "true" : "false");
         break;
     case FIELD_QUANTITY:
-        unit_print(out, field->unit, quantity->value);
-        text_add(out, " (%s: %s)", provenance_name(quantity->provenance), quantity->source);
+        text_add(out, "%s (%s: %s)", unit_text(field->unit, quantity->value),
+                 provenance_name(quantity->provenance), quantity->source);
         break;
     default:
         break;

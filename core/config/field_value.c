@@ -55,13 +55,12 @@ static int check_range(const struct field *field, const char *text, double value
 {
     if (!field_has_range(field) || (value >= field->minimum && value <= field->maximum))
         return 0;
-    AUTORELEASE(text) struct text low = {0}, high = {0};
-    unit_print(&low, field->unit, field->minimum);
-    unit_print(&high, field->unit, field->maximum);
     if (field->minimum == field->maximum)
-        err_add(err, "'%s' is not allowed: only %s is", text, low.data);
+        err_add(err, "'%s' is not allowed: only %s is", text,
+                unit_text(field->unit, field->minimum));
     else
-        err_add(err, "'%s' is out of range: it must be %s to %s", text, low.data, high.data);
+        err_add(err, "'%s' is out of range: it must be %s to %s", text,
+                unit_text(field->unit, field->minimum), unit_text(field->unit, field->maximum));
     return -1;
 }
 

@@ -162,8 +162,6 @@ static void check_memory(struct question *q, int32_t index, int64_t devices, int
         return;
     AUTOFREE char *key = base_format("training.phases.%d.%s", index,
                                      phase->global_batch ? "global_batch" : "batch_per_device");
-    AUTORELEASE(text) struct text room = {0};
-    unit_print(&room, UNIT_BYTES, device->memory.value);
     int64_t part = most ? resolved_fitting_part(batch, most) : 0;
     AUTOFREE char *parts =
         4 * part < most ? base_copy("")
@@ -172,12 +170,13 @@ static void check_memory(struct question *q, int32_t index, int64_t devices, int
         blame(q, EXIT_DATA, key,
               "%s does not fit the %s of %s, even with one image; to predict all the same: "
               "--ignore-memory",
-              q->model->name, room.data, device->name);
+              q->model->name, unit_text(UNIT_BYTES, device->memory.value), device->name);
     else
         blame(q, EXIT_DATA, key,
               "%lld images at once do not fit the %s of %s, at most %lld do%s; all the same: "
               "--ignore-memory",
-              (long long)micro, room.data, device->name, (long long)most, parts);
+              (long long)micro, unit_text(UNIT_BYTES, device->memory.value), device->name,
+              (long long)most, parts);
 }
 
 /* ---- all phases ---- */

@@ -3,23 +3,15 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* "12.5 GB/s"; the caller frees it. */
-static char *written(enum unit unit, double value)
-{
-    struct text text = {0};
-    unit_print(&text, unit, value);
-    return text.data;
-}
-
 /* One kind of link: their number, and the bandwidth of one. */
 static void print_link(struct text *out, const char *name, const char *number,
                        const struct link_record *link)
 {
-    AUTOFREE char *bandwidth = written(UNIT_BYTES_PER_SECOND, link->bandwidth.value);
-    AUTOFREE char *payload =
-        written(UNIT_BYTES_PER_SECOND, link->bandwidth.value * link->efficiency.value);
-    AUTOFREE char *latency = written(UNIT_SECONDS, link->latency.value);
-    text_add(out, "  %-16s %-24s %-12s %-12s %s\n", name, number, bandwidth, payload, latency);
+    double payload = link->bandwidth.value * link->efficiency.value;
+    text_add(out, "  %-16s %-24s %-12s %-12s %s\n", name, number,
+             unit_text(UNIT_BYTES_PER_SECOND, link->bandwidth.value),
+             unit_text(UNIT_BYTES_PER_SECOND, payload),
+             unit_text(UNIT_SECONDS, link->latency.value));
 }
 
 static void print_heading(struct text *out, const char *heading)
@@ -62,10 +54,9 @@ static void print_bisection(struct text *out, const struct platform *platform,
     double up = (double)tier->uplinks * tier->uplink.bandwidth.value;
     double below =
         (double)tier->nodes * platform->wiring.count[VERTEX_NIC] * platform->nic.bandwidth.value;
-    AUTOFREE char *up_text = written(UNIT_BYTES_PER_SECOND, up);
-    AUTOFREE char *below_text = written(UNIT_BYTES_PER_SECOND, below);
     text_add(out, "  a %s: %lld nodes, %s from its network cards, %s up: ", tier->name,
-             (long long)tier->nodes, below_text, up_text);
+             (long long)tier->nodes, unit_text(UNIT_BYTES_PER_SECOND, below),
+             unit_text(UNIT_BYTES_PER_SECOND, up));
     if (up >= below)
         text_add(out, "full bisection\n");
     else if (2 * up > below)
@@ -115,17 +106,14 @@ static void print_network(struct text *out, const struct platform *platform)
 static void print_messages(struct text *out, const struct platform *platform)
 {
     text_add(out, "\na message costs ");
-    if (platform->kind == PLATFORM_CLUSTER) {
-        unit_print(out, UNIT_SECONDS, platform->transport.inside.value);
-        text_add(out, " of software inside a node, ");
-    }
-    unit_print(out, UNIT_SECONDS, platform->transport.between.value);
-    text_add(out, " of software between nodes\n");
-    if (platform->transport.eager.value > 0) {
-        text_add(out, "a message of up to ");
-        unit_print(out, UNIT_BYTES, platform->transport.eager.value);
-        text_add(out, " is handed over at once\n");
-    }
+    if (platform->kind == PLATFORM_CLUSTER)
+        text_add(out, "%s of software inside a node, ",
+                 unit_text(UNIT_SECONDS, platform->transport.inside.value));
+    text_add(out, "%s of software between nodes\n",
+             unit_text(UNIT_SECONDS, platform->transport.between.value));
+    if (platform->transport.eager.value > 0)
+        text_add(out, "a message of up to %s is handed over at once\n",
+                 unit_text(UNIT_BYTES, platform->transport.eager.value));
     if (platform->node.cores > 0)
         text_add(out, "%lld devices of a node compute at once; more take turns\n",
                  (long long)platform->node.cores);
@@ -136,9 +124,9 @@ static void print_messages(struct text *out, const struct platform *platform)
 
 static void print_nccl(struct text *out, const struct platform *platform)
 {
-    AUTOFREE char *bandwidth = written(UNIT_BYTES_PER_SECOND, platform->nccl.intra_bandwidth.value);
     text_add(out, "\nNCCL: %lld channels over %s, %s for all rings of a node%s\n",
-             (long long)platform->nccl.channels, nccl_intra_names[platform->nccl.intra], bandwidth,
+             (long long)platform->nccl.channels, nccl_intra_names[platform->nccl.intra],
+             unit_text(UNIT_BYTES_PER_SECOND, platform->nccl.intra_bandwidth.value),
              platform->nccl.sharp ? ", switches that reduce" : "");
 }
 
@@ -179,9 +167,8 @@ static void print_quantity(void *context, const struct quantity *quantity, enum 
     const struct listing *listing = context;
     if ((quantity->provenance == PROVENANCE_ASSUMED) != listing->assumed)
         return;
-    AUTOFREE char *value = written(unit, quantity->value);
     text_add(listing->out, "  %-9s %-32s %-14s %s\n", provenance_name(quantity->provenance),
-             quantity->path, value, quantity->source);
+             quantity->path, unit_text(unit, quantity->value), quantity->source);
 }
 
 /* Of a platform with its device, or of a device alone. */

@@ -234,14 +234,12 @@ static void print_amount(struct text *out, const char *label, struct range range
 {
     if (isnan(range.value))
         return;
-    AUTORELEASE(text) struct text value = {0}, low = {0}, high = {0};
-    unit_print(&value, UNIT_NONE, range.value);
-    text_add(&value, " %s", unit);
-    unit_print(&low, UNIT_NONE, range.low);
-    unit_print(&high, UNIT_NONE, range.high);
+    AUTORELEASE(text) struct text value = {0};
+    text_add(&value, "%s %s", unit_text(UNIT_NONE, range.value), unit);
     text_add(out, "  %-24s%16s\n", label, value.data);
     if (!isnan(range.low))
-        text_add(out, "  %-24s%16s to %s %s\n", "  bounds", low.data, high.data, unit);
+        text_add(out, "  %-24s%16s to %s %s\n", "  bounds", unit_text(UNIT_NONE, range.low),
+                 unit_text(UNIT_NONE, range.high), unit);
 }
 
 void bill_print(struct text *out, const struct bill *bill)

@@ -106,9 +106,7 @@ void exchanges_release(struct report_exchanges *list)
 
 static void print_seconds(struct text *out, double seconds)
 {
-    AUTORELEASE(text) struct text quantity = {0};
-    unit_print(&quantity, UNIT_SECONDS, seconds);
-    text_add(out, "%12s", quantity.data);
+    text_add(out, "%12s", unit_text(UNIT_SECONDS, seconds));
 }
 
 void exchanges_print(struct text *out, const struct report_exchanges *list)

@@ -60,9 +60,7 @@ static void draw_exchange(struct line *line, const struct span *span)
 
 static void print_seconds(struct text *out, int32_t width, double seconds)
 {
-    AUTORELEASE(text) struct text quantity = {0};
-    unit_print(&quantity, UNIT_SECONDS, seconds);
-    text_add(out, "%*s", width, quantity.data);
+    text_add(out, "%*s", width, unit_text(UNIT_SECONDS, seconds));
 }
 
 static void print_lane(struct text *out, struct line *line, enum lane lane)

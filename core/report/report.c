@@ -231,9 +231,7 @@ static const char *plural(int32_t count)
 static void print_row(struct text *out, const char *label, enum unit unit, double value,
                       const char *note)
 {
-    AUTORELEASE(text) struct text quantity = {0};
-    unit_print(&quantity, unit, value);
-    text_add(out, "  %-24s%16s%s%s\n", label, quantity.data, *note ? "   " : "", note);
+    text_add(out, "  %-24s%16s%s%s\n", label, unit_text(unit, value), *note ? "   " : "", note);
 }
 
 static void print_part(struct text *out, const char *label, double seconds, double whole)
@@ -247,10 +245,8 @@ static void print_interval(struct text *out, enum unit unit, struct interval lik
 {
     if (isnan(likely.low))
         return;
-    AUTORELEASE(text) struct text low = {0}, high = {0};
-    unit_print(&low, unit, likely.low);
-    unit_print(&high, unit, likely.high);
-    text_add(out, "  %-24s%16s to %s\n", "  90 % interval", low.data, high.data);
+    text_add(out, "  %-24s%16s to %s\n", "  90 % interval", unit_text(unit, likely.low),
+             unit_text(unit, likely.high));
 }
 
 static void print_step(struct text *out, const struct result *result)
@@ -276,10 +272,9 @@ static void print_scaling(struct text *out, const char *label, const char *kind,
                           const struct scaling *scaling, enum unit images_unit)
 {
     AUTORELEASE(text) struct text note = {0};
-    text_add(&note, "%s, of %" PRId32 " device%s with ", kind, scaling->devices,
-             plural(scaling->devices));
-    unit_print(&note, images_unit, scaling->images_per_s);
-    text_add(&note, " at %" PRId64 " each", scaling->batch);
+    text_add(&note, "%s, of %" PRId32 " device%s with %s at %" PRId64 " each", kind,
+             scaling->devices, plural(scaling->devices),
+             unit_text(images_unit, scaling->images_per_s), scaling->batch);
     print_row(out, label, UNIT_FRACTION, scaling->efficiency, note.data);
     print_interval(out, UNIT_FRACTION, scaling->likely);
 }
@@ -331,11 +326,9 @@ static void print_phases(struct text *out, const struct result *result)
              "global batch", "steps", "step");
     for (int32_t i = 0; i < result->plan.phase_count; i++) {
         const struct phase *phase = &result->plan.phase[i];
-        AUTORELEASE(text) struct text step = {0};
-        unit_print(&step, UNIT_SECONDS, result->phase_step_time[i]);
         text_add(out, "  %5" PRId32 "%9.4g%18" PRId64 "%14" PRId64 "%9" PRId64 "%14s", i + 1,
                  phase->epochs, phase->batch_per_device, phase->global_batch, phase->steps,
-                 step.data);
+                 unit_text(UNIT_SECONDS, result->phase_step_time[i]));
         if (phase->devices != result->devices)
             text_add(out, "   on %" PRId64 " devices", phase->devices);
         text_add(out, "\n");

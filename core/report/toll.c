@@ -38,9 +38,8 @@ void toll_put(struct json *json, const struct toll *toll)
 
 static void print_row(struct text *out, const char *label, double seconds, const char *note)
 {
-    AUTORELEASE(text) struct text quantity = {0};
-    unit_print(&quantity, UNIT_SECONDS, seconds);
-    text_add(out, "  %-24s%16s%s%s\n", label, quantity.data, *note ? "   " : "", note);
+    text_add(out, "  %-24s%16s%s%s\n", label, unit_text(UNIT_SECONDS, seconds), *note ? "   " : "",
+             note);
 }
 
 static void print_checkpoints(struct text *out, const struct toll *toll)
@@ -48,21 +47,18 @@ static void print_checkpoints(struct text *out, const struct toll *toll)
     const struct failures *f = &toll->failures;
     double count = failures_checkpoints(f, toll->work);
     AUTORELEASE(text) struct text note = {0};
-    text_add(&note, "%.0f of ", count);
-    unit_print(&note, UNIT_SECONDS, f->cost);
-    if (toll->every > 0) {
-        text_add(&note, ", every ");
-        unit_print(&note, UNIT_SECONDS, f->interval);
-        text_add(&note, " or %.3g epochs", toll->every);
-    } else {
+    text_add(&note, "%.0f of %s", count, unit_text(UNIT_SECONDS, f->cost));
+    if (toll->every > 0)
+        text_add(&note, ", every %s or %.3g epochs", unit_text(UNIT_SECONDS, f->interval),
+                 toll->every);
+    else
         text_add(&note, ", at the end");
-    }
-    if (isfinite(f->mtbf)) {
-        text_add(&note, toll->chosen ? ": the best, by Daly; Young: " : "; best by Daly: ");
-        unit_print(&note, UNIT_SECONDS,
-                   toll->chosen ? failures_young(f->mtbf, f->cost)
-                                : failures_daly(f->mtbf, f->cost));
-    }
+    if (isfinite(f->mtbf) && toll->chosen)
+        text_add(&note, ": the best, by Daly; Young: %s",
+                 unit_text(UNIT_SECONDS, failures_young(f->mtbf, f->cost)));
+    else if (isfinite(f->mtbf))
+        text_add(&note, "; best by Daly: %s",
+                 unit_text(UNIT_SECONDS, failures_daly(f->mtbf, f->cost)));
     print_row(out, "  checkpoints", count * f->cost, note.data);
 }
 
@@ -72,20 +68,16 @@ void toll_print(struct text *out, const struct toll *toll)
     if (!toll->any)
         return;
     print_row(out, "  without failures", toll->work, "and without checkpoints");
-    if (!isnan(toll->work_likely.low)) {
-        AUTORELEASE(text) struct text low = {0}, high = {0};
-        unit_print(&low, UNIT_SECONDS, toll->work_likely.low);
-        unit_print(&high, UNIT_SECONDS, toll->work_likely.high);
-        text_add(out, "  %-24s%16s to %s\n", "    90 % interval", low.data, high.data);
-    }
+    if (!isnan(toll->work_likely.low))
+        text_add(out, "  %-24s%16s to %s\n", "    90 % interval",
+                 unit_text(UNIT_SECONDS, toll->work_likely.low),
+                 unit_text(UNIT_SECONDS, toll->work_likely.high));
     print_checkpoints(out, toll);
     if (!isfinite(f->mtbf))
         return;
     AUTORELEASE(text) struct text note = {0};
-    text_add(&note, "%.3g expected, one in ", toll->total / f->mtbf);
-    unit_print(&note, UNIT_SECONDS, f->mtbf);
-    text_add(&note, ", restarts of ");
-    unit_print(&note, UNIT_SECONDS, f->restart);
+    text_add(&note, "%.3g expected, one in %s, restarts of %s", toll->total / f->mtbf,
+             unit_text(UNIT_SECONDS, f->mtbf), unit_text(UNIT_SECONDS, f->restart));
     print_row(out, "  failures",
               toll->total - toll->work - failures_checkpoints(f, toll->work) * f->cost, note.data);
 }
