@@ -69,12 +69,11 @@ static int32_t add_relation(struct traffic *traffic, const struct schedule *sche
         }
     }
     find_routes(&relation, traffic->fabric);
-    int32_t id = traffic->relation_count++;
-    relation.beside = id;
-    traffic->relation = base_grow(traffic->relation, traffic->relation_count,
-                                  &traffic->relation_capacity, sizeof(*traffic->relation));
-    traffic->relation[id] = relation;
-    return id;
+    relation.beside = traffic->relation_count;
+    traffic->relation =
+        base_room(traffic->relation, traffic->relation_count, sizeof(*traffic->relation));
+    traffic->relation[traffic->relation_count] = relation;
+    return traffic->relation_count++;
 }
 
 static struct program add_rounds(struct traffic *traffic, const struct schedule *schedule,
@@ -87,22 +86,21 @@ static struct program add_rounds(struct traffic *traffic, const struct schedule 
     for (int32_t i = 0; i < patterns; i++)
         relation[i] = add_relation(traffic, schedule, step, channel, i);
     int32_t begin = traffic->round_count;
-    traffic->round_count += rounds;
-    traffic->round = base_grow(traffic->round, traffic->round_count, &traffic->round_capacity,
-                               sizeof(*traffic->round));
-    for (int32_t i = 0; i < rounds; i++)
-        traffic->round[begin + i] = (struct round){
+    for (int32_t i = 0; i < rounds; i++) {
+        traffic->round = base_room(traffic->round, traffic->round_count, sizeof(*traffic->round));
+        traffic->round[traffic->round_count++] = (struct round){
             .relation = relation[collective_pattern(&c, i)],
             .merged = 1,
             .share = collective_share(&c, i),
         };
+    }
     return (struct program){.step = step, .begin = begin, .end = begin + rounds, .channels = 1};
 }
 
 static void append_program(struct traffic *traffic, struct program program)
 {
-    traffic->program = base_grow(traffic->program, traffic->program_count + 1,
-                                 &traffic->program_capacity, sizeof(*traffic->program));
+    traffic->program =
+        base_room(traffic->program, traffic->program_count, sizeof(*traffic->program));
     traffic->program[traffic->program_count++] = program;
 }
 

@@ -46,7 +46,6 @@ struct traffic {
     struct program *program;
     int32_t *step_program; /**< (steps) index of its first channel, or -1: the step sends nothing */
     int32_t relation_count, round_count, program_count;
-    int64_t relation_capacity, round_capacity, program_capacity;
 };
 
 /** The traffic of @schedule on @fabric, which is borrowed.  Never fails. */

@@ -49,7 +49,7 @@ static struct sweep_plan make_plan(enum exchange_kind kind, const struct exchang
     plan.point.devices_per_node = lab ? lab->devices : 1;
     for (int32_t i = 0; i < exchange->sizes.count; i++) {
         struct sizes *to = &plan.sizes;
-        to->item = base_grow(to->item, to->count + 1, &to->capacity, sizeof(*to->item));
+        to->item = base_room(to->item, to->count, sizeof(*to->item));
         to->item[to->count++] = exchange->sizes.item[i] * (ring ? ranks : 1);
     }
     return plan;

@@ -69,8 +69,7 @@ static void add_step(struct machine_trial *trial, struct machine_step step)
         free(step.shape);
         return;
     }
-    int64_t capacity = trial->steps;
-    trial->step = base_grow(trial->step, trial->steps + 1, &capacity, sizeof(*trial->step));
+    trial->step = base_room(trial->step, trial->steps, sizeof(*trial->step));
     trial->step[trial->steps++] = step;
 }
 

@@ -27,7 +27,6 @@ static int64_t number(const char *text)
 
 static int add_network(struct measure_list *list, char *word, struct err *err)
 {
-    int64_t capacity = list->networks;
     char *at = strchr(word, '@');
     if (at)
         *at++ = '\0';
@@ -47,18 +46,18 @@ static int add_network(struct measure_list *list, char *word, struct err *err)
     if (!model)
         return -1;
     network.name = base_copy(word);
-    list->network = base_grow(list->network, list->networks + 1, &capacity, sizeof(*list->network));
+    list->network = base_room(list->network, list->networks, sizeof(*list->network));
     list->network[list->networks++] = network;
     return 0;
 }
 
 static int add_batch(struct measure_list *list, char *word, struct err *err)
 {
-    int64_t capacity = list->batches, batch = number(word);
+    int64_t batch = number(word);
     if (!batch)
         return err_add_code(err, 64, "--batch: expected numbers of images such as 8,32, got '%s'",
                             word);
-    list->batch = base_grow(list->batch, list->batches + 1, &capacity, sizeof(*list->batch));
+    list->batch = base_room(list->batch, list->batches, sizeof(*list->batch));
     list->batch[list->batches++] = batch;
     return 0;
 }

@@ -10,7 +10,7 @@ enum { EXIT_USAGE = 64 };
 
 void option_list_add(struct option_list *list, const char *text)
 {
-    list->item = base_grow(list->item, list->count + 1, &list->capacity, sizeof(*list->item));
+    list->item = base_room(list->item, list->count, sizeof(*list->item));
     list->item[list->count++] = base_copy(text);
 }
 

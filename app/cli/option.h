@@ -30,7 +30,6 @@ enum option_kind {
 struct option_list {
     const char **item; /**< (count) owned */
     int32_t count;
-    int64_t capacity;
 };
 
 /** Append a copy of @text. */

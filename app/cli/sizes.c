@@ -15,7 +15,7 @@ static int add_size(struct sizes *sizes, double bytes, struct err *err)
         return err_add_code(err, 64, "--bytes: must be at least 1 B and less than 9 EB");
     if (sizes->count == SIZE_LIMIT)
         return err_add_code(err, 64, "--bytes: must have at most %d sizes", SIZE_LIMIT);
-    sizes->item = base_grow(sizes->item, sizes->count + 1, &sizes->capacity, sizeof(*sizes->item));
+    sizes->item = base_room(sizes->item, sizes->count, sizeof(*sizes->item));
     sizes->item[sizes->count++] = llround(bytes);
     return 0;
 }

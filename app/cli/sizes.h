@@ -13,7 +13,6 @@
 struct sizes {
     int64_t *item; /**< (count) [bytes]; owned */
     int32_t count;
-    int64_t capacity;
 };
 
 /** Append the sizes of @text.

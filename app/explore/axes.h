@@ -25,7 +25,6 @@ struct scanned {
 struct axes {
     struct scanned *item; /**< (count) owned */
     int32_t count;
-    int64_t capacity;
     int64_t points; /**< of the cross product; 1 without axes */
 };
 

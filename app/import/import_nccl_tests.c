@@ -12,7 +12,6 @@ struct report {
     struct curve curve;
     char **host; /* (hosts) distinct; owned */
     int32_t hosts, nodes, ranks;
-    int64_t host_capacity;
     char *model;         /* of the first device; owned */
     double factor;       /* largest bus bandwidth over its algorithm bandwidth */
     double largest;      /* the bandwidth behind it [GB/s] */
@@ -36,8 +35,7 @@ static void add_rank(struct report *report, const char *host, const char *model)
     for (int32_t i = 0; i < report->hosts; i++)
         if (!strcmp(report->host[i], host))
             return;
-    report->host =
-        base_grow(report->host, report->hosts + 1, &report->host_capacity, sizeof(*report->host));
+    report->host = base_room(report->host, report->hosts, sizeof(*report->host));
     report->host[report->hosts++] = base_copy(host);
 }
 

@@ -46,7 +46,6 @@ struct summary {
     const char *schedule; /* borrowed, or NULL */
     int64_t convolutions; /* operations, forward */
     int64_t events, products, operations, steps;
-    int64_t event_capacity, product_capacity, operation_capacity, step_capacity;
 };
 
 static enum activity activity_of(enum work work)
@@ -106,8 +105,7 @@ static void add_product(struct summary *summary, const struct json *event, const
     double k = extent(shapes, bias, 1 + batched), n = extent(shapes, 1 + bias, 1 + batched);
     if (!(batch * m * k * n > 0) || dtype < 0 || external_of(event) < 0)
         return;
-    summary->product = base_grow(summary->product, summary->products + 1,
-                                 &summary->product_capacity, sizeof(*summary->product));
+    summary->product = base_room(summary->product, summary->products, sizeof(*summary->product));
     summary->product[summary->products++] = (struct product){
         .name = name,
         .external = external_of(event),
@@ -122,8 +120,8 @@ static void add_operation(struct summary *summary, const struct json *event, con
     summary->convolutions += !strcmp(name, "aten::convolution");
     if (external_of(event) < 0)
         return;
-    summary->operation = base_grow(summary->operation, summary->operations + 1,
-                                   &summary->operation_capacity, sizeof(*summary->operation));
+    summary->operation =
+        base_room(summary->operation, summary->operations, sizeof(*summary->operation));
     summary->operation[summary->operations++] = (struct operation){name, external_of(event)};
 }
 
@@ -150,8 +148,7 @@ static void add_event(struct summary *summary, const struct json *event)
         return;
     if (is_category(category, "user_annotation", "Operator") &&
         !strncmp(name, "ProfilerStep#", 13)) {
-        summary->step = base_grow(summary->step, summary->steps + 1, &summary->step_capacity,
-                                  sizeof(*summary->step));
+        summary->step = base_room(summary->step, summary->steps, sizeof(*summary->step));
         int64_t rank = 0;
         json_as_integer(json_get(event, "pid"), &rank);
         summary->rank = summary->steps ? summary->rank : rank;
@@ -160,8 +157,7 @@ static void add_event(struct summary *summary, const struct json *event)
     } else if (is_category(category, "kernel", "Kernel") ||
                is_category(category, "gpu_memcpy", "Memcpy") ||
                is_category(category, "gpu_memset", "Memset")) {
-        summary->event = base_grow(summary->event, summary->events + 1, &summary->event_capacity,
-                                   sizeof(*summary->event));
+        summary->event = base_room(summary->event, summary->events, sizeof(*summary->event));
         json_as_real(json_get(event, "ts"), &begin);
         summary->event[summary->events++] = (struct event){
             .name = name,

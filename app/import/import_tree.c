@@ -28,8 +28,7 @@ int32_t tree_add(struct tree *tree, const char *name, enum tree_kind kind, int32
         return -1;
     }
     if (!found) {
-        tree->vertex =
-            base_grow(tree->vertex, tree->count + 1, &tree->capacity, sizeof(*tree->vertex));
+        tree->vertex = base_room(tree->vertex, tree->count, sizeof(*tree->vertex));
         tree->vertex[tree->count++] =
             (struct tree_vertex){.name = base_copy(name), .kind = (int32_t)kind, .above = -1};
         tree->hosts += kind == TREE_HOST;

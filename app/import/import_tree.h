@@ -27,7 +27,6 @@ struct tree_vertex {
 /** Start from {0}; release with tree_release(). */
 struct tree {
     struct tree_vertex *vertex; /**< (count) in the order they were named */
-    int64_t capacity;
     int32_t count, hosts;
     bool overflow; /**< there were more than TREE_HOSTS names */
     void *names;   /**< private: a search tree over names */

@@ -44,8 +44,7 @@ static void begin(void *context, const XML_Char *name, const XML_Char **attribut
         element->attribute[i] = base_copy(attribute[i]);
     element->parent = parent;
     if (parent) {
-        parent->child = base_grow(parent->child, parent->child_count + 1, &parent->child_capacity,
-                                  sizeof(struct xml *));
+        parent->child = base_room(parent->child, parent->child_count, sizeof(struct xml *));
         parent->child[parent->child_count++] = element;
     } else {
         reading->root = element;

@@ -14,7 +14,6 @@ struct xml {
     char **attribute;   /**< key, value, key, value ..., NULL */
     struct xml *parent; /**< NULL for the root */
     struct xml **child;
-    int64_t child_capacity;
     int32_t child_count;
     int32_t line; /**< where it begins, from 1 */
 };

@@ -117,8 +117,7 @@ struct layer *onnx_network_add(struct onnx_network *network, const struct onnx_n
                           .out = onnx_shape(onnx_value_at(network, to)),
                           .stride = 1};
     set_name(network, node, layer.name);
-    model->layer = base_grow(model->layer, model->layer_count + 1, &model->layer_capacity,
-                             sizeof(*model->layer));
+    model->layer = base_room(model->layer, model->layer_count, sizeof(*model->layer));
     model->layer[model->layer_count] = layer;
     network->layer[to] = model->layer_count++;
     network->fresh[to] = true;

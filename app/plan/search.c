@@ -111,16 +111,14 @@ static void add_group(struct search *search, int32_t platform, int64_t nodes, in
         if (group->platform == platform && group->nodes == nodes && group->batch == batch)
             return;
     }
-    search->group = base_grow(search->group, search->group_count + 1, &search->group_capacity,
-                              sizeof(*search->group));
+    search->group = base_room(search->group, search->group_count, sizeof(*search->group));
     search->group[search->group_count++] = (struct group){platform, nodes, batch, -1};
 }
 
 static void add_candidate(struct search *search, const struct group *group, int32_t algorithm,
                           int32_t bucket)
 {
-    search->list =
-        base_grow(search->list, search->count + 1, &search->capacity, sizeof(*search->list));
+    search->list = base_room(search->list, search->count, sizeof(*search->list));
     search->list[search->count++] = (struct candidate){
         .platform = values(search, DECISION_PLATFORM)->item[group->platform],
         .algorithm = values(search, DECISION_ALGORITHM)->item[algorithm],

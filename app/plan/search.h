@@ -68,9 +68,9 @@ struct search {
     struct axes axes;       /**< in the order of enum decision */
     int32_t *size;          /**< (platforms) their nodes; owned */
     struct candidate *list; /**< (count) owned */
-    int64_t count, capacity;
+    int64_t count;
     struct group *group; /**< (group_count) owned */
-    int64_t group_count, group_capacity;
+    int64_t group_count;
     int64_t best, next; /**< -1: none; next: the best on another platform or, without
                              one, on another number of nodes */
     int64_t *front;     /**< (front_count) the fastest first; owned */

@@ -28,8 +28,7 @@ void child_add(struct child *child, const char *format, ...)
     va_start(list, format);
     char *word = base_format_list(format, list);
     va_end(list);
-    child->argument = base_grow(child->argument, child->argument_count + 1,
-                                &child->argument_capacity, sizeof(*child->argument));
+    child->argument = base_room(child->argument, child->argument_count, sizeof(*child->argument));
     child->argument[child->argument_count++] = word;
 }
 

@@ -19,7 +19,6 @@
 struct child {
     char **argument; /**< (argument_count) of the command line, without the program; owned */
     int32_t argument_count;
-    int64_t argument_capacity;
     char *what;         /**< "phase 1 of job.yaml", for messages; owned */
     struct trace trace; /**< the answer; zeroed before */
 

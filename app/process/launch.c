@@ -27,8 +27,8 @@ void launch_add(struct launch *launch, const char *format, ...)
     va_start(list, format);
     char *word = base_format_list(format, list);
     va_end(list);
-    launch->argument = base_grow(launch->argument, launch->count + 2, &launch->capacity,
-                                 sizeof(*launch->argument));
+    launch->argument =
+        base_room(launch->argument, launch->count + 1, sizeof(*launch->argument)); /* and NULL */
     launch->argument[launch->count++] = word;
     launch->argument[launch->count] = NULL;
 }

@@ -14,7 +14,6 @@
 struct launch {
     char **argument; /**< (count) the first is the program; owned */
     int32_t count;
-    int64_t capacity;
     int output;        /**< a file descriptor for its standard output; 0: this process's own */
     int talk;          /**< the same for its standard error */
     const char *hosts; /**< "h0,h0,h1": the host in a lab of each rank; NULL: on this machine */

@@ -68,14 +68,12 @@ struct reader {
     struct published *table;
     int32_t *column; /* (cells) index in columns, or -1 */
     int32_t cells;
-    int64_t capacity;
     struct err *err;
 };
 
 static char *keep(struct published *table, char *text)
 {
-    table->text =
-        base_grow(table->text, table->text_count + 1, &table->text_capacity, sizeof(*table->text));
+    table->text = base_room(table->text, table->text_count, sizeof(*table->text));
     return table->text[table->text_count++] = text;
 }
 
@@ -160,8 +158,7 @@ static int take_header_cell(struct reader *reader)
             return fault(reader, reader->cells, "this column is there twice:", name);
     if (found < 0 && *name && !is_listed(descriptive, name))
         note_unknown(reader->table, name);
-    reader->column =
-        base_grow(reader->column, reader->cells + 1, &reader->capacity, sizeof(*reader->column));
+    reader->column = base_room(reader->column, reader->cells, sizeof(*reader->column));
     reader->column[reader->cells++] = found;
     return 0;
 }
@@ -248,7 +245,7 @@ static int read_row(struct reader *reader)
         return fault(reader, cell, "the row ends here, before the columns of the header do", "");
     if (table->count == PUBLISHED_ROW_LIMIT)
         return fault(reader, 0, "too many rows", "");
-    table->row = base_grow(table->row, table->count + 1, &table->capacity, sizeof(*table->row));
+    table->row = base_room(table->row, table->count, sizeof(*table->row));
     table->row[table->count++] = row;
     return 0;
 }

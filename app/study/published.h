@@ -47,10 +47,8 @@ enum { PUBLISHED_EPOCH = 1281167 /**< images of ImageNet's training set */ };
 struct published {
     struct published_row *row; /**< (count) */
     int32_t count;
-    int64_t capacity;
     char **text; /**< (text_count) cells, owned; rows borrow from them */
     int32_t text_count;
-    int64_t text_capacity;
     char *note; /**< columns left out, as one sentence, or NULL; owned */
 };
 

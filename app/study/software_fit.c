@@ -47,8 +47,7 @@ static void add_name(char ***name, int32_t *count, char *wanted)
         free(wanted);
         return;
     }
-    int64_t capacity = *count;
-    *name = base_grow(*name, *count + 1, &capacity, sizeof(**name));
+    *name = base_room(*name, *count, sizeof(**name));
     (*name)[(*count)++] = wanted;
 }
 

@@ -17,11 +17,11 @@ static struct file {
     char *name, *text;
     size_t at;
 } * files;
-static int64_t file_count, file_capacity;
+static int64_t file_count;
 
 void host_add_file(char *name, char *text)
 {
-    files = base_grow(files, file_count + 1, &file_capacity, sizeof(*files));
+    files = base_room(files, file_count, sizeof(*files));
     files[file_count++] = (struct file){name, text, 0};
 }
 

@@ -14,8 +14,7 @@ static const char magic[] = "foretrain-trace 1";
 
 void trace_add(struct trace *trace, struct span span)
 {
-    trace->span =
-        base_grow(trace->span, trace->span_count + 1, &trace->span_capacity, sizeof(*trace->span));
+    trace->span = base_room(trace->span, trace->span_count, sizeof(*trace->span));
     trace->span[trace->span_count++] = span;
 }
 

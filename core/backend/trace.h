@@ -33,7 +33,7 @@ struct trace {
     int32_t iterations;
     double *iteration_end; /**< (iterations) when the last rank finished each iteration [s] */
     struct span *span;     /**< of the traced ranks */
-    int64_t span_count, span_capacity;
+    int64_t span_count;
 };
 
 /** Append a span. */

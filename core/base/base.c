@@ -37,6 +37,12 @@ void *base_grow(void *array, int64_t need, int64_t *capacity, size_t size)
     return moved;
 }
 
+void *base_room(void *array, int64_t count, size_t size)
+{
+    int64_t full = count ? count : 1;
+    return count & (count - 1) ? array : base_grow(array, count + 1, &full, size);
+}
+
 char *base_copy(const char *text)
 {
     if (!text)

@@ -22,6 +22,11 @@ void *base_alloc(int64_t count, size_t size);
  * @return the array, moved or not; the old pointer is no longer valid. */
 void *base_grow(void *array, int64_t need, int64_t *capacity, size_t size);
 
+/** Make room for one more item behind the @count of @array (or NULL), which only this lets grow: it
+ * is full where @count is 0 or a power of two.  New room is not initialised.
+ * @return the array, moved or not; the old pointer is no longer valid. */
+void *base_room(void *array, int64_t count, size_t size);
+
 /** A copy of @text, or NULL for NULL.  The caller owns it; release it with free(). */
 char *base_copy(const char *text);
 

@@ -238,13 +238,13 @@ static int compare_names(const void *a, const void *b)
 
 int64_t file_list(const char *path, bool (*wanted)(const char *name), char ***names)
 {
-    int64_t count = 0, capacity = 0;
+    int64_t count = 0;
     char **found = NULL;
     DIR *directory = opendir(path);
     for (struct dirent *entry; directory && (entry = readdir(directory));) {
         if (!wanted(entry->d_name))
             continue;
-        found = base_grow(found, count + 1, &capacity, sizeof(*found));
+        found = base_room(found, count, sizeof(*found));
         found[count++] = base_copy(entry->d_name);
     }
     if (directory)

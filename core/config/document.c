@@ -15,8 +15,7 @@ enum { FILE_LIMIT = 4 << 20 /* [bytes] of one file */ };
 
 struct node *document_add_node(struct document *document, enum node_kind kind)
 {
-    document->node = base_grow(document->node, document->node_count + 1, &document->node_capacity,
-                               sizeof(struct node *));
+    document->node = base_room(document->node, document->node_count, sizeof(struct node *));
     struct node *node = base_alloc(1, sizeof(*node));
     node->kind = kind;
     document->node[document->node_count++] = node;
@@ -25,12 +24,8 @@ struct node *document_add_node(struct document *document, enum node_kind kind)
 
 void node_add(struct node *parent, struct node *child)
 {
-    int32_t count = parent->child_count++;
-    if ((count & (count - 1)) == 0) { /* full at powers of two */
-        int64_t capacity = count;
-        parent->child = base_grow(parent->child, count ? 2 * count : 1, &capacity, sizeof(child));
-    }
-    parent->child[count] = child;
+    parent->child = base_room(parent->child, parent->child_count, sizeof(child));
+    parent->child[parent->child_count++] = child;
 }
 
 struct node *node_get(const struct node *node, const char *key)
@@ -81,12 +76,10 @@ static int32_t character_length(const char *text, const char *end)
 
 static void split_lines(struct document_text *source)
 {
-    int64_t capacity = 0;
     char *start = source->text;
     for (char *c = start; c; start = c + 1) {
         c = strchr(start, '\n');
-        source->line =
-            base_grow(source->line, source->line_count + 1, &capacity, sizeof(*source->line));
+        source->line = base_room(source->line, source->line_count, sizeof(*source->line));
         source->line[source->line_count++] = start;
         if (!c)
             break;
@@ -159,8 +152,7 @@ struct document_text *document_add_text(struct document *document, const char *n
     source->name = base_copy(name);
     source->numbered = numbered;
     source->hidden = numbered && is_hidden(name);
-    document->part = base_grow(document->part, document->part_count + 1, &document->part_capacity,
-                               sizeof(source));
+    document->part = base_room(document->part, document->part_count, sizeof(source));
     document->part[document->part_count++] = source;
     if (document->part_count > 1)
         text_add(&document->text, "\n");

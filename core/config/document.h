@@ -26,9 +26,9 @@ struct document {
     char *(*find)(const char *name, struct err *err); /**< of yaml_read_library(), or NULL */
     struct text text;                                 /**< all texts read, for hashing */
     struct document_text **part;                      /**< (part_count) owned */
-    int64_t part_count, part_capacity;
+    int64_t part_count;
     struct node **node; /**< (node_count) owned */
-    int64_t node_count, node_capacity;
+    int64_t node_count;
 };
 
 /** A new node of the document. */

@@ -103,7 +103,7 @@ static double next_quantile(const struct unknowns *unknowns)
 
 static void add(struct unknowns *u, const char *path, int32_t choices, char *range)
 {
-    u->item = base_grow(u->item, u->count + 1, &u->capacity, sizeof(*u->item));
+    u->item = base_room(u->item, u->count, sizeof(*u->item));
     u->item[u->count++] =
         (struct unknown){.key = base_copy(path), .choices = choices, .range = range};
 }
@@ -353,5 +353,5 @@ void unknowns_release(struct unknowns *unknowns)
     }
     free(unknowns->item);
     unknowns->item = NULL;
-    unknowns->count = unknowns->capacity = 0;
+    unknowns->count = 0;
 }

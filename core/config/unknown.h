@@ -33,7 +33,7 @@ struct unknowns {
                                  high, the first of several, and the value of a spread; borrowed */
     int32_t quantile_count;
     struct unknown *item; /**< (count) that were found; owned */
-    int64_t count, capacity;
+    int64_t count;
 };
 
 /** Whether @node says what is known of a value instead of the value. */

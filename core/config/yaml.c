@@ -26,7 +26,7 @@ struct reader {
     struct fy_diag *diag;
     struct origin last; /* of the last event, for faults that libfyaml does not locate */
     struct anchor *anchor;
-    int64_t anchor_count, anchor_capacity;
+    int64_t anchor_count;
     struct err *err;
 };
 
@@ -157,8 +157,7 @@ static int keep_anchor(struct reader *reader, char *name, struct node *node)
         free(name);
         return origin_error(&node->origin, reader->err, "more than %d anchors", ANCHOR_LIMIT);
     }
-    reader->anchor = base_grow(reader->anchor, reader->anchor_count + 1, &reader->anchor_capacity,
-                               sizeof(*reader->anchor));
+    reader->anchor = base_room(reader->anchor, reader->anchor_count, sizeof(*reader->anchor));
     reader->anchor[reader->anchor_count++] = (struct anchor){name, node};
     return 0;
 }

@@ -49,8 +49,7 @@ void wiring_print_vertex(struct text *out, const struct wiring *wiring, int32_t 
 
 void wiring_add(struct wiring *wiring, int32_t a, int32_t b, int32_t kind)
 {
-    wiring->cable = base_grow(wiring->cable, wiring->cable_count + 1, &wiring->cable_capacity,
-                              sizeof(struct cable));
+    wiring->cable = base_room(wiring->cable, wiring->cable_count, sizeof(struct cable));
     wiring->cable[wiring->cable_count++] = (struct cable){.end = {a, b}, .kind = kind};
 }
 

@@ -27,7 +27,6 @@ struct wiring {
     int32_t count[VERTEX_KIND_COUNT]; /**< vertices of each kind */
     struct cable *cable;              /**< in order of the file */
     int32_t cable_count;
-    int64_t cable_capacity;
 };
 
 /** How many vertices there are. */

@@ -73,18 +73,18 @@ static int compare_names(const void *a, const void *b)
 static char **list_names(const char *folder)
 {
     char **name = NULL;
-    int64_t count = 0, capacity = 0;
+    int64_t count = 0;
     DIR *directory = opendir(folder);
     for (struct dirent *entry; directory && (entry = readdir(directory));) {
         const char *dot = strrchr(entry->d_name, '.');
         if (!dot || dot == entry->d_name || strcmp(dot, ".yaml") != 0)
             continue;
-        name = base_grow(name, count + 1, &capacity, sizeof(*name));
+        name = base_room(name, count, sizeof(*name));
         name[count++] = base_format("%.*s", (int)(dot - entry->d_name), entry->d_name);
     }
     if (directory)
         closedir(directory);
-    name = base_grow(name, count + 1, &capacity, sizeof(*name));
+    name = base_room(name, count, sizeof(*name));
     name[count] = NULL;
     qsort(name, (size_t)count, sizeof(*name), compare_names);
     return name;

@@ -18,7 +18,6 @@ struct piece {
 struct pieces {
     struct piece *item; /* (count) owned */
     int32_t count;
-    int64_t capacity;
     double joined; /* compute that is no further apart is one piece, whatever waits for it [s];
                       negative: what a bucket waits for ends one */
 };
@@ -81,7 +80,7 @@ static void collect(struct pieces *all, const struct schedule *schedule, const s
         if (k == count)
             taken[count++] = span->rank;
         bool collective = step->kind == STEP_COLLECTIVE;
-        all->item = base_grow(all->item, all->count + 1, &all->capacity, sizeof(*all->item));
+        all->item = base_room(all->item, all->count, sizeof(*all->item));
         all->item[all->count++] =
             (struct piece){span->rank,
                            step->lane,

@@ -21,8 +21,7 @@ int32_t report_bottleneck(const struct fabric *fabric, const struct schedule *sc
 
 void result_add(char ***list, int32_t *count, char *text)
 {
-    int64_t capacity = *count;
-    *list = base_grow(*list, *count + 1, &capacity, sizeof(**list));
+    *list = base_room(*list, *count, sizeof(**list));
     (*list)[(*count)++] = text;
 }
 

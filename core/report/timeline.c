@@ -137,7 +137,7 @@ static int write_rank(const char *path, const struct schedule *schedule, const s
     struct trace one = *trace;
     AUTORELEASE(text) struct text name = {0};
     one.span = NULL;
-    one.span_count = one.span_capacity = 0;
+    one.span_count = 0;
     for (int64_t i = 0; i < trace->span_count; i++)
         if (trace->span[i].rank == rank)
             trace_add(&one, trace->span[i]);

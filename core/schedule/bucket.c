@@ -7,7 +7,7 @@
 
 static struct bucket *open_bucket(struct bucket_list *list)
 {
-    list->bucket = base_grow(list->bucket, list->count + 1, &list->capacity, sizeof(*list->bucket));
+    list->bucket = base_room(list->bucket, list->count, sizeof(*list->bucket));
     list->bucket[list->count] = (struct bucket){0};
     return &list->bucket[list->count++];
 }

@@ -23,7 +23,6 @@ struct bucket {
 struct bucket_list {
     struct bucket *bucket;
     int32_t count;
-    int64_t capacity;
 };
 
 /** Cut the gradients of @model in @dtype.  @limit [bytes] of 0: one bucket of everything.

@@ -113,8 +113,7 @@ static void add_tensor(struct model *model, int32_t index, const char *part, int
 {
     if (elements == 0)
         return;
-    model->tensor = base_grow(model->tensor, model->tensor_count + 1, &model->tensor_capacity,
-                              sizeof(*model->tensor));
+    model->tensor = base_room(model->tensor, model->tensor_count, sizeof(*model->tensor));
     struct tensor *tensor = &model->tensor[model->tensor_count++];
     *tensor = (struct tensor){.layer = index, .elements = elements};
     snprintf(tensor->name, sizeof(tensor->name), "%s.%s", model->layer[index].name, part);
@@ -182,8 +181,7 @@ int32_t model_add(struct model *model, struct layer layer)
     layer.apart = layer.op == LAYER_BATCH_NORM &&
                   (layer.first || !layer_has_arithmetic(&model->layer[layer.input[0]]));
     assert(shape_elements(layer.in) > 0 && shape_elements(layer.out) > 0);
-    model->layer = base_grow(model->layer, model->layer_count + 1, &model->layer_capacity,
-                             sizeof(*model->layer));
+    model->layer = base_room(model->layer, model->layer_count, sizeof(*model->layer));
     int32_t index = model->layer_count++;
     model->layer[index] = layer;
     for (int32_t i = 0; i < layer.input_count; i++)

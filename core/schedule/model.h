@@ -116,7 +116,6 @@ struct model {
     struct layer *layer;
     struct tensor *tensor;
     int32_t layer_count, tensor_count;
-    int64_t layer_capacity, tensor_capacity;
 };
 
 /** An empty network; release with model_free(). */

@@ -51,12 +51,11 @@ int32_t schedule_add(struct schedule *schedule, struct step step, const struct d
     step.dep_begin = schedule->dep_count;
     step.dep_end = schedule->dep_count + count;
     step.name[sizeof(step.name) - 1] = '\0';
-    schedule->dep =
-        base_grow(schedule->dep, step.dep_end, &schedule->dep_capacity, sizeof(*schedule->dep));
-    for (int32_t i = 0; i < count; i++)
+    for (int32_t i = 0; i < count; i++) {
+        schedule->dep = base_room(schedule->dep, schedule->dep_count, sizeof(*schedule->dep));
         schedule->dep[schedule->dep_count++] = dep[i];
-    schedule->step = base_grow(schedule->step, schedule->step_count + 1, &schedule->step_capacity,
-                               sizeof(*schedule->step));
+    }
+    schedule->step = base_room(schedule->step, schedule->step_count, sizeof(*schedule->step));
     schedule->step[schedule->step_count] = step;
     return schedule->step_count++;
 }

@@ -129,7 +129,6 @@ struct schedule {
     int32_t channels; /**< rings of RING on AXIS_WORLD, at most the group; 0 like 1 */
     int64_t chunk;    /**< bytes of TREE's chunks; 0: the whole vector */
     int32_t step_count, dep_count;
-    int64_t step_capacity, dep_capacity;
     bool sealed;
 };
 

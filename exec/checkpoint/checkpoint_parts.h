@@ -86,7 +86,7 @@ struct stored_tensor {
 /** All of them, in torchvision's order. */
 struct stored_list {
     struct stored_tensor *item; /**< (count) owned; released with free() */
-    int64_t count, capacity;
+    int64_t count;
 };
 
 /** The tensors of @file (model, optim or ranks) for @layout and a run on @ranks ranks. */

@@ -6,7 +6,7 @@
 
 static struct stored_tensor *append(struct stored_list *list)
 {
-    list->item = base_grow(list->item, list->count + 1, &list->capacity, sizeof(*list->item));
+    list->item = base_room(list->item, list->count, sizeof(*list->item));
     struct stored_tensor *tensor = &list->item[list->count++];
     *tensor = (struct stored_tensor){0};
     return tensor;

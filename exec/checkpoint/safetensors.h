@@ -50,7 +50,7 @@ struct safetensors_tensor {
 /** All tensors of a file in the order of their data.  Start from {0}. */
 struct safetensors {
     struct safetensors_tensor *tensor; /**< (count) owned */
-    int64_t count, capacity;
+    int64_t count;
     int64_t data;  /**< where the data starts in the file [bytes]; set by the reader */
     int64_t bytes; /**< of the data */
 };

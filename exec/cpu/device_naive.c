@@ -23,7 +23,7 @@ struct device_state {
     struct naive_place *place; /* (layers) */
     float *dx, *dw;            /* one layer's gradients, before they are added */
     float **block;             /* (blocks) every array, to be released */
-    int64_t blocks, block_capacity;
+    int64_t blocks;
 };
 
 static int check_types(const struct scenario *scenario, struct err *err)
@@ -49,8 +49,7 @@ static int64_t largest(const struct device_state *state)
 static float *alloc(void *context, int64_t count)
 {
     struct device_state *state = context;
-    state->block =
-        base_grow(state->block, state->blocks + 1, &state->block_capacity, sizeof(*state->block));
+    state->block = base_room(state->block, state->blocks, sizeof(*state->block));
     return state->block[state->blocks++] = base_alloc(count, sizeof(float));
 }
 

@@ -16,7 +16,6 @@ struct shared {
     pthread_mutex_t lock;
     struct scratch *idle; /* (idle_count) scratches that no thread has */
     int32_t idle_count;
-    int64_t idle_capacity;
     uint8_t *corrupt; /* (count) one bit per image; NULL until there is one */
     int64_t corrupt_count;
     struct text messages;
@@ -139,8 +138,7 @@ static struct scratch take_scratch(struct shared *shared)
 static void give_scratch(struct shared *shared, struct scratch scratch)
 {
     pthread_mutex_lock(&shared->lock);
-    shared->idle = base_grow(shared->idle, shared->idle_count + 1, &shared->idle_capacity,
-                             sizeof(*shared->idle));
+    shared->idle = base_room(shared->idle, shared->idle_count, sizeof(*shared->idle));
     shared->idle[shared->idle_count++] = scratch;
     pthread_mutex_unlock(&shared->lock);
 }

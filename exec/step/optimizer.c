@@ -44,7 +44,6 @@ struct optimizer {
     bool nesterov;
     struct block *block; /* (blocks) in the order of tensors */
     int32_t blocks;
-    int64_t capacity;
     struct squares *square;            /* (blocks) */
     struct squares *sum;               /* (tensors) */
     struct coefficients *coefficients; /* (tensors) */
@@ -56,8 +55,8 @@ static void cut_part(struct optimizer *optimizer, int32_t t, int64_t first, int6
 {
     for (int64_t at = first; at < end; at += BLOCK) {
         int32_t count = (int32_t)(end - at < BLOCK ? end - at : BLOCK);
-        optimizer->block = base_grow(optimizer->block, optimizer->blocks + 1, &optimizer->capacity,
-                                     sizeof(*optimizer->block));
+        optimizer->block =
+            base_room(optimizer->block, optimizer->blocks, sizeof(*optimizer->block));
         optimizer->block[optimizer->blocks++] = (struct block){at, state + at - first, count, t};
     }
 }

@@ -13,15 +13,17 @@ TEST(allocated_memory_is_zero_and_grown_memory_keeps_its_content)
     for (int i = 0; i < 100; i++)
         assert_int_equal(zero[i], 0);
     free(zero);
-    int64_t *array = NULL, capacity = 0;
+    int64_t *array = NULL, *grown = NULL, capacity = 0;
     for (int64_t i = 0; i < 1000; i++) {
-        array = base_grow(array, i + 1, &capacity, sizeof(*array));
+        array = base_room(array, i, sizeof(*array));
+        grown = base_grow(grown, i + 1, &capacity, sizeof(*grown));
         assert_true(capacity > i);
-        array[i] = i;
+        array[i] = grown[i] = i;
     }
     for (int64_t i = 0; i < 1000; i++)
-        assert_int_equal(array[i], i);
+        assert_true(array[i] == i && grown[i] == i);
     free(array);
+    free(grown);
     assert_null(base_copy(NULL));
 }
 

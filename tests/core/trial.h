@@ -69,7 +69,6 @@ struct number {
 struct number_list {
     struct number *number;
     int32_t count;
-    int64_t capacity;
 };
 
 /** The numbers of @platform, quantities and whole ones.  The caller frees the array. */

@@ -71,8 +71,7 @@ float *engine_alloc(struct engine *engine, int64_t count)
     if (unit == page)
         madvise(block, size, MADV_HUGEPAGE); /* advice: not taking it costs only time */
     memset(block, 0, size);
-    engine->block = base_grow(engine->block, engine->blocks + 1, &engine->block_capacity,
-                              sizeof(*engine->block));
+    engine->block = base_room(engine->block, engine->blocks, sizeof(*engine->block));
     engine->block[engine->blocks++] = block;
     return block;
 }
@@ -83,8 +82,7 @@ dnnl_memory_t engine_memory(struct engine *engine, const dnnl_memory_desc_t *des
     if (engine->addresses)
         data = DNNL_MEMORY_NONE; /* else oneDNN writes zeros where it pads */
     MUST(dnnl_memory_create(&memory, desc, engine->engine, data));
-    engine->memory = base_grow(engine->memory, engine->memories + 1, &engine->memory_capacity,
-                               sizeof(*engine->memory));
+    engine->memory = base_room(engine->memory, engine->memories, sizeof(*engine->memory));
     engine->memory[engine->memories++] = memory;
     return memory;
 }
@@ -128,8 +126,7 @@ void engine_make(struct engine *engine, dnnl_primitive_desc_t desc, struct call 
         MUST(dnnl_primitive_create(&call->primitive, desc));
     if (size == 0)
         return;
-    engine->scratch = base_grow(engine->scratch, engine->scratches + 1, &engine->scratch_capacity,
-                                sizeof(*engine->scratch));
+    engine->scratch = base_room(engine->scratch, engine->scratches, sizeof(*engine->scratch));
     dnnl_memory_t memory = engine_memory(engine, space, DNNL_MEMORY_NONE);
     engine->scratch[engine->scratches++] = memory;
     engine->scratch_size = size > engine->scratch_size ? size : engine->scratch_size;

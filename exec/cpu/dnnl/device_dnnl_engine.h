@@ -21,9 +21,9 @@ struct engine {
     dnnl_stream_t stream;
     dnnl_memory_t *memory; /**< (memories) */
     void **block;          /**< (blocks) allocations */
-    int64_t memories, memory_capacity, blocks, block_capacity;
+    int64_t memories, blocks;
     dnnl_memory_t *scratch; /**< (scratches) working space of primitives, all at one address */
-    int64_t scratches, scratch_capacity;
+    int64_t scratches;
     size_t scratch_size; /**< size of the largest [bytes] */
     int64_t bytes;       /**< that engine_alloc() gave */
     void *addresses;     /**< of all arrays of an engine that only describes; else NULL */

@@ -322,8 +322,7 @@ static void watch_gates(struct transfer *transfer)
         int32_t to = peer_of(&memory->exchange[round].send);
         if (to < 0 || gate_of(transfer, to))
             continue;
-        memory->gate = base_grow(memory->gate, transfer->gates + 1, &memory->gate_capacity,
-                                 sizeof(*memory->gate));
+        memory->gate = base_room(memory->gate, transfer->gates, sizeof(*memory->gate));
         transfer->gate = memory->gate;
         struct gate *gate = &transfer->gate[transfer->gates++];
         *gate = (struct gate){.peer = to};

@@ -47,7 +47,6 @@ struct rounds_memory {
     struct exchange *exchange;
     int64_t capacity; /**< of exchange */
     struct gate *gate;
-    int64_t gate_capacity;
 };
 
 /** Send messages in pieces of @bytes, at most ROUNDS_PIECE, from now on; the same on all ranks,

@@ -14,7 +14,7 @@
 struct names {
     struct text text; /* each with its NUL */
     int64_t *at;      /* (count) where each begins */
-    int64_t count, capacity;
+    int64_t count;
 };
 
 struct listing {
@@ -30,7 +30,7 @@ static const char *name_at(const struct names *names, int64_t index)
 
 static void add_name(struct names *names, const char *name)
 {
-    names->at = base_grow(names->at, names->count + 1, &names->capacity, sizeof(*names->at));
+    names->at = base_room(names->at, names->count, sizeof(*names->at));
     names->at[names->count++] = names->text.length;
     text_append(&names->text, name, (int64_t)strlen(name) + 1);
 }

@@ -15,7 +15,7 @@ static int add(struct pattern *list, char *path, struct err *err)
         free(path);
         return -1;
     }
-    list->path = base_grow(list->path, list->count + 1, &list->capacity, sizeof(*list->path));
+    list->path = base_room(list->path, list->count, sizeof(*list->path));
     list->path[list->count++] = path;
     return 0;
 }

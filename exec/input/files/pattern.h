@@ -11,7 +11,7 @@
 /** Paths.  Start from {0}; release with pattern_release(). */
 struct pattern {
     char **path; /**< (count) owned */
-    int64_t count, capacity;
+    int64_t count;
 };
 
 enum {

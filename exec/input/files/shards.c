@@ -17,9 +17,9 @@ struct sample {
 
 struct listing {
     struct file *shard;
-    int64_t shard_count, shard_capacity;
+    int64_t shard_count;
     struct sample *sample;
-    int64_t count, capacity;
+    int64_t count;
     struct text keys; /* each with its NUL */
 };
 
@@ -50,8 +50,7 @@ static int finish(struct listing *listing, struct group *group, struct err *err)
         return err_add(err, "%s: %s.%s without %s.%s", path, group->key.data,
                        group->image ? "jpg" : "cls", group->key.data, group->image ? "cls" : "jpg");
     if (group->image) {
-        listing->sample = base_grow(listing->sample, listing->count + 1, &listing->capacity,
-                                    sizeof(*listing->sample));
+        listing->sample = base_room(listing->sample, listing->count, sizeof(*listing->sample));
         group->sample.key = listing->keys.length;
         group->sample.shard = (int32_t)(listing->shard_count - 1);
         text_append(&listing->keys, group->key.data, group->key.length + 1);
@@ -110,8 +109,7 @@ static int take_member(struct listing *listing, struct group *group, const struc
 
 static int scan_shard(struct listing *listing, const char *path, struct err *err)
 {
-    listing->shard = base_grow(listing->shard, listing->shard_count + 1, &listing->shard_capacity,
-                               sizeof(*listing->shard));
+    listing->shard = base_room(listing->shard, listing->shard_count, sizeof(*listing->shard));
     struct file *file = &listing->shard[listing->shard_count];
     if (file_open(file, path, err))
         return -1;

@@ -122,7 +122,6 @@ struct pack_writer {
     struct output output;
     struct pack_header header;
     struct pack_entry *entry; /* (header.count) */
-    int64_t capacity;
     int64_t left_out;
 };
 
@@ -148,7 +147,7 @@ static int write_item(struct pack_writer *writer, const struct pack_job *job, st
     }
     int64_t count = (int64_t)writer->header.count;
     item->entry.offset = (uint64_t)writer->output.size;
-    writer->entry = base_grow(writer->entry, count + 1, &writer->capacity, sizeof(*writer->entry));
+    writer->entry = base_room(writer->entry, count, sizeof(*writer->entry));
     writer->entry[count] = item->entry;
     writer->header.count++;
     return output_write(&writer->output, item->pixels.data,

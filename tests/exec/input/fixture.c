@@ -11,7 +11,7 @@
 struct folder {
     char *path;
     char **name; /* (count) given out */
-    int64_t count, capacity;
+    int64_t count;
 };
 
 int fixture_setup(void **state)
@@ -55,8 +55,7 @@ const char *fixture_path(void **state, const char *format, ...)
         mkdir(path, 0777);
         *slash = '/';
     }
-    folder->name =
-        base_grow(folder->name, folder->count + 1, &folder->capacity, sizeof(*folder->name));
+    folder->name = base_room(folder->name, folder->count, sizeof(*folder->name));
     folder->name[folder->count++] = path;
     return path;
 }
