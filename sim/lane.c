@@ -201,8 +201,6 @@ struct branch {
 
 static void walk_branch(int argc, char **argv)
 {
-    (void)argc;
-    (void)argv;
     AUTOFREE struct branch *branch = sg_actor_self_get_data();
     run_program(&branch->walker, branch->program, branch->bytes);
     sg_sem_release(branch->done);
@@ -325,8 +323,6 @@ static double slowdown(const struct simulation *simulation, int32_t class, int32
 
 static void walk(int argc, char **argv)
 {
-    (void)argc;
-    (void)argv;
     struct walker *walker = sg_actor_self_get_data();
     const struct stage *stage = walker->entity->stage;
     const struct schedule *schedule = stage->simulation->schedule;

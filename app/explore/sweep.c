@@ -160,7 +160,6 @@ static int lose_point(void *context, int64_t index, const char *how, struct err 
     struct round *round = context;
     struct finding *room = &room_of(round->sweep, (int32_t)round->backend)[round->point[index]];
     AUTORELEASE(err) struct err why = {0};
-    (void)err;
     if (room->status != FINDING_NONE) /* it had answered */
         return 0;
     err_add_code(&why, 70, "the process that predicted this point did not end well: %s", how);

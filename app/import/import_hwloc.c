@@ -198,7 +198,6 @@ static int read_topology(struct import *import, const struct xml *root, struct e
 int import_hwloc(struct import *import, const struct import_request *request, struct err *err)
 {
     AUTORELEASE(text) struct text text = {0};
-    (void)request;
     struct xml *root = import_load(import->file, &text, err)
                            ? NULL
                            : xml_read(import->file, text.data, text.length, err);

@@ -135,7 +135,6 @@ int import_ibnetdiscover(struct import *import, const struct import_request *req
 {
     AUTORELEASE(text) struct text text = {0};
     struct fabric_report report = {.now = -1};
-    (void)request;
     int failed = import_load(import->file, &text, err);
     if (!failed)
         failed = read_lines(&report, import->file, text.data, err);

@@ -342,7 +342,6 @@ static int read_system(struct import *import, const struct xml *root, struct err
 int import_nccl_topo(struct import *import, const struct import_request *request, struct err *err)
 {
     AUTORELEASE(text) struct text text = {0};
-    (void)request;
     struct xml *root = import_load(import->file, &text, err)
                            ? NULL
                            : xml_read(import->file, text.data, text.length, err);

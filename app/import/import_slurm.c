@@ -218,7 +218,6 @@ int import_slurm(struct import *import, const struct import_request *request, st
     AUTORELEASE(tree) struct tree tree = {0};
     struct reading reading = {.tree = &tree, .file = import->file};
     size_t length = strlen(import->file);
-    (void)request;
     bool yaml = length > 5 && !strcmp(import->file + length - 5, ".yaml");
     int failed = import_load(import->file, &text, err);
     if (!failed)

@@ -13,12 +13,10 @@ static int refuse(const struct import *import, struct err *err)
 
 int import_nccl_topo(struct import *import, const struct import_request *request, struct err *err)
 {
-    (void)request;
     return refuse(import, err);
 }
 
 int import_hwloc(struct import *import, const struct import_request *request, struct err *err)
 {
-    (void)request;
     return refuse(import, err);
 }

@@ -55,7 +55,6 @@ static void begin(void *context, const XML_Char *name, const XML_Char **attribut
 static void end(void *context, const XML_Char *name)
 {
     struct reading *reading = context;
-    (void)name;
     if (reading->refusal)
         return;
     reading->level--;
@@ -66,8 +65,6 @@ static void refuse_entity(void *context, const XML_Char *name, int parameter, co
                           int length, const XML_Char *base, const XML_Char *system,
                           const XML_Char *public, const XML_Char *notation)
 {
-    (void)name, (void)parameter, (void)value, (void)length, (void)base, (void)system;
-    (void)public, (void)notation;
     stop(context, "entities of its own, which no topology has");
 }
 

@@ -47,7 +47,6 @@ static int run_in(const struct platform *platform, const struct lab_request *req
 static int lab(const void *record, struct text *out, struct err *err)
 {
     const struct lab_request *request = record;
-    (void)out;
     AUTORELEASE(platform)
     struct platform *platform = platform_read(request->head.argument.item[0], err);
     return platform ? run_in(platform, request, err) : -1;

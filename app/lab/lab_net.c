@@ -386,7 +386,6 @@ static int count_links(const char *name, struct lab_result *result, struct err *
 
 static int copy_snmp(void *unused)
 {
-    (void)unused;
     struct text text = read_file("/proc/net/snmp");
     return write_file(TALK, text.data, 0600) ? 1 : 0;
 }

@@ -107,7 +107,6 @@ static int read_point(const struct simulate_request *request, struct job *job, s
 static int simulate(const void *record, struct text *out, struct err *err)
 {
     const struct simulate_request *request = record;
-    (void)out;
     AUTORELEASE(job) struct job job = {0};
     AUTORELEASE(point) struct point point = {0};
     AUTORELEASE(trace) struct trace trace = {0};

@@ -191,7 +191,6 @@ static int lose(void *context, int64_t index, const char *how, struct err *err)
 {
     struct round *round = context;
     AUTOFREE char *reason = base_format("the process that predicted it did not end well: %s", how);
-    (void)err;
     fail(round, &round->list[round->at[index]], 70, reason);
     return 0;
 }

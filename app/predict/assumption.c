@@ -27,7 +27,6 @@ struct change {
 static double change_one(void *context, const struct quantity *quantity, enum unit unit)
 {
     const struct change *change = context;
-    (void)unit;
     return strcmp(quantity->path, change->path) ? 1 : change->factor;
 }
 

@@ -53,7 +53,6 @@ static int run_pair(struct explanation *e, const struct predict_options *options
 
 static double no_latency(void *context, const struct quantity *quantity, enum unit unit)
 {
-    (void)context;
     return unit == UNIT_SECONDS && strncmp(quantity->path, "device.", 7) != 0 ? 0 : 1;
 }
 

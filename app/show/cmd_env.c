@@ -73,7 +73,6 @@ static void print_text(struct text *out, const struct part *part)
 static int show_environment(const void *record, struct text *out, struct err *err)
 {
     const struct request *request = record;
-    (void)err;
     struct part part[PART_COUNT] = {
         find_platforms(),
         find_program("foretrain-sim", BUILD_SIMGRID, "SimGrid (libsimgrid-dev)"),

@@ -14,13 +14,11 @@
 
 struct uncertainty uncertainty_of(const struct job *job)
 {
-    (void)job;
     return (struct uncertainty){0};
 }
 
 double uncertainty_quantity(const struct quantity *quantity)
 {
-    (void)quantity;
     return 0;
 }
 
@@ -32,17 +30,11 @@ bool uncertainty_is_unknown(const struct device *device)
 double *uncertainty_draw(const struct task *task, int32_t count, double extra,
                          const struct uncertainty *uncertainty)
 {
-    (void)task;
-    (void)count;
-    (void)extra;
-    (void)uncertainty;
     return NULL;
 }
 
 struct interval uncertainty_interval(double *sample, int32_t count)
 {
-    (void)sample;
-    (void)count;
     return (struct interval){NAN, NAN};
 }
 
@@ -51,11 +43,6 @@ int likely_find(struct prediction *prediction, const char *path,
                 struct err *err)
 {
     struct result *result = &prediction->result;
-    (void)path;
-    (void)options;
-    (void)backend;
-    (void)cpu;
-    (void)err;
     if (prediction->job.unknowns.count)
         result_add(&result->warning, &result->warning_count,
                    base_copy("unknown inputs are in their centre: this foretrain was built without "
@@ -66,48 +53,34 @@ int likely_find(struct prediction *prediction, const char *path,
 int likely_roughly(struct prediction *prediction, const char *path,
                    const struct predict_options *options, int32_t draws, struct err *err)
 {
-    (void)draws;
     return likely_find(prediction, path, options, BACKEND_ANALYTIC, 0, err);
 }
 
 int explanation_draw(struct explanation *explanation, const struct predict_options *options,
                      const struct unknowns *all, struct err *err)
 {
-    (void)explanation;
-    (void)options;
-    (void)all;
-    (void)err;
     return 0;
 }
 
 void explanation_difference_likely(const struct explanation *a, const struct explanation *b,
                                    struct cause cause[CAUSE_COUNT], struct interval *efficiency)
 {
-    (void)a;
-    (void)b;
-    (void)cause;
     *efficiency = (struct interval){NAN, NAN};
 }
 
 int curve_fit_lines(struct curve_fit *fit, struct curve *curve, struct err *err)
 {
-    (void)fit;
-    (void)curve;
     return err_add_code(err, 69,
                         "times are fitted with GSL, which this foretrain was built without");
 }
 
 void curve_fit_from(struct curve_piece *piece, const struct curve *curve, int32_t first)
 {
-    (void)curve;
-    (void)first;
     *piece = (struct curve_piece){0};
 }
 
 double curve_spread(double squares, int32_t rows)
 {
-    (void)squares;
-    (void)rows;
     return NAN;
 }
 

@@ -17,8 +17,6 @@
 
 void child_add(struct child *child, const char *format, ...)
 {
-    (void)child;
-    (void)format;
 }
 
 void child_release(struct child *child)
@@ -29,18 +27,12 @@ void child_release(struct child *child)
 
 double uncertainty_quantity(const struct quantity *quantity)
 {
-    (void)quantity;
     return 0;
 }
 
 int likely_roughly(struct prediction *prediction, const char *path,
                    const struct predict_options *options, int32_t draws, struct err *err)
 {
-    (void)prediction;
-    (void)path;
-    (void)options;
-    (void)draws;
-    (void)err;
     return 0;
 }
 

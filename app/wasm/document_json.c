@@ -127,7 +127,6 @@ static struct node *read_value(struct reader *r, int depth)
 struct node *document_parse(struct document *document, const struct document_text *source,
                             const char *text, int64_t length, struct err *err)
 {
-    (void)length;
     struct reader reader = {document, source, text, err};
     struct node *root = read_value(&reader, 1);
     return root && peek(&reader) ? fail(&reader, "something follows") : root;

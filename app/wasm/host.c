@@ -36,7 +36,6 @@ static struct file *find(const char *name)
 /* The others are opened by the names of ours, so what is called otherwise is the network. */
 FILE *fopen(const char *restrict path, const char *restrict mode)
 {
-    (void)mode;
     struct file *file = find(path) ? find(path) : find("network");
     if (file)
         file->at = 0;
@@ -57,13 +56,11 @@ size_t fread(void *restrict to, size_t size, size_t count, FILE *restrict stream
 
 int ferror(FILE *stream)
 {
-    (void)stream;
     return 0;
 }
 
 int fclose(FILE *stream)
 {
-    (void)stream;
     return 0;
 }
 
@@ -74,31 +71,22 @@ char *realpath(const char *restrict path, char *restrict out)
 
 char *platform_find(const char *name, struct err *err)
 {
-    (void)name;
-    (void)err;
     return base_copy("platform");
 }
 
 char *platform_find_software(const char *name, struct err *err)
 {
-    (void)name;
-    (void)err;
     return base_copy("software");
 }
 
 char *platform_find_device(const char *name, const struct origin *origin, struct err *err)
 {
-    (void)name;
-    (void)origin;
-    (void)err;
     return base_copy("device");
 }
 
 /* A page has no use for the hash of its scenario. */
 char *SHA256Data(const uint8_t *data, size_t length, char *digits)
 {
-    (void)data;
-    (void)length;
     *digits = '\0';
     return digits;
 }

@@ -108,7 +108,6 @@ double noise_expect(const struct noise *noise, int32_t ranks, noise_function *fu
 
 static double itself(void *context, double factor)
 {
-    (void)context;
     return factor;
 }
 

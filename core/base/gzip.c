@@ -26,13 +26,11 @@ bool gzip_begins(const struct text *text)
 
 static void *take(void *unused, unsigned count, unsigned size)
 {
-    (void)unused;
     return base_alloc(count, size);
 }
 
 static void give(void *unused, void *memory)
 {
-    (void)unused;
     free(memory);
 }
 

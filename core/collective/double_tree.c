@@ -181,7 +181,6 @@ static struct exchange double_tree_exchange(const struct collective *c, int32_t 
 
 static double double_tree_share(const struct collective *c, int32_t round)
 {
-    (void)c, (void)round;
     return 0.5 / DOUBLE_TREE_CHUNKS;
 }
 

@@ -61,19 +61,16 @@ static struct exchange ring_exchange(const struct collective *c, int32_t rank, i
 
 static double ring_share(const struct collective *c, int32_t round)
 {
-    (void)round;
     return 1.0 / collective_channels(c) / c->ranks;
 }
 
 static int32_t ring_pattern(const struct collective *c, int32_t round)
 {
-    (void)c, (void)round;
     return 0;
 }
 
 static int32_t ring_pattern_count(const struct collective *c)
 {
-    (void)c;
     return 1;
 }
 

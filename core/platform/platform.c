@@ -205,8 +205,6 @@ void platform_scale(struct platform *platform,
 /* In lists of all numbers of a platform, those of its device have a prefix. */
 static void prefix_path(void *context, const struct quantity *quantity, enum unit unit)
 {
-    (void)context;
-    (void)unit;
     char *path = base_format("device.%s", quantity->path);
     free(quantity->path);
     ((struct quantity *)(size_t)quantity)->path = path;

@@ -215,7 +215,6 @@ void device_print(struct text *out, const struct device *device)
 
 static void put_quantity(void *context, const struct quantity *quantity, enum unit unit)
 {
-    (void)unit;
     struct json *json = json_new_object();
     json_put_text(json, "key", quantity->path);
     json_put_real(json, "value", quantity->value);

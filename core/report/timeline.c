@@ -96,7 +96,6 @@ int timeline_write_file(const char *path, timeline_writer *write, const struct s
 int timeline_write_spans(FILE *file, const struct schedule *schedule, const struct trace *trace,
                          struct err *err)
 {
-    (void)schedule;
     return trace_write(file, trace, err);
 }
 

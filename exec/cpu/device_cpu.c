@@ -48,7 +48,6 @@ static void set_threads(const struct cpu_device *device)
 #ifdef _OPENMP
     omp_set_num_threads(device->job.threads);
 #else
-    (void)device;
 #endif
 }
 

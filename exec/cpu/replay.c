@@ -35,7 +35,6 @@ struct call {
 
 static int open_replay(struct device_state **out, const struct device_job *job, struct err *err)
 {
-    (void)err;
     struct device_state *state = base_alloc(1, sizeof(*state));
     *state = (struct device_state){.job = *job, .parameters = model_parameters(job->model)};
     state->gradient = base_alloc(state->parameters, sizeof(float));
@@ -164,7 +163,6 @@ static void issue(struct device_state *state, struct stream *stream, const struc
 
 static void prepare(struct device_state *state, int32_t iteration, const struct update *update)
 {
-    (void)update;
     *outcome_of(state, iteration) = (struct outcome){0};
 }
 
@@ -188,22 +186,16 @@ static struct outcome outcome(const struct device_state *state, int32_t iteratio
 static void score(struct device_state *state, struct stream *stream, const float *images,
                   int32_t count, float *scores)
 {
-    (void)stream;
-    (void)images;
     memset(scores, 0, (size_t)count * (size_t)state->job.model->classes * sizeof(float));
 }
 
 /* There are no weights. */
 static void read_weights(const struct device_state *state, const struct weights *weights)
 {
-    (void)state;
-    (void)weights;
 }
 
 static void write_weights(struct device_state *state, const struct weights *weights)
 {
-    (void)state;
-    (void)weights;
 }
 
 const struct device_ops device_replay_ops = {

@@ -114,13 +114,11 @@ static int procedural_open(struct reader *reader, const struct dataset_spec *spe
 
 static void procedural_close(struct reader *reader)
 {
-    (void)reader;
 }
 
 static int procedural_read(const struct reader *reader, const struct reading *reading,
                            struct err *err)
 {
-    (void)err;
     int32_t label = (int32_t)(reading->index % reader->classes);
     struct scene scene = draw_scene(reader, reading, label);
     uint64_t state =

@@ -39,7 +39,6 @@ static void synthetic_close(struct reader *reader)
 static int synthetic_read(const struct reader *reader, const struct reading *reading,
                           struct err *err)
 {
-    (void)err;
     const struct store *store = reader->store;
     int64_t floats = (int64_t)3 * reader->image * reader->image;
     memcpy(reading->image, store->image + reading->index % store->distinct * floats,

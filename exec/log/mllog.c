@@ -199,7 +199,6 @@ int mllog_open(struct mllog *log, const char *directory, const char *run,
 
 static bool is_stop(const char *line, int64_t step)
 {
-    (void)step;
     return strstr(line, "\"key\": \"run_stop\"") != NULL;
 }
 

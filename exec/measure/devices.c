@@ -39,8 +39,6 @@ int device_present(const char *name, struct err *err)
     if (strcmp(name, device_cuda_ops.name) == 0)
         return cuda_choose_device(err);
 #endif
-    (void)name;
-    (void)err;
     return 0;
 }
 

@@ -445,7 +445,6 @@ static void gather_trace(struct loop *loop)
 
 static void on_signal(int number)
 {
-    (void)number;
     loop_ask_to_stop();
 }
 

@@ -9,8 +9,6 @@
 
 struct exec_world plane_start(int *argc, char ***argv)
 {
-    (void)argc;
-    (void)argv;
     return (struct exec_world){.ranks = 1, .local_ranks = 1};
 }
 
@@ -20,26 +18,18 @@ void plane_stop(void)
 
 void plane_abort(int code)
 {
-    (void)code;
 }
 
 void world_sum(double *value, int32_t count)
 {
-    (void)value;
-    (void)count;
 }
 
 void world_max(int64_t *value, int32_t count)
 {
-    (void)value;
-    (void)count;
 }
 
 void world_broadcast(void *data, int64_t bytes, int32_t root)
 {
-    (void)data;
-    (void)bytes;
-    (void)root;
 }
 
 int64_t world_gather(const void *mine, int64_t bytes, void **all)
@@ -56,13 +46,10 @@ void world_barrier(void)
 
 void world_heartbeat_start(double timeout_s, const char *advice)
 {
-    (void)timeout_s;
-    (void)advice;
 }
 
 void world_heartbeat_advise(const char *advice)
 {
-    (void)advice;
 }
 
 void world_describe(struct text *out, int32_t rank)

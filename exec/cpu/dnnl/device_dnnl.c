@@ -224,7 +224,6 @@ static void run_norm_backward(struct device_state *state, int32_t index, int32_t
 
 static void run_data(struct device_state *state, int32_t index, const float *images, int32_t micro)
 {
-    (void)images;
     const struct layer *layer = &state->cpu.job.model->layer[index];
     struct dnnl_place *place = &state->place[index];
     if (layer->op == LAYER_BATCH_NORM) {

@@ -31,7 +31,6 @@ struct call {
 /* Splitting blocks under the lock: a barrier first keeps the wait short. */
 static struct comm_state *open_mpi(struct grid grid, int32_t ctas)
 {
-    (void)ctas;
     int32_t rank = world_self().rank;
     bool inside = rank < grid_ranks(grid);
     struct comm_state *state = base_alloc(1, sizeof(*state));

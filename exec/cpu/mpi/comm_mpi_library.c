@@ -24,13 +24,11 @@ static void add(enum dtype dtype, int64_t count, const uint16_t *from, uint16_t 
 
 static void add_fp16(void *from, void *to, int *count, MPI_Datatype *type)
 {
-    (void)type;
     add(DTYPE_FP16, *count, from, to);
 }
 
 static void add_bf16(void *from, void *to, int *count, MPI_Datatype *type)
 {
-    (void)type;
     add(DTYPE_BF16, *count, from, to);
 }
 

@@ -11,7 +11,6 @@ bool hash_present(void)
 
 uint64_t hash_bytes(const void *data, int64_t size)
 {
-    (void)data, (void)size;
     assert(false && "built without xxHash");
     return 0;
 }

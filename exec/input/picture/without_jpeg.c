@@ -18,25 +18,21 @@ struct decoder *decoder_new(void)
 
 void decoder_free(struct decoder *decoder)
 {
-    (void)decoder;
 }
 
 int decoder_open(struct decoder *decoder, const char *name, const uint8_t *data, int64_t size,
                  int32_t *width, int32_t *height, struct err *err)
 {
-    (void)decoder, (void)data, (void)size, (void)width, (void)height;
     return err_add_code(err, 69, "%s: this build cannot read JPEG", name);
 }
 
 bool decoder_plain(const struct decoder *decoder)
 {
-    (void)decoder;
     return false;
 }
 
 int decoder_read(struct decoder *decoder, struct box box, int32_t shrink, struct buffer *pixels,
                  struct picture *picture, struct err *err)
 {
-    (void)decoder, (void)box, (void)shrink, (void)pixels, (void)picture;
     return err_add_code(err, 69, "this build cannot read JPEG");
 }
