@@ -10,6 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/base/base.h"
+
+#include "core/base/base.h"
 
 enum { STAGES = 4 };
 
@@ -37,7 +40,7 @@ static const struct variant variants[] = {
 
 static const struct variant *find_plan(int32_t depth)
 {
-    for (size_t i = 0; i < sizeof(variants) / sizeof(*variants); i++)
+    for (size_t i = 0; i < ARRAY_SIZE(variants); i++)
         if (variants[i].depth == depth)
             return &variants[i];
     assert(!"a depth of ours is unknown");

@@ -7,6 +7,8 @@
 
 #include <stddef.h>
 
+#include "core/base/base.h"
+
 enum { POOL = 0 };
 
 static int32_t add_features(struct model *model)
@@ -15,7 +17,7 @@ static int32_t add_features(struct model *model)
                                    POOL, 512, 512,  512, POOL, 512,  512, 512, POOL};
     int32_t at = -1;
     int32_t position = 0; /* in torchvision's list, where a ReLU follows each convolution */
-    for (size_t i = 0; i < sizeof(plan) / sizeof(*plan); i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(plan); i++) {
         struct layer layer = {.op = LAYER_MAX_POOL, .kernel = 2, .stride = 2};
         if (plan[i] != POOL)
             layer = (struct layer){.op = LAYER_CONVOLUTION,

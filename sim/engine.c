@@ -64,8 +64,8 @@ static int load_platform(const struct text *xml, struct err *err)
 
 int engine_start(const struct traffic *traffic, const struct fold *fold, struct err *err)
 {
-    int argc = (int)(sizeof(settings) / sizeof(*settings));
-    char *argv[sizeof(settings) / sizeof(*settings) + 1] = {NULL};
+    int argc = (int)(ARRAY_SIZE(settings));
+    char *argv[ARRAY_SIZE(settings) + 1] = {NULL};
     for (int i = 0; i < argc; i++)
         argv[i] = settings[i];
     simgrid_init(&argc, argv);

@@ -78,7 +78,7 @@ static void add_figures(struct answer *answer)
         figure_of(r, "energy, kWh", UNIT_NONE, "energy_kwh", "energy_kwh_interval"),
         figure_of(r, "carbon, kg", UNIT_NONE, "carbon_kg", "carbon_kg_interval"),
     };
-    html_figures(&answer->page, figure, sizeof(figure) / sizeof(*figure));
+    html_figures(&answer->page, figure, ARRAY_SIZE(figure));
 }
 
 /* "KEY: RANGE" of each. */

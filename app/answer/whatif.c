@@ -133,7 +133,7 @@ static void add_link(void *context, const struct quantity *quantity, enum unit u
     const char *path = quantity->path, *end = strrchr(path, '.');
     bool tier = !strncmp(path, "network.tiers", 13) && !strcmp(end, ".bandwidth");
     const char *label = tier ? "each uplink" : NULL;
-    for (size_t i = 0; i < sizeof(link) / sizeof(*link); i++)
+    for (size_t i = 0; i < ARRAY_SIZE(link); i++)
         if (!strcmp(path, link[i].path))
             label = link[i].label;
     if (!label || !(quantity->value > 0))
@@ -292,7 +292,7 @@ void whatif_section(struct page *page, const struct json *whatif, enum unit imag
              "aria-label=\"What if\"><table id=\"whatif-table\">\n<caption>Closed form</caption>\n"
              "<thead><tr><th scope=\"col\">quantity</th><th scope=\"col\">this job</th>"
              "<th scope=\"col\">with the sliders</th></tr></thead>\n<tbody>\n");
-    for (size_t i = 0; i < sizeof(row) / sizeof(*row); i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
         double value = html_number(start, row[i].key, -1);
         text_add(&page->body, "<tr><td>%s</td><td", row[i].label);
         html_value(&page->body, value);

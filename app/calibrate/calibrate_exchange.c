@@ -13,7 +13,7 @@ const char *exchange_kind_name(enum exchange_kind kind)
 {
     static const char *const name[] = {"one pair", "all pairs", "far pairs",
                                        "a round of an all-reduce"};
-    static_assert(sizeof(name) / sizeof(*name) == EXCHANGE_KIND_COUNT, "a name each");
+    static_assert(ARRAY_SIZE(name) == EXCHANGE_KIND_COUNT, "a name each");
     return name[kind];
 }
 

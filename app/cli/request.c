@@ -6,11 +6,10 @@
 #include "core/base/base.h"
 
 const char *const backend_words[] = {"analytic", "sim", NULL};
-static_assert(sizeof(backend_words) / sizeof(*backend_words) == BACKEND_CHOICE_COUNT + 1,
-              "a word per back end");
+static_assert(ARRAY_SIZE(backend_words) == BACKEND_CHOICE_COUNT + 1, "a word per back end");
 
 const char *const noise_words[] = {"expected", "drawn", "none", NULL};
-static_assert(sizeof(noise_words) / sizeof(*noise_words) == NOISE_CHOICE_COUNT + 1, "a word each");
+static_assert(ARRAY_SIZE(noise_words) == NOISE_CHOICE_COUNT + 1, "a word each");
 
 const char *const device_words[] = {"cpu", "cpu-naive", "cuda", "replay", NULL};
 

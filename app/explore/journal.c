@@ -35,8 +35,7 @@ static int refuse_other(const char *path, const struct json *head, const struct 
                         struct err *err)
 {
     const char *what = "no journal of a sweep, or one of another version of foretrain";
-    for (size_t i = 0;
-         found && same_part(head, found, "schema") && i < sizeof(part) / sizeof(*part); i++)
+    for (size_t i = 0; found && same_part(head, found, "schema") && i < ARRAY_SIZE(part); i++)
         if (!same_part(head, found, part[i][0])) {
             what = part[i][1];
             break;

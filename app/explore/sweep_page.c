@@ -200,7 +200,7 @@ static void add_table(struct page *page, const struct sweep *sweep, const char *
         {"energy_kwh", "energy, kWh", UNIT_NONE, false},
         {"backend", "back end", UNIT_NONE, true},
         {0}};
-    enum { KNOWN = sizeof(known) / sizeof(*known) };
+    enum { KNOWN = ARRAY_SIZE(known) };
     struct html_column column[COLUMNS] = {{0}};
     int32_t axes = sweep->axes.count < COLUMNS - KNOWN ? sweep->axes.count : COLUMNS - KNOWN;
     for (int32_t i = 0; i < axes; i++)

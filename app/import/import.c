@@ -177,7 +177,7 @@ static const struct {
 
 void import_set_device(struct import *import, const char *model)
 {
-    for (size_t i = 0; i < sizeof(known_devices) / sizeof(known_devices[0]); i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(known_devices); i++) {
         bool all = true;
         for (int32_t k = 0; k < 3 && known_devices[i].word[k]; k++)
             all = all && strcasestr(model, known_devices[i].word[k]);

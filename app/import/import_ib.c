@@ -25,7 +25,7 @@ static double find_speed(const char *text)
         size_t length = 0;
         while (isalnum((unsigned char)at[1 + length]))
             length++;
-        for (size_t i = 0; digits < at && i < sizeof(lanes) / sizeof(lanes[0]); i++)
+        for (size_t i = 0; digits < at && i < ARRAY_SIZE(lanes); i++)
             if (strlen(lanes[i].name) == length && !strncmp(lanes[i].name, at + 1, length))
                 return strtod(digits, NULL) * lanes[i].rate / 8;
     }

@@ -139,7 +139,7 @@ static const struct {
 
 static size_t nvlink_speed(const struct topo *topo)
 {
-    size_t i = 0, last = sizeof(nvlink_speeds) / sizeof(nvlink_speeds[0]) - 1;
+    size_t i = 0, last = ARRAY_SIZE(nvlink_speeds) - 1;
     while (i < last && nvlink_speeds[i].sm > topo->sm)
         i++;
     return i;

@@ -29,7 +29,7 @@ static int check_overruled(const struct scenario *s, const char *const *set, int
 {
     static const char *const keys[] = {"device.fusion", "device.classes", "device.measured"};
     for (int32_t i = 0; s->cluster.software && i < set_count; i++)
-        for (size_t k = 0; k < sizeof(keys) / sizeof(*keys); k++)
+        for (size_t k = 0; k < ARRAY_SIZE(keys); k++)
             if (!strncmp(set[i], keys[k], strlen(keys[k])))
                 return err_add_code(err, 65,
                                     "--set %s has no effect: software profile %s decides it; use "

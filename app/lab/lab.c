@@ -251,7 +251,7 @@ static int run_lab(struct lab *lab, struct lab_result *result, struct err *err)
     static const int caught[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT};
     sigset_t signals, before;
     sigemptyset(&signals);
-    for (size_t i = 0; i < sizeof(caught) / sizeof(caught[0]); i++)
+    for (size_t i = 0; i < ARRAY_SIZE(caught); i++)
         sigaddset(&signals, caught[i]);
     sigprocmask(SIG_BLOCK, &signals, &before);
     pid_t pid = start(lab, err);
@@ -270,9 +270,9 @@ static int check_programs(struct err *err)
     static const char *const need[][2] = {{"ip", "iproute2"}, {"tc", "iproute2"}};
     static const char *const folder[] = {"/usr/sbin", "/sbin", "/usr/bin", "/bin"};
     int failed = 0;
-    for (size_t i = 0; i < sizeof(need) / sizeof(need[0]); i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(need); i++) {
         int found = 0;
-        for (size_t k = 0; k < sizeof(folder) / sizeof(folder[0]); k++) {
+        for (size_t k = 0; k < ARRAY_SIZE(folder); k++) {
             AUTOFREE char *path = base_format("%s/%s", folder[k], need[i][0]);
             found |= access(path, X_OK) == 0;
         }

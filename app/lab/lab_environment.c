@@ -30,7 +30,7 @@ static const char *const parameters[][2] = {
 
 void lab_set_environment(const struct cabling *cabling)
 {
-    for (size_t i = 0; i < sizeof(parameters) / sizeof(parameters[0]); i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(parameters); i++) {
         AUTOFREE char *name = base_format("OMPI_MCA_%s", parameters[i][0]);
         setenv(name, parameters[i][1], 1);
     }

@@ -133,7 +133,7 @@ static int set_up_host(const char *name)
     static const char *const kind[] = {"net", "uts"}, *const folder[] = {"netns", "uts"};
     if (unshare(CLONE_NEWNET | CLONE_NEWUTS) || sethostname(name, strlen(name)))
         return 1;
-    for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++)
+    for (size_t i = 0; i < ARRAY_SIZE(settings); i++)
         if (write_file(settings[i][0], settings[i][1], 0) && errno != ENOENT)
             return 2 + (int)i;
     for (int i = 0; i < 2; i++) {
@@ -166,7 +166,7 @@ static int link_programs(struct err *err)
     char own[4096] = "";
     if (readlink("/proc/self/exe", own, sizeof(own) - 1) < 0)
         return err_add_code(err, 70, "the lab does not find this program: %s", strerror(errno));
-    for (size_t i = 0; i < sizeof(path) / sizeof(path[0]); i++)
+    for (size_t i = 0; i < ARRAY_SIZE(path); i++)
         if (symlink(own, path[i]))
             return err_add_code(err, 70, "cannot make %s in the lab: %s", path[i], strerror(errno));
     return 0;
@@ -176,7 +176,7 @@ static int make_folders(struct err *err)
 {
     static const char *const folder[] = {"/run/netns", "/run/uts", "/run/lab", LAB_PROGRAMS,
                                          "/run/lab/tmp"};
-    for (size_t i = 0; i < sizeof(folder) / sizeof(folder[0]); i++)
+    for (size_t i = 0; i < ARRAY_SIZE(folder); i++)
         if (mkdir(folder[i], 0755))
             return err_add_code(err, 70, "cannot make %s in the lab: %s", folder[i],
                                 strerror(errno));

@@ -14,7 +14,7 @@
 enum { MEASURE = BACKEND_CHOICE_COUNT, WAYS };
 
 static const char *const way_names[] = {"analytic", "sim", "exec", NULL};
-static_assert(sizeof(way_names) / sizeof(*way_names) == WAYS + 1, "one name per way");
+static_assert(ARRAY_SIZE(way_names) == WAYS + 1, "one name per way");
 
 struct collective_request {
     struct request head;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 static const char *const names[] = {"-", "pass", "fail", "disturbed"};
-static_assert(sizeof(names) / sizeof(*names) == VERDICT_COUNT, "one name per verdict");
+static_assert(ARRAY_SIZE(names) == VERDICT_COUNT, "one name per verdict");
 
 const char *verdict_name(enum verdict verdict)
 {

@@ -196,7 +196,7 @@ static void add_pcie(const struct machine *machine)
 {
     static const char *const keys[] = {"bandwidth", "efficiency", "latency"};
     text_add(machine->out, "    - name: pcie\n");
-    for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
         AUTOFREE char *key = base_format("      %s", keys[i]);
         AUTOFREE char *path = base_format("node.links[%d].%s", near_pcie(machine), keys[i]);
         add_near(machine, key, path);

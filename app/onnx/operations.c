@@ -436,7 +436,7 @@ static const struct {
 
 bool onnx_operation(struct onnx_network *n, const struct onnx_node *node)
 {
-    for (size_t i = 0; i < sizeof(operations) / sizeof(*operations); i++)
+    for (size_t i = 0; i < ARRAY_SIZE(operations); i++)
         if (!strcmp(operations[i].op, node->op))
             return operations[i].read(n, node);
     return false;

@@ -158,7 +158,7 @@ static void add_link(struct text *out, const struct lanes *lanes, const struct j
 /* Of the kinds there are. */
 static void add_legend(struct page *page, const struct json *rows)
 {
-    struct chart_part part[sizeof(kinds) / sizeof(*kinds)] = {{0}};
+    struct chart_part part[ARRAY_SIZE(kinds)] = {{0}};
     int32_t count = 0;
     for (const struct chart_part *kind = kinds; kind->key; kind++)
         for (int64_t i = 0; i < json_count_items(rows); i++)

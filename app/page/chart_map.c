@@ -16,7 +16,7 @@ static const double level[] = {0.1, 0.25, 0.5, 0.75}; /* of a step */
 static const char *const level_words[] = {"below 10 % of the step", "10 to 25 %", "25 to 50 %",
                                           "50 to 75 %", "more"};
 
-enum { LEVELS = sizeof(level_words) / sizeof(*level_words) };
+enum { LEVELS = ARRAY_SIZE(level_words) };
 
 static int level_of(double share)
 {

@@ -52,7 +52,7 @@ static bool holds(const struct axis_scale *scale, double value)
 /* The longest of these that are round in seconds, minutes or hours. */
 static const double round_times[] = {30, 60, 120, 300, 600, 1800, 3600, 7200, 18000, 36000};
 
-enum { ROUND_TIMES = sizeof(round_times) / sizeof(*round_times) };
+enum { ROUND_TIMES = ARRAY_SIZE(round_times) };
 
 /* 1, 2, 5 and so on; of a wide scale only powers of 10. */
 static int32_t log_ticks(const struct axis_scale *scale, double *tick)

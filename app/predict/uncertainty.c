@@ -54,7 +54,7 @@ double uncertainty_tolerance(enum provenance provenance)
         [PROVENANCE_PUBLISHED] = 0.10,
         [PROVENANCE_ASSUMED] = 0.30,
     };
-    static_assert(sizeof(tolerance) / sizeof(*tolerance) == PROVENANCE_COUNT, "one each");
+    static_assert(ARRAY_SIZE(tolerance) == PROVENANCE_COUNT, "one each");
     return tolerance[provenance];
 }
 

@@ -72,9 +72,9 @@ static sigset_t watched(void)
     static const int always[] = {SIGCHLD, SIGINT, SIGTERM, SIGUSR1}, usual[] = {SIGHUP, SIGTSTP};
     sigset_t set;
     sigemptyset(&set);
-    for (size_t i = 0; i < sizeof(always) / sizeof(always[0]); i++)
+    for (size_t i = 0; i < ARRAY_SIZE(always); i++)
         sigaddset(&set, always[i]);
-    for (size_t i = 0; i < sizeof(usual) / sizeof(usual[0]); i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(usual); i++) {
         struct sigaction now;
         if (sigaction(usual[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
             sigaddset(&set, usual[i]);

@@ -333,19 +333,19 @@ static const struct row import_rows[] = {
 };
 
 static const struct answer answer_result = {"foretrain/result/1", result_rows,
-                                            sizeof(result_rows) / sizeof(*result_rows)};
+                                            ARRAY_SIZE(result_rows)};
 static const struct answer answer_validation = {"foretrain/validation/1", validation_rows,
-                                                sizeof(validation_rows) / sizeof(*validation_rows)};
+                                                ARRAY_SIZE(validation_rows)};
 static const struct answer answer_dry_run = {"foretrain/dry-run/1", dry_run_rows,
-                                             sizeof(dry_run_rows) / sizeof(*dry_run_rows)};
+                                             ARRAY_SIZE(dry_run_rows)};
 static const struct answer answer_explain = {"foretrain/explain/1", explain_rows,
-                                             sizeof(explain_rows) / sizeof(*explain_rows)};
+                                             ARRAY_SIZE(explain_rows)};
 static const struct answer answer_schedule = {"foretrain/schedule/1", schedule_rows,
-                                              sizeof(schedule_rows) / sizeof(*schedule_rows)};
+                                              ARRAY_SIZE(schedule_rows)};
 static const struct answer answer_collective = {"foretrain/collective/1", collective_rows,
-                                                sizeof(collective_rows) / sizeof(*collective_rows)};
+                                                ARRAY_SIZE(collective_rows)};
 static const struct answer answer_import = {"foretrain/import/1", import_rows,
-                                            sizeof(import_rows) / sizeof(*import_rows)};
+                                            ARRAY_SIZE(import_rows)};
 
 const struct answer *const answers[] = {
     &answer_result,   &answer_validation, &answer_dry_run, &answer_explain,

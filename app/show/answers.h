@@ -6,6 +6,8 @@
 
 #include <stdint.h>
 
+#include "core/base/base.h"
+
 /** One value of an answer; the rows of one object stand together.  A name with a question mark may
  * be missing, a type with one may be null. */
 struct row {

@@ -178,11 +178,8 @@ static const struct row plan_rows[] = {
     {"simulated", "integer", "of them were simulated, too"},
 };
 
-const struct answer answer_curve = {"foretrain/convergence/1", curve_rows,
-                                    sizeof(curve_rows) / sizeof(*curve_rows)};
+const struct answer answer_curve = {"foretrain/convergence/1", curve_rows, ARRAY_SIZE(curve_rows)};
 const struct answer answer_compare = {"foretrain/compare/1", compare_rows,
-                                      sizeof(compare_rows) / sizeof(*compare_rows)};
-const struct answer answer_sweep = {"foretrain/sweep/1", sweep_rows,
-                                    sizeof(sweep_rows) / sizeof(*sweep_rows)};
-const struct answer answer_plan = {"foretrain/plan/1", plan_rows,
-                                   sizeof(plan_rows) / sizeof(*plan_rows)};
+                                      ARRAY_SIZE(compare_rows)};
+const struct answer answer_sweep = {"foretrain/sweep/1", sweep_rows, ARRAY_SIZE(sweep_rows)};
+const struct answer answer_plan = {"foretrain/plan/1", plan_rows, ARRAY_SIZE(plan_rows)};

@@ -61,7 +61,7 @@ static void add_cases(struct text *out, const char *second, const char *after, c
     for (int32_t i = 0; commands[i]; i++)
         add_command(out, commands[i]);
     text_add(out, "    esac\n    case \"%s\" in\n", before);
-    for (size_t i = 0; i < sizeof(worded) / sizeof(*worded); i++)
+    for (size_t i = 0; i < ARRAY_SIZE(worded); i++)
         add_words(out, &worded[i]);
     text_add(out, "    esac\n");
 }

@@ -17,8 +17,7 @@ static const char *const algorithm_help[] = {
     "what NCCL would choose, timed by its own cost model; for predictions and GPUs",
     "what the MPI library chooses; can be run but not predicted",
 };
-static_assert(sizeof(algorithm_help) / sizeof(*algorithm_help) == ALGORITHM_COUNT,
-              "a line for each algorithm");
+static_assert(ARRAY_SIZE(algorithm_help) == ALGORITHM_COUNT, "a line for each algorithm");
 
 /* What networks whose names begin so are; the first that fits counts. */
 static const struct {

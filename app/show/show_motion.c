@@ -20,7 +20,7 @@ static struct json *list_messages(const struct collective *c, int32_t round)
             continue;
         struct json *message = json_new_array();
         const int64_t number[] = {rank, send.peer, send.offset, send.count, send.reduce};
-        for (size_t i = 0; i < sizeof(number) / sizeof(*number); i++)
+        for (size_t i = 0; i < ARRAY_SIZE(number); i++)
             json_append_integer(message, number[i]);
         json_append(list, message);
     }
@@ -69,7 +69,7 @@ static struct json *list_shown_messages(const struct fold *fold, int32_t round)
                 continue;
             struct json *message = json_new_array();
             const int64_t number[] = {i, k, send.offset, send.count, send.reduce};
-            for (size_t n = 0; n < sizeof(number) / sizeof(*number); n++)
+            for (size_t n = 0; n < ARRAY_SIZE(number); n++)
                 json_append_integer(message, number[n]);
             json_append(list, message);
         }
@@ -190,7 +190,7 @@ int show_motion(const char *path, const struct collective *c, int32_t group,
         json_put_integer(data, "rows", c->grid.rows);
     }
     add_algorithm(&page, list, *c, c->grid, fabric, bytes);
-    for (size_t i = 0; i < sizeof(beside) / sizeof(*beside); i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(beside); i++) {
         struct collective other = *c;
         other.algorithm = beside[i];
         other.group = beside[i] == ALGORITHM_HIERARCHICAL ? group : c->group;

@@ -55,7 +55,7 @@ static const struct column columns[] = {
     NUMBER("eval_s_total", eval_s, false),
     NUMBER("warmup_excess_s", first_s, false),
 };
-enum { COLUMN_COUNT = sizeof(columns) / sizeof(*columns) };
+enum { COLUMN_COUNT = ARRAY_SIZE(columns) };
 
 /* Known columns that no prediction needs: not worth a note. */
 static const char *const descriptive[] = {"tier", "series", "ttt_min_std", "notes",

@@ -56,7 +56,7 @@ static const struct published_link links[] = {
 
 const struct published_link *published_link(const char *name)
 {
-    for (size_t i = 0; i < sizeof(links) / sizeof(*links); i++)
+    for (size_t i = 0; i < ARRAY_SIZE(links); i++)
         if (!strcasecmp(links[i].name, name))
             return &links[i];
     return NULL;
@@ -72,7 +72,7 @@ double published_round(const char *round)
 static const struct usual *find_usual(const struct published_row *row)
 {
     bool pcie = !strcasecmp(row->form, "PCIe");
-    for (size_t i = 0; i < sizeof(usual_nodes) / sizeof(*usual_nodes); i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(usual_nodes); i++) {
         const struct usual *usual = &usual_nodes[i];
         if (!strcmp(usual->family, row->family) && usual->pcie == pcie &&
             (!usual->devices || usual->devices == (int32_t)row->per_node))
@@ -226,7 +226,7 @@ static const struct rule {
 char *published_device(const struct published_row *row, struct err *err)
 {
     double round = published_round(row->round);
-    for (size_t i = 0; i < sizeof(rules) / sizeof(*rules); i++)
+    for (size_t i = 0; i < ARRAY_SIZE(rules); i++)
         if (!strcasecmp(rules[i].family, row->family) &&
             (!*rules[i].form || !strcasecmp(row->form, rules[i].form)) &&
             strcasestr(row->system, rules[i].contains) &&

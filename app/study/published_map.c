@@ -11,9 +11,7 @@
 #include "core/platform/software.h"
 
 const char *const published_role_names[] = {"calibration", "check", NULL};
-static_assert(sizeof(published_role_names) / sizeof(*published_role_names) ==
-                  PUBLISHED_ROLE_COUNT + 1,
-              "a name each");
+static_assert(ARRAY_SIZE(published_role_names) == PUBLISHED_ROLE_COUNT + 1, "a name each");
 
 enum {
     GRADIENT_BYTES = 51114064, /* of ResNet-50 in half precision */

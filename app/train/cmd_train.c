@@ -26,7 +26,7 @@ static void add_options(struct launch *launch, const struct train_request *reque
     } texts[] = {{"--out", request->directory}, {"--resume", request->resume},
                  {"--trace", request->trace},   {"--spans", request->spans},
                  {"--job", request->job},       {"--time-scale", request->time_scale}};
-    for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
+    for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
         if (texts[i].value) {
             launch_add(launch, "%s", texts[i].name);
             launch_add(launch, "%s", texts[i].value);
@@ -39,7 +39,7 @@ static void add_options(struct launch *launch, const struct train_request *reque
                    {"--threads", request->compute.threads, usual->compute.threads},
                    {"--timeout", request->timeout, usual->timeout},
                    {"--traced-steps", request->traced, usual->traced}};
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+    for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
         if (numbers[i].value != numbers[i].usual)
             launch_add(launch, "%s=%d", numbers[i].name, numbers[i].value);
     if (request->compute.device)

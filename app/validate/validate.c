@@ -11,14 +11,14 @@
 const char *validate_group_name(enum validate_group group)
 {
     static const char *const name[] = {"step", "kind", "lane", "part", "collective"};
-    static_assert(sizeof(name) / sizeof(*name) == VALIDATE_GROUP_COUNT, "a name each");
+    static_assert(ARRAY_SIZE(name) == VALIDATE_GROUP_COUNT, "a name each");
     return name[group];
 }
 
 const char *validate_verdict_name(enum validate_verdict verdict)
 {
     static const char *const name[] = {"pass", "fail", "disturbed"};
-    static_assert(sizeof(name) / sizeof(*name) == VALIDATE_VERDICT_COUNT, "a name each");
+    static_assert(ARRAY_SIZE(name) == VALIDATE_VERDICT_COUNT, "a name each");
     return name[verdict];
 }
 
@@ -107,7 +107,7 @@ static double step_seconds(const struct joined *joined, int32_t iteration, int32
 enum kind { KIND_FORWARD, KIND_LOSS, KIND_BACKWARD, KIND_OPTIMIZER, KIND_INPUT, KIND_COUNT };
 
 static const char *const kind_names[] = {"forward", "loss", "backward", "optimizer", "input"};
-static_assert(sizeof(kind_names) / sizeof(*kind_names) == KIND_COUNT, "a name each");
+static_assert(ARRAY_SIZE(kind_names) == KIND_COUNT, "a name each");
 
 static enum kind kind_of(const struct step *step)
 {
@@ -130,7 +130,7 @@ enum part { PART_COMPUTE, PART_COMMUNICATION, PART_INPUT, PART_OTHER, PART_COUNT
 
 static const char *const part_names[] = {"computing", "waiting for communication",
                                          "waiting for input", "optimizer, and nothing"};
-static_assert(sizeof(part_names) / sizeof(*part_names) == PART_COUNT, "a name each");
+static_assert(ARRAY_SIZE(part_names) == PART_COUNT, "a name each");
 
 /* What a row is the sum of. */
 struct subject {

@@ -27,7 +27,7 @@ void validation_print(struct text *out, const struct validation *validation)
     static const char *const heading[] = {
         "", "steps by kind", "lanes, busy", "the step, on the rank that ends last",
         "collectives, from the last rank's entering to the last one's leaving"};
-    static_assert(sizeof(heading) / sizeof(*heading) == VALIDATE_GROUP_COUNT, "one each");
+    static_assert(ARRAY_SIZE(heading) == VALIDATE_GROUP_COUNT, "one each");
     text_add(out, "%-36s  %11s  %11s  %11s  %10s\n", "", "predicted", "measured", "quartile",
              "error");
     for (int32_t i = 0; i < validation->count; i++) {

@@ -209,7 +209,7 @@ static double collective_seconds(const struct run *run, const struct schedule *s
     if (!run->memory || !run->layout)
         return find_seconds(run, schedule, step);
     uint64_t what = describe(run->layout, schedule, step);
-    size_t place = what % (sizeof(run->memory->item) / sizeof(*run->memory->item));
+    size_t place = what % (ARRAY_SIZE(run->memory->item));
     if (run->memory->item[place].what != what) {
         run->memory->item[place].seconds = find_seconds(run, schedule, step);
         run->memory->item[place].what = what;

@@ -6,7 +6,7 @@
 #include "core/backend/cost.h"
 
 const char *const grain_names[] = {"auto", "folded", "full", "smoothed", "coarse", NULL};
-static_assert(sizeof(grain_names) / sizeof(*grain_names) == GRAIN_COUNT + 1, "a name each");
+static_assert(ARRAY_SIZE(grain_names) == GRAIN_COUNT + 1, "a name each");
 
 double run_local_seconds(const struct run *run, const struct step *step)
 {

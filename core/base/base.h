@@ -47,6 +47,9 @@ char *base_format_list(const char *format, va_list list) __attribute__((format(p
 /** free() of the pointer at @pointer, for AUTOFREE. */
 void base_free_at(void *pointer);
 
+/** The number of items of an array, which is no pointer. */
+#define ARRAY_SIZE(array) (sizeof(array) / sizeof(*(array)))
+
 /** "" for one, "s" for any other @count: "%d rank%s". */
 const char *base_plural(int64_t count);
 

@@ -21,8 +21,7 @@ struct checksum {
 };
 
 const char *const checksum_names[] = {"xxh3-128", "sha256", NULL};
-static_assert(sizeof(checksum_names) / sizeof(*checksum_names) == CHECKSUM_KIND_COUNT + 1,
-              "one name each");
+static_assert(ARRAY_SIZE(checksum_names) == CHECKSUM_KIND_COUNT + 1, "one name each");
 
 enum checksum_kind checksum_preferred(void)
 {

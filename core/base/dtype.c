@@ -3,8 +3,10 @@
 #include <assert.h>
 #include <stddef.h>
 
+#include "core/base/base.h"
+
 const char *const dtype_names[] = {"fp32", "fp16", "bf16", NULL};
-static_assert(sizeof(dtype_names) / sizeof(*dtype_names) == DTYPE_COUNT + 1, "one name per dtype");
+static_assert(ARRAY_SIZE(dtype_names) == DTYPE_COUNT + 1, "one name per dtype");
 
 int32_t dtype_size(enum dtype dtype)
 {

@@ -72,7 +72,7 @@ static const struct suffix suffixes[] = {
     {UNIT_CARBON, "kg/kWh", 1, 3.6e6, NEVER},
 };
 
-enum { SUFFIX_COUNT = sizeof(suffixes) / sizeof(suffixes[0]) };
+enum { SUFFIX_COUNT = ARRAY_SIZE(suffixes) };
 
 static const struct {
     const char *noun, *example;
@@ -89,7 +89,7 @@ static const struct {
     [UNIT_WATTS] = {"a power", "700 W"},
     [UNIT_CARBON] = {"carbon of electricity", "400 g/kWh"},
 };
-static_assert(sizeof(units) / sizeof(units[0]) == UNIT_COUNT, "one row per unit");
+static_assert(ARRAY_SIZE(units) == UNIT_COUNT, "one row per unit");
 
 const char *unit_example(enum unit unit)
 {
@@ -128,7 +128,7 @@ static char *usual_spelling(const char *suffix)
     } spellings[] = {{"bits", 0, "b"}, {"bit", 0, "b"},  {"bytes", 0, "B"}, {"byte", 0, "B"},
                      {"sec", 1, ""},   {"bps", 1, "/s"}, {"FLOPS", 4, "/s"}};
     char *usual = base_copy(suffix);
-    for (size_t i = 0; i < sizeof(spellings) / sizeof(*spellings); i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(spellings); i++) {
         const char *at = strcasestr(usual, spellings[i].other);
         if (!at)
             continue;

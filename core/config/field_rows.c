@@ -6,8 +6,7 @@
 
 static const char *const provenance_names[] = {"measured", "datasheet", "published", "assumed",
                                                NULL};
-static_assert(sizeof(provenance_names) / sizeof(provenance_names[0]) == PROVENANCE_COUNT + 1,
-              "one word per provenance");
+static_assert(ARRAY_SIZE(provenance_names) == PROVENANCE_COUNT + 1, "one word per provenance");
 
 const char *provenance_name(enum provenance provenance)
 {

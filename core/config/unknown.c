@@ -76,7 +76,7 @@ static char *write_number(struct number number, double value)
         [UNIT_WATTS] = {1, " W"},
         [UNIT_CARBON] = {3.6e9, " g/kWh"},
     };
-    static_assert(sizeof(forms) / sizeof(*forms) == UNIT_COUNT, "one per unit");
+    static_assert(ARRAY_SIZE(forms) == UNIT_COUNT, "one per unit");
     return base_format("%.17g%s", number.whole ? round(value) : value * forms[number.unit].scale,
                        forms[number.unit].unit);
 }
@@ -251,7 +251,7 @@ static void replace(struct node *node, struct node *drawn, bool sourced)
 {
     static const char *const gone[] = {"low", "high", "one_of", "value", "spread"};
     if (sourced) {
-        for (size_t i = 0; i < sizeof(gone) / sizeof(*gone); i++)
+        for (size_t i = 0; i < ARRAY_SIZE(gone); i++)
             if (node_get(node, gone[i]))
                 node_remove(node, node_get(node, gone[i]));
         free(drawn->key);

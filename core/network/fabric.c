@@ -49,8 +49,7 @@ static const char *const direction_names[] = {"row.next", "row.previous", "colum
                                               "column.previous"};
 
 const char *const routing_names[] = {"ideal", "static", "hashed", NULL};
-static_assert(sizeof(routing_names) / sizeof(routing_names[0]) == ROUTING_COUNT + 1,
-              "one name each");
+static_assert(ARRAY_SIZE(routing_names) == ROUTING_COUNT + 1, "one name each");
 
 static struct fabric *new_fabric(int32_t ranks, int32_t devices_per_node, int32_t links)
 {

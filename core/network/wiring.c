@@ -6,7 +6,7 @@
 #include <string.h>
 
 static const char *const kind_names[] = {"gpu", "switch", "cpu", "nic"};
-static_assert(sizeof(kind_names) / sizeof(kind_names[0]) == VERTEX_KIND_COUNT, "one name a kind");
+static_assert(ARRAY_SIZE(kind_names) == VERTEX_KIND_COUNT, "one name a kind");
 
 int32_t wiring_vertices(const struct wiring *wiring)
 {

@@ -88,7 +88,7 @@ static int check_keys(const struct check *check)
     const char *noun = nouns[check->platform->kind];
     int32_t shape = 1 << check->platform->kind;
     int result = 0;
-    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(rules); i++) {
         const struct node *node = field_origin(check->root, rules[i].path);
         if (node && !(rules[i].effect & shape))
             result |= origin_error(&node->key_origin, check->err, "'%s' has no effect on %s",
@@ -97,10 +97,10 @@ static int check_keys(const struct check *check)
             result |= needs(check, rules[i].path, noun);
     }
     if (check->platform->nodes > 1)
-        for (size_t i = 0; i < sizeof(network_keys) / sizeof(network_keys[0]); i++)
+        for (size_t i = 0; i < ARRAY_SIZE(network_keys); i++)
             result |= needs(check, network_keys[i], "a cluster of several nodes");
     if (field_origin(check->root, "nccl"))
-        for (size_t i = 0; i < sizeof(nccl_keys) / sizeof(nccl_keys[0]); i++)
+        for (size_t i = 0; i < ARRAY_SIZE(nccl_keys); i++)
             result |= needs(check, nccl_keys[i], "section 'nccl'");
     return result;
 }
@@ -180,7 +180,7 @@ static int check_routes(const struct check *check)
         {"network.placement_seed", platform->placement == PLACEMENT_SCATTERED,
          "without 'network.placement: scattered'"},
     };
-    for (size_t i = 0; i < sizeof(key) / sizeof(key[0]); i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(key); i++) {
         const struct node *node = field_origin(check->root, key[i].path);
         if (node && !key[i].effect)
             return origin_error(&node->key_origin, check->err, "'%s' has no effect %s", key[i].path,

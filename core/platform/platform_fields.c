@@ -5,13 +5,10 @@
 #include "core/platform/device_table.h"
 
 const char *const platform_kind_names[] = {"cluster", "torus", "ring", NULL};
-static_assert(sizeof(platform_kind_names) / sizeof(platform_kind_names[0]) ==
-                  PLATFORM_KIND_COUNT + 1,
-              "one name a kind");
+static_assert(ARRAY_SIZE(platform_kind_names) == PLATFORM_KIND_COUNT + 1, "one name a kind");
 
 const char *const placement_names[] = {"contiguous", "scattered", NULL};
-static_assert(sizeof(placement_names) / sizeof(placement_names[0]) == PLACEMENT_COUNT + 1,
-              "one name a placement");
+static_assert(ARRAY_SIZE(placement_names) == PLACEMENT_COUNT + 1, "one name a placement");
 
 #define COUNT(array) ((int32_t)(sizeof(array) / sizeof((array)[0])))
 

@@ -42,7 +42,7 @@ static char *directory_of_program(void)
 {
     AUTOFREE char *folder = program_folder();
     char *found = NULL;
-    for (size_t i = 0; !found && i < sizeof(below_program) / sizeof(below_program[0]); i++) {
+    for (size_t i = 0; !found && i < ARRAY_SIZE(below_program); i++) {
         AUTOFREE char *candidate = base_format("%s/%s", folder, below_program[i]);
         if (is_directory(candidate))
             found = realpath(candidate, NULL);

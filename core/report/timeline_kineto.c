@@ -18,7 +18,7 @@ enum {
 static const char *nccl_name(enum collective_op op)
 {
     static const char *const name[] = {"all_reduce", "reduce_scatter", "all_gather"};
-    static_assert(sizeof(name) / sizeof(*name) == COLLECTIVE_OP_COUNT, "a name per operation");
+    static_assert(ARRAY_SIZE(name) == COLLECTIVE_OP_COUNT, "a name per operation");
     return name[op];
 }
 

@@ -7,8 +7,7 @@
 
 const char *const column_algorithm_names[] = {
     "ring", "halving-doubling", "halving-doubling-far", "double-tree", "nccl", NULL};
-static_assert(sizeof(column_algorithm_names) / sizeof(column_algorithm_names[0]) ==
-                  COLUMN_ALGORITHM_COUNT + 1,
+static_assert(ARRAY_SIZE(column_algorithm_names) == COLUMN_ALGORITHM_COUNT + 1,
               "one word per algorithm");
 
 enum algorithm column_algorithm(enum column_algorithm word)
@@ -16,7 +15,6 @@ enum algorithm column_algorithm(enum column_algorithm word)
     static const enum algorithm algorithm[] = {ALGORITHM_RING, ALGORITHM_HALVING_DOUBLING,
                                                ALGORITHM_HALVING_DOUBLING_FAR,
                                                ALGORITHM_DOUBLE_TREE, ALGORITHM_NCCL};
-    static_assert(sizeof(algorithm) / sizeof(algorithm[0]) == COLUMN_ALGORITHM_COUNT,
-                  "one per word");
+    static_assert(ARRAY_SIZE(algorithm) == COLUMN_ALGORITHM_COUNT, "one per word");
     return algorithm[word];
 }

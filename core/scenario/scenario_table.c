@@ -4,20 +4,16 @@
 
 static const char *const dataset_names[] = {"imagenet", NULL};
 static const char *const optimizer_names[] = {"sgd", "lars", NULL};
-static_assert(sizeof(optimizer_names) / sizeof(optimizer_names[0]) == OPTIMIZER_COUNT + 1,
-              "one word per optimizer");
+static_assert(ARRAY_SIZE(optimizer_names) == OPTIMIZER_COUNT + 1, "one word per optimizer");
 static const char *const overlap_names[] = {"none", "backward", NULL};
-static_assert(sizeof(overlap_names) / sizeof(overlap_names[0]) == OVERLAP_COUNT + 1,
-              "one word per overlap");
+static_assert(ARRAY_SIZE(overlap_names) == OVERLAP_COUNT + 1, "one word per overlap");
 
 static const char *const decay_names[] = {"constant", "step", "polynomial", "cosine", NULL};
-static_assert(sizeof(decay_names) / sizeof(decay_names[0]) == DECAY_COUNT + 1, "one word each");
+static_assert(ARRAY_SIZE(decay_names) == DECAY_COUNT + 1, "one word each");
 static const char *const bn_statistics_names[] = {"running", "last", NULL};
-static_assert(sizeof(bn_statistics_names) / sizeof(bn_statistics_names[0]) ==
-                  BN_STATISTICS_COUNT + 1,
-              "one word each");
+static_assert(ARRAY_SIZE(bn_statistics_names) == BN_STATISTICS_COUNT + 1, "one word each");
 static const char *const rounding_names[] = {"exact", "down", "up", NULL};
-static_assert(sizeof(rounding_names) / sizeof(*rounding_names) == ROUND_COUNT + 1, "a word each");
+static_assert(ARRAY_SIZE(rounding_names) == ROUND_COUNT + 1, "a word each");
 
 /* Rows by kind: key, member of struct RECORD, what stands there if nothing is given, ... */
 #define REQUIRED NULL
@@ -41,7 +37,7 @@ static_assert(sizeof(rounding_names) / sizeof(*rounding_names) == ROUND_COUNT + 
 
 #define TABLE(what, rows)                                                                          \
     {                                                                                              \
-        what, rows, sizeof(rows) / sizeof(*rows), sizeof(struct RECORD)                            \
+        what, rows, ARRAY_SIZE(rows), sizeof(struct RECORD)                                        \
     }
 
 #define RECORD scenario_phase

@@ -3,14 +3,15 @@
 #include <assert.h>
 #include <stddef.h>
 
+#include "core/base/base.h"
+
 const char *const dataset_source_names[] = {
     "synthetic", "procedural", "imagefolder", "webdataset", "cifar10", "pack", NULL,
 };
-static_assert(sizeof(dataset_source_names) / sizeof(*dataset_source_names) == SOURCE_COUNT + 1,
-              "a word per source");
+static_assert(ARRAY_SIZE(dataset_source_names) == SOURCE_COUNT + 1, "a word per source");
 
 const char *const decode_names[] = {"cpu", "device", NULL};
-static_assert(sizeof(decode_names) / sizeof(*decode_names) == DECODE_COUNT + 1, "a word each");
+static_assert(ARRAY_SIZE(decode_names) == DECODE_COUNT + 1, "a word each");
 
 bool source_is_jpeg(enum dataset_source source)
 {

@@ -9,14 +9,12 @@
 const char *const layer_op_names[] = {
     "convolution", "batch-norm", "max-pool", "average-pool", "linear",    "relu",  "gelu", "add",
     "concat",      "matmul",     "softmax",  "layer-norm",   "embedding", "other", "none", NULL};
-static_assert(sizeof(layer_op_names) / sizeof(*layer_op_names) == LAYER_OP_COUNT + 2,
-              "a word each, and one for none");
+static_assert(ARRAY_SIZE(layer_op_names) == LAYER_OP_COUNT + 2, "a word each, and one for none");
 
 const char *const fusion_names[] = {
     "none", "pointwise", "bn-relu", "stats", "mainloop", "ideal", NULL,
 };
-static_assert(sizeof(fusion_names) / sizeof(*fusion_names) == FUSION_COUNT + 1,
-              "one name per fusion");
+static_assert(ARRAY_SIZE(fusion_names) == FUSION_COUNT + 1, "one name per fusion");
 
 struct model *model_new(const char *name, int32_t image, int32_t classes)
 {

@@ -7,26 +7,25 @@
 #include <string.h>
 
 const char *const step_kind_names[] = {"compute", "collective", "input"};
-static_assert(sizeof(step_kind_names) / sizeof(*step_kind_names) == STEP_KIND_COUNT, "a name each");
+static_assert(ARRAY_SIZE(step_kind_names) == STEP_KIND_COUNT, "a name each");
 static const char *const step_role_name[] = {"none", "first-forward", "last-backward", "norms",
                                              "optimizer"};
-static_assert(sizeof(step_role_name) / sizeof(*step_role_name) == ROLE_COUNT, "a name each");
+static_assert(ARRAY_SIZE(step_role_name) == ROLE_COUNT, "a name each");
 
 const char *const content_names[] = {"gradients", "parameters", "norms"};
-static_assert(sizeof(content_names) / sizeof(*content_names) == CONTENT_COUNT, "a name each");
+static_assert(ARRAY_SIZE(content_names) == CONTENT_COUNT, "a name each");
 
 const char *lane_name(enum lane lane)
 {
     static const char *const name[] = {"compute", "row", "column", "input"};
-    static_assert(sizeof(name) / sizeof(*name) == LANE_COUNT, "a name each");
+    static_assert(ARRAY_SIZE(name) == LANE_COUNT, "a name each");
     assert(lane < LANE_COUNT);
     return name[lane];
 }
 
 const char *const compute_op_names[] = {"forward",         "loss",      "backward-data",
                                         "backward-filter", "optimizer", NULL};
-static_assert(sizeof(compute_op_names) / sizeof(*compute_op_names) == COMPUTE_OP_COUNT + 1,
-              "a word each");
+static_assert(ARRAY_SIZE(compute_op_names) == COMPUTE_OP_COUNT + 1, "a word each");
 
 struct schedule *schedule_new(struct grid grid)
 {
@@ -327,7 +326,7 @@ static uint64_t hash_compute(uint64_t hash, const struct step *step)
     hash = hash_word(hash, compute_op_names[step->compute.op]);
     hash = hash_word(hash, layer_op_names[step->compute.layer_op]);
     hash = hash_word(hash, dtype_names[step->compute.dtype]);
-    for (size_t i = 0; i < sizeof(number) / sizeof(*number); i++)
+    for (size_t i = 0; i < ARRAY_SIZE(number); i++)
         hash = hash_integer(hash, number[i]);
     return hash;
 }

@@ -14,9 +14,7 @@ const char *const checkpoint_file_names[] = {"model.safetensors",
                                              "job.json",
                                              "MANIFEST",
                                              NULL};
-static_assert(sizeof(checkpoint_file_names) / sizeof(*checkpoint_file_names) ==
-                  CHECKPOINT_FILE_COUNT + 2,
-              "one name each");
+static_assert(ARRAY_SIZE(checkpoint_file_names) == CHECKPOINT_FILE_COUNT + 2, "one name each");
 
 #define ADVICE "; copy it again, or go on from an older checkpoint"
 

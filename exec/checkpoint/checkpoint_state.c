@@ -42,7 +42,7 @@ static const struct row rows[] = {
     {"scenario_sha256", KIND_TEXT, AT(scenario_sha256), SIZE(scenario_sha256), 0, 0},
 };
 
-enum { ROW_COUNT = sizeof(rows) / sizeof(*rows) };
+enum { ROW_COUNT = ARRAY_SIZE(rows) };
 
 void state_print(struct text *out, const struct progress *progress)
 {

@@ -10,13 +10,11 @@
 #include "exec/step/half.h"
 
 const char *const safetensors_type_names[] = {"F32", "F16", "BF16", "I64", NULL};
-static_assert(sizeof(safetensors_type_names) / sizeof(*safetensors_type_names) ==
-                  SAFETENSORS_TYPE_COUNT + 1,
-              "one name each");
+static_assert(ARRAY_SIZE(safetensors_type_names) == SAFETENSORS_TYPE_COUNT + 1, "one name each");
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are written as they lie here");
 
 static const int64_t type_bytes[] = {4, 2, 2, 8};
-static_assert(sizeof(type_bytes) / sizeof(*type_bytes) == SAFETENSORS_TYPE_COUNT, "one size each");
+static_assert(ARRAY_SIZE(type_bytes) == SAFETENSORS_TYPE_COUNT, "one size each");
 
 enum { PREFIX = 8, ALIGNMENT = 8, HEADER_LIMIT = 16 << 20 };
 

@@ -33,7 +33,7 @@ static const struct reader_ops *const readers[] = {
     [SOURCE_IMAGEFOLDER] = &reader_imagefolder, [SOURCE_WEBDATASET] = &reader_webdataset,
     [SOURCE_CIFAR10] = &reader_cifar10,         [SOURCE_PACK] = &reader_pack,
 };
-static_assert(sizeof(readers) / sizeof(*readers) == SOURCE_COUNT, "a reader per source");
+static_assert(ARRAY_SIZE(readers) == SOURCE_COUNT, "a reader per source");
 
 /* The sources that need a path, and those that need one for each split. */
 static int check_paths(const struct dataset_spec *spec, enum split split, struct err *err)

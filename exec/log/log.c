@@ -97,7 +97,7 @@ static double epoch_of(const struct plan *plan, int64_t step)
 bool log_is_name(const char *name)
 {
     static const char *const names[] = {"steps.csv", "evaluations.csv", "steps.jsonl", "mllog.txt"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
         if (strcmp(name, names[i]) == 0)
             return true;
     return false;

@@ -5,10 +5,11 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "core/base/base.h"
 #include "exec/step/half_kernels.h"
 
 const char *const half_isa_names[] = {"portable", "avx2"};
-static_assert(sizeof(half_isa_names) / sizeof(*half_isa_names) == HALF_ISA_COUNT, "one name each");
+static_assert(ARRAY_SIZE(half_isa_names) == HALF_ISA_COUNT, "one name each");
 
 static uint32_t bits_of(float value)
 {

@@ -2,6 +2,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "core/base/base.h"
+
+#include "core/base/base.h"
 
 /* One layer while its primitives are made. */
 struct maker {
@@ -317,7 +320,7 @@ void matrix_close(struct matrix *matrix)
     struct call *const call[] = {&matrix->forward,      &matrix->data,      &matrix->filter,
                                  &matrix->pack_forward, &matrix->pack_data, &matrix->unpack,
                                  &matrix->unpack_add,   &matrix->narrow_x,  &matrix->narrow_dy};
-    for (size_t i = 0; i < sizeof(call) / sizeof(*call); i++)
+    for (size_t i = 0; i < ARRAY_SIZE(call); i++)
         call_close(call[i]);
 }
 

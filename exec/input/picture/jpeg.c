@@ -40,7 +40,7 @@ static void judge(j_common_ptr jpeg, int level)
                                    JWRN_JFIF_MAJOR, JWRN_TOO_MUCH_DATA};
     if (level >= 0)
         return;
-    for (size_t i = 0; i < sizeof(harmless) / sizeof(*harmless); i++)
+    for (size_t i = 0; i < ARRAY_SIZE(harmless); i++)
         if (jpeg->err->msg_code == harmless[i])
             return;
     give_up(jpeg);
@@ -79,7 +79,7 @@ static const char *guess(const uint8_t *data, int64_t size)
         {"\x89PNG", "a PNG"}, {"GIF8", "a GIF"}, {"BM", "a BMP"},    {"RIFF", "a WebP"},
         {"II*", "a TIFF"},    {"MM", "a TIFF"},  {"<", "HTML, XML"},
     };
-    for (size_t i = 0; i < sizeof(kind) / sizeof(*kind); i++)
+    for (size_t i = 0; i < ARRAY_SIZE(kind); i++)
         if (size >= 4 && !memcmp(data, kind[i].start, strlen(kind[i].start)))
             return kind[i].name;
     return "something else";
