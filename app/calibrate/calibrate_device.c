@@ -124,13 +124,6 @@ double device_fit_trial(const struct device_fit *fit, const struct machine_trial
     return seconds;
 }
 
-/* Sorts @value; 0 of none. */
-static double median(double *value, int32_t count)
-{
-    base_sort(value, count);
-    return count ? (value[(count - 1) / 2] + value[count / 2]) / 2 : 0;
-}
-
 static bool has_arithmetic(const struct device_fit_class *class)
 {
     return class->layer == LAYER_CONVOLUTION || class->layer == LAYER_LINEAR;
@@ -146,7 +139,7 @@ static double typical(const struct device_fit *fit, bool arithmetic)
             value[count++] = fit->class[i].efficiency;
     for (int32_t i = 0; i < fit->classes && !count; i++)
         value[i] = fit->class[i].efficiency;
-    return median(value, count ? count : fit->classes);
+    return base_median(value, count ? count : fit->classes);
 }
 
 /* The standard deviation from the middle half of a class's rows. */
@@ -158,7 +151,7 @@ static double scatter(const struct device_fit *fit, int32_t class)
     for (int32_t i = 0; i < fit->rows; i++)
         if (class_of(fit, &fit->row[i]) == class)
             value[count++] = fabs(log(device_fit_predict(fit, &fit->row[i]) / fit->row[i].time_s));
-    return normal * median(value, count);
+    return normal * base_median(value, count);
 }
 
 static void conclude(struct device_fit *fit, const struct fit *solved)
@@ -182,7 +175,7 @@ static double median_between(const struct machine *machine)
     AUTOFREE double *value = base_alloc(machine->trials, sizeof(*value));
     for (int32_t i = 0; i < machine->trials; i++)
         value[i] = machine->trial[i].between_s;
-    return median(value, machine->trials);
+    return base_median(value, machine->trials);
 }
 
 int device_fit_make(struct device_fit *fit, const struct machine *machine, struct err *err)

@@ -1,6 +1,4 @@
 #include <errno.h>
-#include <gsl/gsl_sort.h>
-#include <gsl/gsl_statistics.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,8 +40,7 @@ static double median_check(const struct software_fit *c)
     AUTOFREE double *error = base_alloc(c->checks, sizeof(*error));
     for (int32_t i = 0; i < c->checks; i++)
         error[i] = fabs(c->check[i].predicted / c->check[i].measured - 1);
-    gsl_sort(error, 1, (size_t)c->checks);
-    return gsl_stats_median_from_sorted_data(error, 1, (size_t)c->checks);
+    return base_median(error, c->checks);
 }
 
 static void print_checks(struct text *out, const struct software_fit *c, const char *family)

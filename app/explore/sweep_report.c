@@ -41,11 +41,10 @@ static struct control control_of(const struct sweep *sweep)
         else
             c.failed += sweep->checked[i].status != FINDING_NONE;
     }
-    base_sort(ratio, c.count);
     if (c.count) {
+        c.median = base_median(ratio, c.count);
         c.low = ratio[0];
         c.high = ratio[c.count - 1];
-        c.median = (ratio[(c.count - 1) / 2] + ratio[c.count / 2]) / 2;
     }
     return c;
 }

@@ -2,8 +2,6 @@
 
 #include <gsl/gsl_errno.h>
 #include <gsl/gsl_multifit_nlinear.h>
-#include <gsl/gsl_sort.h>
-#include <gsl/gsl_statistics.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -58,12 +56,6 @@ static double explain(const struct fit_row *row)
     return row->roof / fmax(compute - row->kernels * FIT_OVERHEAD_PRIOR, 0.1 * compute);
 }
 
-static double median(double *value, int32_t count)
-{
-    gsl_sort(value, 1, (size_t)count);
-    return gsl_stats_median_from_sorted_data(value, 1, (size_t)count);
-}
-
 /* Start from the medians, which outliers do not move. */
 static void start(gsl_vector *x, const struct fit_problem *p)
 {
@@ -73,7 +65,7 @@ static void start(gsl_vector *x, const struct fit_problem *p)
         for (int32_t i = 0; i < p->rows; i++)
             if (p->row[i].group == g)
                 value[count++] = explain(&p->row[i]);
-        gsl_vector_set(x, g, log(median(value, count)));
+        gsl_vector_set(x, g, log(base_median(value, count)));
     }
     for (int32_t k = 0; k < p->kinds; k++)
         gsl_vector_set(x, p->groups + k, log(FIT_OVERHEAD_PRIOR));
@@ -86,7 +78,7 @@ static double spread(const gsl_vector *f, const struct fit_problem *p)
     AUTOFREE double *value = base_alloc(p->rows, sizeof(*value));
     for (int32_t i = 0; i < p->rows; i++)
         value[i] = fabs(gsl_vector_get(f, i));
-    double middle = median(value, p->rows);
+    double middle = base_median(value, p->rows);
     double freedom = p->rows > p->groups ? (double)p->rows / (p->rows - p->groups) : 1;
     return fmax(normal * middle * sqrt(freedom), smallest_residual);
 }

@@ -1,6 +1,5 @@
 #include "app/study/published_run.h"
 
-#include <gsl/gsl_sort.h>
 #include <gsl/gsl_statistics.h>
 #include <math.h>
 #include <stdlib.h>
@@ -33,11 +32,9 @@ struct published_summary published_sum_up(const struct published_answer *answer,
         inside += is_inside(&answer[i]);
     }
     if (s.rows) {
-        size_t rows = (size_t)s.rows;
-        gsl_sort(error, 1, rows);
-        s.median = gsl_stats_median_from_sorted_data(error, 1, rows);
-        s.p90 = gsl_stats_quantile_from_sorted_data(error, 1, rows, 0.9);
-        s.worst = error[rows - 1];
+        s.median = base_median(error, s.rows);
+        s.p90 = gsl_stats_quantile_from_sorted_data(error, 1, (size_t)s.rows, 0.9);
+        s.worst = error[s.rows - 1];
         s.coverage = (double)inside / s.rows;
     }
     return s;

@@ -1,7 +1,5 @@
 #include "app/study/software_fit.h"
 
-#include <gsl/gsl_sort.h>
-#include <gsl/gsl_statistics.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -247,12 +245,6 @@ static int describe_all(struct work *work, const struct published *table, const 
 
 /* --- what the fit says --- */
 
-static double median(double *value, int32_t count)
-{
-    gsl_sort(value, 1, (size_t)count);
-    return gsl_stats_median_from_sorted_data(value, 1, (size_t)count);
-}
-
 static double deviation(const struct fit *fit, int32_t i)
 {
     return sqrt(fit->covariance[i * fit->parameters + i]);
@@ -307,11 +299,11 @@ static void conclude_pool(struct software_fit *c, const struct fit *fit)
     for (int32_t i = 0; count == 0 && i < c->groups; i++)
         value[i] = log(c->group[i].efficiency);
     count = count ? count : c->groups;
-    double middle = median(value, count);
+    double middle = base_median(value, count);
     for (int32_t i = 0; i < count; i++)
         value[i] = fabs(value[i] - middle);
     c->pool.efficiency = exp(middle);
-    c->pool.efficiency_sd = fmax(normal * median(value, count), smallest);
+    c->pool.efficiency_sd = fmax(normal * base_median(value, count), smallest);
     for (int32_t i = 0; i < LAUNCH_COUNT; i++) {
         c->pool.overhead[i] = exp(fit->parameter[c->groups + i]);
         c->pool.overhead_sd[i] = deviation(fit, c->groups + i);
@@ -331,7 +323,7 @@ static void conclude(struct work *work, const struct fit *fit)
         const struct software_fit_group *group = &c->group[row->group];
         error[i] = fabs(fit_predict(row, group->efficiency, group->overhead) / row->seconds - 1);
     }
-    c->median_error = median(error, c->rows);
+    c->median_error = base_median(error, c->rows);
     for (int32_t i = 0; i < c->checks; i++)
         c->check[i].predicted =
             fit_predict(&work->left[i], c->pool.efficiency, c->pool.overhead[work->left[i].kind]);

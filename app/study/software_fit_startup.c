@@ -1,5 +1,3 @@
-#include <gsl/gsl_sort.h>
-#include <gsl/gsl_statistics.h>
 #include <math.h>
 #include <string.h>
 
@@ -36,10 +34,8 @@ bool software_fit_startup(const struct software_fit *c, const char *software,
     if (!strncmp(software, "mlperf-", 7))
         while (!(count = collect(value, c, software, kinship)) && kinship + 1 < KINSHIP_COUNT)
             kinship++;
-    if (count) {
-        gsl_sort(value, 1, (size_t)count);
-        double median = gsl_stats_median_from_sorted_data(value, 1, (size_t)count);
-        *startup = (struct software_fit_startup){fmax(0, median), count, kinship_names[kinship]};
-    }
+    if (count)
+        *startup = (struct software_fit_startup){fmax(0, base_median(value, count)), count,
+                                                 kinship_names[kinship]};
     return count > 0;
 }

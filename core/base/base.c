@@ -153,6 +153,12 @@ void base_sort(double *value, int64_t count)
     qsort(value, (size_t)count, sizeof(*value), compare);
 }
 
+double base_median(double *value, int64_t count)
+{
+    base_sort(value, count);
+    return count ? (value[(count - 1) / 2] + value[count / 2]) / 2 : 0;
+}
+
 double base_uniform(uint64_t seed, uint64_t a, uint64_t b, uint64_t c)
 {
     uint64_t bits = mix(mix(mix(mix(seed) ^ a) ^ b) ^ c);

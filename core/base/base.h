@@ -88,6 +88,9 @@ uint64_t base_hash(uint64_t seed, const void *data, size_t size);
 /** Sort @value (@count), the least first. */
 void base_sort(double *value, int64_t count);
 
+/** The same.  @return the one in the middle, or the mean of two; 0 of none. */
+double base_median(double *value, int64_t count);
+
 /** A uniform random number in (0, 1) that depends only on its arguments.
  * Source: SplitMix64's finaliser (Steele, Lea, Flood 2014) over the four counters. */
 double base_uniform(uint64_t seed, uint64_t a, uint64_t b, uint64_t c);

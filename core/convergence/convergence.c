@@ -90,8 +90,7 @@ static struct convergence_fit fit_all(const struct reference *points)
         miss[i] = fabs(log(other.epochs * (1 + all.batch[i] / other.batch) / all.epochs[i]));
         squares += miss[i] * miss[i];
     }
-    base_sort(miss, all.count);
-    fit.median = (miss[(all.count - 1) / 2] + miss[all.count / 2]) / 2;
+    fit.median = base_median(miss, all.count);
     fit.largest = miss[all.count - 1];
     fit.rms = sqrt(squares / all.count);
     fit.spread = all.spread;
