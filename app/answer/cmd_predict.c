@@ -110,24 +110,21 @@ static int predict(const void *record, struct text *out, struct err *err)
     double published;
     if (read_published(request, &published, err))
         return -1;
-    int failed =
-        (request->prices && price_read(&prices, request->prices, err)) ||
-        prediction_make(&prediction, request->head.argument.item[0], &request->predict, err);
-    if (!failed) {
-        if (request->prices) {
-            price_check_device(&prices, platform_device(prediction.job.platform)->name, err);
-            struct usage usage = prediction_usage(&prediction);
-            prediction.result.bill = price_bill(&prices, &usage);
-        }
-        const struct task *last = prediction_last(&prediction);
-        const struct schedule *schedule = last->point.schedule;
-        failed = print(out, request, &prediction, published, err) ||
-                 timeline_write_kineto_at(request->trace, schedule, task_trace(last), err) ||
-                 timeline_write_file(request->paje, timeline_write_paje, schedule, task_trace(last),
-                                     err) ||
-                 timeline_write_file(request->spans, timeline_write_spans, schedule,
-                                     task_trace(last), err);
+    if ((request->prices && price_read(&prices, request->prices, err)) ||
+        prediction_make(&prediction, request->head.argument.item[0], &request->predict, err))
+        return -1;
+    if (request->prices) {
+        price_check_device(&prices, platform_device(prediction.job.platform)->name, err);
+        struct usage usage = prediction_usage(&prediction);
+        prediction.result.bill = price_bill(&prices, &usage);
     }
+    const struct task *last = prediction_last(&prediction);
+    const struct schedule *schedule = last->point.schedule;
+    int failed =
+        print(out, request, &prediction, published, err) ||
+        timeline_write_kineto_at(request->trace, schedule, task_trace(last), err) ||
+        timeline_write_file(request->paje, timeline_write_paje, schedule, task_trace(last), err) ||
+        timeline_write_file(request->spans, timeline_write_spans, schedule, task_trace(last), err);
     return failed ? -1 : 0;
 }
 

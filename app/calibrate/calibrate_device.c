@@ -194,10 +194,10 @@ int device_fit_make(struct device_fit *fit, const struct machine *machine, struc
                                   .seconds = fit->row[i].time_s};
     struct fit_problem problem = {row, fit->rows, fit->classes, 1};
     AUTORELEASE(fit) struct fit solved = {0};
-    int failed = fit_solve(&solved, &problem, err);
-    if (!failed)
-        conclude(fit, &solved);
-    return failed;
+    if (fit_solve(&solved, &problem, err))
+        return -1;
+    conclude(fit, &solved);
+    return 0;
 }
 
 /* --- the file --- */

@@ -238,11 +238,8 @@ static void print_json(struct text *out, const struct device_fit *fit,
 
 static int check_device(const char *path, struct err *err)
 {
-    struct device device = {0};
-    int failed = device_read(&device, path, err);
-    if (!failed)
-        device_release(&device);
-    return failed;
+    AUTORELEASE(device) struct device device = {0};
+    return device_read(&device, path, err);
 }
 
 static int write_device(const struct device_fit *fit, const struct machine *machine,

@@ -9,12 +9,10 @@ static int answer(import_reader *read, const struct import_request *request, str
     const char *path = request->head.argument.item[0], *slash = strrchr(path, '/');
     AUTORELEASE(import)
     struct import import = {.file = path, .base_name = base_copy(slash ? slash + 1 : path)};
-    int failed = read(&import, request, err);
-    if (!failed) {
-        import.nodes = request->nodes ? request->nodes : import.nodes;
-        failed = import_finish(&import, request, out, err);
-    }
-    return failed;
+    if (read(&import, request, err))
+        return -1;
+    import.nodes = request->nodes ? request->nodes : import.nodes;
+    return import_finish(&import, request, out, err);
 }
 
 #define AT(member) offsetof(struct import_request, member)

@@ -110,17 +110,16 @@ static int simulate(const void *record, struct text *out, struct err *err)
     AUTORELEASE(job) struct job job = {0};
     AUTORELEASE(point) struct point point = {0};
     AUTORELEASE(trace) struct trace trace = {0};
-    int failed = read_point(request, &job, &point, err);
-    if (!failed) {
-        point.run.grain = (enum grain)request->predict.grain;
-        if (request->predict.noise != NOISE_DRAWN)
-            point.run.noise = (struct noise){0};
-        point.run.iterations = request_iterations(&request->predict, &point.run);
-        point.run.traced_ranks = request->predict.traced_ranks;
-        point.run.progress = request->progress ? tell_progress : NULL;
-        failed = backend_sim.run(&point.run, point.schedule, &trace, err) ||
+    if (read_point(request, &job, &point, err))
+        return -1;
+    point.run.grain = (enum grain)request->predict.grain;
+    if (request->predict.noise != NOISE_DRAWN)
+        point.run.noise = (struct noise){0};
+    point.run.iterations = request_iterations(&request->predict, &point.run);
+    point.run.traced_ranks = request->predict.traced_ranks;
+    point.run.progress = request->progress ? tell_progress : NULL;
+    int failed = backend_sim.run(&point.run, point.schedule, &trace, err) ||
                  trace_write(stdout, &trace, err);
-    }
     return failed ? -1 : 0;
 }
 

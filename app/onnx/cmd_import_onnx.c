@@ -93,12 +93,10 @@ static int import_onnx(const void *record, struct text *out, struct err *err)
     AUTORELEASE(onnx_network)
     struct onnx_network network = {
         .graph = &graph, .file = path, .bytes_of_unknown = request->unknown > 0};
-    int failed = onnx_graph_read(&graph, path, err) || onnx_network_read(&network, err);
-    if (!failed) {
-        set_name(network.model, path);
-        failed = give(request, &network, out, err);
-    }
-    return failed ? -1 : 0;
+    if (onnx_graph_read(&graph, path, err) || onnx_network_read(&network, err))
+        return -1;
+    set_name(network.model, path);
+    return give(request, &network, out, err) ? -1 : 0;
 }
 
 #define AT(member) offsetof(struct onnx_request, member)

@@ -239,16 +239,15 @@ static int control_one(const struct question *q, int32_t k, double *ratio, struc
 {
     AUTORELEASE(prediction) struct prediction simulated = {0}, closed = {0};
     struct draw draw = draw_of(q, k);
-    int failed = prediction_open(&simulated, q->path, q->options, &draw, err) ||
-                 prediction_run(&simulated, BACKEND_SIM, q->options, err) ||
-                 prediction_open(&closed, q->path, q->options, &draw, err) ||
-                 prediction_run(&closed, BACKEND_ANALYTIC, q->options, err);
-    if (!failed) {
-        int32_t last = baseline_of(&closed) - 1;
-        *ratio =
-            simulated.task[last].step / (closed.task[last].step * q->ratio[like(q, &closed, last)]);
-    }
-    return failed ? -1 : 0;
+    if (prediction_open(&simulated, q->path, q->options, &draw, err) ||
+        prediction_run(&simulated, BACKEND_SIM, q->options, err) ||
+        prediction_open(&closed, q->path, q->options, &draw, err) ||
+        prediction_run(&closed, BACKEND_ANALYTIC, q->options, err))
+        return -1;
+    int32_t last = baseline_of(&closed) - 1;
+    *ratio =
+        simulated.task[last].step / (closed.task[last].step * q->ratio[like(q, &closed, last)]);
+    return 0;
 }
 
 static int control(const struct question *q, const struct sample *sample, double cpu,

@@ -114,10 +114,10 @@ int launch_begin(struct launch *launch, int32_t ranks, struct err *err)
     AUTOFREE char *program = child_program("foretrain-exec");
     if (!program)
         return err_add_code(err, 69, "foretrain-exec was not found; 'foretrain env' shows why");
-    int failed = (ranks > 1 || launch->hosts) && add_mpirun(launch, ranks, err);
-    if (!failed)
-        launch_add(launch, "%s", program);
-    return failed ? -1 : 0;
+    if ((ranks > 1 || launch->hosts) && add_mpirun(launch, ranks, err))
+        return -1;
+    launch_add(launch, "%s", program);
+    return 0;
 }
 
 char *launch_line(const struct launch *launch)

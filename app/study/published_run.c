@@ -160,12 +160,10 @@ static int predict(struct published_answer *answer, const char *path,
     struct predict_options single = *options;
     single.grain = GRAIN_SMOOTHED;
     AUTORELEASE(prediction) struct prediction prediction = {0};
-    int failed = prediction_make(&prediction, path, &single, err);
-    if (!failed) {
-        conclude(answer, &prediction);
-        failed = find_interval(answer, &prediction, &single, err);
-    }
-    return failed;
+    if (prediction_make(&prediction, path, &single, err))
+        return -1;
+    conclude(answer, &prediction);
+    return find_interval(answer, &prediction, &single, err);
 }
 
 int published_predict(struct published_answer *answer, const struct published_row *row,

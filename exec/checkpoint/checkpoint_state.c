@@ -152,8 +152,8 @@ int state_read_text(struct progress *progress, const char *name, const char *tex
 {
     struct progress found = {0};
     AUTORELEASE(json) struct json *state = json_read(name, text, length, err);
-    int failed = state ? read_state(&found, name, state, err) : -1;
-    if (!failed)
-        *progress = found;
-    return failed;
+    if (!state || read_state(&found, name, state, err))
+        return -1;
+    *progress = found;
+    return 0;
 }
