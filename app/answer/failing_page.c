@@ -17,12 +17,11 @@ struct json *failing_rows(const struct toll *toll)
         bool there = f.interval > 0 && f.interval < toll->work && time <= FAILURES_LONGEST;
         if (!there || (power >= -8 && fabs(f.interval / own - 1) < 1e-9))
             continue;
-        struct json *row = json_new_object();
+        struct json *row = json_append_object(rows);
         json_put_real(row, "interval_s", f.interval);
         json_put_real(row, "checkpoints", failures_checkpoints(&f, toll->work));
         json_put_real(row, "time_to_train_s", time);
         json_put_text(row, "own", power < -8 ? "this job" : NULL);
-        json_append(rows, row);
     }
     return rows;
 }
@@ -73,14 +72,13 @@ static void add_parts(struct page *page, const struct json *result)
         {"failing_s", "failures", UNIT_SECONDS, false},
         {0}};
     const struct json *f = json_get(result, "failures");
-    struct json *rows = json_new_array(), *row = json_new_object();
+    struct json *rows = json_new_array(), *row = json_append_object(rows);
     json_put_text(row, "what", "time to train");
     json_put_real(row, "time_to_train_s", html_number(result, "time_to_train_s", -1));
     for (int i = 0; i < 3; i++)
         json_put_real(row, keys[i], html_number(f, keys[i], -1));
     json_put_real(row, "without_low_s", html_number(f, "without_interval_s", 0));
     json_put_real(row, "without_high_s", html_number(f, "without_interval_s", 1));
-    json_append(rows, row);
     chart_bars(page, &(struct chart_bars){.words = {.title = "Parts of the time to train"},
                                           .rows = rows,
                                           .label = "what",

@@ -344,14 +344,13 @@ static struct json *sorted_shares(const struct json *shares, const struct json *
         for (int64_t i = 0; i < json_count_items(unknown); i++)
             if (!strcmp(html_word(json_item(unknown, i), "input"), name))
                 range = html_word(json_item(unknown, i), "range");
-        struct json *row = json_new_object();
+        struct json *row = json_append_object(rows);
         AUTOFREE char *label = range ? base_format("%s: %s", name, range) : base_copy(name);
         json_put_text(row, "input", label);
         static const char *const key[] = {"step", "weak_scaling", "strong_scaling",
                                           "time_to_train"};
         for (int k = 0; k < 4; k++)
             json_put_real(row, key[k], html_number(next, key[k], -1));
-        json_append(rows, row);
     }
     return rows;
 }
@@ -441,10 +440,9 @@ static struct json *published_rows(const struct predict_page *what)
     struct json *rows = json_new_array();
     if (isnan(what->published))
         return rows;
-    struct json *row = json_new_object();
+    struct json *row = json_append_object(rows);
     json_put_integer(row, "x", what->prediction->result.devices);
     json_put_real(row, "value", what->published);
-    json_append(rows, row);
     return rows;
 }
 

@@ -76,12 +76,11 @@ static struct control new_control(struct json *controls, const char *key, const 
 /* Append a value; @own: that of the job. */
 static void add_value(struct control control, const char *value, const char *words, bool own)
 {
-    struct json *pair = json_new_array();
     if (own)
         json_put_integer(control.json, "start", json_count_items(control.values));
+    struct json *pair = json_append_array(control.values);
     json_append_text(pair, value);
     json_append_text(pair, words);
-    json_append(control.values, pair);
 }
 
 static void add_quantity(struct control control, enum unit unit, double number, bool own)

@@ -324,7 +324,7 @@ static void print_people(struct text *out, const struct cluster *cluster)
 static struct json *kind_json(const struct exchanges *exchange, enum exchange_kind kind)
 {
     const struct exchange_line *line = &exchange->line[kind];
-    struct json *row = json_new_object(), *times = json_new_array();
+    struct json *row = json_new_object();
     json_put_text(row, "kind", exchange_kind_name(kind));
     json_put_real(row, "latency_s", line->latency);
     json_put_real(row, "latency_sd", line->latency_sd);
@@ -333,19 +333,18 @@ static struct json *kind_json(const struct exchanges *exchange, enum exchange_ki
     json_put_real(row, "residual", line->residual);
     json_put_real(row, "apart", exchange->apart[kind]);
     json_put_real(row, "spread", exchange_spread(exchange, kind));
+    struct json *times = json_put_array(row, "messages");
     for (int32_t i = 0; i < exchange->sizes.count; i++) {
-        struct json *time = json_new_object();
+        struct json *time = json_append_object(times);
         json_put_integer(time, "bytes", exchange->sizes.item[i]);
         json_put_real(time, "time_s", exchange->time_s[kind][i]);
-        json_append(times, time);
     }
-    json_put(row, "messages", times);
     return row;
 }
 
 static void print_json(struct text *out, const struct cluster *cluster)
 {
-    struct json *json = json_new_object(), *kinds = json_new_array();
+    struct json *json = json_new_object();
     const struct exchanges *exchange = &cluster->exchange;
     json_put_text(json, "schema", "foretrain/machine-cluster/1");
     json_put_integer(json, "ranks", cluster->ranks);
@@ -361,10 +360,10 @@ static void print_json(struct text *out, const struct cluster *cluster)
         json_put_real(json, "compute_spread", compute_spread(cluster));
         json_put_real(json, "foreign", cluster->training.foreign);
     }
+    struct json *kinds = json_put_array(json, "exchanges");
     for (int32_t kind = 0; kind < EXCHANGE_KIND_COUNT; kind++)
         if (exchange->time_s[kind])
             json_append(kinds, kind_json(exchange, (enum exchange_kind)kind));
-    json_put(json, "exchanges", kinds);
     json_put_real(json, "added", exchange->added);
     json_put_integer(json, "sweeps", exchange->sweeps);
     json_put_text(json, "written", cluster->request.directory);

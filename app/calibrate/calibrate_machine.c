@@ -167,7 +167,7 @@ static struct json *classes_json(const struct device_fit *fit)
     struct json *classes = json_new_array();
     for (int32_t i = 0; i < fit->classes; i++) {
         const struct device_fit_class *class = &fit->class[i];
-        struct json *row = json_new_object();
+        struct json *row = json_append_object(classes);
         json_put_text(row, "op", compute_op_names[class->op]);
         json_put_text(row, "layer", layer_op_names[class->layer]);
         json_put_text(row, "dtype", dtype_names[class->dtype]);
@@ -175,7 +175,6 @@ static struct json *classes_json(const struct device_fit *fit)
         json_put_real(row, "efficiency_sd", class->efficiency_sd);
         json_put_real(row, "residual", class->residual);
         json_put_integer(row, "shapes", class->rows);
-        json_append(classes, row);
     }
     return classes;
 }
@@ -185,7 +184,7 @@ static struct json *trials_json(const struct device_fit *fit, const struct machi
     struct json *trials = json_new_array();
     for (int32_t i = 0; i < machine->trials; i++) {
         const struct machine_trial *trial = &machine->trial[i];
-        struct json *row = json_new_object();
+        struct json *row = json_append_object(trials);
         json_put_text(row, "network", trial->network);
         json_put_integer(row, "image", trial->image);
         json_put_integer(row, "batch", trial->batch);
@@ -193,7 +192,6 @@ static struct json *trials_json(const struct device_fit *fit, const struct machi
         json_put_real(row, "wall_s", trial->wall_s);
         json_put_real(row, "input_s", trial->input_s);
         json_put_real(row, "by_classes_s", device_fit_trial(fit, trial));
-        json_append(trials, row);
     }
     return trials;
 }
@@ -202,10 +200,9 @@ static struct json *copies_json(const struct machine *machine)
 {
     struct json *copies = json_new_array();
     for (int32_t i = 0; i < machine->copies; i++) {
-        struct json *row = json_new_object();
+        struct json *row = json_append_object(copies);
         json_put_integer(row, "bytes", machine->copy[i].bytes);
         json_put_real(row, "time_s", machine->copy[i].time_s);
-        json_append(copies, row);
     }
     return copies;
 }

@@ -153,10 +153,9 @@ static struct json *pair_json(const struct pair *pair)
 {
     struct json *json = json_new_object(), *factors = json_new_array();
     for (int i = 0; i < DIFFERENCE_COUNT; i++) {
-        struct json *factor = json_new_object();
+        struct json *factor = json_append_object(factors);
         json_put_text(factor, "name", difference_names[i]);
         json_put_real(factor, "factor", pair->factor[i]);
-        json_append(factors, factor);
     }
     json_put_text(json, "a", compare_names[pair->a]);
     json_put_text(json, "b", compare_names[pair->b]);
@@ -193,13 +192,12 @@ struct json *comparison_rows(const struct comparison *comparison)
     for (int32_t i = 0; i < comparison->count; i++)
         for (int figure = 0; figure < FIGURE_COUNT; figure++) {
             struct range range = comparison->column[i].figure[figure];
-            struct json *row = json_new_object();
+            struct json *row = json_append_object(rows);
             json_put_text(row, "job", compare_names[i]);
             json_put_text(row, "quantity", compare_figures[figure].key);
             json_put_real(row, "value", range.value);
             json_put_real(row, "low", range.low);
             json_put_real(row, "high", range.high);
-            json_append(rows, row);
         }
     return rows;
 }

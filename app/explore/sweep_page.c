@@ -58,7 +58,7 @@ static struct json *point_rows(const struct sweep *sweep, int32_t axis, bool fro
     for (int64_t i = 0; i < sweep->axes.points; i++) {
         if (!sweep_has(sweep, i) || (front && !sweep->front[i]))
             continue;
-        struct json *row = json_new_object();
+        struct json *row = json_append_object(rows);
         struct finding finding = sweep_row(sweep, i);
         AUTOFREE char *name = name_of(&sweep->axes, i, -1), *line = name_of(&sweep->axes, i, axis);
         json_put_integer(row, "point", i + 1);
@@ -68,7 +68,6 @@ static struct json *point_rows(const struct sweep *sweep, int32_t axis, bool fro
         json_put_text(row, "front", sweep->front[i] ? "yes" : NULL);
         json_put_text(row, "line", line);
         json_put_text(row, "name", name);
-        json_append(rows, row);
     }
     return rows;
 }

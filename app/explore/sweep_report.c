@@ -81,7 +81,7 @@ struct json *sweep_rows(const struct sweep *sweep)
     for (int64_t i = 0; i < sweep->axes.points; i++) {
         if (!sweep_has(sweep, i))
             continue;
-        struct json *row = json_new_object();
+        struct json *row = json_append_object(rows);
         for (int32_t k = 0; k < sweep->axes.count; k++)
             json_put_text(row, sweep->axes.item[k].key, axes_value(&sweep->axes, i, k));
         struct finding finding = sweep_row(sweep, i);
@@ -91,7 +91,6 @@ struct json *sweep_rows(const struct sweep *sweep)
                 base_format("%lld/%lld", (long long)i + 1, (long long)sweep->axes.points);
             json_put_text(row, "point", place);
         }
-        json_append(rows, row);
     }
     return rows;
 }
@@ -102,14 +101,13 @@ static struct json *points_json(const struct sweep *sweep)
     for (int64_t i = 0; i < sweep->axes.points; i++) {
         if (!sweep_has(sweep, i))
             continue;
-        struct json *point = json_new_object(), *set = json_new_object();
+        struct json *point = json_append_object(points), *set = json_new_object();
         for (int32_t k = 0; k < sweep->axes.count; k++)
             json_put(set, sweep->axes.item[k].key, value_json(axes_value(&sweep->axes, i, k)));
         json_put_integer(point, "point", i + 1);
         json_put(point, "set", set);
         struct finding finding = sweep_row(sweep, i);
         finding_put(point, &finding);
-        json_append(points, point);
     }
     return points;
 }
@@ -127,12 +125,11 @@ static struct json *control_json(const struct sweep *sweep)
     for (int64_t i = 0; i < sweep->axes.points; i++) {
         if (sweep->checked[i].status == FINDING_NONE)
             continue;
-        struct json *point = json_new_object();
+        struct json *point = json_append_object(points);
         json_put_integer(point, "point", i + 1);
         json_put_text(point, "why", sweep_check_names[sweep->check[i]]);
         json_put_real(point, "closed_form_step_s", sweep->found[i].value[FINDING_STEP_S]);
         json_put_real(point, "simulated_step_s", sweep->checked[i].value[FINDING_STEP_S]);
-        json_append(points, point);
     }
     json_put(json, "points", points);
     return json;
@@ -140,14 +137,14 @@ static struct json *control_json(const struct sweep *sweep)
 
 struct json *sweep_json(const struct sweep *sweep)
 {
-    struct json *json = json_new_object(), *front = json_new_array();
+    struct json *json = json_new_object();
     json_put_text(json, "schema", "foretrain/sweep/1");
     json_put_text(json, "version", FORETRAIN_VERSION);
     json_put(json, "points", points_json(sweep));
+    struct json *front = json_put_array(json, "front");
     for (int64_t i = 0; i < sweep->axes.points; i++)
         if (sweep->front[i])
             json_append_integer(front, i + 1);
-    json_put(json, "front", front);
     json_put(json, "control", control_json(sweep));
     return json;
 }

@@ -115,12 +115,11 @@ double import_compare(struct import *import, const struct curve *curve,
         squares += i < line->first ? 0 : error * error;
         text_add(table, "%12.0f %14.2f %14.2f %+7.1f %%%s\n", curve->size[i], 1e6 * measured,
                  1e6 * predicted, 100 * error, i < line->first ? "  not fitted" : "");
-        struct json *row = json_new_object();
+        struct json *row = json_append_object(array);
         json_put_real(row, "bytes", curve->size[i]);
         json_put_real(row, "measured_s", measured);
         json_put_real(row, "predicted_s", predicted);
         json_put_boolean(row, "fitted", i >= line->first);
-        json_append(array, row);
     }
     char *residual = say_deviation("%.2f %% of the time", 100 * sqrt(squares / rows), rows);
     import_note(import, "residual of the %d sizes fitted: %s", rows, residual);

@@ -89,12 +89,11 @@ static double settled(double value)
 static void add_row(struct import *import, struct json *list, const char *name, double measured,
                     double predicted)
 {
-    struct json *row = json_new_object();
+    struct json *row = json_append_object(list);
     struct text *table = &import->comparison;
     json_put_text(row, "kind", name);
     json_put_real(row, "measured_s", measured);
     json_put_real(row, "predicted_s", predicted);
-    json_append(list, row);
     text_add(table, "%-26s %12.3f %15.3f", name, 1e3 * settled(measured), 1e3 * settled(predicted));
     if (settled(measured) > 0 && settled(predicted) > 0)
         text_add(table, " %+8.1f %%", 100 * settled(predicted / measured - 1));

@@ -226,13 +226,12 @@ static void tell_kernels(struct import *import, struct summary *summary)
             least = fmin(least, summary->event[i].seconds);
         }
         total[activity_of(first->work)] += sum;
-        struct json *object = json_new_object();
+        struct json *object = json_append_object(list);
         json_put_text(object, "name", first->name);
         json_put_text(object, "activity", activity_names[activity_of(first->work)]);
         json_put_integer(object, "count", count);
         json_put_real(object, "total_s", sum);
         json_put_real(object, "least_s", least);
-        json_append(list, object);
     }
     import_note(import, "%" PRId64 " events on the device, of %" PRId64 " names", summary->events,
                 json_count_items(list));

@@ -222,13 +222,12 @@ void table_print_json(struct text *out, const struct table *table)
     json_put_text(json, "backend", is_wide(table) ? table->backends : table->row[0].backend);
     json_put_text(json, "grain", table->row[0].grain);
     json_put_integer(json, "ranks", grid_ranks(table->grid));
-    struct json *grid = json_new_object();
+    struct json *grid = json_put_object(json, "grid");
     json_put(grid, "columns",
              table->has_rows ? json_new_integer(table->grid.columns) : json_new_text(NULL));
     json_put(grid, "rows",
              table->has_rows ? json_new_integer(table->grid.rows) : json_new_text(NULL));
     json_put_text(grid, "why", table->choice->why);
-    json_put(json, "grid", grid);
     json_put_text(json, "order", rank_order_names[table->order]);
     json_put_text(json, "cards", table->cards);
     if (table->gradients)

@@ -96,10 +96,9 @@ static void put_numbers(struct json *json, const struct prediction *p)
         [LOW] = usage.seconds.low,        [TIME] = usage.seconds.value,
         [HIGH] = usage.seconds.high,      [LEAST] = least_of(p),
     };
-    struct json *numbers = json_new_array();
+    struct json *numbers = json_put_array(json, "numbers");
     for (int i = 0; i < NUMBERS; i++)
         json_append_real(numbers, number[i]);
-    json_put(json, "numbers", numbers);
 }
 
 static int32_t draws_of(const struct round *round)

@@ -71,7 +71,7 @@ static void append_plan(struct json *rows, const struct json *all, const struct 
 {
     static const char *const ranges[] = {"time_s", "device_hours", "cost", "energy_kwh"};
     static const char *const texts[] = {"name", "platform", "backend"};
-    struct json *row = json_new_object();
+    struct json *row = json_append_object(rows);
     json_put_text(row, "plan", role);
     for (int i = 0; i < 3; i++)
         json_put_text(row, texts[i], html_word(candidate, texts[i]));
@@ -80,7 +80,6 @@ static void append_plan(struct json *rows, const struct json *all, const struct 
     for (int i = 0; i < 4; i++)
         put_range(row, candidate, ranges[i]);
     json_put_text(row, "keeps", keeps(all, candidate) ? "yes" : "no");
-    json_append(rows, row);
 }
 
 static bool is_same(const struct json *a, const struct json *b)
@@ -123,12 +122,11 @@ static struct json *swings_of(const struct json *all)
     struct json *rows = json_new_array();
     for (int64_t i = 0; i < json_count_items(list); i++) {
         const struct json *item = json_item(list, i);
-        struct json *row = json_new_object();
+        struct json *row = json_append_object(rows);
         json_put_text(row, "input", html_word(item, "input"));
         json_put_text(row, "range", html_word(item, "range"));
         put_swing(row, "low", json_get(item, "low"), best);
         put_swing(row, "high", json_get(item, "high"), best);
-        json_append(rows, row);
     }
     return rows;
 }

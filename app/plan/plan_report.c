@@ -74,7 +74,6 @@ static void put_count(struct json *json, const char *key, int64_t count)
 static void put_candidate(struct json *json, const struct search *search, int64_t candidate)
 {
     const struct candidate *c = &search->list[candidate];
-    struct json *batches = json_new_array();
     AUTOFREE char *name = label(search, candidate);
     json_put_text(json, "name", name);
     json_put_text(json, "platform", c->platform);
@@ -84,9 +83,9 @@ static void put_candidate(struct json *json, const struct search *search, int64_
     put_count(json, "rows", c->grid.rows);
     json_put_text(json, "algorithm", c->algorithm);
     json_put_text(json, "bucket", c->bucket);
+    struct json *batches = json_put_array(json, "batch_per_device");
     for (int32_t i = 0; i < search->question.phases; i++)
         json_append_integer(batches, candidate_batch(&search->question, c, i));
-    json_put(json, "batch_per_device", batches);
     json_put_real(json, "epochs", c->epochs);
     range_put(json, "time_s", c->usage.seconds);
     range_put(json, "device_hours", c->hours);
@@ -99,13 +98,13 @@ static void put_candidate(struct json *json, const struct search *search, int64_
 
 static struct json *candidate_json(const struct search *search, int64_t candidate)
 {
-    struct json *json = json_new_object(), *set = json_new_array();
+    struct json *json = json_new_object();
     AUTORELEASE(option_list)
     struct option_list words = candidate_set(&search->question, &search->list[candidate]);
     put_candidate(json, search, candidate);
+    struct json *set = json_put_array(json, "set");
     for (int32_t i = 0; i < words.count; i++)
         json_append_text(set, words.item[i]);
-    json_put(json, "set", set);
     return json;
 }
 
@@ -126,14 +125,13 @@ static struct json *doubts_json(const struct search *search)
     struct json *rows = json_new_array();
     for (int32_t i = 0; i < search->doubt_count; i++) {
         const struct doubtful *doubt = &search->doubt[i];
-        struct json *row = json_new_object();
+        struct json *row = json_append_object(rows);
         json_put_text(row, "input", doubt->input);
         json_put_text(row, "range", doubt->range);
         json_put(row, "low", swing_json(search, &doubt->low));
         json_put(row, "high", swing_json(search, &doubt->high));
         json_put_boolean(row, "changes",
                          doubt->low.best != search->best || doubt->high.best != search->best);
-        json_append(rows, row);
     }
     return rows;
 }
@@ -158,7 +156,7 @@ static struct tally tally_of(const struct search *search)
 
 struct json *plan_json(const struct search *search)
 {
-    struct json *json = json_new_object(), *front = json_new_array();
+    struct json *json = json_new_object();
     struct tally tally = tally_of(search);
     json_put_text(json, "schema", "foretrain/plan/1");
     json_put_text(json, "version", FORETRAIN_VERSION);
@@ -171,9 +169,9 @@ struct json *plan_json(const struct search *search)
     json_put(json, "best", candidate_json(search, search->best));
     if (search->next >= 0)
         json_put(json, "next", candidate_json(search, search->next));
+    struct json *front = json_put_array(json, "front");
     for (int64_t i = 0; i < search->front_count; i++)
         json_append(front, candidate_json(search, search->front[i]));
-    json_put(json, "front", front);
     json_put(json, "sensitivity", doubts_json(search));
     json_put_integer(json, "candidates", search->count);
     json_put_integer(json, "refused", tally.refused);
@@ -186,14 +184,11 @@ struct json *plan_rows(const struct search *search)
     struct json *rows = json_new_array();
     for (int64_t i = -2; i < search->front_count; i++) {
         int64_t at = i == -2 ? search->best : i == -1 ? search->next : search->front[i];
-        struct json *row = json_new_object();
-        json_put_text(row, "plan", i == -2 ? "best" : i == -1 ? "next" : "front");
-        if (at < 0) {
-            json_free(row);
+        if (at < 0)
             continue;
-        }
+        struct json *row = json_append_object(rows);
+        json_put_text(row, "plan", i == -2 ? "best" : i == -1 ? "next" : "front");
         put_candidate(row, search, at);
-        json_append(rows, row);
     }
     return rows;
 }

@@ -209,7 +209,7 @@ static void put_interval(struct json *json, const char *key, struct interval lik
 static void add_causes(struct json *list, const struct cause *cause, const char *column)
 {
     for (int i = 0; i < CAUSE_COUNT; i++) {
-        struct json *json = json_new_object();
+        struct json *json = json_append_object(list);
         if (column)
             json_put_text(json, "column", column);
         json_put_text(json, "name", cause_names[i]);
@@ -218,7 +218,6 @@ static void add_causes(struct json *list, const struct cause *cause, const char 
         json_put_real(json, "points", cause[i].points);
         put_interval(json, "seconds_interval", cause[i].seconds_likely);
         put_interval(json, "points_interval", cause[i].points_likely);
-        json_append(list, json);
     }
 }
 

@@ -25,10 +25,9 @@ static void put_type(struct json *json, const char *type)
     size_t length = strcspn(type, "?");
     AUTOFREE char *name = base_format("%.*s", (int)length, type);
     if (type[length]) {
-        struct json *both = json_new_array();
+        struct json *both = json_put_array(json, "type");
         json_append_text(both, name);
         json_append_text(both, "null");
-        json_put(json, "type", both);
     } else {
         json_put_text(json, "type", name);
     }

@@ -240,7 +240,7 @@ static void put_known(struct json *json, const char *key, int64_t value)
 
 static void put_line(void *context, const struct line *line)
 {
-    struct json *json = json_new_object();
+    struct json *json = json_append_object(context);
     json_put_text(json, "recipe", line->recipe);
     json_put_real(json, "target", line->target > 0 ? line->target : NAN);
     json_put_integer(json, "batch", line->batch);
@@ -251,14 +251,13 @@ static void put_line(void *context, const struct line *line)
     json_put_real(json, "formula", line->formula);
     json_put_text(json, "from", line->from);
     json_put_text(json, "source", line->source);
-    json_append(context, json);
 }
 
 static struct json *accuracies_json(void)
 {
     struct json *list = json_new_array();
     for (const struct convergence_accuracy *row = convergence_accuracies; row->work; row++) {
-        struct json *json = json_new_object();
+        struct json *json = json_append_object(list);
         json_put_text(json, "work", row->work);
         put_known(json, "batch", row->batch);
         put_known(json, "batch_end", row->batch_end);
@@ -266,7 +265,6 @@ static struct json *accuracies_json(void)
         json_put_real(json, "accuracy", row->accuracy);
         json_put_text(json, "note", row->note);
         json_put_text(json, "source", row->source);
-        json_append(list, json);
     }
     return list;
 }
@@ -278,13 +276,12 @@ static void print_json(const struct show_convergence *what, struct text *out)
     each_line(what, put_line, lines);
     json_put_text(json, "schema", "foretrain/convergence/1");
     json_put(json, "epochs", lines);
-    struct json *formula = json_new_object();
+    struct json *formula = json_put_object(json, "formula");
     json_put_real(formula, "epochs", fit.epochs);
     json_put_real(formula, "batch", fit.batch);
     json_put_real(formula, "median", fit.median);
     json_put_real(formula, "largest", fit.largest);
     json_put_real(formula, "rms", fit.rms);
-    json_put(json, "formula", formula);
     json_put_real(json, "further_evaluations", CONVERGENCE_EXTRA);
     json_put(json, "accuracies", accuracies_json());
     json_print(out, json);

@@ -78,10 +78,9 @@ static void print_json(struct text *out, const struct model *model)
     json_put(json, "flops",
              flops_json(model_flops(model, PASS_FORWARD), model_flops(model, PASS_BACKWARD_DATA),
                         model_flops(model, PASS_BACKWARD_FILTER)));
-    struct json *layers = json_new_array();
+    struct json *layers = json_put_array(json, "layers");
     for (int32_t i = 0; i < model->layer_count; i++)
         json_append(layers, layer_json(model, &model->layer[i]));
-    json_put(json, "layers", layers);
     json_print(out, json);
 }
 

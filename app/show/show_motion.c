@@ -18,11 +18,10 @@ static struct json *list_messages(const struct collective *c, int32_t round)
         struct message send = collective_exchange(c, rank, round).send;
         if (send.peer < 0)
             continue;
-        struct json *message = json_new_array();
+        struct json *message = json_append_array(list);
         const int64_t number[] = {rank, send.peer, send.offset, send.count, send.reduce};
         for (size_t i = 0; i < ARRAY_SIZE(number); i++)
             json_append_integer(message, number[i]);
-        json_append(list, message);
     }
     return list;
 }
@@ -44,14 +43,13 @@ static struct json *list_rounds(const struct collective *c, const struct fabric 
     struct collective sized = *c;
     sized.elements = bytes;
     for (int32_t round = 0; round < collective_rounds(c); round++) {
-        struct json *item = json_new_object();
+        struct json *item = json_append_object(list);
         json_put_text(item, "phase", show_phase_name(c, round));
         if (fabric) {
             struct show_round cost = show_time_round(&sized, fabric, round, NULL);
             put_cost(item, fabric, &cost, cost.seconds);
         }
         json_put(item, "messages", list_messages(c, round));
-        json_append(list, item);
     }
     return list;
 }
@@ -67,11 +65,10 @@ static struct json *list_shown_messages(const struct fold *fold, int32_t round)
         for (int32_t k = 0; k < fold->count && send.count > 0; k++) {
             if (fold->shown[k] != send.peer)
                 continue;
-            struct json *message = json_new_array();
+            struct json *message = json_append_array(list);
             const int64_t number[] = {i, k, send.offset, send.count, send.reduce};
             for (size_t n = 0; n < ARRAY_SIZE(number); n++)
                 json_append_integer(message, number[n]);
-            json_append(list, message);
         }
     }
     return list;
@@ -91,13 +88,13 @@ static struct json *list_states(const struct fold *fold)
 /* Two for those that are alike: the first, and the rest together. */
 static void put_folded(struct json *item, struct fold *fold)
 {
-    struct json *list = json_new_array();
     json_put(item, "start", list_states(fold));
+    struct json *list = json_put_array(item, "rounds");
     for (bool rest = false; fold_goes_on(fold, false); rest = !rest) {
         if (rest && !fold_goes_on(fold, true))
             continue;
         struct fold_rounds rounds = fold_play(fold, rest);
-        struct json *round = json_new_object();
+        struct json *round = json_append_object(list);
         json_put_text(round, "phase", show_phase_name(fold->c, rounds.first));
         json_put_integer(round, "first", rounds.first);
         json_put_integer(round, "last", rounds.last);
@@ -105,9 +102,7 @@ static void put_folded(struct json *item, struct fold *fold)
             put_cost(round, fold->fabric, &rounds.cost, rounds.seconds);
         json_put(round, "messages", list_shown_messages(fold, rounds.first));
         json_put(round, "states", list_states(fold));
-        json_append(list, round);
     }
-    json_put(item, "rounds", list);
 }
 
 /* Who is shown, and how wide, is the same for all algorithms: that of the grid of @c. */
@@ -148,7 +143,7 @@ static void add_text(struct page *page, const struct collective *c, const struct
 static void add_algorithm(struct page *page, struct json *list, struct collective c,
                           struct grid shown, const struct fabric *fabric, int64_t bytes)
 {
-    struct json *item = json_new_object();
+    struct json *item = json_append_object(list);
     json_put_text(item, "name", algorithm_names[c.algorithm]);
     if (is_folded(&c)) {
         struct fold *fold = fold_new(&c, shown, fabric, bytes);
@@ -157,7 +152,6 @@ static void add_algorithm(struct page *page, struct json *list, struct collectiv
     } else {
         json_put(item, "rounds", list_rounds(&c, fabric, bytes));
     }
-    json_append(list, item);
     add_text(page, &c, fabric, bytes);
 }
 
@@ -168,7 +162,7 @@ int show_motion(const char *path, const struct collective *c, int32_t group,
                                             ALGORITHM_HALVING_DOUBLING, ALGORITHM_HIERARCHICAL,
                                             ALGORITHM_TORUS2D};
     struct page page = {.script = motion_js};
-    struct json *data = json_new_object(), *list = json_new_array();
+    struct json *data = json_new_object();
     AUTOFREE char *title = base_format("All-reduce of %d ranks, round by round", c->ranks);
     html_answer(
         &page, title,
@@ -189,6 +183,7 @@ int show_motion(const char *path, const struct collective *c, int32_t group,
         json_put_integer(data, "columns", c->grid.columns);
         json_put_integer(data, "rows", c->grid.rows);
     }
+    struct json *list = json_put_array(data, "algorithms");
     add_algorithm(&page, list, *c, c->grid, fabric, bytes);
     for (size_t i = 0; i < ARRAY_SIZE(beside); i++) {
         struct collective other = *c;
@@ -199,7 +194,6 @@ int show_motion(const char *path, const struct collective *c, int32_t group,
         if (beside[i] != c->algorithm)
             add_algorithm(&page, list, other, c->grid, fabric, bytes);
     }
-    json_put(data, "algorithms", list);
     int failed = html_write(&page, path, title, data, err);
     json_free(data);
     return failed;

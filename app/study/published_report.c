@@ -84,7 +84,6 @@ void published_print(struct text *out, const struct published_answer *answer, in
 static struct json *row_json(const struct published_answer *a)
 {
     struct json *row = json_new_object();
-    struct json *interval = json_new_array();
     json_put_text(row, "round", a->row->round);
     json_put_text(row, "submitter", a->row->submitter);
     json_put_text(row, "system", a->row->system);
@@ -96,9 +95,9 @@ static struct json *row_json(const struct published_answer *a)
     json_put_real(row, "predicted_s", a->predicted);
     json_put_real(row, "measured_s", a->measured);
     json_put_real(row, "error", published_error(a));
+    struct json *interval = json_put_array(row, "interval_s");
     json_append_real(interval, a->likely.low);
     json_append_real(interval, a->likely.high);
-    json_put(row, "interval_s", interval);
     json_put_boolean(row, "inside", is_inside(a));
     json_put_text(row, "role", published_role_names[a->job.role]);
     json_put_text(row, "left_open", a->job.open.data);

@@ -135,10 +135,9 @@ static void advise(const struct train_request *request, int code)
 static void tell_line(struct text *out, struct json *json, const struct launch *launch)
 {
     if (json) {
-        struct json *words = json_new_array();
+        struct json *words = json_put_array(json, "command");
         for (int32_t i = 0; i < launch->count; i++)
             json_append_text(words, launch->argument[i]);
-        json_put(json, "command", words);
         json_print(out, json);
     } else {
         AUTOFREE char *line = launch_line(launch);

@@ -17,17 +17,15 @@ struct exec_collective_request {
 
 static void add_samples(struct json *row, const struct timing_sample *sample, int32_t count)
 {
-    struct json *list = json_new_array();
+    struct json *list = json_put_array(row, "samples");
     for (int32_t i = 0; i < count; i++) {
-        struct json *item = json_new_object();
+        struct json *item = json_append_object(list);
         json_put_real(item, "time_s", sample[i].time_s);
         json_put_real(item, "steal", sample[i].steal);
         json_put_real(item, "foreign", sample[i].foreign);
         json_put_integer(item, "retransmits", sample[i].retransmits);
         json_put_integer(item, "disturbed", sample[i].disturbed);
-        json_append(list, item);
     }
-    json_put(row, "samples", list);
 }
 
 /* The two ranks of each row send each other @bytes, all rows at once: an all-gather of twice as
@@ -71,10 +69,9 @@ static int time_size(const struct exec_collective_request *request, struct grid 
     int32_t count = timing_run(schedule, (enum dtype)request->exchange.gradients,
                                request->exchange.repeats, sample, err);
     if (count >= 0 && rows) {
-        struct json *row = json_new_object();
+        struct json *row = json_append_object(rows);
         json_put_integer(row, "bytes", bytes);
         add_samples(row, sample, count);
-        json_append(rows, row);
     }
     schedule_free(schedule);
     return count < 0 ? -1 : 0;

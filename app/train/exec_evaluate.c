@@ -102,10 +102,9 @@ static struct json *answer(const char *const *path, int32_t members,
                            const struct evaluation *evaluation)
 {
     double images = (double)evaluation->images;
-    struct json *json = json_new_object(), *paths = json_new_array();
+    struct json *json = json_new_object(), *paths = json_put_array(json, "checkpoints");
     for (int32_t i = 0; i < members; i++)
         json_append_text(paths, path[i]);
-    json_put(json, "checkpoints", paths);
     json_put_integer(json, "images", evaluation->images);
     json_put_integer(json, "top1_images", evaluation->top1);
     json_put_integer(json, "top5_images", evaluation->top5);

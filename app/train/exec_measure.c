@@ -97,7 +97,7 @@ static struct json *step_json(const struct step *step, const struct measure_step
 
 static struct json *trial_json(const struct trial *trial)
 {
-    struct json *row = json_new_object(), *steps = json_new_array();
+    struct json *row = json_new_object();
     json_put_text(row, "network", trial->network->name);
     json_put_integer(row, "image", trial->network->image);
     json_put_integer(row, "batch", trial->batch);
@@ -108,10 +108,10 @@ static struct json *trial_json(const struct trial *trial)
     json_put_real(row, "input_s", trial->result.input_s);
     json_put_real(row, "between_s", trial->result.between_s);
     json_put_integer(row, "iterations", trial->result.iterations);
+    struct json *steps = json_put_array(row, "steps");
     for (int32_t id = 0; id < trial->schedule->step_count; id++)
         if (trial->schedule->step[id].kind == STEP_COMPUTE)
             json_append(steps, step_json(&trial->schedule->step[id], &trial->result.step[id]));
-    json_put(row, "steps", steps);
     return row;
 }
 
@@ -145,10 +145,9 @@ static void add_copies(const struct device_ops *ops, struct json *rows)
     struct measure_copy copy[MEASURE_COPIES];
     int32_t count = measure_copies(ops, copy);
     for (int32_t i = 0; i < count && rows; i++) {
-        struct json *row = json_new_object();
+        struct json *row = json_append_object(rows);
         json_put_integer(row, "bytes", copy[i].bytes);
         json_put_real(row, "time_s", copy[i].time_s);
-        json_append(rows, row);
     }
 }
 

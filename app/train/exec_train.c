@@ -22,10 +22,9 @@ static void put_steps(struct json *json, const struct train_result *result)
 {
     struct json *steps = json_new_array();
     for (int64_t i = 0; i < result->steps; i++) {
-        struct json *step = json_new_object();
+        struct json *step = json_append_object(steps);
         json_put_real(step, "loss", result->loss[i]);
         json_put_real(step, "step_s", result->step_s[i]);
-        json_append(steps, step);
     }
     json_put(json, "step", steps);
 }
@@ -33,10 +32,9 @@ static void put_steps(struct json *json, const struct train_result *result)
 /* Bytes of each step of the schedule, by its id. */
 static void put_moved(struct json *json, const struct train_result *result)
 {
-    struct json *moved = json_new_array();
+    struct json *moved = json_put_array(json, "step_bytes");
     for (int32_t i = 0; i < result->moved_count; i++)
         json_append_integer(moved, result->moved[i]);
-    json_put(json, "step_bytes", moved);
 }
 
 /* Of one checkpoint; NAN: none was written. */

@@ -27,10 +27,9 @@ static int add_batch(const struct job *job, const struct workspace_request *requ
     int64_t bytes = 0;
     if (ops->workspace(&asked, &bytes, err))
         return -1;
-    struct json *row = json_new_object();
+    struct json *row = json_append_object(rows);
     json_put_integer(row, "batch", batch);
     json_put_integer(row, "bytes", bytes);
-    json_append(rows, row);
     return 0;
 }
 

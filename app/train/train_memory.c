@@ -238,7 +238,8 @@ void train_memory_print(struct text *out, const struct train_memory *memory)
 void train_memory_put(struct json *json, const struct train_memory *memory)
 {
     const struct memory_plan *plan = &memory->plan;
-    struct json *bytes = json_new_object(), *device = json_new_object();
+    struct json *bytes = json_put_object(json, "memory"),
+                *device = json_put_object(json, "platform_device");
     json_put_integer(bytes, "batch", memory->batch);
     json_put_integer(bytes, "micro_batch", memory->micro);
     json_put_integer(bytes, "weights_bytes", plan->weights);
@@ -250,12 +251,10 @@ void train_memory_put(struct json *json, const struct train_memory *memory)
     json_put_text(bytes, "workspace", workspace_words[memory->workspace]);
     json_put_integer(bytes, "workspace_bytes", plan->workspace);
     json_put_integer(bytes, "total_bytes", memory_total(plan));
-    json_put(json, "memory", bytes);
     json_put_text(device, "name", memory->device->name);
     json_put_integer(device, "memory_bytes", (int64_t)memory->device->memory.value);
     if (memory->fits_kind)
         json_put_integer(device, "largest_batch", memory->largest);
     else
         json_put_text(device, "largest_batch", NULL);
-    json_put(json, "platform_device", device);
 }

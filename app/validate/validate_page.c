@@ -25,12 +25,11 @@ static struct json *step_rows(const struct json *all)
     const struct json *times = json_get(all, "step_times_s");
     struct json *rows = json_new_array();
     for (int64_t i = 0; i < json_count_items(times); i++) {
-        struct json *row = json_new_object();
+        struct json *row = json_append_object(rows);
         json_put_integer(row, "step", i + 1);
         json_put_real(row, "measured_s", html_number(all, "step_times_s", i));
         json_put_real(row, "low_s", html_number(all, "step_interval_s", 0));
         json_put_real(row, "high_s", html_number(all, "step_interval_s", 1));
-        json_append(rows, row);
     }
     return rows;
 }
@@ -74,11 +73,10 @@ static struct json *long_rows(const struct json *rows)
         double most = fmax(html_number(row, "predicted_s", -1), html_number(row, "measured_s", -1));
         if (most < 0.01 * step)
             continue;
-        struct json *copy = json_new_object();
+        struct json *copy = json_append_object(found);
         json_put_text(copy, "name", html_word(row, "name"));
         for (int k = 0; k < 3; k++)
             json_put_real(copy, keys[k], html_number(row, keys[k], -1));
-        json_append(found, copy);
     }
     return found;
 }

@@ -100,6 +100,38 @@ void json_append(struct json *array, struct json *value)
         base_out_of_memory(0);
 }
 
+static struct json *put_new(struct json *object, const char *key, struct json *value)
+{
+    json_put(object, key, value);
+    return value;
+}
+
+static struct json *append_new(struct json *array, struct json *value)
+{
+    json_append(array, value);
+    return value;
+}
+
+struct json *json_put_object(struct json *object, const char *key)
+{
+    return put_new(object, key, json_new_object());
+}
+
+struct json *json_put_array(struct json *object, const char *key)
+{
+    return put_new(object, key, json_new_array());
+}
+
+struct json *json_append_object(struct json *array)
+{
+    return append_new(array, json_new_object());
+}
+
+struct json *json_append_array(struct json *array)
+{
+    return append_new(array, json_new_array());
+}
+
 void json_append_real(struct json *array, double value)
 {
     json_append(array, json_new_real(value));

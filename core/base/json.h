@@ -50,6 +50,18 @@ void json_put_boolean(struct json *object, const char *key, bool value);
 /** Set a member of an object; takes ownership of @value. */
 void json_put(struct json *object, const char *key, struct json *value);
 
+/** Set a member to a new object or array.  @return it, which is @object's. */
+struct json *json_put_object(struct json *object, const char *key);
+
+/** The same. */
+struct json *json_put_array(struct json *object, const char *key);
+
+/** Append a new object or array.  @return it, which is @array's. */
+struct json *json_append_object(struct json *array);
+
+/** The same. */
+struct json *json_append_array(struct json *array);
+
 /** Append to an array; takes ownership of @value. */
 void json_append(struct json *array, struct json *value);
 

@@ -165,11 +165,10 @@ struct json *field_values(const struct field_table *table, const void *record)
  * takes both. */
 static void put_types(struct json *schema, const char *type, const char *pattern)
 {
-    struct json *types = json_new_array();
+    struct json *types = json_put_array(schema, "type");
     json_append_text(types, type);
     if (strcmp(type, "string"))
         json_append_text(types, "string");
-    json_put(schema, "type", types);
     json_put_text(schema, "pattern", pattern);
 }
 
@@ -181,13 +180,12 @@ static void put_text(struct json *schema, const char *const *words)
         json_put_integer(schema, "minLength", 1);
         return;
     }
-    struct json *list = json_new_array();
+    struct json *list = json_put_array(schema, "enum");
     for (; *words; words++) {
         json_append_text(list, *words);
         if (!(*words)[strspn(*words, "0123456789")])
             json_append_integer(list, atoi(*words));
     }
-    json_put(schema, "enum", list);
 }
 
 static void put_range(struct json *schema, const struct field *field)
@@ -222,9 +220,8 @@ static void put_list(struct json *schema, const struct field *field, struct form
         json_put(schema, "items",
                  schema_object(field->table, "", (struct form){true, form.unknowns}));
     } else {
-        struct json *item = json_new_object();
+        struct json *item = json_put_object(schema, "items");
         json_put_text(item, "type", "string");
-        json_put(schema, "items", item);
     }
     if (!field_has_range(field))
         return;
@@ -237,11 +234,10 @@ static void put_quantity(struct json *schema, const struct field *field, struct 
 {
     struct quantity_rows rows;
     quantity_rows_init(&rows, field);
-    struct json *alone = json_new_object(), *forms = json_new_array();
+    struct json *alone = json_new_object(), *forms = json_put_array(schema, "anyOf");
     put_real(alone, field);
     json_append(forms, alone);
     json_append(forms, schema_object(&rows.table, "", form));
-    json_put(schema, "anyOf", forms);
 }
 
 static struct json *schema_value(const struct field *field, struct form form)
@@ -315,10 +311,9 @@ static struct json *schema_key(const struct field_table *table, const char *path
     if (!row)
         return or_unknown(object, form);
     struct json *either = json_new_object();
-    struct json *forms = json_new_array();
+    struct json *forms = json_put_array(either, "anyOf");
     json_append(forms, schema_row(row, form));
     json_append(forms, object);
-    json_put(either, "anyOf", forms);
     return either;
 }
 
@@ -422,9 +417,8 @@ void field_schema(struct text *out, const struct field_table *table, bool unknow
     json_put_text(schema, "$schema", "https://json-schema.org/draft/2020-12/schema");
     json_put_text(schema, "title", table->name);
     if (unknowns) {
-        struct json *definitions = json_new_object();
+        struct json *definitions = json_put_object(schema, "$defs");
         json_put(definitions, "unknown", schema_unknown());
-        json_put(schema, "$defs", definitions);
     }
     json_put(schema, "if", condition);
     json_put(schema, "then", schema_extending(table, form));

@@ -215,17 +215,16 @@ void device_print(struct text *out, const struct device *device)
 
 static void put_quantity(void *context, const struct quantity *quantity, enum unit unit)
 {
-    struct json *json = json_new_object();
+    struct json *json = json_append_object(context);
     json_put_text(json, "key", quantity->path);
     json_put_real(json, "value", quantity->value);
     json_put_text(json, "kind", provenance_name(quantity->provenance));
     json_put_text(json, "source", quantity->source);
-    json_append(context, json);
 }
 
 struct json *platform_json(const struct platform *platform)
 {
-    struct json *json = json_new_object(), *numbers = json_new_array();
+    struct json *json = json_new_object();
     json_put_text(json, "schema", "foretrain/platform/1");
     json_put_text(json, "name", platform->name);
     json_put_text(json, "description", platform->description);
@@ -237,20 +236,20 @@ struct json *platform_json(const struct platform *platform)
         json_put_text(json, "routing", routing_names[platform->routing]);
         json_put_text(json, "placement", placement_names[platform->placement]);
     }
+    struct json *numbers = json_put_array(json, "numbers");
     platform_each_quantity(platform, put_quantity, numbers);
-    json_put(json, "numbers", numbers);
     return json;
 }
 
 struct json *device_json(const struct device *device)
 {
-    struct json *json = json_new_object(), *numbers = json_new_array();
+    struct json *json = json_new_object();
     json_put_text(json, "schema", "foretrain/device/1");
     json_put_text(json, "name", device->name);
     json_put_text(json, "description", device->description);
     json_put_integer(json, "compute_capability", device->compute_capability);
     json_put_text(json, "fusion", fusion_names[device->fusion]);
+    struct json *numbers = json_put_array(json, "numbers");
     device_each_quantity(device, put_quantity, numbers);
-    json_put(json, "numbers", numbers);
     return json;
 }

@@ -38,17 +38,15 @@ void doubts_put(struct json *json, const struct doubts *doubts)
     struct json *unknown = json_new_array(), *shares = json_new_array(), *draws = json_new_object();
     for (int32_t i = 0; i < doubts->count; i++) {
         const struct doubt *doubt = &doubts->item[i];
-        struct json *share = json_new_object();
+        struct json *share = json_append_object(shares);
         json_put_text(share, "input", doubt->key);
         for (int32_t k = 0; k < OUTCOME_COUNT; k++)
             json_put_real(share, outcome_names[k], doubt->share[k]);
-        json_append(shares, share);
         if (!doubt->range)
             continue;
-        struct json *input = json_new_object();
+        struct json *input = json_append_object(unknown);
         json_put_text(input, "input", doubt->key);
         json_put_text(input, "range", doubt->range);
-        json_append(unknown, input);
     }
     json_put_integer(draws, "count", doubts->draws);
     json_put_integer(draws, "impossible", doubts->impossible);

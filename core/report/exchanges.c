@@ -130,7 +130,7 @@ struct json *exchanges_json(const struct report_exchanges *list)
     struct json *array = json_new_array();
     for (int32_t i = 0; i < list->count; i++) {
         const struct report_exchange *e = &list->exchange[i];
-        struct json *json = json_new_object();
+        struct json *json = json_append_object(array);
         json_put_text(json, "name", e->step->name);
         json_put_integer(json, "bucket", e->step->collective.bucket);
         json_put_text(json, "axis", axis_name(e->step->collective.axis));
@@ -139,7 +139,6 @@ struct json *exchanges_json(const struct report_exchanges *list)
         json_put_real(json, "begin_s", e->begin);
         json_put_real(json, "end_s", e->end);
         json_put_real(json, "exposed_s", e->exposed);
-        json_append(array, json);
     }
     return array;
 }

@@ -142,7 +142,7 @@ struct json *picture_lanes(const struct schedule *schedule, const struct trace *
     struct pieces all = gather(schedule, trace, bucket);
     for (int32_t i = 0; i < all.count; i++) {
         const struct piece *piece = &all.item[i];
-        struct json *row = json_new_object();
+        struct json *row = json_append_object(rows);
         json_put_integer(row, "rank", piece->rank);
         json_put_text(row, "lane", schedule_lane(schedule, piece->lane));
         json_put_text(row, "what", piece->what);
@@ -151,7 +151,6 @@ struct json *picture_lanes(const struct schedule *schedule, const struct trace *
                  piece->bucket < 0 ? json_new_text(NULL) : json_new_integer(piece->bucket));
         json_put_real(row, "begin_s", piece->begin);
         json_put_real(row, "end_s", piece->end);
-        json_append(rows, row);
     }
     free(all.item);
     return rows;
@@ -176,12 +175,11 @@ struct json *picture_links(const struct fabric *fabric, const struct schedule *s
                 most = tier;
         if (most < 0)
             break;
-        struct json *row = json_new_object();
+        struct json *row = json_append_object(rows);
         json_put_text(row, "link", fabric->tier_name[most]);
         json_put_real(row, "bandwidth", fabric->link[busiest[most]].bandwidth);
         json_put_real(row, "busy_s", load[busiest[most]]);
         json_put_real(row, "share", load[busiest[most]] / step);
-        json_append(rows, row);
         busiest[most] = -1;
     }
     return rows;

@@ -68,14 +68,13 @@ static void put_places(struct json *rows, const char *part, struct place *place,
     }
     known = fold(place, known);
     for (int32_t i = 0; i < known && most > 0; i++) {
-        struct json *row = json_new_object();
+        struct json *row = json_append_object(rows);
         json_put_text(row, "part", part);
         json_put_text(row, "name", place[i].name);
         json_put_integer(row, "alike", place[i].alike);
         json_put_real(row, "bandwidth", place[i].bandwidth);
         json_put_real(row, "busy_s", place[i].busy);
         json_put_real(row, "share", place[i].busy / step);
-        json_append(rows, row);
     }
     for (int32_t i = 0; i < known; i++)
         free(place[i].name);

@@ -94,14 +94,13 @@ static struct json *json_phases(const struct result *result)
     struct json *json = json_new_array();
     for (int32_t i = 0; i < result->plan.phase_count; i++) {
         const struct phase *phase = &result->plan.phase[i];
-        struct json *item = json_new_object();
+        struct json *item = json_append_object(json);
         json_put_real(item, "epochs", phase->epochs);
         json_put_integer(item, "batch_per_device", phase->batch_per_device);
         json_put_integer(item, "devices", phase->devices);
         json_put_integer(item, "global_batch", phase->global_batch);
         json_put_integer(item, "steps", phase->steps);
         json_put_real(item, "step_time_s", result->phase_step_time[i]);
-        json_append(json, item);
     }
     return json;
 }
@@ -133,10 +132,9 @@ static void put_setting(struct json *json, const struct result *result)
     json_put_text(json, "platform_hash", numbers);
     json_put_integer(json, "nodes", result->nodes);
     json_put_integer(json, "devices", result->devices);
-    struct json *grid = json_new_object();
+    struct json *grid = json_put_object(json, "grid");
     put_side(grid, "columns", result->grid.columns);
     put_side(grid, "rows", result->grid.rows);
-    json_put(json, "grid", grid);
 }
 
 static void put_interval(struct json *json, const char *key, struct interval likely)

@@ -14,7 +14,7 @@ void toll_put(struct json *json, const struct toll *toll)
     const struct failures *f = &toll->failures;
     bool any = toll->any, fails = any && isfinite(f->mtbf), saves = fails && f->cost > 0;
     double saving = failures_checkpoints(f, toll->work) * f->cost;
-    struct json *object = json_new_object(), *likely = json_new_array();
+    struct json *object = json_put_object(json, "failures"), *likely = json_new_array();
     if (any && !isnan(toll->work_likely.low)) {
         json_append_real(likely, toll->work_likely.low);
         json_append_real(likely, toll->work_likely.high);
@@ -33,7 +33,6 @@ void toll_put(struct json *json, const struct toll *toll)
     json_put_real(object, "failing_s", only_if(fails, toll->total - toll->work - saving));
     json_put_real(object, "without_s", only_if(any, toll->work));
     json_put(object, "without_interval_s", likely);
-    json_put(json, "failures", object);
 }
 
 static void print_row(struct text *out, const char *label, double seconds, const char *note)

@@ -59,10 +59,9 @@ static struct json *deps_json(const struct schedule *schedule, const struct step
 {
     struct json *list = json_new_array();
     for (int32_t i = step->dep_begin; i < step->dep_end; i++) {
-        struct json *json = json_new_object();
+        struct json *json = json_append_object(list);
         json_put_integer(json, "step", schedule->dep[i].step);
         json_put_integer(json, "iterations_ago", schedule->dep[i].distance);
-        json_append(list, json);
     }
     return list;
 }

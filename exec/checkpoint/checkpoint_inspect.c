@@ -69,7 +69,7 @@ static void tell_tensor(const struct answer *answer, const char *file,
         text_add(answer->text, "\n");
         return;
     }
-    struct json *entry = json_new_object();
+    struct json *entry = json_append_object(answer->tensors);
     json_put_text(entry, "file", file);
     json_put_text(entry, "name", tensor->name);
     json_put_text(entry, "type", safetensors_type_names[tensor->type]);
@@ -78,7 +78,6 @@ static void tell_tensor(const struct answer *answer, const char *file,
     json_put_real(entry, "mean", summary->mean);
     json_put_real(entry, "maximum", summary->maximum);
     json_put_integer(entry, "not_finite", summary->not_finite);
-    json_append(answer->tensors, entry);
 }
 
 static int tell_tensors(const struct answer *answer, const char *file, const char *path,
@@ -116,13 +115,12 @@ static void tell_file(const struct answer *answer, const char *file, int64_t byt
                  kind ? " " : "", verdict);
         return;
     }
-    struct json *object = json_new_object();
+    struct json *object = json_append_object(answer->files);
     json_put_text(object, "name", file);
     json_put_integer(object, "bytes", bytes);
     json_put_text(object, "checksum", kind);
     if (entry)
         json_put_boolean(object, "right", right);
-    json_append(answer->files, object);
 }
 
 static int tell_progress(struct json *object, struct text *text, const char *path,

@@ -45,22 +45,21 @@ void safetensors_add(struct safetensors *file, const char *name, enum safetensor
 
 static struct json *describe(const struct safetensors_tensor *tensor)
 {
-    struct json *entry = json_new_object(), *shape = json_new_array(), *offsets = json_new_array();
+    struct json *entry = json_new_object();
     json_put_text(entry, "dtype", safetensors_type_names[tensor->type]);
+    struct json *shape = json_put_array(entry, "shape");
     for (int32_t i = 0; i < tensor->rank; i++)
         json_append_integer(shape, tensor->shape[i]);
+    struct json *offsets = json_put_array(entry, "data_offsets");
     json_append_integer(offsets, tensor->begin);
     json_append_integer(offsets, tensor->begin + tensor->bytes);
-    json_put(entry, "shape", shape);
-    json_put(entry, "data_offsets", offsets);
     return entry;
 }
 
 void safetensors_print_header(struct text *out, const struct safetensors *file)
 {
-    struct json *header = json_new_object(), *metadata = json_new_object();
+    struct json *header = json_new_object(), *metadata = json_put_object(header, "__metadata__");
     json_put_text(metadata, "format", "pt"); /* what PyTorch's reader looks for */
-    json_put(header, "__metadata__", metadata);
     for (int64_t i = 0; i < file->count; i++)
         json_put(header, file->tensor[i].name, describe(&file->tensor[i]));
     AUTORELEASE(text) struct text json = {0};
