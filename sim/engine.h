@@ -27,5 +27,4 @@ struct directory directory_new(void);
 /** The host called @name, which there must be. */
 sg_host_t directory_find(const struct directory *directory, const char *name);
 
-/** Release. */
 void directory_release(struct directory *directory);

@@ -34,7 +34,6 @@ struct fold *fold_build(const struct traffic *traffic);
 /** Every rank and every link a class of its own. */
 struct fold *fold_none(const struct traffic *traffic);
 
-/** Release; accepts NULL. */
 void fold_free(struct fold *fold);
 
 /** The class that members of @class send to in @relation, or -1. */

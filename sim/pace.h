@@ -27,7 +27,6 @@ struct pace {
 /** Start without work. */
 void pace_init(struct pace *pace, struct slowdown slowdown);
 
-/** Release. */
 void pace_release(struct pace *pace);
 
 /** From now on the rank computes, or does not. */

@@ -59,5 +59,4 @@ void traffic_merge(struct traffic *traffic, int32_t limit);
 int64_t traffic_messages(const struct traffic *traffic, const struct schedule *schedule,
                          const int32_t *rank, int32_t count);
 
-/** Release; accepts NULL. */
 void traffic_free(struct traffic *traffic);

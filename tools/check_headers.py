@@ -5,7 +5,7 @@ The comment stands before the declaration, or behind it on its line; macros with
 between them share one.
 Counted: functions, variables, macros, and definitions of structs, unions and enums.  Not counted:
 forward declarations of what a header defines or documents, unnamed enums of documented constants,
-static_assert.
+static_assert, and X_free() and X_release() of one struct, whose names say it.
 """
 import re
 
@@ -54,6 +54,8 @@ def needs_comment(text, headers):
     forward = re.fullmatch(r"(struct|union|enum) (\w+) ?;", text)
     if forward and re.search(rf"\b{forward[1]} {forward[2]} {{|\*/\n{forward[1]} {forward[2]};",
                              headers):
+        return False
+    if re.fullmatch(r"void \w+_(free|release)\(struct \w+ \*\w+\) ?;", text):
         return False
     return not re.match(r"static_assert|_Static_assert|enum ?{|;$", text)
 

@@ -64,5 +64,4 @@ struct device_text {
 void device_fit_write(struct text *out, const struct device_fit *fit, const struct machine *machine,
                       const struct device_text *text);
 
-/** Release. */
 void device_fit_release(struct device_fit *fit);

@@ -72,5 +72,4 @@ int exchange_measure(struct exchanges *exchange, const struct exchange_options *
  * of the sweeps show, whichever is more. */
 double exchange_spread(const struct exchanges *exchange, enum exchange_kind kind);
 
-/** Release. */
 void exchange_release(struct exchanges *exchange);

@@ -88,5 +88,4 @@ int machine_measure(struct machine *machine, const struct machine_options *optio
 /** The relative standard deviation of its times that rounds show, or MACHINE_UNKNOWN. */
 double machine_spread(const struct machine *machine);
 
-/** Release. */
 void machine_release(struct machine *machine);

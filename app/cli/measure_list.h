@@ -28,5 +28,4 @@ struct measure_list {
 int measure_list_read(struct measure_list *list, const char *networks, const char *batches,
                       struct err *err);
 
-/** Release; accepts a zeroed struct. */
 void measure_list_release(struct measure_list *list);

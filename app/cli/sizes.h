@@ -24,5 +24,4 @@ int sizes_read(struct sizes *sizes, const char *text, struct err *err);
  * @return 0, or -1 with exit code 64: no size, less than 1 B or 9 EB and more. */
 int chunk_read(int64_t *bytes, const char *text, struct err *err);
 
-/** Release; the struct may be used again. */
 void sizes_release(struct sizes *sizes);

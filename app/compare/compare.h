@@ -120,5 +120,4 @@ struct json *comparison_rows(const struct comparison *comparison);
 /** Write it as a page to @file.  @return 0, or -1: it cannot be written (exit codes 73, 74). */
 int comparison_page(const char *file, const struct comparison *comparison, struct err *err);
 
-/** Release. */
 void comparison_release(struct comparison *comparison);

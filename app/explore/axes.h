@@ -48,5 +48,4 @@ const char *axes_value(const struct axes *axes, int64_t point, int32_t axis);
 /** Append "key=value" of every axis at @point to @set. */
 void axes_assign(const struct axes *axes, int64_t point, struct option_list *set);
 
-/** Release; the struct may be used again. */
 void axes_release(struct axes *axes);

@@ -66,5 +66,4 @@ void finding_put(struct json *row, const struct finding *finding);
  * @return whether it is complete. */
 bool finding_read(struct finding *finding, const struct json *row);
 
-/** Release; the struct may be used again. */
 void finding_release(struct finding *finding);

@@ -68,5 +68,4 @@ bool sweep_has(const struct sweep *sweep, int64_t point);
  * both; a point whose check failed has the reason of that.  Borrows from @sweep. */
 struct finding sweep_row(const struct sweep *sweep, int64_t point);
 
-/** Release; accepts a zeroed struct. */
 void sweep_release(struct sweep *sweep);

@@ -126,7 +126,6 @@ struct import_request {
 int import_finish(struct import *import, const struct import_request *request, struct text *out,
                   struct err *err);
 
-/** Release; the struct may be used again. */
 void import_release(struct import *import);
 
 /** A reader of one kind of file: fills @import from its file; @request has the options.

@@ -41,5 +41,4 @@ int32_t tree_add(struct tree *tree, const char *name, enum tree_kind kind, int32
  * @return 0, or -1: no host below a switch, switches in a circle, too many names. */
 int tree_understand(const struct tree *tree, struct import *import, struct err *err);
 
-/** Release; the struct may be used again. */
 void tree_release(struct tree *tree);

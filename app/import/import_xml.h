@@ -30,5 +30,4 @@ const char *xml_get(const struct xml *element, const char *key);
 void xml_walk(const struct xml *element, void (*visit)(void *context, const struct xml *element),
               void *context);
 
-/** Release; accepts NULL. */
 void xml_free(struct xml *element);

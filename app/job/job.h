@@ -51,7 +51,6 @@ int job_resolve(struct job *job, const struct wish *wish, struct err *err);
 int job_open(struct job *job, const char *path, const char *const *set, int32_t set_count,
              const struct draw *draw, const struct wish *wish, struct err *err);
 
-/** Release; accepts a zeroed struct. */
 void job_release(struct job *job);
 
 /** The number of phases. */
@@ -120,7 +119,6 @@ int point_collective(struct point *point, const struct platform *platform,
                      struct placement placement, struct all_reduce how, int64_t bytes,
                      struct err *err);
 
-/** Release; accepts a zeroed struct. */
 void point_release(struct point *point);
 
 /** Whether a back end must answer the same for both: equal schedules on equal fabrics of one

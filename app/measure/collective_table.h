@@ -74,5 +74,4 @@ struct json *table_rows(const struct table *table);
 /** Append the table as one JSON object. */
 void table_print_json(struct text *out, const struct table *table);
 
-/** Release. */
 void table_release(struct table *table);

@@ -51,7 +51,6 @@ struct onnx_graph {
  * it was killed (70), an answer that is none (70). */
 int onnx_graph_read(struct onnx_graph *graph, const char *path, struct err *err);
 
-/** Release. */
 void onnx_graph_release(struct onnx_graph *graph);
 
 /** Input @index of @node, or -1. */

@@ -107,5 +107,4 @@ bool search_better(const struct search *search, const struct candidate *a,
 /** Fill search->doubt, of a plan with a best candidate.  @return 0, or -1 with a message. */
 int search_doubt(struct search *search, struct err *err);
 
-/** Release. */
 void search_release(struct search *search);

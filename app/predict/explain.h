@@ -121,5 +121,4 @@ void explanation_causes(const struct explanation *explanation, const struct brea
 struct cause explanation_difference(const struct explanation *a, const struct explanation *b,
                                     enum cause_kind cause);
 
-/** Release. */
 void explanation_release(struct explanation *explanation);

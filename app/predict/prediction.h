@@ -62,7 +62,6 @@ struct usage prediction_usage(const struct prediction *prediction);
 /** The task of the last phase, to which step time, images/s and the sentence refer. */
 const struct task *prediction_last(const struct prediction *prediction);
 
-/** Release. */
 void prediction_release(struct prediction *prediction);
 
 enum {

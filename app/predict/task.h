@@ -45,5 +45,4 @@ int task_run_all(struct task *task, int32_t count, enum backend_choice backend,
 /** Where the step of @task, which has run, goes. */
 struct breakdown task_breakdown(const struct task *task);
 
-/** Release. */
 void task_release(struct task *task);

@@ -56,5 +56,4 @@ void launch_take_streams(const struct launch *launch);
  * once, or killed it or one of its ranks without `talk` (128 + N). */
 int launch_run(const struct launch *launch, struct err *err);
 
-/** Release. */
 void launch_release(struct launch *launch);

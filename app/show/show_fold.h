@@ -36,7 +36,6 @@ struct fold_rounds {
 struct fold *fold_new(const struct collective *c, struct grid grid, const struct fabric *fabric,
                       int64_t bytes);
 
-/** Release; accepts NULL. */
 void fold_free(struct fold *fold);
 
 /** Play the next round, or with @rest all that are like the one before.  @return those played. */

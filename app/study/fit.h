@@ -51,7 +51,6 @@ struct fit {
  * @return 0, or -1: a run shorter than its fixed part, or no convergence. */
 int fit_solve(struct fit *fit, const struct fit_problem *problem, struct err *err);
 
-/** Release; accepts a zeroed struct. */
 void fit_release(struct fit *fit);
 
 /** Seconds of @row with @efficiency and @overhead. */

@@ -61,5 +61,4 @@ int published_read(struct published *table, const char *path, struct err *err);
 int published_read_text(struct published *table, const char *name, const char *text,
                         struct err *err);
 
-/** Release; the struct may be used again. */
 void published_release(struct published *table);

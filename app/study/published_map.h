@@ -57,5 +57,4 @@ struct published_job {
 int published_map(struct published_job *job, const struct published_row *row, int32_t way,
                   const char *place, struct err *err);
 
-/** Release; the struct may be used again. */
 void published_job_release(struct published_job *job);

@@ -36,7 +36,6 @@ int published_predict(struct published_answer *answer, const struct published_ro
 /** Predicted / measured - 1; NAN without a measurement. */
 double published_error(const struct published_answer *answer);
 
-/** Release; the struct may be used again. */
 void published_answer_release(struct published_answer *answer);
 
 /** How well one role is predicted. */

@@ -73,7 +73,6 @@ struct software_fit {
 int software_fit_make(struct software_fit *software_fit, const struct published *table,
                       const char *file, const char *without, struct err *err);
 
-/** Release; the struct may be used again. */
 void software_fit_release(struct software_fit *software_fit);
 
 /** Time of MLPerf's runs on one node before the first step runs at full speed. */

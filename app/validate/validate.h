@@ -96,5 +96,4 @@ void validation_put(struct json *json, const struct validation *validation);
  * @return 0, or -1: it cannot be written (exit codes 73, 74). */
 int validation_page(const char *file, const struct json *all, struct err *err);
 
-/** Release; accepts a zeroed struct. */
 void validation_release(struct validation *validation);

@@ -34,5 +34,4 @@ void steady_trace(const struct steady *steady, struct trace *trace);
  * that @noise makes slowest [s]. */
 double steady_waiting(const struct steady *steady, const struct noise *noise, int32_t ranks);
 
-/** Release. */
 void steady_release(struct steady *steady);

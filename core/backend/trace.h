@@ -56,5 +56,4 @@ int trace_write(FILE *file, const struct trace *trace, struct err *err);
  * that does not exist, times that are not finite or run backwards (exit code 65). */
 int trace_read(FILE *file, const char *name, struct trace *trace, struct err *err);
 
-/** Release; the struct may be used again. */
 void trace_release(struct trace *trace);

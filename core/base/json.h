@@ -86,7 +86,6 @@ void json_print_line(struct text *out, const struct json *value, int32_t digits)
  * empty cells; the items of a list share a cell, with blanks between. */
 void json_print_csv(struct text *out, const struct json *rows);
 
-/** Release; accepts NULL. */
 void json_free(struct json *value);
 
 /** The same of @value, for AUTORELEASE(json). */

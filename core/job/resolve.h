@@ -75,7 +75,6 @@ int resolved_build(struct resolved *resolved, const struct scenario *scenario,
 int resolved_check_order(const struct platform *platform, enum algorithm algorithm,
                          enum rank_order order, struct err *err);
 
-/** Release; accepts a zeroed struct. */
 void resolved_release(struct resolved *resolved);
 
 /** The number of devices. */

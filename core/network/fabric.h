@@ -133,5 +133,4 @@ double fabric_route_bandwidth(const struct fabric *fabric, const struct route *r
  * it. */
 char *fabric_link_name(const struct fabric *fabric, int32_t link);
 
-/** Release; accepts NULL. */
 void fabric_free(struct fabric *fabric);

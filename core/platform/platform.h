@@ -80,7 +80,6 @@ int platform_files(struct json *files, const char *name, const char *const *set,
 /** Read a platform from text, the content of a file called @name. */
 struct platform *platform_read_text(const char *name, const char *text, struct err *err);
 
-/** Release; accepts NULL. */
 void platform_free(struct platform *platform);
 
 /** The same of @platform, for AUTORELEASE(platform). */
@@ -182,7 +181,6 @@ enum fusion device_fusion(const struct device *device, int64_t batch);
  * @return 0, or -1: not found (exit code 66, with those that are near), or located messages. */
 int device_read(struct device *device, const char *name, struct err *err);
 
-/** Release; accepts a zeroed struct. */
 void device_release(struct device *device);
 
 /** The file of software profile @name (see core/platform/software.h); a path when it has a slash or

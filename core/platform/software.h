@@ -54,7 +54,6 @@ struct software {
  * messages about its content: as of software_table, or two fits for one device. */
 struct software *software_read(const char *name, struct err *err);
 
-/** Release; accepts NULL. */
 void software_free(struct software *software);
 
 /** The fit of the device called @device, or the one for all others; borrowed. */

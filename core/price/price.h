@@ -68,7 +68,6 @@ int price_read(struct price_file *file, const char *name, struct err *err);
 /** Warn by name where @file (NULL: none) is not for @device, the name of a device file. */
 void price_check_device(const struct price_file *file, const char *device, struct err *err);
 
-/** Release; accepts {0}. */
 void price_release(struct price_file *file);
 
 /** The bill of @usage.  What the file does not price is NAN; @file NULL: all is. */

@@ -56,5 +56,4 @@ void doubts_put(struct json *json, const struct doubts *doubts);
 /** Append what makes the intervals wide: a table where there are unknown inputs, else a line. */
 void doubts_print(struct text *out, const struct doubts *doubts);
 
-/** Release; accepts {0}. */
 void doubts_release(struct doubts *doubts);

@@ -37,7 +37,6 @@ struct report_exchanges exchanges_of(const struct schedule *schedule, const stru
 /** Seconds of @span, which is a collective or a part of one, that nothing hides. */
 double exchanges_exposed(const struct report_exchanges *list, const struct span *span);
 
-/** Release. */
 void exchanges_release(struct report_exchanges *list);
 
 /** Append a table for people. */

@@ -85,5 +85,4 @@ struct json *result_json(const struct result *result);
 /** Append the result as a table and a sentence. */
 void result_print(struct text *out, const struct result *result);
 
-/** Release. */
 void result_release(struct result *result);

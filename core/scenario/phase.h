@@ -58,5 +58,4 @@ int64_t phase_batch(const struct scenario_phase *phase, int64_t devices);
  * checked; release with plan_release(). */
 struct plan plan_build(const struct scenario *scenario, int64_t devices);
 
-/** Release. */
 void plan_release(struct plan *plan);

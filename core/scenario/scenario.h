@@ -230,5 +230,4 @@ int scenario_blame(const struct scenario *scenario, const char *key, struct err 
  * points. */
 struct convergence scenario_convergence(const struct scenario *scenario);
 
-/** Release; accepts a zeroed struct. */
 void scenario_release(struct scenario *scenario);

@@ -33,5 +33,4 @@ struct bucket_list bucket_build(const struct model *model, enum dtype dtype, int
 bool bucket_check(const struct bucket_list *list, const struct model *model, enum dtype dtype,
                   int64_t limit);
 
-/** Release. */
 void bucket_list_release(struct bucket_list *list);

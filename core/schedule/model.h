@@ -121,7 +121,6 @@ struct model {
 /** An empty network; release with model_free(). */
 struct model *model_new(const char *name, int32_t image, int32_t classes);
 
-/** Release; accepts NULL. */
 void model_free(struct model *model);
 
 /** Append a layer that names its inputs, which exist; compute its shapes and parameter count,

@@ -135,7 +135,6 @@ struct schedule {
 /** An empty schedule for @grid; never NULL; release with schedule_free(). */
 struct schedule *schedule_new(struct grid grid);
 
-/** Release; accepts NULL. */
 void schedule_free(struct schedule *schedule);
 
 /** Append @step, which waits for @dep (count).

@@ -71,7 +71,6 @@ void safetensors_print_header(struct text *out, const struct safetensors *file);
 int safetensors_read_header(struct safetensors *file, const char *name, const void *content,
                             int64_t size, struct err *err);
 
-/** Release; the struct may be used again. */
 void safetensors_release(struct safetensors *file);
 
 /** The tensor of that name, or NULL.  Borrowed. */

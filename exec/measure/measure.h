@@ -69,5 +69,4 @@ int32_t measure_copies(const struct device_ops *ops, struct measure_copy *copy);
  * @return 0, or -1 on all ranks: a network or type the device cannot run (exit code 69). */
 int measure_run(const struct measure_job *job, struct measure_result *result, struct err *err);
 
-/** Release; accepts a zeroed struct. */
 void measure_release(struct measure_result *result);

@@ -35,5 +35,4 @@ struct backward_plan backward_plan_build(const struct model *model, const struct
 bool backward_plan_check(const struct backward_plan *plan, const struct model *model,
                          const struct graph *graph);
 
-/** Release. */
 void backward_plan_release(struct backward_plan *plan);

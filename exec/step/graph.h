@@ -43,5 +43,4 @@ struct graph graph_build(const struct model *model);
  * last is read once or twice.  For assert(). */
 bool graph_check(const struct graph *graph, const struct model *model);
 
-/** Release. */
 void graph_release(struct graph *graph);

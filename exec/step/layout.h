@@ -55,7 +55,6 @@ struct layout layout_build(const struct model *model);
 /** Whether tensors cover the flat arrays without gaps and overlaps.  For assert(). */
 bool layout_check(const struct layout *layout);
 
-/** Release. */
 void layout_release(struct layout *layout);
 
 /** Fill @parameter (layout->parameters) for a new training run from @seed: He initialisation

@@ -51,7 +51,6 @@ struct optimizer *optimizer_new(const struct layout *layout, const struct scenar
 struct optimizer *optimizer_new_shard(const struct layout *layout, const struct scenario *scenario,
                                       const struct slice *shard, int32_t count);
 
-/** Release; accepts NULL. */
 void optimizer_free(struct optimizer *optimizer);
 
 /** Update @parameter and @momentum (layout.parameters) from @gradient, which is first multiplied

@@ -43,7 +43,6 @@ struct packing packing_build(const struct schedule *schedule, enum dtype payload
  * less than one.  For assert(). */
 bool packing_check(const struct packing *packing, int64_t unit);
 
-/** Release. */
 void packing_release(struct packing *packing);
 
 /** The block of @slice on @rank of @grid after a reduce-scatter along @axis: if its ranks do not

@@ -25,5 +25,4 @@ struct straggling {
  * time: our choices.  After ten seconds counting begins anew. */
 struct straggling straggler_add(struct straggler *straggler, double wait_s, double seconds);
 
-/** Release. */
 void straggler_release(struct straggler *straggler);

@@ -84,7 +84,6 @@ struct train_result {
  * diverged, a run whose last steps were all skipped, replicas that differ (70). */
 int train_run(const struct train_job *job, struct train_result *result, struct err *err);
 
-/** Release. */
 void train_result_release(struct train_result *result);
 
 /** What an evaluation says. */

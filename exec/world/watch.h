@@ -55,7 +55,6 @@ struct watch {
 void watch_init(struct watch *watch, int32_t rank, int32_t ranks, double timeout_s, double period_s,
                 const struct identity *who, double now);
 
-/** Release. */
 void watch_release(struct watch *watch);
 
 /** @peer has sent @beat, received at @now. */

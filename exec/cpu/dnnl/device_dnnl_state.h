@@ -42,5 +42,4 @@ int state_init(struct device_state *state, const struct device_job *job,
 int state_describe(struct device_state *state, const struct device_job *job,
                    const struct cpu_passes *passes, struct err *err);
 
-/** Release. */
 void state_release(struct device_state *state);

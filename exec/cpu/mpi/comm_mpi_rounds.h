@@ -53,7 +53,6 @@ struct rounds_memory {
  * while no message is on its way.  For tests: short messages then have many pieces. */
 void rounds_set_piece(int32_t bytes);
 
-/** Release; the struct may be used again. */
 void rounds_release(struct rounds_memory *memory);
 
 /** Run @collective of rank @place on @data as exec/step/comm.h says; blocks until this rank is

@@ -24,5 +24,4 @@ enum {
  * too many names (65). */
 int pattern_expand(struct pattern *list, const char *pattern, const char *suffix, struct err *err);
 
-/** Release; the struct may be used again. */
 void pattern_release(struct pattern *list);

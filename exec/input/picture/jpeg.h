@@ -29,7 +29,6 @@ bool decoder_present(void);
 /** A decoder.  Only where decoder_present(). */
 struct decoder *decoder_new(void);
 
-/** Release; accepts NULL. */
 void decoder_free(struct decoder *decoder);
 
 /** Begin with a file of @size bytes, borrowed until the next call of decoder_open(), and find its

@@ -72,5 +72,4 @@ struct resize resize_new(const struct view *view, int32_t shrink, int32_t width,
 void resize_run(const struct resize *resize, const struct picture *picture, const struct tint *tint,
                 struct buffer *row, float *image);
 
-/** Release. */
 void resize_release(struct resize *resize);

@@ -15,7 +15,6 @@ struct buffer {
 /** Room for @size bytes and at least 64 more; the old content is lost.  @return buffer->data. */
 void *buffer_reserve(struct buffer *buffer, int64_t size);
 
-/** Release; the struct may be used again. */
 void buffer_release(struct buffer *buffer);
 
 /** A JPEG decoder, exec/input/picture/jpeg.h. */
@@ -30,5 +29,4 @@ struct scratch {
     struct decoder *decoder; /**< NULL until one is needed */
 };
 
-/** Release; the struct may be used again. */
 void scratch_release(struct scratch *scratch);
