@@ -2,19 +2,13 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
+#include "core/base/base.h"
 
 struct budget budget_open(double seconds, bool strict)
 {
-    return (struct budget){.end = now() + seconds,
+    return (struct budget){.end = base_seconds(CLOCK_MONOTONIC) + seconds,
                            .seconds = seconds,
                            .strict = strict,
                            .terminal = isatty(STDERR_FILENO)};
@@ -22,7 +16,7 @@ struct budget budget_open(double seconds, bool strict)
 
 void budget_part(struct budget *budget, const char *what, double share)
 {
-    double time = now();
+    double time = base_seconds(CLOCK_MONOTONIC);
     budget->what = what;
     budget->rounds = 0;
     budget->longest = 0;
@@ -41,7 +35,7 @@ static void tell(const struct budget *budget, double left)
 
 bool budget_next(struct budget *budget)
 {
-    double time = now();
+    double time = base_seconds(CLOCK_MONOTONIC);
     if (budget->rounds > 0) {
         budget->longest = fmax(budget->longest, time - budget->round_begin);
         if (time + budget->longest > budget->part_end)
@@ -55,12 +49,12 @@ bool budget_next(struct budget *budget)
 
 double budget_of_part(const struct budget *budget)
 {
-    return fmax(budget->part_end - now(), 0);
+    return fmax(budget->part_end - base_seconds(CLOCK_MONOTONIC), 0);
 }
 
 void budget_close(struct budget *budget)
 {
-    double late = now() - budget->end;
+    double late = base_seconds(CLOCK_MONOTONIC) - budget->end;
     if (budget->terminal)
         fprintf(stderr, "\r\033[K");
     if (late > 0.2 * budget->seconds)

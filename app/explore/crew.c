@@ -121,9 +121,9 @@ static int give(struct shift *shift, struct err *err)
 
 static void tick(struct shift *shift)
 {
-    if (process_now() - shift->ticked < 1)
+    if (base_seconds(CLOCK_MONOTONIC) - shift->ticked < 1)
         return;
-    shift->ticked = process_now();
+    shift->ticked = base_seconds(CLOCK_MONOTONIC);
     shift->crew->tick(shift->crew->context);
 }
 

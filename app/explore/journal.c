@@ -143,9 +143,9 @@ int journal_add(struct journal *journal, const char *text, int64_t length, struc
         text += written > 0 ? written : 0;
         length -= written > 0 ? written : 0;
     }
-    if (journal->path && process_now() - journal->synced > 1) {
+    if (journal->path && base_seconds(CLOCK_MONOTONIC) - journal->synced > 1) {
         fsync(journal->fd);
-        journal->synced = process_now();
+        journal->synced = base_seconds(CLOCK_MONOTONIC);
     }
     return 0;
 }

@@ -16,7 +16,7 @@
 struct journal {
     char *path; /**< owned; NULL: there is none, and nothing is kept */
     int fd;
-    double synced; /**< process_now() when it was last brought to the disk [s] */
+    double synced; /**< base_seconds(CLOCK_MONOTONIC) when it was last brought to the disk [s] */
 };
 
 /** Open or begin the journal at @path (NULL: none) of the sweep that @head says, and call @take for

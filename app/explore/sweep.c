@@ -177,7 +177,7 @@ static void clear_line(struct round *round)
 static void show_progress(void *context)
 {
     struct round *round = context;
-    double passed = process_now() - round->begun;
+    double passed = base_seconds(CLOCK_MONOTONIC) - round->begun;
     if (passed < 2 || !isatty(STDERR_FILENO))
         return;
     clear_line(round);
@@ -211,7 +211,7 @@ static int run_round(struct round *round, struct err *err)
     if (round->backend == BACKEND_SIM)
         workers = (workers + 1) / 2;
     while (!failed && keep_open(round)) {
-        round->begun = process_now();
+        round->begun = base_seconds(CLOCK_MONOTONIC);
         failed = crew_run(
             &(struct crew){.workers = round->count < workers ? (int32_t)round->count : workers,
                            .context = round,

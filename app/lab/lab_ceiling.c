@@ -49,9 +49,9 @@ static int receive(void *argument)
         return 1;
     atomic_store(&trial->listening, 1);
     int wire = accept(door, NULL, NULL);
-    double begin = process_now(), bytes = 0.0;
+    double begin = base_seconds(CLOCK_MONOTONIC), bytes = 0.0;
     for (ssize_t got; wire >= 0 && (got = read(wire, piece, sizeof(piece))) > 0;) {
-        double passed = process_now() - begin;
+        double passed = base_seconds(CLOCK_MONOTONIC) - begin;
         bytes += (double)got;
         if (passed < window)
             continue;
@@ -72,7 +72,8 @@ static int send_pieces(void *argument)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     if (connect(wire, (struct sockaddr *)&address, sizeof(address)))
         return 1;
-    for (double end = process_now() + duration; process_now() < end;)
+    for (double end = base_seconds(CLOCK_MONOTONIC) + duration;
+         base_seconds(CLOCK_MONOTONIC) < end;)
         if (write(wire, piece, sizeof(piece)) < 0)
             return 1;
     close(wire);

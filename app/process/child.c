@@ -103,7 +103,7 @@ static int start(struct child *child, const char *program, struct err *err)
 struct crowd {
     struct child *child;
     int32_t count, started, ended;
-    double begin; /* by process_now() [s] */
+    double begin; /* by base_seconds(CLOCK_MONOTONIC) [s] */
     double shown; /* when the terminal's line was last written; 0: there is none */
 };
 
@@ -117,7 +117,7 @@ static void clear_line(struct crowd *crowd)
 /* One line that is rewritten. */
 static void show_line(struct crowd *crowd, const struct progress *slowest)
 {
-    double now = process_now();
+    double now = base_seconds(CLOCK_MONOTONIC);
     if (now - crowd->begin < 2.0 || now - crowd->shown < 1.0 || !isatty(STDERR_FILENO))
         return;
     clear_line(crowd);
@@ -296,7 +296,7 @@ static int run_all(struct crowd *crowd, const char *program, struct err *err)
 
 int child_run(struct child *child, int32_t count, struct err *err)
 {
-    struct crowd crowd = {.child = child, .count = count, .begin = process_now()};
+    struct crowd crowd = {.child = child, .count = count, .begin = base_seconds(CLOCK_MONOTONIC)};
     struct sigaction before, handle = {.sa_handler = interrupt};
     AUTOFREE char *program = child_program("foretrain-sim");
     if (!program)

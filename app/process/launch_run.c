@@ -86,7 +86,7 @@ static sigset_t watched(void)
 static void take_interrupt(struct interrupt *interrupt, int number, const struct launch *launch)
 {
     bool end = number == SIGINT || number == SIGTERM;
-    double now = process_now();
+    double now = base_seconds(CLOCK_MONOTONIC);
     if (!interrupt->number && launch->saves)
         fputs("the ranks end after the step at hand; Ctrl-C or SIGTERM once more ends them at "
               "once\n",
@@ -106,9 +106,9 @@ static void press(struct interrupt *interrupt, pid_t pid, const struct launch *l
     if (!interrupt->at_once) {
         kill(pid, mpirun ? SIGURG : SIGUSR1);
     } else if (mpirun && !(interrupt->passed > 0.0)) {
-        interrupt->passed = process_now();
+        interrupt->passed = base_seconds(CLOCK_MONOTONIC);
         kill(pid, SIGTERM);
-    } else if (!mpirun || process_now() > interrupt->passed + patience) {
+    } else if (!mpirun || base_seconds(CLOCK_MONOTONIC) > interrupt->passed + patience) {
         kill(pid, SIGKILL);
         kill(-pid, SIGTERM); /* MPI's daemon of a single rank tidies up */
     }

@@ -19,6 +19,3 @@ int process_wait(pid_t pid);
 
 /** The exit code of a status of waitpid(): 128 + N when signal N ended it. */
 int process_code(int status);
-
-/** Seconds by the monotonic clock. */
-double process_now(void);

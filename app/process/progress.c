@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "app/process/process.h"
+#include "core/base/base.h"
 
 static const char mark[] = "progress ";
 
@@ -25,7 +26,7 @@ void progress_read(struct progress *progress, int talk)
         if (!stop || sscanf(line + strlen(mark), "%" SCNd64 "%" SCNd64 "%lf", &found.done,
                             &found.total, &found.seconds) != 3)
             continue;
-        found.begun = progress->total ? progress->begun : process_now();
+        found.begun = progress->total ? progress->begun : base_seconds(CLOCK_MONOTONIC);
         *progress = found;
     }
 }
@@ -51,5 +52,5 @@ double progress_left(const struct progress *progress)
     if (progress->done <= 0)
         return 0.0;
     double rest = (double)(progress->total - progress->done) / (double)progress->done;
-    return rest * (process_now() - progress->begun);
+    return rest * (base_seconds(CLOCK_MONOTONIC) - progress->begun);
 }

@@ -10,7 +10,7 @@
 struct progress {
     int64_t done, total; /**< messages; total is 0 until it has begun */
     double seconds;      /**< processor time since it began [s] */
-    double begun;        /**< process_now() when that was first read [s] */
+    double begun;        /**< base_seconds(CLOCK_MONOTONIC) when that was first read [s] */
 };
 
 /** Update @progress with the last whole line "progress DONE TOTAL SECONDS" of the file @talk, whose

@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "app/cli/command.h"
@@ -124,13 +123,6 @@ static enum dataset_source source_of(const char *path)
                                                                : SOURCE_WEBDATASET;
 }
 
-static double seconds(clockid_t clock)
-{
-    struct timespec time;
-    clock_gettime(clock, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 /* The rate of batches, after those that fill the slots. */
 struct speed {
     int64_t images;
@@ -147,13 +139,14 @@ static struct speed measure(const struct dataset *dataset, int32_t threads)
     AUTOFREE int32_t *label = base_alloc(job.local, sizeof(*label));
     struct input *input = input_new(dataset, &job);
     input_next(input, images, label);
-    struct speed speed = {0, -seconds(CLOCK_MONOTONIC), -seconds(CLOCK_PROCESS_CPUTIME_ID)};
-    while (seconds(CLOCK_MONOTONIC) + speed.wall < least) {
+    struct speed speed = {0, -base_seconds(CLOCK_MONOTONIC),
+                          -base_seconds(CLOCK_PROCESS_CPUTIME_ID)};
+    while (base_seconds(CLOCK_MONOTONIC) + speed.wall < least) {
         input_next(input, images, label);
         speed.images += job.local;
     }
-    speed.wall += seconds(CLOCK_MONOTONIC);
-    speed.cpu += seconds(CLOCK_PROCESS_CPUTIME_ID);
+    speed.wall += base_seconds(CLOCK_MONOTONIC);
+    speed.cpu += base_seconds(CLOCK_PROCESS_CPUTIME_ID);
     input_free(input);
     return speed;
 }

@@ -148,6 +148,13 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+double base_seconds(clockid_t clock)
+{
+    struct timespec time;
+    clock_gettime(clock, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
 void base_sort(double *value, int64_t count)
 {
     qsort(value, (size_t)count, sizeof(*value), compare);

@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 /** End the process with one line on stderr and exit code 71. */
 _Noreturn void base_out_of_memory(size_t bytes);
@@ -84,6 +85,9 @@ uint64_t base_hash(uint64_t seed, const void *data, size_t size);
 
 /** The seed of an empty hash. */
 #define BASE_HASH_SEED UINT64_C(14695981039346656037)
+
+/** What @clock shows [s]. */
+double base_seconds(clockid_t clock);
 
 /** Sort @value (@count), the least first. */
 void base_sort(double *value, int64_t count);

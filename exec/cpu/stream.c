@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/base/base.h"
 #include "exec/world/world.h"
@@ -119,20 +118,13 @@ void cpu_event_free(struct event *event)
     free(event);
 }
 
-static double read_clock(clockid_t clock)
-{
-    struct timespec time;
-    clock_gettime(clock, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 static void happen(void *argument)
 {
     const struct point *point = argument;
     struct event *event = point->event;
     pthread_mutex_lock(&event->lock);
-    event->time = read_clock(CLOCK_MONOTONIC);
-    event->busy = read_clock(CLOCK_THREAD_CPUTIME_ID);
+    event->time = base_seconds(CLOCK_MONOTONIC);
+    event->busy = base_seconds(CLOCK_THREAD_CPUTIME_ID);
     event->recorder = point->stream;
     event->completed = point->number;
     pthread_cond_broadcast(&event->happened);

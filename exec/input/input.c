@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/base/base.h"
@@ -42,13 +41,6 @@ struct input {
     double wait_s;
     bool stop;
 };
-
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 /* Position in the stream of the @number-th image of this rank. */
 static int64_t position_of(const struct input_job *job, int64_t number)
@@ -167,11 +159,11 @@ struct input *input_new(const struct dataset *dataset, const struct input_job *j
 static struct slot *await_batch(struct input *input)
 {
     struct slot *slot = &input->slot[input->batches % input->job.prefetch];
-    double begin = now();
+    double begin = base_seconds(CLOCK_MONOTONIC);
     pthread_mutex_lock(&input->lock);
     while (slot->left)
         pthread_cond_wait(&input->ready, &input->lock);
-    input->wait_s += now() - begin;
+    input->wait_s += base_seconds(CLOCK_MONOTONIC) - begin;
     pthread_mutex_unlock(&input->lock);
     return slot;
 }

@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/base/file.h"
 #include "core/base/json.h"
@@ -73,13 +72,6 @@ static const struct log_row evaluation_rows[] = {
     {"run", LOG_WORD, IN_EVALUATION(run)},
     {NULL, LOG_REAL, 0},
 };
-
-static double clock_s(clockid_t id)
-{
-    struct timespec now;
-    clock_gettime(id, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 /* The epoch of the run after @step steps. */
 static double epoch_of(const struct plan *plan, int64_t step)
@@ -173,7 +165,7 @@ static void flush(struct log *log)
     log_file_flush(&log->evaluations);
     log_file_flush(&log->jsonl);
     log_file_flush(&log->mllog.file);
-    log->flushed_s = clock_s(CLOCK_MONOTONIC);
+    log->flushed_s = base_seconds(CLOCK_MONOTONIC);
 }
 
 void log_start(struct log *log, int64_t step)
@@ -191,14 +183,14 @@ void log_start(struct log *log, int64_t step)
 
 void log_step(struct log *log, const struct log_step *step)
 {
-    double now_s = clock_s(CLOCK_MONOTONIC);
+    double now_s = base_seconds(CLOCK_MONOTONIC);
     log->epoch = step->epoch;
     log_line_step(&log->line, step, now_s);
     if (!log->files)
         return;
     struct step_record record = {
         .step = *step,
-        .unix_s = clock_s(CLOCK_REALTIME),
+        .unix_s = base_seconds(CLOCK_REALTIME),
         .run = log->run,
         .images_per_s = step->seconds > 0 ? (double)step->global_batch / step->seconds : NAN};
     log_rows_csv(&log->text, step_rows, &record);
@@ -213,7 +205,7 @@ void log_step(struct log *log, const struct log_step *step)
 void log_evaluation(struct log *log, const struct log_evaluation *evaluation)
 {
     struct evaluation_record record = {
-        .evaluation = *evaluation, .unix_s = clock_s(CLOCK_REALTIME), .run = log->run};
+        .evaluation = *evaluation, .unix_s = base_seconds(CLOCK_REALTIME), .run = log->run};
     log->line.top1 = evaluation->top1;
     log_line_say(&log->line,
                  "evaluation at epoch %.2f: top-1 %.2f %%, top-5 %.2f %%, loss %.4f (%" PRId64

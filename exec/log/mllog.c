@@ -2,20 +2,12 @@
 
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/base/json.h"
 
 #define POINT "POINT_IN_TIME"
 #define START "INTERVAL_START"
 #define END   "INTERVAL_END"
-
-static double now_unix_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 /* One line; takes ownership of @value and @metadata, which may be NULL. */
 static void put_line(struct mllog *log, double unix_s, const char *type, const char *key,
@@ -40,17 +32,17 @@ static void put_line(struct mllog *log, double unix_s, const char *type, const c
 
 static void put_real(struct mllog *log, const char *key, double value)
 {
-    put_line(log, now_unix_s(), POINT, key, json_new_real(value), NULL);
+    put_line(log, base_seconds(CLOCK_REALTIME), POINT, key, json_new_real(value), NULL);
 }
 
 static void put_integer(struct mllog *log, const char *key, int64_t value)
 {
-    put_line(log, now_unix_s(), POINT, key, json_new_integer(value), NULL);
+    put_line(log, base_seconds(CLOCK_REALTIME), POINT, key, json_new_integer(value), NULL);
 }
 
 static void put_text(struct mllog *log, const char *key, const char *value)
 {
-    put_line(log, now_unix_s(), POINT, key, json_new_text(value), NULL);
+    put_line(log, base_seconds(CLOCK_REALTIME), POINT, key, json_new_text(value), NULL);
 }
 
 /* MLPerf counts epochs in whole numbers.  An epoch ends within a step, so a number within one step
@@ -89,7 +81,7 @@ static void begin_block(struct mllog *log, double epoch)
 {
     log->in_block = true;
     log->block_epoch = epoch;
-    put_line(log, now_unix_s(), START, "block_start", NULL, block_metadata(log));
+    put_line(log, base_seconds(CLOCK_REALTIME), START, "block_start", NULL, block_metadata(log));
 }
 
 static void end_block(struct mllog *log, double unix_s)
@@ -122,7 +114,7 @@ static void put_option(struct mllog *log, const char *name, struct json *value)
 {
     bool lars = log->scenario->training.optimizer == OPTIMIZER_LARS;
     AUTOFREE char *key = base_format("%s_opt_%s", lars ? "lars" : "sgd", name);
-    put_line(log, now_unix_s(), POINT, key, value, NULL);
+    put_line(log, base_seconds(CLOCK_REALTIME), POINT, key, value, NULL);
 }
 
 static double peak_rate(const struct mllog *log)
@@ -193,7 +185,7 @@ int mllog_open(struct mllog *log, const char *directory, const char *run,
                           .scenario = scenario,
                           .plan = plan,
                           .ranks = ranks,
-                          .opened_unix_s = now_unix_s()};
+                          .opened_unix_s = base_seconds(CLOCK_REALTIME)};
     return log_file_open(&log->file, directory, "mllog.txt", err);
 }
 
@@ -217,8 +209,8 @@ void mllog_start(struct mllog *log, int64_t step, double epoch)
         put_text(log, "foretrain_scenario_sha256", log->scenario->sha256);
         put_integer(log, "foretrain_ranks", log->ranks);
         put_job(log);
-        put_line(log, now_unix_s(), END, "init_stop", NULL, NULL);
-        put_line(log, now_unix_s(), START, "run_start", NULL, NULL);
+        put_line(log, base_seconds(CLOCK_REALTIME), END, "init_stop", NULL, NULL);
+        put_line(log, base_seconds(CLOCK_REALTIME), START, "run_start", NULL, NULL);
     }
     begin_block(log, epoch);
     log_file_flush(&log->file);
@@ -233,7 +225,7 @@ void mllog_batch(struct mllog *log, int64_t global_batch)
 
 void mllog_evaluation(struct mllog *log, double epoch, double accuracy, double seconds, bool more)
 {
-    double end = now_unix_s();
+    double end = base_seconds(CLOCK_REALTIME);
     put_line(log, end - seconds, START, "eval_start", NULL, epoch_metadata(log, epoch));
     put_line(log, end, POINT, "eval_accuracy", json_new_real(accuracy), epoch_metadata(log, epoch));
     put_line(log, end, END, "eval_stop", NULL, epoch_metadata(log, epoch));
@@ -247,9 +239,9 @@ int mllog_close(struct mllog *log, double epoch, const char *status, struct err 
 {
     if (log->started) {
         struct json *metadata = epoch_metadata(log, epoch);
-        end_block(log, now_unix_s());
+        end_block(log, base_seconds(CLOCK_REALTIME));
         json_put_text(metadata, "status", status);
-        put_line(log, now_unix_s(), END, "run_stop", NULL, metadata);
+        put_line(log, base_seconds(CLOCK_REALTIME), END, "run_stop", NULL, metadata);
     }
     return log_file_close(&log->file, err);
 }

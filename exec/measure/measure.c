@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/base/base.h"
 #include "exec/step/layout.h"
@@ -116,13 +115,6 @@ static void note(struct measuring *m, int32_t iteration)
             m->input[at] = trace.span[i].end - trace.span[i].begin;
 }
 
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 static bool any_rank(bool mine)
 {
     int64_t any = mine;
@@ -141,13 +133,14 @@ static void walk(struct measuring *m)
                         .single = INT32_MAX};
     m->walker = walker_new(&walk);
     world_barrier();
-    double end = now() + job->seconds;
+    double end = base_seconds(CLOCK_MONOTONIC) + job->seconds;
     issue(m, 0);
     for (int32_t i = 0; i < all; i++) {
         if (i + 1 < all)
             issue(m, i + 1);
         if (job->seconds > 0 && i + 2 < all && i + 2 >= WARM_UP + MEASURE_LEAST &&
-            any_rank(now() > end)) /* asked while two iterations are on their way */
+            any_rank(base_seconds(CLOCK_MONOTONIC) >
+                     end)) /* asked while two iterations are on their way */
             all = i + 2;
         note(m, i);
     }

@@ -113,13 +113,6 @@ static void judge(const struct counters *before, const struct counters *first,
 
 /* --- the timed all-reduce --- */
 
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 static void issue(struct timing *timing, float *data)
 {
     const struct schedule *schedule = timing->schedule;
@@ -175,10 +168,11 @@ static int run_once(struct timing *timing, struct timing_sample *sample, struct 
     world_barrier();
     struct counters before = count();
     world_barrier();
-    double begin = now();
+    double begin = base_seconds(CLOCK_MONOTONIC);
     issue(timing, data);
     cpu_event_synchronize(timing->end);
-    int64_t worst[] = {(int64_t)(1e9 * (now() - begin)), count_wrong(timing, data)};
+    int64_t worst[] = {(int64_t)(1e9 * (base_seconds(CLOCK_MONOTONIC) - begin)),
+                       count_wrong(timing, data)};
     world_max(worst, 2);
     sample->time_s = 1e-9 * (double)worst[0];
     judge(&before, &timing->first, sample);

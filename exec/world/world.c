@@ -24,9 +24,7 @@ static struct {
 
 double world_now(void)
 {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+    return base_seconds(CLOCK_MONOTONIC);
 }
 
 /* The number of ranks according to the launcher; 1 if unknown. */
