@@ -295,9 +295,8 @@ void whatif_section(struct page *page, const struct json *whatif, enum unit imag
         double value = html_number(start, row[i].key, -1);
         text_add(&page->body, "<tr><td>%s</td><td", row[i].label);
         html_value(&page->body, value);
-        text_add(&page->body, ">");
-        html_quantity(&page->body, row[i].unit, value);
-        text_add(&page->body, "</td><td data-now=\"%s\"></td></tr>\n", row[i].key);
+        text_add(&page->body, ">%s</td><td data-now=\"%s\"></td></tr>\n",
+                 html_unit(row[i].unit, value), row[i].key);
     }
     text_add(&page->body, "</tbody></table></div>\n");
 }

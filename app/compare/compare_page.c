@@ -18,9 +18,8 @@ static void add_line(struct text *out, const struct json *jobs, int figure, int 
         any = any || !isnan(value);
         text_add(&cells, "<td");
         html_value(&cells, value);
-        text_add(&cells, ">");
-        html_quantity(&cells, row->unit, value);
-        text_add(&cells, "%s", !isnan(value) && word ? "&#160;" : "");
+        text_add(&cells, ">%s%s", html_unit(row->unit, value),
+                 !isnan(value) && word ? "&#160;" : "");
         html_text(&cells, isnan(value) ? NULL : word);
         text_add(&cells, "</td>");
     }

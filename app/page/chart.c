@@ -114,9 +114,7 @@ static void add_bar(struct text *out, const struct chart_bars *bars, const struc
     add_label(out, row, bars->label, bars->word);
     text_add(out, ", ");
     html_text(out, part->label);
-    text_add(out, ": ");
-    html_quantity(out, bars->unit, value);
-    text_add(out, "</title></rect>\n");
+    text_add(out, ": %s</title></rect>\n", html_unit(bars->unit, value));
 }
 
 static double add_group(struct text *out, const struct chart_bars *bars, const struct json *row,
@@ -126,11 +124,9 @@ static double add_group(struct text *out, const struct chart_bars *bars, const s
     text_add(out, "<text y=\"%.0f\">", y + LABEL - 6);
     add_label(out, row, bars->label, bars->word);
     text_add(out, "</text>\n");
-    if (bars->total) {
-        text_add(out, "<text class=\"end\" x=\"100%%\" y=\"%.0f\">", y + LABEL - 6);
-        html_quantity(out, bars->unit, html_number(row, bars->total, -1));
-        text_add(out, "</text>\n");
-    }
+    if (bars->total)
+        text_add(out, "<text class=\"end\" x=\"100%%\" y=\"%.0f\">%s</text>\n", y + LABEL - 6,
+                 html_unit(bars->unit, html_number(row, bars->total, -1)));
     y += LABEL;
     for (const struct chart_part *part = bars->part; part->key; part++) {
         if (bars->most > 0 && (bars->beside || part == bars->part))
@@ -180,9 +176,8 @@ static void add_rules(struct text *out, const struct axis_scale *scale, double e
         if (x < room)
             continue;
         room = x + 22;
-        text_add(out, "<text class=\"soft mid\" x=\"%.3f%%\" y=\"%.0f\">", x, end + 16);
-        html_quantity(out, scale->unit, tick[i]);
-        text_add(out, "</text>\n");
+        text_add(out, "<text class=\"soft mid\" x=\"%.3f%%\" y=\"%.0f\">%s</text>\n", x, end + 16,
+                 html_unit(scale->unit, tick[i]));
     }
 }
 
@@ -213,14 +208,10 @@ static void add_range(struct text *out, const struct chart_ranges *ranges, const
     html_value(out, value);
     text_add(out, "><title>");
     add_label(out, row, ranges->label, "");
-    text_add(out, ": ");
-    html_quantity(out, ranges->unit, value);
-    if (isfinite(low)) {
-        html_text(out, ", 90 % interval ");
-        html_quantity(out, ranges->unit, low);
-        text_add(out, " to ");
-        html_quantity(out, ranges->unit, high);
-    }
+    text_add(out, ": %s", html_unit(ranges->unit, value));
+    if (isfinite(low))
+        text_add(out, ", 90&#160;%% interval %s to %s", html_unit(ranges->unit, low),
+                 html_unit(ranges->unit, high));
     text_add(out, "</title></circle>\n");
 }
 
@@ -282,9 +273,7 @@ static void add_end(struct text *out, const struct chart_tornado *tornado, const
     add_label(out, row, tornado->label, "");
     text_add(out, ", ");
     html_text(out, end->label);
-    text_add(out, ": ");
-    html_quantity(out, tornado->unit, value);
-    text_add(out, "</title></rect>\n");
+    text_add(out, ": %s</title></rect>\n", html_unit(tornado->unit, value));
 }
 
 static struct axis_scale tornado_scale(const struct chart_tornado *tornado, int64_t count)

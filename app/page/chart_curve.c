@@ -124,10 +124,8 @@ static void add_axes(struct text *out, const struct plot *plot)
         double y = HEIGHT * y_of(plot, tick[i]);
         text_add(out,
                  "<line class=\"rule\" x2=\"100%%\" y1=\"%.1f\" y2=\"%.1f\"/><text class=\"soft "
-                 "end\" x=\"-6\" y=\"%.1f\">",
-                 y, y, y + 4);
-        html_quantity(out, plot->y.unit, tick[i]);
-        text_add(out, "</text>\n");
+                 "end\" x=\"-6\" y=\"%.1f\">%s</text>\n",
+                 y, y, y + 4, html_unit(plot->y.unit, tick[i]));
     }
     ticks = scale_ticks(&plot->x, tick);
     for (int32_t i = 0; i < ticks; i++) {
@@ -136,7 +134,7 @@ static void add_axes(struct text *out, const struct plot *plot)
         if (plot->x.unit == UNIT_NONE)
             text_add(out, "%.10g", tick[i]);
         else
-            html_quantity(out, plot->x.unit, tick[i]);
+            text_add(out, "%s", html_unit(plot->x.unit, tick[i]));
         text_add(out, "</text>\n");
     }
     text_add(out, "<text class=\"mid\" x=\"50%%\" y=\"%d\">", HEIGHT + 38);
@@ -205,18 +203,12 @@ static void add_point(struct text *out, const struct plot *plot, const struct po
     html_text(out, plot->name[p->series]);
     text_add(out, "%s", *plot->name[p->series] ? ", " : "");
     html_text(out, curve->x_label);
-    text_add(out, " ");
-    html_quantity(out, curve->x_unit, p->x);
-    text_add(out, ": ");
+    text_add(out, " %s: ", html_unit(curve->x_unit, p->x));
     html_text(out, curve->value_label);
-    text_add(out, " ");
-    html_quantity(out, curve->unit, p->value);
-    if (isfinite(p->low)) {
-        html_text(out, ", 90 % interval ");
-        html_quantity(out, curve->unit, p->low);
-        text_add(out, " to ");
-        html_quantity(out, curve->unit, p->high);
-    }
+    text_add(out, " %s", html_unit(curve->unit, p->value));
+    if (isfinite(p->low))
+        text_add(out, ", 90&#160;%% interval %s to %s", html_unit(curve->unit, p->low),
+                 html_unit(curve->unit, p->high));
     text_add(out, "</title></circle>\n");
 }
 
@@ -232,9 +224,8 @@ static void add_published(struct text *out, const struct plot *plot)
             100 * x_of(plot, html_number(row, "x", -1)), HEIGHT * y_of(plot, value),
             CHART_PUBLISHED);
         html_value(out, value);
-        text_add(out, "><title>published: ");
-        html_quantity(out, plot->y.unit, value);
-        text_add(out, "</title></path></svg>\n");
+        text_add(out, "><title>published: %s</title></path></svg>\n",
+                 html_unit(plot->y.unit, value));
     }
 }
 

@@ -97,10 +97,8 @@ static void add_ticks(struct text *out, const struct lanes *lanes)
         double x = 100 * scale_at(&scale, tick[i]);
         text_add(out,
                  "<line class=\"rule\" x1=\"%.3f%%\" x2=\"%.3f%%\" y2=\"%.0f\"/><text class=\"soft "
-                 "mid\" x=\"%.3f%%\" y=\"%.0f\">",
-                 x, x, lanes->height, x, lanes->height + 15);
-        html_quantity(out, UNIT_SECONDS, tick[i]);
-        text_add(out, "</text>\n");
+                 "mid\" x=\"%.3f%%\" y=\"%.0f\">%s</text>\n",
+                 x, x, lanes->height, x, lanes->height + 15, html_unit(UNIT_SECONDS, tick[i]));
     }
     text_add(out, "</g>\n");
 }
@@ -123,11 +121,8 @@ static void add_piece(struct text *out, const struct lanes *lanes, const struct 
     html_text(out, html_word(row, "name"));
     if (bucket >= 0)
         text_add(out, ", bucket %.0f", bucket);
-    text_add(out, ": ");
-    html_quantity(out, UNIT_SECONDS, begin);
-    text_add(out, " to ");
-    html_quantity(out, UNIT_SECONDS, end);
-    text_add(out, "</title></rect>\n");
+    text_add(out, ": %s to %s</title></rect>\n", html_unit(UNIT_SECONDS, begin),
+             html_unit(UNIT_SECONDS, end));
 }
 
 /* A line from the end of @row down to where its bucket goes on, in another lane. */

@@ -50,11 +50,9 @@ static void add_load(struct text *out, const struct json *row)
     html_text(out, html_word(row, "name"));
     if (alike > 1)
         text_add(out, " and %.0f more", alike - 1);
-    text_add(out, ": busy ");
-    html_quantity(out, UNIT_SECONDS, html_number(row, "busy_s", -1));
-    text_add(out, ", ");
-    html_quantity(out, UNIT_FRACTION, share);
-    text_add(out, " of the step</title></rect>\n");
+    text_add(out, ": busy %s, %s of the step</title></rect>\n",
+             html_unit(UNIT_SECONDS, html_number(row, "busy_s", -1)),
+             html_unit(UNIT_FRACTION, share));
 }
 
 static void add_alike(struct text *out, const struct json *row)

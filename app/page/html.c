@@ -28,9 +28,12 @@ void html_text(struct text *out, const char *text)
     }
 }
 
-void html_quantity(struct text *out, enum unit unit, double value)
+const char *html_write_unit(char text[HTML_ROOM], enum unit unit, double value)
 {
-    html_text(out, isnan(value) ? "-" : unit_text(unit, value));
+    const char *plain = isnan(value) ? "-" : unit_text(unit, value), *blank = strchr(plain, ' ');
+    snprintf(text, HTML_ROOM, "%.*s%s%s", (int)strcspn(plain, " "), plain, blank ? "&#160;" : "",
+             blank ? blank + 1 : "");
+    return text;
 }
 
 double html_number(const struct json *object, const char *key, int64_t index)
@@ -129,8 +132,7 @@ static void add_cell(struct text *out, const struct html_column *column, const s
     } else {
         text_add(out, "<td");
         html_value(out, value);
-        text_add(out, ">");
-        html_quantity(out, column->unit, value);
+        text_add(out, ">%s", html_unit(column->unit, value));
     }
     text_add(out, "</td>");
 }
@@ -211,9 +213,7 @@ void html_figures(struct page *page, const struct html_figure *figure, int32_t c
             double value = i == 0 ? f->value : i == 1 ? f->low : f->high;
             text_add(out, "<td");
             html_value(out, value);
-            text_add(out, ">");
-            html_quantity(out, f->unit, value);
-            text_add(out, "</td>");
+            text_add(out, ">%s</td>", html_unit(f->unit, value));
         }
         text_add(out, "</tr>\n");
     }

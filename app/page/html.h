@@ -40,8 +40,13 @@ enum {
  * break between a number and its unit; NULL: nothing. */
 void html_text(struct text *out, const char *text);
 
-/** Append @value of @unit for people; "-" for NaN. */
-void html_quantity(struct text *out, enum unit unit, double value);
+enum { HTML_ROOM = UNIT_ROOM + 8 /**< characters of a quantity, at most */ };
+
+/** Write @value of @unit for people, without a line break in it; "-" for NaN.  @return @text. */
+const char *html_write_unit(char text[HTML_ROOM], enum unit unit, double value);
+
+/** The same for an argument of printf(), as unit_text(). */
+#define html_unit(unit, value) html_write_unit((char[HTML_ROOM]){""}, unit, value)
 
 /** A number of @object, NaN where it has none; of item @index of a list with that key, or, if
  * @index is negative, the member itself. */
