@@ -332,20 +332,13 @@ static const struct row import_rows[] = {
      "their time at the roofline of the device over theirs"},
 };
 
-static const struct answer answer_result = {"foretrain/result/1", result_rows,
-                                            ARRAY_SIZE(result_rows)};
-static const struct answer answer_validation = {"foretrain/validation/1", validation_rows,
-                                                ARRAY_SIZE(validation_rows)};
-static const struct answer answer_dry_run = {"foretrain/dry-run/1", dry_run_rows,
-                                             ARRAY_SIZE(dry_run_rows)};
-static const struct answer answer_explain = {"foretrain/explain/1", explain_rows,
-                                             ARRAY_SIZE(explain_rows)};
-static const struct answer answer_schedule = {"foretrain/schedule/1", schedule_rows,
-                                              ARRAY_SIZE(schedule_rows)};
-static const struct answer answer_collective = {"foretrain/collective/1", collective_rows,
-                                                ARRAY_SIZE(collective_rows)};
-static const struct answer answer_import = {"foretrain/import/1", import_rows,
-                                            ARRAY_SIZE(import_rows)};
+static const struct answer answer_result = ANSWER(result_rows);
+static const struct answer answer_validation = ANSWER(validation_rows);
+static const struct answer answer_dry_run = ANSWER(dry_run_rows);
+static const struct answer answer_explain = ANSWER(explain_rows);
+static const struct answer answer_schedule = ANSWER(schedule_rows);
+static const struct answer answer_collective = ANSWER(collective_rows);
+static const struct answer answer_import = ANSWER(import_rows);
 
 const struct answer *const answers[] = {
     &answer_result,   &answer_validation, &answer_dry_run, &answer_explain,

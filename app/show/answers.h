@@ -18,10 +18,15 @@ struct row {
 
 /** One kind of answer. */
 struct answer {
-    const char *title;     /**< the value of its member "schema" */
-    const struct row *row; /**< (count) */
+    const struct row *row; /**< (count) the first is "schema", whose help is its value */
     int32_t count;
 };
+
+/** The answer whose first of @rows names it. */
+#define ANSWER(rows)                                                                               \
+    {                                                                                              \
+        rows, ARRAY_SIZE(rows)                                                                     \
+    }
 
 /** All, in the order of the words of `schema`. */
 extern const struct answer *const answers[];

@@ -178,8 +178,7 @@ static const struct row plan_rows[] = {
     {"simulated", "integer", "of them were simulated, too"},
 };
 
-const struct answer answer_curve = {"foretrain/convergence/1", curve_rows, ARRAY_SIZE(curve_rows)};
-const struct answer answer_compare = {"foretrain/compare/1", compare_rows,
-                                      ARRAY_SIZE(compare_rows)};
-const struct answer answer_sweep = {"foretrain/sweep/1", sweep_rows, ARRAY_SIZE(sweep_rows)};
-const struct answer answer_plan = {"foretrain/plan/1", plan_rows, ARRAY_SIZE(plan_rows)};
+const struct answer answer_curve = ANSWER(curve_rows);
+const struct answer answer_compare = ANSWER(compare_rows);
+const struct answer answer_sweep = ANSWER(sweep_rows);
+const struct answer answer_plan = ANSWER(plan_rows);

@@ -69,7 +69,7 @@ static void print_answer_schema(struct text *out, const struct answer *answer)
 {
     AUTORELEASE(json) struct json *json = describe(answer->row, answer->count, 0);
     json_put_text(json, "$schema", "https://json-schema.org/draft/2020-12/schema");
-    json_put_text(json, "title", answer->title);
+    json_put_text(json, "title", answer->row->help);
     json_print(out, json);
 }
 
