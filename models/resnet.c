@@ -8,9 +8,7 @@
 
 #include <assert.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include "core/base/base.h"
 
 #include "core/base/base.h"
 

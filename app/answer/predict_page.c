@@ -1,7 +1,6 @@
 #include "app/answer/predict_page.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "app/answer/curve.h"

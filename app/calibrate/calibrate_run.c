@@ -9,7 +9,6 @@
 #include "app/cli/measure_list.h"
 #include "app/process/launch.h"
 #include "core/base/json.h"
-#include "core/platform/device_table.h"
 
 /* --- what foretrain-exec answers --- */
 

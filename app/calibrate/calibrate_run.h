@@ -8,7 +8,6 @@
  * rounds and time.  Where there is no time for all batches, the last ones are left out.
  */
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "app/calibrate/budget.h"

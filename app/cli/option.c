@@ -2,7 +2,7 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <stdio.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -7,7 +7,6 @@
  * them.  Values are borrowed from argv.
  */
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,6 +1,5 @@
 #include "app/import/import_curve.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 

@@ -3,15 +3,12 @@
 #include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "app/job/job.h"
 #include "core/backend/analytic.h"
 #include "core/backend/cost.h"
 #include "core/base/file.h"
-#include "core/base/unit.h"
-#include "core/platform/device_table.h"
 
 /* A step as the profile has it or as it is predicted. */
 struct side {

@@ -1,5 +1,4 @@
 #include <ctype.h>
-#include <inttypes.h>
 #include <string.h>
 
 #include "app/import/import_curve.h"

@@ -8,7 +8,6 @@
 
 #include "app/explore/crew.h"
 #include "app/predict/prediction.h"
-#include "app/predict/uncertainty.h"
 
 const char *const decision_keys[DECISION_COUNT] = {
     [DECISION_PLATFORM] = "cluster.platform",

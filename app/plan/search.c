@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/predict/prediction.h"
-
 const char *const aim_names[] = {"cost", "device-hours", "time", NULL};
 
 /* Candidates that differ in algorithm and bucket alone. */

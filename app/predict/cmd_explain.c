@@ -4,7 +4,6 @@
 #include "app/cli/csv.h"
 #include "app/predict/explain.h"
 #include "config.h"
-#include "core/report/report.h"
 
 /* Runs A and B, and the answer: the causes of A's loss, or of B's larger loss. */
 struct answer {

@@ -1,7 +1,6 @@
 #include "app/cli/command.h"
 #include "app/cli/csv.h"
 #include "app/cli/sizes.h"
-#include "app/cli/stream.h"
 #include "app/job/job.h"
 #include "app/show/show_collective.h"
 #include "app/show/show_convergence.h"

@@ -4,7 +4,6 @@
  * `foretrain show model`: the layers of a network with their exact counts.
  */
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/base/base.h"

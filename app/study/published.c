@@ -1,6 +1,5 @@
 #include "app/study/published.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdbool.h>

@@ -22,8 +22,6 @@
  * No measured time of a run of several nodes had a part in these.
  */
 
-#include <stdbool.h>
-
 #include "app/study/published.h"
 
 /** How a row counts. */

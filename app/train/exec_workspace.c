@@ -3,7 +3,6 @@
 #include "app/train/exec_command.h"
 #include "app/train/exec_job.h"
 #include "core/base/json.h"
-#include "exec/measure/devices.h"
 
 struct workspace_request {
     struct request head;

@@ -1,7 +1,6 @@
 #include "core/backend/noise.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "core/base/base.h"
 

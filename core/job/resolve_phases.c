@@ -2,8 +2,6 @@
 
 #include <stdlib.h>
 
-#include "core/schedule/memory.h"
-
 /* ---- nodes ---- */
 
 /* A phase with nodes of its own keeps the columns of a grid that is given. */

@@ -1,6 +1,5 @@
 #include "core/platform/device_table.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

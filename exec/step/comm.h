@@ -6,7 +6,6 @@
  * Streams are those of the device it is paired with (exec/step/device.h).
  */
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/base/dtype.h"

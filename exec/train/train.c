@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "core/base/base.h"
-#include "exec/step/rate.h"
 #include "exec/train/train_loop.h"
 
 /* ---- what all ranks must agree on ---- */

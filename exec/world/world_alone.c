@@ -1,6 +1,5 @@
 /* The control plane of a build without MPI: a job of one process. */
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/base.h"

@@ -1,8 +1,6 @@
 #include "exec/cpu/dnnl/device_dnnl_call.h"
 
-#include <stdlib.h>
 #include <string.h>
-#include "core/base/base.h"
 
 #include "core/base/base.h"
 
