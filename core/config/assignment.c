@@ -68,19 +68,6 @@ static struct node *child_to_set(struct document *document, struct node *node, c
     return child;
 }
 
-/* The old value takes the new one's place, and is released with the document. */
-static void swap_values(struct node *a, struct node *b)
-{
-    struct node old = *a;
-    a->kind = b->kind;
-    a->text = b->text;
-    a->origin = b->origin;
-    a->child = b->child;
-    a->child_count = b->child_count;
-    b->text = old.text;
-    b->child = old.child;
-}
-
 /* One assignment on its way down the document. */
 struct assigning {
     struct document *document;
@@ -97,7 +84,7 @@ static int give_value(const struct assigning *a, struct node *target)
         document_parse(a->document, a->source, a->value, (int64_t)strlen(a->value), a->err);
     if (!value)
         return -1;
-    swap_values(target, value);
+    node_swap(target, value);
     if (node_is_null(target))
         take_away(a->document->root, target);
     return 0;

@@ -28,6 +28,20 @@ void node_add(struct node *parent, struct node *child)
     parent->child[parent->child_count++] = child;
 }
 
+void node_swap(struct node *a, struct node *b)
+{
+    struct node old = *a;
+    a->kind = b->kind;
+    a->text = b->text;
+    a->origin = b->origin;
+    a->child = b->child;
+    a->child_count = b->child_count;
+    b->kind = old.kind;
+    b->text = old.text;
+    b->child = old.child;
+    b->child_count = old.child_count;
+}
+
 struct node *node_get(const struct node *node, const char *key)
 {
     if (node->kind == NODE_MAPPING)

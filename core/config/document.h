@@ -46,6 +46,9 @@ void node_add(struct node *parent, struct node *child);
 /** Take @child out of the children of @node. */
 void node_remove(struct node *node, const struct node *child);
 
+/** Exchange the values of @a and @b; @a gets the place of its new one, too. */
+void node_swap(struct node *a, struct node *b);
+
 /** Whether the node removes the key it is given for: null or ~. */
 bool node_is_null(const struct node *node);
 

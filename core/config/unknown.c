@@ -258,16 +258,7 @@ static void replace(struct node *node, struct node *drawn, bool sourced)
         drawn->key = base_copy("value");
         node_add(node, drawn);
     } else {
-        struct node old = *node;
-        node->kind = drawn->kind;
-        node->text = drawn->text;
-        node->origin = drawn->origin;
-        node->child = drawn->child;
-        node->child_count = drawn->child_count;
-        drawn->kind = old.kind; /* which the document releases */
-        drawn->text = old.text;
-        drawn->child = old.child;
-        drawn->child_count = old.child_count;
+        node_swap(node, drawn); /* the document releases the old one */
     }
     node->drawn = drawn->drawn = true;
 }
