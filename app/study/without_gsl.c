@@ -86,29 +86,16 @@ double curve_spread(double squares, int32_t rows)
 
 static const struct option options[] = {ROW_LAST};
 
-const struct command command_calibrate = {
-    .name = "calibrate",
-    .synopsis = "",
-    .help = "not in this build: it needs GSL",
-    .examples = "",
-    .options = options,
-    .missing = "GSL (-Dgsl=enabled)",
-};
+#define NOT_HERE(word)                                                                             \
+    const struct command command_##word = {                                                        \
+        .name = #word,                                                                             \
+        .synopsis = "",                                                                            \
+        .help = "not in this build: it needs GSL",                                                 \
+        .examples = "",                                                                            \
+        .options = options,                                                                        \
+        .missing = "GSL (-Dgsl=enabled)",                                                          \
+    }
 
-const struct command command_plan = {
-    .name = "plan",
-    .synopsis = "",
-    .help = "not in this build: it needs GSL",
-    .examples = "",
-    .options = options,
-    .missing = "GSL (-Dgsl=enabled)",
-};
-
-const struct command command_published = {
-    .name = "published",
-    .synopsis = "",
-    .help = "not in this build: it needs GSL",
-    .examples = "",
-    .options = options,
-    .missing = "GSL (-Dgsl=enabled)",
-};
+NOT_HERE(calibrate);
+NOT_HERE(plan);
+NOT_HERE(published);
