@@ -196,12 +196,7 @@ static void print_answer(struct text *out, const struct answer *answer)
 
 static void put_interval(struct json *json, const char *key, struct interval likely)
 {
-    struct json *both = json_new_array();
-    if (!isnan(likely.low)) {
-        json_append_real(both, likely.low);
-        json_append_real(both, likely.high);
-    }
-    json_put(json, key, both);
+    json_put_interval(json, key, likely.low, likely.high);
 }
 
 /* Appended to @list; @column is "A", or NULL for none. */

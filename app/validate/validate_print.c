@@ -64,19 +64,15 @@ static struct json *row_json(const struct validate_row *row)
 
 void validation_put(struct json *json, const struct validation *validation)
 {
-    struct json *rows = json_new_array(), *interval = json_new_array(), *times = json_new_array();
+    struct json *rows = json_new_array(), *times = json_new_array();
     for (int32_t i = 0; i < validation->iterations; i++)
         json_append_real(times, validation->time[i]);
-    if (isfinite(validation->low)) {
-        json_append_real(interval, validation->low);
-        json_append_real(interval, validation->high);
-    }
     for (int32_t i = 0; i < validation->count; i++)
         json_append(rows, row_json(&validation->row[i]));
     json_put_integer(json, "measured_steps", validation->iterations);
     json_put(json, "step_times_s", times);
     json_put_text(json, "error_of", validation->lab ? "lower quartile" : "median");
-    json_put(json, "step_interval_s", interval);
+    json_put_interval(json, "step_interval_s", validation->low, validation->high);
     json_put_boolean(json, "inside_interval", validation->inside);
     json_put_real(json, "tolerance", validation->tolerance);
     json_put_text(json, "verdict", validate_verdict_name(validation->verdict));

@@ -132,6 +132,15 @@ struct json *json_append_array(struct json *array)
     return append_new(array, json_new_array());
 }
 
+void json_put_interval(struct json *object, const char *key, double low, double high)
+{
+    struct json *both = json_put_array(object, key);
+    if (isnan(low))
+        return;
+    json_append_real(both, low);
+    json_append_real(both, high);
+}
+
 void json_append_real(struct json *array, double value)
 {
     json_append(array, json_new_real(value));

@@ -62,6 +62,9 @@ struct json *json_append_object(struct json *array);
 /** The same. */
 struct json *json_append_array(struct json *array);
 
+/** Set a member to [@low, @high], or to [] where @low is NaN. */
+void json_put_interval(struct json *object, const char *key, double low, double high);
+
 /** Append to an array; takes ownership of @value. */
 void json_append(struct json *array, struct json *value);
 

@@ -210,13 +210,8 @@ char *bill_origin(const struct bill *bill)
 void range_put(struct json *json, const char *key, struct range range)
 {
     AUTOFREE char *interval = base_format("%s_interval", key);
-    struct json *both = json_new_array();
-    if (!isnan(range.low)) {
-        json_append_real(both, range.low);
-        json_append_real(both, range.high);
-    }
     json_put_real(json, key, range.value);
-    json_put(json, interval, both);
+    json_put_interval(json, interval, range.low, range.high);
 }
 
 void bill_put(struct json *json, const struct bill *bill)

@@ -139,12 +139,7 @@ static void put_setting(struct json *json, const struct result *result)
 
 static void put_interval(struct json *json, const char *key, struct interval likely)
 {
-    struct json *both = json_new_array();
-    if (!isnan(likely.low)) {
-        json_append_real(both, likely.low);
-        json_append_real(both, likely.high);
-    }
-    json_put(json, key, both);
+    json_put_interval(json, key, likely.low, likely.high);
 }
 
 /* What a scenario that fixes the global batch asks for first. */
@@ -219,11 +214,6 @@ struct json *result_json(const struct result *result)
     return json;
 }
 
-static const char *plural(int32_t count)
-{
-    return count == 1 ? "" : "s";
-}
-
 /* One row of the table: a label, a quantity, and its share or comparison. */
 static void print_row(struct text *out, const char *label, enum unit unit, double value,
                       const char *note)
@@ -270,7 +260,7 @@ static void print_scaling(struct text *out, const char *label, const char *kind,
 {
     AUTORELEASE(text) struct text note = {0};
     text_add(&note, "%s, of %" PRId32 " device%s with %s at %" PRId64 " each", kind,
-             scaling->devices, plural(scaling->devices),
+             scaling->devices, base_plural(scaling->devices),
              unit_text(images_unit, scaling->images_per_s), scaling->batch);
     print_row(out, label, UNIT_FRACTION, scaling->efficiency, note.data);
     print_interval(out, UNIT_FRACTION, scaling->likely);
@@ -344,10 +334,11 @@ static void print_heading(struct text *out, const struct result *result)
 {
     text_add(out, "%s on %s: %" PRId32 " device%s in %" PRId32 " node%s",
              result->scenario->model.network, result->platform, result->devices,
-             plural(result->devices), result->nodes, plural(result->nodes));
+             base_plural(result->devices), result->nodes, base_plural(result->nodes));
     if (result->grid.columns)
         text_add(out, ", grid of %" PRId32 " column%s x %" PRId32 " row%s", result->grid.columns,
-                 plural(result->grid.columns), result->grid.rows, plural(result->grid.rows));
+                 base_plural(result->grid.columns), result->grid.rows,
+                 base_plural(result->grid.rows));
     text_add(out, "\nback end %s, grain %s, schedule %016" PRIx64 "\n\n", result->backend,
              result->grain, result->schedule_hash);
 }

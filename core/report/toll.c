@@ -14,11 +14,7 @@ void toll_put(struct json *json, const struct toll *toll)
     const struct failures *f = &toll->failures;
     bool any = toll->any, fails = any && isfinite(f->mtbf), saves = fails && f->cost > 0;
     double saving = failures_checkpoints(f, toll->work) * f->cost;
-    struct json *object = json_put_object(json, "failures"), *likely = json_new_array();
-    if (any && !isnan(toll->work_likely.low)) {
-        json_append_real(likely, toll->work_likely.low);
-        json_append_real(likely, toll->work_likely.high);
-    }
+    struct json *object = json_put_object(json, "failures");
     json_put_real(object, "mtbf_s", only_if(fails, f->mtbf));
     json_put_real(object, "expected", only_if(any, fails ? toll->total / f->mtbf : 0));
     json_put_real(object, "restart_s", only_if(fails, f->restart));
@@ -32,7 +28,8 @@ void toll_put(struct json *json, const struct toll *toll)
     json_put_real(object, "saving_s", only_if(any, saving));
     json_put_real(object, "failing_s", only_if(fails, toll->total - toll->work - saving));
     json_put_real(object, "without_s", only_if(any, toll->work));
-    json_put(object, "without_interval_s", likely);
+    json_put_interval(object, "without_interval_s", only_if(any, toll->work_likely.low),
+                      toll->work_likely.high);
 }
 
 static void print_row(struct text *out, const char *label, double seconds, const char *note)
