@@ -73,8 +73,7 @@ static double lower_quartile(const double *time, int32_t sweeps, int32_t first, 
     int32_t count = 0;
     for (int32_t i = first; i < sweeps; i += stride)
         sorted[count++] = time[i];
-    base_sort(sorted, count);
-    return measure_quantile(sorted, count, 0.25);
+    return base_quantile(sorted, count, 0.25);
 }
 
 /* The lower quartile of each size over @sweeps, and how far those of even and of odd sweeps are

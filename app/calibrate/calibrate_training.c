@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "app/cli/measure_list.h"
-#include "app/measure/measure.h"
 #include "app/process/launch.h"
 #include "app/validate/validate_run.h"
 #include "core/base/base.h"
@@ -65,18 +64,11 @@ static struct moments *find_moments(const struct schedule *schedule, const struc
     return all;
 }
 
-static double median(double *value, int32_t count)
-{
-    base_sort(value, count);
-    return measure_quantile(value, count, 0.5);
-}
-
 /* The standard deviation of @value from its middle half: what other processes do is in its ends. */
 static double deviation(double *value, int32_t count)
 {
     const double normal = 1.349; /* between the quartiles of a normal distribution */
-    base_sort(value, count);
-    return (measure_quantile(value, count, 0.75) - measure_quantile(value, count, 0.25)) / normal;
+    return (base_quantile(value, count, 0.75) - base_quantile(value, count, 0.25)) / normal;
 }
 
 static bool find_medians(const struct schedule *schedule, const struct trace *trace,
@@ -110,10 +102,10 @@ static bool find_medians(const struct schedule *schedule, const struct trace *tr
         between[iterations++] = gap;
     }
     if (iterations > 0) {
-        finding->computing = median(own, iterations * ranks);
+        finding->computing = base_quantile(own, iterations * ranks, 0.5);
         finding->jitter = deviation(apart, iterations * ranks) / finding->computing;
-        finding->exchange = median(exchange, iterations);
-        finding->between = median(between, iterations);
+        finding->exchange = base_quantile(exchange, iterations, 0.5);
+        finding->between = base_quantile(between, iterations, 0.5);
     }
     return iterations > 0;
 }
@@ -219,16 +211,16 @@ static void conclude(struct training_cost *cost, const struct finding *found,
         value[3 * n + i] = found[i].between;
         cost->foreign = fmax(cost->foreign, found[i].foreign);
     }
-    cost->contention = median(value, n);
+    cost->contention = base_quantile(value, n, 0.5);
     for (int32_t i = 0; i < n; i++)
         squares += (value[i] - cost->contention) * (value[i] - cost->contention);
     cost->contention_sd = n > 1 ? sqrt(squares / (n - 1)) : MACHINE_UNKNOWN;
     cost->contention = fmax(cost->contention, 0);
     if (cost->foreign > 0) /* all of it may be theirs */
         cost->contention_sd = fmax(cost->contention_sd, cost->contention);
-    cost->jitter = median(value + n, n);
-    cost->launch = fmax(median(value + 2 * n, n), 0);
-    cost->between = fmax(median(value + 3 * n, n), 0);
+    cost->jitter = base_quantile(value + n, n, 0.5);
+    cost->launch = fmax(base_quantile(value + 2 * n, n, 0.5), 0);
+    cost->between = fmax(base_quantile(value + 3 * n, n, 0.5), 0);
     free(value);
 }
 

@@ -79,15 +79,6 @@ static int report(const struct launch *launch, const struct cabling *lab, int co
 
 /* --- reading --- */
 
-double measure_quantile(const double *value, int32_t count, double share)
-{
-    double at = share * (count - 1);
-    int32_t below = (int32_t)at;
-    if (below + 1 >= count)
-        return value[count - 1];
-    return value[below] + (at - below) * (value[below + 1] - value[below]);
-}
-
 /* One run as foretrain-exec reports it. */
 struct told {
     double time_s, steal, foreign;
@@ -137,13 +128,11 @@ static void sum_up(const struct told *told, int32_t wanted, struct measured *mea
     for (int32_t i = 0; i < measured->runs; i++)
         if (!told[i].disturbed || measured->clean < wanted)
             time[count++] = told[i].time_s;
-    base_sort(time, count);
-    measured->minimum_s = time[0];
-    measured->maximum_s = time[count - 1];
-    measured->time_s = measure_quantile(time, count, 0.25);
-    measured->median_s = measure_quantile(time, count, 0.5);
-    measured->spread =
-        (measure_quantile(time, count, 0.75) - measured->time_s) / measured->median_s;
+    measured->minimum_s = base_quantile(time, count, 0);
+    measured->maximum_s = base_quantile(time, count, 1);
+    measured->time_s = base_quantile(time, count, 0.25);
+    measured->median_s = base_quantile(time, count, 0.5);
+    measured->spread = (base_quantile(time, count, 0.75) - measured->time_s) / measured->median_s;
 }
 
 static bool read_size(const struct json *json, int64_t bytes, int32_t wanted, int64_t drops,

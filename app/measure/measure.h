@@ -30,9 +30,6 @@ struct measured {
 /** A result with quartiles further apart than this is disturbed. */
 #define MEASURE_SPREAD_LIMIT 0.15
 
-/** The @share quantile (0.25: lower quartile) of sorted @value (@count), linear between ranks. */
-double measure_quantile(const double *value, int32_t count, double share);
-
 /** Run @launch, which starts the ranks of a point in @lab (launch.hosts), or with NULL on this
  * machine. mpirun warns of its own races while it starts ranks in a lab, so there its messages are
  * shown only after a failure.

@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "app/measure/measure.h"
 #include "core/base/base.h"
 
 const char *validate_group_name(enum validate_group group)
@@ -183,9 +182,8 @@ static double seconds_of(const struct joined *joined, int32_t iteration,
 /* Sorts @value (@count). */
 static void conclude(struct validate_row *row, bool lab, double *value, int32_t count)
 {
-    base_sort(value, count);
-    row->measured_s = measure_quantile(value, count, 0.5);
-    row->quartile_s = measure_quantile(value, count, 0.25);
+    row->measured_s = base_quantile(value, count, 0.5);
+    row->quartile_s = base_quantile(value, count, 0.25);
     double counts = lab ? row->quartile_s : row->measured_s;
     row->error = row->predicted_s > 0 && counts > 0 ? row->predicted_s / counts - 1 : NAN;
 }

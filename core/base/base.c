@@ -166,6 +166,16 @@ double base_median(double *value, int64_t count)
     return count ? (value[(count - 1) / 2] + value[count / 2]) / 2 : 0;
 }
 
+double base_quantile(double *value, int64_t count, double share)
+{
+    base_sort(value, count);
+    double at = share * (double)(count - 1);
+    int64_t below = (int64_t)at;
+    if (below + 1 >= count)
+        return value[count - 1];
+    return value[below] + (at - (double)below) * (value[below + 1] - value[below]);
+}
+
 double base_uniform(uint64_t seed, uint64_t a, uint64_t b, uint64_t c)
 {
     uint64_t bits = mix(mix(mix(mix(seed) ^ a) ^ b) ^ c);

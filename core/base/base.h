@@ -95,6 +95,9 @@ void base_sort(double *value, int64_t count);
 /** The same.  @return the one in the middle, or the mean of two; 0 of none. */
 double base_median(double *value, int64_t count);
 
+/** The same.  @return the @share quantile (0.25: lower quartile), linear between ranks. */
+double base_quantile(double *value, int64_t count, double share);
+
 /** A uniform random number in (0, 1) that depends only on its arguments.
  * Source: SplitMix64's finaliser (Steele, Lea, Flood 2014) over the four counters. */
 double base_uniform(uint64_t seed, uint64_t a, uint64_t b, uint64_t c);

@@ -25,21 +25,12 @@ struct measuring {
     int32_t count; /* iterations measured */
 };
 
-/* The @share quantile of @value (@count), which is sorted on the way. */
-static double quantile(double *value, int32_t count, double share)
-{
-    base_sort(value, count);
-    double at = share * (count - 1);
-    int32_t below = (int32_t)at;
-    if (below + 1 >= count)
-        return value[count - 1];
-    return value[below] + (at - below) * (value[below + 1] - value[below]);
-}
-
 static double spread(double *value, int32_t count)
 {
-    double middle = quantile(value, count, 0.5);
-    return middle > 0 ? (quantile(value, count, 0.75) - quantile(value, count, 0.25)) / middle : 0;
+    double middle = base_quantile(value, count, 0.5);
+    return middle > 0
+               ? (base_quantile(value, count, 0.75) - base_quantile(value, count, 0.25)) / middle
+               : 0;
 }
 
 /* --- running --- */
@@ -172,7 +163,7 @@ static double quicker_half(const struct measuring *m, const double *whole, const
     for (int32_t i = 0; i < m->count; i++)
         if (whole[i] <= limit)
             value[count++] = time[i];
-    return quantile(value, count, 0.5);
+    return base_quantile(value, count, 0.5);
 }
 
 static void sum_up(struct measuring *m, struct measure_result *result)
@@ -181,7 +172,7 @@ static void sum_up(struct measuring *m, struct measure_result *result)
     const struct schedule *schedule = m->job->schedule;
     double *sorted = base_alloc(count, sizeof(*sorted)), busy = 0, wall = 0;
     memcpy(sorted, m->whole, (size_t)count * sizeof(*sorted));
-    double limit = quantile(sorted, count, 0.5);
+    double limit = base_quantile(sorted, count, 0.5);
     result->step = base_alloc(schedule->step_count, sizeof(*result->step));
     for (int32_t id = 0; id < schedule->step_count; id++) {
         if (schedule->step[id].lane != LANE_COMPUTE)
@@ -196,11 +187,11 @@ static void sum_up(struct measuring *m, struct measure_result *result)
         wall += m->wall[i];
     }
     result->time_s = mean_over_ranks(result->time_s);
-    result->wall_s = mean_over_ranks(quantile(m->wall, count, 0.5));
+    result->wall_s = mean_over_ranks(base_quantile(m->wall, count, 0.5));
     result->spread = worst_over_ranks(spread(sorted, count));
     result->waited = worst_over_ranks(wall > busy ? 1 - busy / wall : 0);
-    result->input_s = quantile(m->input, count, 0.5);
-    result->between_s = mean_over_ranks(quantile(m->between, count, 0));
+    result->input_s = base_quantile(m->input, count, 0.5);
+    result->between_s = mean_over_ranks(base_quantile(m->between, count, 0));
     result->iterations = count;
     free(sorted);
 }
