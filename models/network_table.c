@@ -4,7 +4,6 @@
 
 static const char *const relu_words[] = {"false", "true", "6", NULL};
 
-#define COUNT(array) ((int32_t)(sizeof(array) / sizeof((array)[0])))
 /* Rows by kind: key, member of struct RECORD, what stands there if nothing is given, ... */
 #define ROW(key, member, before, what, ...)                                                        \
     {                                                                                              \
@@ -46,8 +45,7 @@ static const struct field layer_rows[] = {
            "of other: values it reads and writes forward, for one image; those of its inputs and "
            "output when not given"),
 };
-static const struct field_table layer_table = {"layer", layer_rows, COUNT(layer_rows),
-                                               sizeof(struct entry)};
+static const struct field_table layer_table = FIELD_TABLE("layer", layer_rows, struct entry);
 
 #undef RECORD
 #define RECORD file
@@ -60,8 +58,7 @@ static const struct field file_rows[] = {
     ROW("layers", layers, NULL, "in the order in which they run; the last gives the output",
         .kind = FIELD_LIST, .minimum = 1, .maximum = NETWORK_LAYERS, .table = &layer_table),
 };
-const struct field_table network_table = {"network", file_rows, COUNT(file_rows),
-                                          sizeof(struct file)};
+const struct field_table network_table = FIELD_TABLE("network", file_rows, struct file);
 
 #define KIND(op) (1u << LAYER_##op)
 #define WINDOWS  (KIND(CONVOLUTION) | KIND(MAX_POOL) | KIND(AVERAGE_POOL))

@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/base/base.h"
 #include "core/base/unit.h"
 #include "core/config/yaml.h"
 
@@ -85,6 +86,12 @@ struct field_table {
     int32_t count;
     size_t size; /**< of the record [bytes] */
 };
+
+/** The table of the array @rows, which describes a @record. */
+#define FIELD_TABLE(what, rows, record)                                                            \
+    {                                                                                              \
+        what, rows, ARRAY_SIZE(rows), sizeof(record)                                               \
+    }
 
 /** Fill zeroed @record from mapping @root; missing keys get their defaults.  Every unknown key
  * (with the nearest right one), wrong type, missing key, missing unit and value out of range is

@@ -4,24 +4,23 @@
 #include <math.h>
 #include <stddef.h>
 
+#include "core/base/base.h"
 #include "core/network/nccl_fabric.h"
 
-#define COUNT(array) (sizeof(array) / sizeof(*(array)))
-
 const char *const nccl_intra_names[] = {"nvlink", "pci", NULL};
-static_assert(COUNT(nccl_intra_names) == NCCL_INTRA_COUNT + 1, "one name each");
+static_assert(ARRAY_SIZE(nccl_intra_names) == NCCL_INTRA_COUNT + 1, "one name each");
 
 const char *nccl_algorithm_name(enum nccl_algorithm algorithm)
 {
     static const char *const name[] = {"ring", "tree", "collnet", "nvls"};
-    static_assert(COUNT(name) == NCCL_ALGORITHM_COUNT, "one name each");
+    static_assert(ARRAY_SIZE(name) == NCCL_ALGORITHM_COUNT, "one name each");
     return name[algorithm];
 }
 
 const char *nccl_protocol_name(enum nccl_protocol protocol)
 {
     static const char *const name[] = {"LL", "LL128", "Simple"};
-    static_assert(COUNT(name) == NCCL_PROTOCOL_COUNT, "one name each");
+    static_assert(ARRAY_SIZE(name) == NCCL_PROTOCOL_COUNT, "one name each");
     return name[protocol];
 }
 
@@ -126,7 +125,7 @@ static const double corrections[3][NCCL_PROTOCOL_COUNT][CORRECTIONS] = {
 
 static const struct latency *latency_of(const struct nccl_world *w)
 {
-    size_t i = COUNT(latencies) - 1;
+    size_t i = ARRAY_SIZE(latencies) - 1;
     while (i > 0 && latencies[i].version > w->version)
         i--;
     return &latencies[i];
@@ -134,7 +133,7 @@ static const struct latency *latency_of(const struct nccl_world *w)
 
 static const struct share *share_of(const struct nccl_world *w)
 {
-    size_t i = COUNT(shares) - 1;
+    size_t i = ARRAY_SIZE(shares) - 1;
     while (i > 0 && shares[i].version > w->version)
         i--;
     return &shares[i];
@@ -362,7 +361,7 @@ static double nvls_bandwidth(const struct nccl_world *w)
     static const double speed[] = {60, 50, 40, 30, 24, 20, 15, 12, 11, 6};
     int32_t heads = w->ranks / w->nodes;
     double each = 1e-9 * w->intra_bandwidth / heads;
-    for (size_t i = 0; i < COUNT(speed); i++)
+    for (size_t i = 0; i < ARRAY_SIZE(speed); i++)
         if (speed[i] <= each)
             return 1e9 * speed[i] * heads;
     return w->intra_bandwidth;

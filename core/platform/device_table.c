@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COUNT(array) ((int32_t)(sizeof(array) / sizeof((array)[0])))
-
 /* --- rows --- */
 
 #define WORD(key, record, member, list, missing, meaning)                                          \
@@ -31,12 +29,7 @@ static const struct field class_rows[] = {
     NUMBER("rows", device_class, rows, FIELD_INTEGER, UNIT_NONE, "0", 0, 1e9,
            "measured steps behind it"),
 };
-const struct field_table device_class_table = {
-    .name = "class",
-    .field = class_rows,
-    .count = COUNT(class_rows),
-    .size = sizeof(struct device_class),
-};
+const struct field_table device_class_table = FIELD_TABLE("class", class_rows, struct device_class);
 
 static const struct field row_rows[] = {
     WORD("op", device_row, op, compute_op_names, NULL, "which part of a training step"),
@@ -52,12 +45,8 @@ static const struct field row_rows[] = {
     NUMBER("spread", device_row, spread, FIELD_REAL, UNIT_FRACTION, "0", 0, 1e3,
            "between the quartiles of its runs, relative to the time"),
 };
-const struct field_table device_row_table = {
-    .name = "measured step",
-    .field = row_rows,
-    .count = COUNT(row_rows),
-    .size = sizeof(struct device_row),
-};
+const struct field_table device_row_table =
+    FIELD_TABLE("measured step", row_rows, struct device_row);
 
 /* --- looking up --- */
 

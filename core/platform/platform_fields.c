@@ -10,8 +10,6 @@ static_assert(ARRAY_SIZE(platform_kind_names) == PLATFORM_KIND_COUNT + 1, "one n
 const char *const placement_names[] = {"contiguous", "scattered", NULL};
 static_assert(ARRAY_SIZE(placement_names) == PLACEMENT_COUNT + 1, "one name a placement");
 
-#define COUNT(array) ((int32_t)(sizeof(array) / sizeof((array)[0])))
-
 /* One row: what every row has, then its kind and what that adds. */
 #define ROW(key, record, member, missing, meaning, ...)                                            \
     {                                                                                              \
@@ -44,12 +42,7 @@ static const struct field link_rows[] = {
     EFFICIENCY("efficiency", link_record, efficiency, REQUIRED),
     LATENCY("latency", link_record, latency, REQUIRED),
 };
-static const struct field_table link_table = {
-    .name = "link",
-    .field = link_rows,
-    .count = COUNT(link_rows),
-    .size = sizeof(struct link_record),
-};
+static const struct field_table link_table = FIELD_TABLE("link", link_rows, struct link_record);
 
 static const struct field edge_rows[] = {
     TEXT("link", edge_record, link, "the kind of link of these cables"),
@@ -58,12 +51,7 @@ static const struct field edge_rows[] = {
     ROW("all_to_all", edge_record, all_to_all, OPTIONAL, "vertices of which every pair has a cable",
         .kind = FIELD_TEXTS),
 };
-static const struct field_table edge_table = {
-    .name = "edge",
-    .field = edge_rows,
-    .count = COUNT(edge_rows),
-    .size = sizeof(struct edge_record),
-};
+static const struct field_table edge_table = FIELD_TABLE("edge", edge_rows, struct edge_record);
 
 static const struct field tier_rows[] = {
     TEXT("name", tier_record, name, "what one group is called, such as rack"),
@@ -77,12 +65,7 @@ static const struct field tier_rows[] = {
     EFFICIENCY("efficiency", tier_record, uplink.efficiency, REQUIRED),
     LATENCY("latency", tier_record, uplink.latency, REQUIRED),
 };
-static const struct field_table tier_table = {
-    .name = "tier",
-    .field = tier_rows,
-    .count = COUNT(tier_rows),
-    .size = sizeof(struct tier_record),
-};
+static const struct field_table tier_table = FIELD_TABLE("tier", tier_rows, struct tier_record);
 
 #define VERTICES(key, which, meaning)                                                              \
     COUNTED(key, platform, node.count[which], OPTIONAL, 64, meaning)
@@ -158,12 +141,7 @@ static const struct field platform_rows[] = {
     ROW("nccl.sharp", platform, nccl.sharp, OPTIONAL, "whether the network's switches can reduce",
         .kind = FIELD_BOOLEAN),
 };
-const struct field_table platform_table = {
-    .name = "platform",
-    .field = platform_rows,
-    .count = COUNT(platform_rows),
-    .size = sizeof(struct platform),
-};
+const struct field_table platform_table = FIELD_TABLE("platform", platform_rows, struct platform);
 
 static const struct field device_rows[] = {
     TEXT("name", device, name, "the file's name without .yaml"),
@@ -208,9 +186,4 @@ static const struct field device_rows[] = {
         "steps that were measured: they go before the roofline", .kind = FIELD_LIST,
         .table = &device_row_table),
 };
-const struct field_table device_table = {
-    .name = "device",
-    .field = device_rows,
-    .count = COUNT(device_rows),
-    .size = sizeof(struct device),
-};
+const struct field_table device_table = FIELD_TABLE("device", device_rows, struct device);

@@ -4,10 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/base.h"
 #include "core/platform/device_table.h"
 #include "core/scenario/scenario.h"
-
-#define COUNT(array) ((int32_t)(sizeof(array) / sizeof((array)[0])))
 
 /* One row: what every row has, then its kind and what that adds. */
 #define ROW(key, record, member, missing, meaning, ...)                                            \
@@ -56,15 +55,10 @@ static const struct field fit_rows[] = {
         .kind = FIELD_TEXT),
     FIT_ROWS("", software_fit, ),
 };
-static const struct field_table fit_table = {
-    .name = "fit",
-    .field = fit_rows,
-    .count = COUNT(fit_rows),
-    .size = sizeof(struct software_fit),
-};
+static const struct field_table fit_table = FIELD_TABLE("fit", fit_rows, struct software_fit);
 
 static const char *const overlap_words[] = {"none", "backward", NULL};
-static_assert(COUNT(overlap_words) == OVERLAP_COUNT + 1, "one word per overlap");
+static_assert(ARRAY_SIZE(overlap_words) == OVERLAP_COUNT + 1, "one word per overlap");
 
 static const struct field software_rows[] = {
     ROW("version", software, version, NULL, "of this format", .kind = FIELD_INTEGER, .minimum = 1,
@@ -96,12 +90,7 @@ static const struct field software_rows[] = {
     ROW("fits", software, fits, "", "one per device", .kind = FIELD_LIST, .table = &fit_table),
     FIT_ROWS("fallback.", software, rest.),
 };
-const struct field_table software_table = {
-    .name = "software",
-    .field = software_rows,
-    .count = COUNT(software_rows),
-    .size = sizeof(struct software),
-};
+const struct field_table software_table = FIELD_TABLE("software", software_rows, struct software);
 
 /* The fit for @device among the first @count, or NULL. */
 static const struct software_fit *find(const struct software *software, int32_t count,

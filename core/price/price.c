@@ -6,10 +6,9 @@
 #include <strings.h>
 #include <time.h>
 
+#include "core/base/base.h"
 #include "core/config/unknown.h"
 #include "core/platform/platform.h"
-
-#define COUNT(array) ((int32_t)(sizeof(array) / sizeof((array)[0])))
 
 #define ROW(key, member, missing, meaning, ...)                                                    \
     {                                                                                              \
@@ -44,12 +43,7 @@ static const struct field price_rows[] = {
            "power of the site, with cooling, over that of its computers"),
     NUMBER("carbon", carbon, UNIT_CARBON, 0, 1e4 / 3.6e9, "CO2 equivalent of the electricity"),
 };
-const struct field_table price_table = {
-    .name = "price",
-    .field = price_rows,
-    .count = COUNT(price_rows),
-    .size = sizeof(struct prices),
-};
+const struct field_table price_table = FIELD_TABLE("price", price_rows, struct prices);
 
 /* ---- reading ---- */
 
@@ -94,7 +88,7 @@ static int check_needs(const struct prices *p, const struct node *root, struct e
         {!power && given(&p->carbon), "carbon", "carbon has no effect without power"},
     };
     int failed = 0;
-    for (int32_t i = 0; i < COUNT(faults); i++)
+    for (size_t i = 0; i < ARRAY_SIZE(faults); i++)
         if (faults[i].fault)
             failed = origin_error(&field_origin(root, faults[i].at)->origin, err, "%s",
                                   faults[i].message);

@@ -35,11 +35,6 @@ static_assert(ARRAY_SIZE(rounding_names) == ROUND_COUNT + 1, "a word each");
     ROW(name, member, before, what, .kind = FIELD_LIST, .minimum = low, .maximum = high,           \
         .table = items)
 
-#define TABLE(what, rows)                                                                          \
-    {                                                                                              \
-        what, rows, ARRAY_SIZE(rows), sizeof(struct RECORD)                                        \
-    }
-
 #define RECORD scenario_phase
 static const struct field phase_rows[] = {
     REAL("epochs", epochs, UNIT_EPOCHS, "", 0, 1e6,
@@ -55,7 +50,7 @@ static const struct field phase_rows[] = {
             "nodes that take part in a phase before the last one, when not all of cluster.nodes; "
             "a grid keeps its columns; predictions only"),
 };
-static const struct field_table phase_table = TABLE("phase", phase_rows);
+static const struct field_table phase_table = FIELD_TABLE("phase", phase_rows, struct RECORD);
 #undef RECORD
 
 #define RECORD scenario_milestone
@@ -64,7 +59,8 @@ static const struct field milestone_rows[] = {
     REAL("factor", factor, UNIT_NONE, REQUIRED, 0, 1e6,
          "the learning rate from there on, relative to the base"),
 };
-static const struct field_table milestone_table = TABLE("milestone", milestone_rows);
+static const struct field_table milestone_table =
+    FIELD_TABLE("milestone", milestone_rows, struct RECORD);
 #undef RECORD
 
 #define RECORD convergence_point
@@ -75,7 +71,7 @@ static const struct field point_rows[] = {
     REAL("spread", spread, UNIT_EPOCHS, "", 0, 1e6,
          "their standard deviation; as MLPerf's reference points have it when not given"),
 };
-static const struct field_table point_table = TABLE("point", point_rows);
+static const struct field_table point_table = FIELD_TABLE("point", point_rows, struct RECORD);
 #undef RECORD
 
 #define RECORD scenario
@@ -262,4 +258,4 @@ static const struct field scenario_rows[] = {
     INTEGER("input.prefetch", input.prefetch, "2", 1, 1000, "batches kept ready for each device"),
 };
 
-const struct field_table scenario_table = TABLE("scenario", scenario_rows);
+const struct field_table scenario_table = FIELD_TABLE("scenario", scenario_rows, struct RECORD);

@@ -32,7 +32,7 @@ static const struct field stop_rows[] = {
     {"length", FIELD_REAL, UNIT_SECONDS, offsetof(struct stop, length), "5 min", 0, 1e6,
      .help = "how long"},
 };
-static const struct field_table stop_table = {"stop", stop_rows, 2, sizeof(struct stop)};
+static const struct field_table stop_table = FIELD_TABLE("stop", stop_rows, struct stop);
 
 #define MEMBER(name) offsetof(struct trip, name)
 static const struct field trip_rows[] = {
@@ -52,8 +52,7 @@ static const struct field trip_rows[] = {
     {"food.bread", FIELD_INTEGER, .offset = MEMBER(bread), .help = "loaves"},
     {"food.water", FIELD_INTEGER, .offset = MEMBER(water), .fallback = "1", .help = "bottles"},
 };
-static const struct field_table trip_table = {
-    "trip", trip_rows, sizeof(trip_rows) / sizeof(trip_rows[0]), sizeof(struct trip)};
+static const struct field_table trip_table = FIELD_TABLE("trip", trip_rows, struct trip);
 
 static struct trip accepted(const char *text)
 {
