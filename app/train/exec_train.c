@@ -37,6 +37,21 @@ static void put_moved(struct json *json, const struct train_result *result)
         json_append_integer(moved, result->moved[i]);
 }
 
+static void put_choices(struct json *json, const struct train_result *result)
+{
+    struct json *choices = json_new_array();
+    for (int32_t i = 0; i < result->choices; i++) {
+        const struct choice *choice = &result->choice[i];
+        struct json *row = json_new_object();
+        json_put_text(row, "name", choice->name);
+        json_put_integer(row, "layers", choice->layers);
+        json_put_integer(row, "of", choice->of);
+        json_put_real(row, "saved_s", choice->saved_s);
+        json_append(choices, row);
+    }
+    json_put(json, "choices", choices);
+}
+
 /* Of one checkpoint; NAN: none was written. */
 static double checkpoint_seconds(const struct train_result *result)
 {
@@ -85,6 +100,8 @@ static void print_json(struct text *out, const struct exec_job *job,
     }
     if (result->moved)
         put_moved(json, result);
+    if (result->choices)
+        put_choices(json, result);
     json_put_boolean(json, "finished", result->finished);
     json_put_text(json, "run", *result->progress.run ? result->progress.run : NULL);
     json_put_text(json, "checkpoint", *result->checkpoint ? result->checkpoint : NULL);

@@ -9,6 +9,7 @@
 #include "exec/cuda/device_cuda_build.h"
 #include "exec/cuda/device_cuda_moved.h"
 #include "exec/cuda/device_cuda_pass.h"
+#include "exec/cuda/device_cuda_plans.h"
 #include "exec/cuda/device_cuda_side.h"
 #include "exec/cuda/device_cuda_weights.h"
 #include "exec/cuda/runtime/check.h"
@@ -201,6 +202,12 @@ static void issue(struct device_state *state, struct stream *stream, const struc
     CUDA_CHECK_LAUNCHES(step->name[0] ? step->name : "a step");
 }
 
+static int32_t choices(const struct device_state *state, struct choice *choice)
+{
+    const int32_t count = cuda_plans_choices(state, choice);
+    return count + cuda_side_choices(state, choice + count);
+}
+
 static void *gradients(struct device_state *state)
 {
     return state->gradient;
@@ -302,6 +309,7 @@ const struct device_ops device_cuda_ops = {
     .shared = shared,
     .capture = &captures,
     .moved = cuda_moved,
+    .choices = choices,
     .outcome = outcome,
     .score = score,
     .read = cuda_state_read,

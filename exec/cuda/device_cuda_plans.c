@@ -1,5 +1,7 @@
 #include "exec/cuda/device_cuda_plans.h"
 
+#include <assert.h>
+#include <math.h>
 #include <stddef.h>
 
 #include "exec/cuda/conv/conv_chain.h"
@@ -118,14 +120,14 @@ static int find_plans(struct device_state *state, int32_t index, struct err *err
 /* The chain among the @count of @way that takes least beside convolution @index, which has the
  * plans @narrow for fewer channels; the first, which merges nothing, if it ties or they cannot be
  * timed.  Chains without their plans are no way. */
-static enum conv_chain fastest(const struct device_state *state, int32_t index,
+static enum conv_chain fastest(struct device_state *state, int32_t index,
                                const enum conv_chain *way, int32_t count,
                                const struct conv_plan *const *narrow)
 {
     struct conv_chain_job job = {.plan = state->place[index].plan,
                                  .shape = shape_of(state, &state->job.model->layer[index]),
                                  .narrow = narrow};
-    double seconds[CONV_CHAIN_COUNT];
+    double seconds[CONV_CHAIN_COUNT], next = INFINITY;
     uint32_t wanted = 0;
     enum conv_chain best = way[0];
     for (int32_t i = 0; i < count; i++)
@@ -135,6 +137,14 @@ static enum conv_chain fastest(const struct device_state *state, int32_t index,
         return best;
     for (int32_t i = 1; i < count; i++)
         best = seconds[way[i]] < seconds[best] ? way[i] : best;
+    for (int32_t i = 0; i < count; i++) {
+        next = way[i] != best && seconds[way[i]] < next ? seconds[way[i]] : next;
+        state->merged[way[i]].of += i > 0;
+    }
+    if (best != way[0]) {
+        state->merged[best].layers++;
+        state->merged[best].saved += next - seconds[best];
+    }
     return best;
 }
 
@@ -267,4 +277,18 @@ int cuda_plans_find(struct device_state *state, struct err *err)
         choose(state, i);
     }
     return 0;
+}
+
+static_assert((int)CONV_CHAIN_COUNT < (int)DEVICE_CHOICES, "and the second stream");
+
+int32_t cuda_plans_choices(const struct device_state *state, struct choice *choice)
+{
+    int32_t count = 0;
+    for (int32_t i = 0; i < CONV_CHAIN_COUNT; i++) {
+        const struct merged *merged = &state->merged[i];
+        if (merged->of)
+            choice[count++] = (struct choice){conv_chain_names[i], merged->layers, merged->of,
+                                              merged->saved * state->job.micro_batches};
+    }
+    return count;
 }

@@ -23,3 +23,6 @@
  * training; where place.derives is, its gradient comes cut.
  * @return 0, or -1 (exit code 69): a layer that cuDNN cannot run. */
 int cuda_plans_find(struct device_state *state, struct err *err);
+
+/** Fill @choice with the chains that merge something: see device_ops.choices.  @return how many. */
+int32_t cuda_plans_choices(const struct device_state *state, struct choice *choice);

@@ -99,6 +99,16 @@ bool cuda_side_launch(struct device_state *state, struct cuda_slot *slot, struct
     return true;
 }
 
+int32_t cuda_side_choices(const struct device_state *state, struct choice *choice)
+{
+    const struct side *side = &state->side;
+    if (!side->stream || side->timed)
+        return 0;
+    const double saved = side->seconds[0][SIDE_RUNS / 2] - side->seconds[1][SIDE_RUNS / 2];
+    *choice = (struct choice){"weights-beside", side->kind, 1, side->kind ? saved : 0};
+    return 1;
+}
+
 /* ---- waiting ---- */
 
 cudaStream_t cuda_side_fork(struct device_state *state, cudaStream_t stream, const void *read)

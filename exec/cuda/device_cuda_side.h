@@ -28,6 +28,9 @@ void cuda_side_close(struct device_state *state);
  * none yet. */
 bool cuda_side_launch(struct device_state *state, struct cuda_slot *slot, struct stream *compute);
 
+/** Fill *@choice once both kinds were timed: see device_ops.choices.  @return how many: 1 or 0. */
+int32_t cuda_side_choices(const struct device_state *state, struct choice *choice);
+
 /** The stream for work that reads gradient @read, which work before on @stream has written: a
  * second one, or @stream.  To be followed by cuda_side_forked(). */
 cudaStream_t cuda_side_fork(struct device_state *state, cudaStream_t stream, const void *read);

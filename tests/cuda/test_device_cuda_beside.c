@@ -1,4 +1,5 @@
-
+#include <math.h>
+#include <string.h>
 
 #include "core/schedule/iteration.h"
 #include "exec/cuda/device_cuda_state.h"
@@ -40,6 +41,19 @@ static int32_t walk(struct device_run *run, struct walker *walker, const struct 
     return kind;
 }
 
+/* Whether the second stream is told among the choices: once it is decided. */
+static void expect_choice(const struct device_run *run)
+{
+    const struct side *side = &run->state->side;
+    struct choice choice[DEVICE_CHOICES], *last;
+    last = &choice[device_cuda_ops.choices(run->state, choice) - 1];
+    assert_int_equal(strcmp(last->name, "weights-beside") == 0, side->stream && !side->timed);
+    if (!side->stream || side->timed)
+        return;
+    assert_int_equal(last->layers, side->kind);
+    assert_true(fabs(last->saved_s - (side->kind ? 1000 : 0)) < 1);
+}
+
 /* Walk @path with @model; the weights that are left to @weights, unless that is NULL. */
 static int32_t train(const struct model *model, const struct path *path, struct weights *weights)
 {
@@ -61,6 +75,7 @@ static int32_t train(const struct model *model, const struct path *path, struct 
                                                       .single = path->single});
     assert_int_equal(run.state->side.timed, path->ranks == 1);
     int32_t kind = walk(&run, walker, path);
+    expect_choice(&run);
     if (weights)
         *weights = cuda_run_read(&run);
     walker_free(walker);

@@ -1,3 +1,4 @@
+#include <math.h>
 #include <stdlib.h>
 
 #include "exec/cuda/device_cuda.h"
@@ -8,7 +9,7 @@
 #include "tests/cuda/fake/emulate_order.h"
 #include "tests/test.h"
 
-/* What a step of the CUDA device moves and launches. */
+/* What a step of the CUDA device moves and launches, and what the clock decided. */
 
 static struct device_run_job job_of(const struct model *model)
 {
@@ -140,4 +141,46 @@ TEST(bytes_and_launches_are_counted)
         struct count found = count(row[i].slow);
         assert_memory_equal(&found, &row[i].count, sizeof(found));
     }
+}
+
+/* Each chain saves what it takes less in tests/cuda/conv_naive.c than the next best one, per layer
+ * and micro-batch. */
+TEST(choices_say_what_they_save)
+{
+    const struct {
+        struct choice choice;
+        double slow_saved_s; /* where applying is slow */
+    } want[] = {{{"chain-forward-sums", 21, 21, 21e-6}, 21e-6},
+                {{"chain-apply-forward-sums", 0, 32, 0}, 32e-6},
+                {{"chain-applied", 32, 32, 32e-6}, 0},
+                {{"chain-images-narrow", 1, 1, 1e-6}, 1e-6},
+                {{"chain-end-merged", 11, 11, 22e-6}, 22e-6},
+                {{"chain-end-two-merged", 4, 4, 8e-6}, 8e-6},
+                {{"chain-backward-norm", 32, 32, 64e-6}, 64e-6},
+                {{"chain-backward-add-norm", 11, 11, 22e-6}, 22e-6},
+                {{"chain-backward-add-norms", 4, 4, 16e-6}, 16e-6},
+                {{"chain-pool-merged", 1, 1, 2e-6}, 2e-6}};
+    struct err err = {0};
+    struct model *model = network_build("resnet50", 64, 10, &err);
+    struct device_run_job job = job_of(model);
+    time_chains();
+    for (int32_t slow = 0; slow < 2; slow++) {
+        struct choice choice[DEVICE_CHOICES];
+        struct device_run run;
+        job.batch = job.micro_batches = 1 + slow;
+        conv_naive =
+            (struct conv_naive){.slow_to_apply = slow, .merges_pools = true, .narrows = true};
+        cuda_run_open(&run, job, &device_cuda_ops);
+        assert_int_equal(device_cuda_ops.choices(run.state, choice), sizeof want / sizeof *want);
+        for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+            const struct choice *one = &want[i].choice;
+            double saved = slow ? 2 * want[i].slow_saved_s : one->saved_s;
+            assert_string_equal(choice[i].name, one->name);
+            assert_int_equal(choice[i].of, one->of);
+            assert_int_equal(choice[i].layers, saved > 0 ? one->of : 0);
+            assert_true(fabs(choice[i].saved_s - saved) < 1e-9);
+        }
+        cuda_run_close(&run);
+    }
+    model_free(model);
 }

@@ -248,6 +248,14 @@ class Verdicts(Test):
         self.assertEqual(judge(7161, "NVIDIA H100 80GB HBM3").verdict, "pass")
         self.assertEqual(judge(7161, "NVIDIA H100 PCIe").verdict, "measured")
 
+    def test_choices_are_told_with_what_they_save(self):
+        rows = [{"name": "a", "layers": 0, "of": 4, "saved_s": 0},
+                {"name": "b", "layers": 30, "of": 32, "saved_s": 1.2345e-3}]
+        said = throughput.judge_choices(rows)
+        self.assertEqual((said.verdict, said.figure), (
+            "measured", "ms of a step that each saves: b 1.234 (30 of 32), a 0.000 (0 of 4)"))
+        self.assertRegex(throughput.judge_choices([]).figure, "no choice$")
+
 
 if __name__ == "__main__":
     unittest.main()

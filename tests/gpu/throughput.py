@@ -86,7 +86,8 @@ class Ours:
 
     def __init__(self, runner, program, job, device, threads, warm):
         self.runner, self.warm = runner, warm
-        self.moved = None  # bytes of each step, as the last run says
+        # Bytes of each step, and what the device's clock chose, as the last run says.
+        self.moved, self.choices = None, []
         self.words = [program, "train", job, "--device", device, "--threads", threads, "--quiet",
                       "--json"]
 
@@ -94,7 +95,7 @@ class Ours:
         """What a run of so many steps says."""
         said = self.runner.json([*self.words, "--steps", steps, *settings(batch, kind, **shape),
                                  *more])
-        self.moved = said.get("step_bytes")
+        self.moved, self.choices = said.get("step_bytes"), said.get("choices", [])
         return said
 
     def window(self, batch, kind, steps, *more, **shape):
@@ -193,6 +194,16 @@ def judge_published(images_per_s, gpu):
         return Outcome("measured", f"{figure}; nothing is published for {gpu}")
     return Outcome("pass" if images_per_s >= PUBLISHED[gpu] else "fail", figure,
                    f">= {PUBLISHED[gpu]} images/s on an {gpu.removeprefix('NVIDIA ')}")
+
+
+def judge_choices(choices):
+    """What each way to compute saves of a step, beside the next best one: what saves nothing need not
+    be kept."""
+    rows = sorted(choices, key=lambda row: -row["saved_s"])
+    told = ", ".join(f"{row['name']} {row['saved_s'] * 1e3:.3f} ({row['layers']} of {row['of']})"
+                     for row in rows)
+    return Outcome("measured", f"ms of a step that each saves: {told or 'no choice'}", "",
+                   {"choices": rows})
 
 
 # ---- where the time goes ----
