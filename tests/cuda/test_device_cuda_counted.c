@@ -3,6 +3,7 @@
 
 #include "exec/cuda/device_cuda.h"
 #include "exec/cuda/runtime/stream_cuda.h"
+#include "exec/step/half.h"
 #include "models/networks.h"
 #include "tests/cuda/conv_naive.h"
 #include "tests/cuda/cuda_run.h"
@@ -183,4 +184,51 @@ TEST(choices_say_what_they_save)
         cuda_run_close(&run);
     }
     model_free(model);
+}
+
+/* Weights whose channels need no padding. */
+static int32_t unpadded(const struct model *model)
+{
+    int32_t count = 0;
+    for (int32_t i = 0; i < model->layer_count; i++) {
+        const struct layer *layer = &model->layer[i];
+        bool has = layer->op == LAYER_CONVOLUTION || layer->op == LAYER_LINEAR;
+        count += has && layer->in.channels % 8 == 0 && layer->out.channels % 8 == 0;
+    }
+    return count;
+}
+
+/* Where gradients travel in the type of convolutions, those write them in their place: the same
+ * numbers as where a kernel brings them there, in another type, and that is not launched.  With 10
+ * classes their biases leave all others off 16 bytes. */
+TEST(convolutions_write_gradients_in_place)
+{
+    for (int32_t classes = 10; classes <= 16; classes += 6) {
+        struct err err = {0};
+        struct model *model = network_build("resnet8", 16, classes, &err);
+        struct layout layout = layout_build(model);
+        float *gradient[2];
+        int64_t launches[2];
+        for (int32_t wide = 0; wide < 2; wide++) {
+            struct device_run_job job = cuda_run_toy_job(model);
+            struct device_run run;
+            job.micro_batches = 1;
+            job.gradients = wide ? DTYPE_FP32 : DTYPE_FP16;
+            cuda_run_open(&run, job, &device_cuda_ops);
+            launches[wide] = -emulate_launches();
+            device_run_step(&run);
+            launches[wide] += emulate_launches();
+            gradient[wide] = cuda_run_gradients(&run);
+            cuda_run_close(&run);
+        }
+        half_round(DTYPE_FP16, layout.parameters, gradient[1]);
+        assert_memory_equal(gradient[0], gradient[1],
+                            (size_t)layout.parameters * sizeof(**gradient));
+        assert_true(unpadded(model) >= 8);
+        assert_int_equal(launches[1] - launches[0], classes == 16 ? unpadded(model) : 0);
+        free(gradient[0]);
+        free(gradient[1]);
+        layout_release(&layout);
+        model_free(model);
+    }
 }

@@ -25,6 +25,7 @@ sys.path.insert(0, str(FOLDER))
 sys.dont_write_bytecode = True
 
 # pylint: disable=wrong-import-position
+import acceptance
 import machine
 import pictures
 import ranks
@@ -392,6 +393,13 @@ class WholeProgram(unittest.TestCase):
                               env={**os.environ, "PYTHON": python}, check=False)
         self.assertEqual(done.returncode, 77, done.stderr)
         self.assertRegex(done.stdout, r"^no GPU to use here: ")
+
+    def test_programs_for_a_gpu_say_that_there_is_none(self):
+        for name in (name for names in acceptance.TESTS.values() for name in names):
+            done = subprocess.run([BUILD / "tests/gpu" / name], capture_output=True, text=True,
+                                  env={**os.environ, "CUDA_VISIBLE_DEVICES": ""}, check=False)
+            self.assertEqual((name, done.returncode), (name, 77), done.stderr)
+            self.assertIn("no NVIDIA GPU", done.stdout + done.stderr)
 
     def parts(self, names, *options, **settings):
         """Verdicts of some parts, tiny, on the CPU; @settings are added to the environment."""
