@@ -26,6 +26,8 @@ HIDDEN = re.compile(
     r"|librdmacm|libnl-)")
 COMPILER = re.compile(r"^(libc6|libcrypt|linux-libc|libgcc-.*|libstdc\+\+-.*|dpkg)-dev")
 
+# What failed goes with the machine: the end of its log is told.
+ACCEPT = 'tests/gpu/acceptance.sh "$@" || { status=$?; tail -n 40 out/log.txt; exit $status; }'
 OPTIONS = ["--torch", "cpu", "--software", "--tiny", "--threads", "1", "--patience", "9",
            "--seconds", "3000", "--out", "/bare/out", "--only", "build,plans 4,four ranks"]
 
@@ -78,7 +80,7 @@ def enter(folder):
     toolkit = toolchain.find_toolkit([])
     os.chroot(root)
     os.chdir("/bare")
-    os.execve("/bin/bash", ["bash", "tests/gpu/acceptance.sh", *OPTIONS],
+    os.execve("/bin/bash", ["bash", "-c", ACCEPT, "bash", *OPTIONS],
               {"PATH": f"{toolkit}/bin:/usr/bin:/bin", "HOME": "/bare",
                "PYTHON": "/usr/bin/python3"})
 

@@ -2,6 +2,7 @@
 import dataclasses
 import json
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -99,7 +100,7 @@ class Runner:
 def gist(text):
     """The line of what a program said that tells most: its first error, else its last line."""
     lines = [line.strip() for line in text.split("\n") if line.strip()]
-    errors = [line for line in lines if "rror" in line]
+    errors = [line for line in lines if re.search("rror|undefined reference|cannot find", line)]
     return (errors or lines[-1:] or ["no message"])[0][:160]
 
 

@@ -256,6 +256,11 @@ class Verdicts(Test):
             "measured", "ms of a step that each saves: b 1.234 (30 of 32), a 0.000 (0 of 4)"))
         self.assertRegex(throughput.judge_choices([]).figure, "no choice$")
 
+    def test_of_a_failed_link_the_name_is_told(self):
+        self.assertEqual(report.gist("[1/2] Linking\nld: a.o: undefined reference to `f'\n"
+                                     "collect2: error: ld returned 1 exit status\n"),
+                         "ld: a.o: undefined reference to `f'")
+
 
 if __name__ == "__main__":
     unittest.main()
