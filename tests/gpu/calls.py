@@ -6,7 +6,6 @@ Usage: acceptance.sh --calls
 import pathlib
 
 import machine
-import toolchain
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -60,8 +59,7 @@ def carried():
 def main():
     """Print the calls."""
     print(f"# Take along each time: the files that git knows, and {carried()}.\n"
-          f"# Bring home each time: the folder call-N; then cp call-N/{toolchain.PLANS.name} "
-          "carried/, and go on.")
+          "# Bring home each time: the folder call-N; then cp call-N/convolutions* carried/, and go on.")
     for number, (what, seconds, parts) in enumerate(CALLS, 1):
         print(f"\n# {number}: {what}  At most {seconds} s, estimated for 16 cores.\n"
               f"FORETRAIN_COMMIT={machine.commit(ROOT)} tests/gpu/acceptance.sh "

@@ -188,14 +188,14 @@ class Plans(Test):
     def test_they_outlive_a_call(self):
         carried, work = (pathlib.Path(self.folder, name) for name in ("carried", "work"))
         carried.mkdir()
-        (carried / "convolutions").write_text("carried", encoding="utf-8")
-        cache = pathlib.Path(toolchain.bring_plans(carried, work)) / "foretrain" / "convolutions"
-        self.assertEqual(cache.read_text(encoding="utf-8"), "carried")
-        cache.write_text("found", encoding="utf-8")
-        toolchain.bring_plans(carried, work)
-        toolchain.keep_plans(work, self.folder)
-        self.assertEqual(pathlib.Path(self.folder, "convolutions").read_text(encoding="utf-8"),
-                         "found")
+        for name in ("convolutions", "convolutions-tuned"):
+            (carried / name).write_text("carried", encoding="utf-8")
+            cache = pathlib.Path(toolchain.bring_plans(carried, work)) / "foretrain" / name
+            self.assertEqual(cache.read_text(encoding="utf-8"), "carried")
+            cache.write_text("found", encoding="utf-8")
+            toolchain.bring_plans(carried, work)
+            toolchain.keep_plans(work, self.folder)
+            self.assertEqual(pathlib.Path(self.folder, name).read_text(encoding="utf-8"), "found")
 
     def test_there_may_be_none(self):
         toolchain.bring_plans(self.folder, os.path.join(self.folder, "work"))

@@ -21,8 +21,9 @@ import tarfile
 NEEDED = ("libfyaml", "jansson", "libmd", "zlib", "cmocka", "gsl", "libjpeg", "libxxhash")
 # Header and library of each part that belongs to CUDA.
 PARTS = {"cudart": "cuda_runtime_api.h", "cudnn": "cudnn.h", "nccl": "nccl.h"}
-# Plans of convolutions, beside the build.
-PLANS = pathlib.Path("cache", "foretrain", "convolutions")
+# Plans of convolutions, those of --tune apart, and their folder beside the build.
+PLANS = ("convolutions", "convolutions-tuned")
+CACHE = pathlib.Path("cache", "foretrain")
 
 
 class Missing(Exception):
@@ -259,17 +260,19 @@ def environment_of(work):
 def bring_plans(carried, work):
     """Plans of convolutions that were carried count where there are none yet.
     @return the folder that programs keep them in ($XDG_CACHE_HOME)."""
-    here, brought = pathlib.Path(work, PLANS), pathlib.Path(carried, PLANS.name)
-    if brought.exists() and not here.exists():
-        here.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(brought, here)
-    return str(pathlib.Path(work, PLANS.parts[0]).resolve())
+    for name in PLANS:
+        here, brought = pathlib.Path(work, CACHE, name), pathlib.Path(carried, name)
+        if brought.exists() and not here.exists():
+            here.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(brought, here)
+    return str(pathlib.Path(work, CACHE.parent).resolve())
 
 
 def keep_plans(work, out):
     """A copy of all plans among the results."""
-    if pathlib.Path(work, PLANS).exists():
-        shutil.copy(pathlib.Path(work, PLANS), out)
+    for path in (pathlib.Path(work, CACHE, name) for name in PLANS):
+        if path.exists():
+            shutil.copy(path, out)
 
 
 def program(name, module):
