@@ -164,32 +164,38 @@ void cuda_pass_loss(struct device_state *state, cudaStream_t stream, struct cuda
 
 /* ---- backward ---- */
 
-/* Add the part of micro-batch @micro to the gradient of @tensor; the last one completes it. */
-static void pack(const struct device_state *state, cudaStream_t stream,
-                 const struct kernel_tensor *tensor, enum dtype type, const void *dw, int32_t micro)
+/* Where the part of micro-batch @micro of the gradient of @tensor goes, which it adds to; the last
+ * one completes it. */
+static struct kernel_packed goal(const struct device_state *state,
+                                 const struct kernel_tensor *tensor, int32_t micro)
 {
     bool last = micro == state->job.micro_batches - 1;
     int64_t size = dtype_size(state->gradient_type);
     char *gradient = (char *)state->gradient + tensor->offset * size;
-    float *sum = state->sum ? state->sum + tensor->offset : NULL;
     bool wanted = last && (const void *)state->sum != state->gradient;
-    kernel_pack(stream, tensor, type, dw, micro == 0, sum, state->share, state->gradient_type,
-                wanted ? gradient : NULL);
+    return (struct kernel_packed){.first = micro == 0,
+                                  .sum = state->sum ? state->sum + tensor->offset : NULL,
+                                  .share = state->share,
+                                  .type = state->gradient_type,
+                                  .gradient = wanted ? gradient : NULL};
 }
 
-/* Two tensors of a batch norm whose channels need no padding are one. */
-static void pack_norm(const struct device_state *state, cudaStream_t stream, int32_t index,
-                      const float *dw, int32_t micro)
+static void pack(const struct device_state *state, cudaStream_t stream,
+                 const struct kernel_tensor *tensor, enum dtype type, const void *dw, int32_t micro)
 {
-    const struct cuda_place *place = &state->place[index];
-    struct kernel_tensor tensor = state->tensor[place->tensor];
-    if (tensor.in == place->channels) {
-        tensor.in = tensor.padded_in = 2 * place->channels;
-        pack(state, stream, &tensor, DTYPE_FP32, dw, micro);
-        return;
-    }
-    pack(state, stream, &tensor, DTYPE_FP32, dw, micro);
-    pack(state, stream, &state->tensor[place->tensor + 1], DTYPE_FP32, dw + place->channels, micro);
+    const struct kernel_packed to = goal(state, tensor, micro);
+    kernel_pack(stream, tensor, type, dw, to.first, to.sum, to.share, to.type, to.gradient);
+}
+
+/* The same of both tensors of batch norm @index, which follow each other, from @dw. */
+static struct kernel_packed goal_of_norm(const struct device_state *state, int32_t index,
+                                         const float *dw, int32_t micro)
+{
+    const struct kernel_tensor *tensor = &state->tensor[state->place[index].tensor];
+    struct kernel_packed to = goal(state, tensor, micro);
+    to.from = dw;
+    to.count = tensor->in;
+    return to;
 }
 
 /* The gradient of the value of layer @whose, masked by its ReLU, and of batch norm @index before
@@ -215,8 +221,8 @@ static void run_pooled_norm(const struct device_state *state, cudaStream_t strea
                                        place->statistics, scratch->partial);
     kernel_backward_factors(stream, place->rows, place->channels, count, scratch->partial,
                             place->vector, place->statistics, scratch->gradient, scratch->factors);
-    pack_norm(state, stream, index, scratch->gradient, micro);
-    kernel_pooled_apply(stream, state->type, place->channels, &pooled, x, scratch->factors, dx);
+    kernel_pooled_apply(stream, state->type, place->channels, &pooled, x, scratch->factors, dx,
+                        goal_of_norm(state, index, scratch->gradient, micro));
 }
 
 static void run_norm(const struct device_state *state, cudaStream_t stream,
@@ -227,10 +233,10 @@ static void run_norm(const struct device_state *state, cudaStream_t stream,
     const struct scratch *scratch = &state->scratch;
     const struct kernel_cut done = {0};
     if (place->derives) { /* the convolution that gave dy has masked it, and formed the sums */
-        pack_norm(state, stream, g->index, place->derived, micro);
         kernel_backward_apply(stream, state->type, place->rows, place->channels,
                               g->dz ? g->dz : g->dy, done, x,
-                              place->derived + 2 * (int64_t)place->channels, g->dx);
+                              place->derived + 2 * (int64_t)place->channels, g->dx,
+                              goal_of_norm(state, g->index, place->derived, micro));
         return;
     }
     if (place->pool) {
@@ -242,9 +248,9 @@ static void run_norm(const struct device_state *state, cudaStream_t stream,
                              g->cut, x, place->statistics, g->dz, scratch->partial);
     kernel_backward_factors(stream, place->rows, place->channels, count, scratch->partial,
                             place->vector, place->statistics, scratch->gradient, scratch->factors);
-    pack_norm(state, stream, g->index, scratch->gradient, micro);
     kernel_backward_apply(stream, state->type, place->rows, place->channels, g->dz ? g->dz : g->dy,
-                          g->dz ? done : g->cut, x, scratch->factors, g->dx);
+                          g->dz ? done : g->cut, x, scratch->factors, g->dx,
+                          goal_of_norm(state, g->index, scratch->gradient, micro));
 }
 
 /* A projection's batch norm and that of its main branch get the same gradient: the main branch's

@@ -66,7 +66,7 @@ static struct way go(const struct backward *b, struct kernel_cut cut)
                             b->parameter.data, b->statistics.data, way.gradient.data,
                             way.factors.data);
     kernel_backward_apply(NULL, b->type, b->rows, b->channels, b->dy.data, cut, b->x.data,
-                          way.factors.data, way.dx.data);
+                          way.factors.data, way.dx.data, (struct kernel_packed){0});
     return way;
 }
 

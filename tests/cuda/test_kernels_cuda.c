@@ -370,7 +370,8 @@ static void check_backward_case(enum dtype type, int64_t rows, int32_t channels,
                             b.statistics.data, b.gradient.data, b.factors.data);
     kernel_backward_apply(NULL, type, rows, channels, dz->data,
                           (struct kernel_cut){.mask = where == 3 ? b.mask : NULL}, b.x.data,
-                          b.factors.data, where == 1 ? dz->data : b.dx.data);
+                          b.factors.data, where == 1 ? dz->data : b.dx.data,
+                          (struct kernel_packed){0});
     struct array kept = array_blank(type, rows * channels);
     for (int64_t i = 0; i < kept.count; i++) {
         float sum = two ? dy.value[i] + more.value[i] : dy.value[i];

@@ -110,7 +110,8 @@ static void check_pooled(const struct layer *layer, enum dtype type)
     struct array x = array_random(type, in, 1, 0, 1), dy = array_random(type, out, 2, 0, 1);
     struct array statistics = array_random(DTYPE_FP32, 2 * channels, 3, 1, 0.2);
     struct array factors = array_random(DTYPE_FP32, 3 * channels, 4, 0, 1);
-    struct array value = array_blank(type, in), dx[2], y[2], partial[2];
+    struct array value = array_blank(type, in), dx[2], y[2], partial[2], gradient[2];
+    struct kernel_packed packed[2];
     uint8_t *winner[2];
     uint32_t *mask = base_alloc(in / 32 + 1, sizeof(*mask));
     int32_t count[2];
@@ -119,6 +120,12 @@ static void check_pooled(const struct layer *layer, enum dtype type)
         y[i] = array_blank(type, out);
         partial[i] = array_blank(DTYPE_FP32, sums);
         winner[i] = base_alloc(out, 1);
+        gradient[i] = array_blank(type, 2 * (int64_t)(channels - 3));
+        packed[i] = (struct kernel_packed){.from = statistics.data,
+                                           .count = channels - 3,
+                                           .share = 0.5F,
+                                           .type = type,
+                                           .gradient = gradient[i].data};
     }
     const float *statistic = statistics.data, *factor = factors.data;
     kernel_apply(NULL, type, rows, channels, x.data, factor, NULL, NULL, 1, mask, value.data);
@@ -128,13 +135,15 @@ static void check_pooled(const struct layer *layer, enum dtype type)
                                     (struct kernel_cut){.mask = mask}, x.data, statistic, NULL,
                                     partial[0].data);
     kernel_backward_apply(NULL, type, rows, channels, dx[0].data, (struct kernel_cut){.mask = mask},
-                          x.data, factor, dx[0].data);
+                          x.data, factor, dx[0].data, packed[0]);
     const struct kernel_pooled pooled = {layer, BATCH, winner[0], dy.data, factor};
     kernel_pool(NULL, type, layer, BATCH, channels, x.data, factor, winner[1], y[1].data);
     count[1] =
         kernel_pooled_sums(NULL, type, channels, &pooled, x.data, statistic, partial[1].data);
-    kernel_pooled_apply(NULL, type, channels, &pooled, x.data, factor, dx[1].data);
+    kernel_pooled_apply(NULL, type, channels, &pooled, x.data, factor, dx[1].data, packed[1]);
     assert_int_equal(count[0], count[1]);
+    assert_memory_equal(gradient[0].data, gradient[1].data,
+                        2 * (size_t)(channels - 3) * (size_t)dtype_size(type));
     for (int32_t i = 0; i < 2; i++) {
         array_widen(&y[i]);
         array_widen(&dx[i]);
@@ -150,8 +159,9 @@ static void check_pooled(const struct layer *layer, enum dtype type)
     for (int64_t i = 0; i < 2 * (int64_t)count[0] * channels; i++)
         array_expect("sum", i, DTYPE_FP32, ((const float *)partial[1].data)[i],
                      (double)((const float *)partial[0].data)[i], 1e-4);
-    struct array *all[] = {&x,     &dy,   &statistics, &factors,    &value,     &dx[0],
-                           &dx[1], &y[0], &y[1],       &partial[0], &partial[1]};
+    struct array *all[] = {&x,          &dy,          &statistics, &factors, &value,
+                           &dx[0],      &dx[1],       &y[0],       &y[1],    &partial[0],
+                           &partial[1], &gradient[0], &gradient[1]};
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
         array_free(all[i]);
     free(mask);

@@ -55,6 +55,51 @@ TEST(gradients_lose_their_padding)
                        (enum dtype)(pair / DTYPE_COUNT));
 }
 
+/* @count of @channels channels, of two micro-batches and of one: once by kernel_pack(), once beside
+ * batch norm's second pass, which several blocks share. */
+static void check_pack_beside(enum dtype type, int32_t channels, int32_t count)
+{
+    enum { ROWS = 5000 };
+    struct array from = array_random(DTYPE_FP32, 2 * channels, 1, 0, 1);
+    struct array x = array_random(DTYPE_FP16, (int64_t)ROWS * channels, 2, 0, 1);
+    struct array factors = array_random(DTYPE_FP32, 3 * (int64_t)channels, 3, 0, 1);
+    struct array sum[2], gradient[2], alone[2];
+    const struct kernel_tensor tensor = {.out = 1, .taps = 2, .in = count, .padded_in = channels};
+    for (int32_t beside = 0; beside < 2; beside++) {
+        sum[beside] = array_blank(DTYPE_FP32, 2 * count);
+        gradient[beside] = array_blank(type, 2 * count);
+        alone[beside] = array_blank(type, 2 * count);
+        const struct kernel_packed to[] = {
+            {from.data, count, 1, sum[beside].data, 0.5F, type, NULL},
+            {from.data, count, 0, sum[beside].data, 0.5F, type, gradient[beside].data},
+            {from.data, count, 1, NULL, 0.25F, type, alone[beside].data}};
+        for (int32_t i = 0; i < 3; i++)
+            if (beside)
+                kernel_backward_apply(NULL, DTYPE_FP16, ROWS, channels, x.data,
+                                      (struct kernel_cut){0}, x.data, factors.data, x.data, to[i]);
+            else
+                kernel_pack(NULL, &tensor, DTYPE_FP32, to[i].from, to[i].first, to[i].sum,
+                            to[i].share, type, to[i].gradient);
+    }
+    const size_t size = 2 * (size_t)count * (size_t)dtype_size(type);
+    assert_memory_equal(sum[0].data, sum[1].data, 2 * (size_t)count * sizeof(float));
+    assert_memory_equal(gradient[0].data, gradient[1].data, size);
+    assert_memory_equal(alone[0].data, alone[1].data, size);
+    struct array *all[] = {&from,        &x,           &factors,  &sum[0],  &sum[1],
+                           &gradient[0], &gradient[1], &alone[0], &alone[1]};
+    for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+        array_free(all[i]);
+}
+
+TEST(gradients_of_batch_norm_are_packed_beside_its_second_pass)
+{
+    for (enum dtype type = 0; type < DTYPE_COUNT; type++) {
+        check_pack_beside(type, 64, 64);
+        check_pack_beside(type, 8, 3);
+        check_pack_beside(type, 520, 517); /* more than one block across */
+    }
+}
+
 /* The gradients of 256 ranks, all alike, added in fp16; what is small and what is large comes out
  * exactly where they are divided by the root of 256 before, and only there. */
 TEST(sums_of_256_ranks_neither_vanish_nor_overflow)

@@ -226,7 +226,7 @@ static void issue_norm(const struct bench *bench, const void *dy, void *more, st
     kernel_backward_factors(stream, rows, s->in_channels, count, partial, place(bench, PARAMETER),
                             statistics, place(bench, GRADIENT), factors);
     kernel_backward_apply(stream, s->type, rows, s->in_channels, more ? more : dy,
-                          more ? done : cut, x, factors, dx);
+                          more ? done : cut, x, factors, dx, (struct kernel_packed){0});
 }
 
 /* What of a batch norm's backward is left behind a convolution that went through it. */
@@ -237,7 +237,8 @@ static void issue_rest(const struct bench *bench, int32_t which, const void *x, 
     kernel_backward_apply(bench->clock.stream, s->type,
                           (int64_t)s->batch * s->in_height * s->in_width, s->in_channels,
                           place(bench, VALUE), (struct kernel_cut){0}, x,
-                          derived + (CONV_DERIVED_COUNT * which + 2) * (int64_t)s->in_channels, dx);
+                          derived + (CONV_DERIVED_COUNT * which + 2) * (int64_t)s->in_channels, dx,
+                          (struct kernel_packed){0});
 }
 
 static void issue_backward(const struct bench *bench)
@@ -303,10 +304,11 @@ static void issue_pool(const struct bench *bench)
     kernel_backward_factors(stream, rows, channels, count, partial, place(bench, PARAMETER),
                             statistics, place(bench, GRADIENT), place(bench, BACKWARD));
     if (merged)
-        kernel_pooled_apply(stream, s->type, channels, &pooled, raw, place(bench, BACKWARD), value);
+        kernel_pooled_apply(stream, s->type, channels, &pooled, raw, place(bench, BACKWARD), value,
+                            (struct kernel_packed){0});
     else
         kernel_backward_apply(stream, s->type, rows, channels, value, cut, raw,
-                              place(bench, BACKWARD), value);
+                              place(bench, BACKWARD), value, (struct kernel_packed){0});
 }
 
 static bool issue(void *context)

@@ -109,11 +109,23 @@ void kernel_backward_factors(cudaStream_t stream, int64_t rows, int32_t channels
                              const float *partial, const float *parameter, const float *statistics,
                              float *gradient, float *factors);
 
+/** Gradients of a batch norm's scale and shift on their way to the flat array, as kernel_pack()
+ * brings others there: too few for a launch of their own. */
+struct kernel_packed {
+    const float *from; /**< (2, channels) fp32; NULL: there are none */
+    int32_t count;     /**< channels without padding */
+    int32_t first;
+    float *sum; /**< (2, count) */
+    float share;
+    enum dtype type;
+    void *gradient; /**< (2, count) */
+};
+
 /** Second pass: dx = factors[0] * dz + factors[1] * x + factors[2], with @dz masked first (so the
  * first pass need not write the masked gradient).  @dx may be @dz. */
 void kernel_backward_apply(cudaStream_t stream, enum dtype type, int64_t rows, int32_t channels,
                            const void *dz, struct kernel_cut cut, const void *x,
-                           const float *factors, void *dx);
+                           const float *factors, void *dx, struct kernel_packed packed);
 
 /* ---- pointwise, pools, loss ---- */
 
@@ -161,7 +173,7 @@ int32_t kernel_pooled_sums(cudaStream_t stream, enum dtype type, int32_t channel
  * @channels).  @dx may not be pooled->dy. */
 void kernel_pooled_apply(cudaStream_t stream, enum dtype type, int32_t channels,
                          const struct kernel_pooled *pooled, const void *x, const float *factors,
-                         void *dx);
+                         void *dx, struct kernel_packed packed);
 
 /** Mean cross-entropy of softmax of the first @classes of @channels channels of @x (batch,
  * channels), smoothed; *@loss += it * @share.  @dx (batch, channels) = its gradient * *@scale,

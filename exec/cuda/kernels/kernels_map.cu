@@ -124,12 +124,15 @@ enum cut { CUT_NONE, CUT_MASK, CUT_AGAIN };
 template <typename T, enum cut CUT>
 __global__ void __launch_bounds__(THREADS, 3)
     backward_apply(int64_t rows, int32_t channels, const T *dz, const uint8_t *mask,
-                   const float *forward, const T *x, const float *__restrict__ factors, T *dx)
+                   const float *forward, const T *x, const float *__restrict__ factors, T *dx,
+                   struct kernel_packed packed)
 {
     constexpr int32_t AHEAD = 2;
     int32_t channel = my_channel();
     if (channel >= channels)
         return;
+    if (packed.from && blockIdx.y == 0 && threadIdx.y == 0)
+        pack_channels(packed, channels, channel);
     struct span span = my_rows(rows);
     struct line by = fetch(factors + channel, 0), of_x = fetch(factors + channels + channel, 0);
     struct line shift = fetch(factors + 2 * (int64_t)channels + channel, 0);
@@ -171,7 +174,7 @@ __global__ void __launch_bounds__(THREADS, 3)
 
 void kernel_backward_apply(cudaStream_t stream, enum dtype type, int64_t rows, int32_t channels,
                            const void *dz, struct kernel_cut cut, const void *x,
-                           const float *factors, void *dx)
+                           const float *factors, void *dx, struct kernel_packed packed)
 {
     assert(!cut.factors || !cut.mask);
     struct tiling tiling = tile(rows, channels, MAP_BLOCKS, 8);
@@ -181,7 +184,8 @@ void kernel_backward_apply(cudaStream_t stream, enum dtype type, int64_t rows, i
                        : cut.mask  ? backward_apply<T, CUT_MASK>
                                    : backward_apply<T, CUT_NONE>;
         kernel_launch(stream, tiling.grid, tiling.block, kernel, rows, channels, (const T *)dz,
-                      (const uint8_t *)cut.mask, cut.factors, (const T *)x, factors, (T *)dx);
+                      (const uint8_t *)cut.mask, cut.factors, (const T *)x, factors, (T *)dx,
+                      packed);
     });
 }
 

@@ -63,13 +63,15 @@ __global__ void __launch_bounds__(THREADS, 2)
 template <typename T>
 __global__ void __launch_bounds__(THREADS)
     pooled_apply(struct pool pool, struct source<T> from, const float *__restrict__ factors,
-                 T *__restrict__ dx)
+                 T *__restrict__ dx, struct kernel_packed packed)
 {
     int64_t index = my_index();
     if (index >= (int64_t)pool.batch * pool.in_height * pool.in_width * pool.octets)
         return;
     struct spot at = spot_of(index, pool.octets, pool.in_height, pool.in_width);
     int32_t channels = pool.octets * WIDTH;
+    if (packed.from && index < pool.octets)
+        pack_channels(packed, channels, at.channel);
     octet<T> x = load<WIDTH>(from.x + index * WIDTH), dz = cut(pool, at, from, x), out;
 #pragma unroll
     for (int32_t i = 0; i < WIDTH; i++) {
@@ -100,7 +102,7 @@ int32_t kernel_pooled_sums(cudaStream_t stream, enum dtype type, int32_t channel
 
 void kernel_pooled_apply(cudaStream_t stream, enum dtype type, int32_t channels,
                          const struct kernel_pooled *pooled, const void *x, const float *factors,
-                         void *dx)
+                         void *dx, struct kernel_packed packed)
 {
     struct pool pool = pool_of(pooled->pool, pooled->batch, channels);
     int64_t threads = (int64_t)pool.batch * pool.in_height * pool.in_width * pool.octets;
@@ -110,6 +112,6 @@ void kernel_pooled_apply(cudaStream_t stream, enum dtype type, int32_t channels,
             pooled->winner, (const T *)pooled->dy, pooled->factors, (const T *)x
         };
         kernel_launch(stream, dim3((unsigned)divide_up(threads, THREADS)), dim3(THREADS),
-                      pooled_apply<T>, pool, from, factors, (T *)dx);
+                      pooled_apply<T>, pool, from, factors, (T *)dx, packed);
     });
 }

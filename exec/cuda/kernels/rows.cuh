@@ -100,3 +100,25 @@ __device__ inline void write_partial(int32_t channels, const float *sum, const f
             partial[((int64_t)blockIdx.y * 2 + which) * channels + channel] = total;
     }
 }
+
+/** Bring gradients of this thread's channels, from @channel on, to the flat array. */
+__device__ inline void pack_channels(const struct kernel_packed &to, int32_t channels,
+                                     int32_t channel)
+{
+    for (int32_t i = 0; i < 2 * WIDTH; i++) {
+        int32_t row = i / WIDTH, c = channel + i % WIDTH, at = row * to.count + c;
+        if (c >= to.count)
+            continue;
+        float value = to.from[row * channels + c];
+        if (to.sum && !to.first)
+            value += to.sum[at];
+        if (to.sum)
+            to.sum[at] = value;
+        if (to.gradient && to.type == DTYPE_FP16)
+            static_cast<__half *>(to.gradient)[at] = narrow<__half>(value * to.share);
+        else if (to.gradient && to.type == DTYPE_BF16)
+            static_cast<__nv_bfloat16 *>(to.gradient)[at] = narrow<__nv_bfloat16>(value * to.share);
+        else if (to.gradient)
+            static_cast<float *>(to.gradient)[at] = value * to.share;
+    }
+}
