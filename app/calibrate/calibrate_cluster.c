@@ -54,6 +54,8 @@ static int read_lab(struct cluster *cluster, struct err *err)
 static int check_machine(struct cluster *cluster, struct err *err)
 {
     int32_t cores = cores_available(), threads = cluster->request.machine.compute.threads;
+    if (calibrate_check_gpu(&cluster->request, err))
+        return -1;
     if (cluster->ranks == 1)
         return err_add_code(err, 64, "--ranks: must be at least 2; calibrate device measures one");
     if (!cluster->ranks)

@@ -73,12 +73,22 @@ static int describe_gpu(struct words *words, struct err *err)
     if (err->count)
         return -1;
     if (found != 4 || !(mebibytes > 0))
-        return err_add_code(err, 69, "nvidia-smi does not name the GPU");
+        return err_add_code(err, 69,
+                            "nvidia-smi does not name the GPU; it comes with the driver, and must "
+                            "be in $PATH");
     words->description = base_format("%s", name);
     words->memory = mebibytes * 1048576;
     words->memory_source = base_copy("nvidia-smi, memory.total");
     words->compute_capability = 10 * major + minor;
     return 0;
+}
+
+int calibrate_check_gpu(const struct calibrate_request *request, struct err *err)
+{
+    struct words words = {0};
+    int failed = request->machine.compute.device == DEVICE_CUDA && describe_gpu(&words, err);
+    release_words(&words);
+    return failed ? -1 : 0;
 }
 
 static void describe_processor(struct words *words, const struct machine *machine,
@@ -279,6 +289,7 @@ int calibrate_device(const struct calibrate_request *request, struct text *out, 
         request->directory ? request_yaml_name("--out", request->directory, err) : NULL;
     int failed =
         request->directory && (!name || calibrate_check_file(request->directory, request, err));
+    failed = failed || calibrate_check_gpu(request, err);
     struct budget budget = budget_open(request->budget, request->strict);
     budget_part(&budget, "steps of training", 1);
     failed = failed || machine_measure(&machine, &request->machine, &budget, err);

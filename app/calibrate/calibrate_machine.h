@@ -47,6 +47,10 @@ int calibrate_device_of(const struct machine *machine, const struct calibrate_re
 int calibrate_check_file(const char *path, const struct calibrate_request *request,
                          struct err *err);
 
+/** Check before anything is measured that a GPU, if that is measured, has a name for the file.
+ * @return 0, or -1 (exit code 69): nvidia-smi does not tell. */
+int calibrate_check_gpu(const struct calibrate_request *request, struct err *err);
+
 /** "measured by foretrain calibrate on HOST, DATE: WHAT", without quotes and backslashes.  The
  * caller frees it. */
 char *calibrate_source(const char *what);
