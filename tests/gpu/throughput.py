@@ -7,7 +7,7 @@ import statistics
 import subprocess
 import time
 
-from report import Failure, OutOfTime, Outcome, end_group, last_object
+from report import Failure, OutOfTime, Outcome, end_session, last_object
 
 WINDOWS = 3  # of each variant, taking turns
 LEAST, AIM = 1.3, 1.8  # ours / PyTorch's
@@ -68,7 +68,7 @@ class PyTorch:
 
     def close(self):
         """End it and what it started."""
-        end_group(self.process)
+        end_session(self.process)
         self.process.stdin.close()
         self.process.stdout.close()
 
