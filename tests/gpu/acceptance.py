@@ -241,10 +241,10 @@ class Acceptance:
         batches = [str(batch) for batch in self.batches if self.wants(f"throughput {batch}")]
         words = ["--device", self.options.torch, "--network", self.shape["network"], "--image",
                  str(self.shape["image"]), "--batches", ",".join(batches)]
-        server = throughput.PyTorch(self.options.python, str(FOLDER), words,
-                                    os.path.join(self.options.out, "pytorch.txt"))
-        said = server.wait(self.clock.left())
-        self.server, self.rates = server, server.ask("rates", self.clock.left())
+        self.server = throughput.PyTorch(self.options.python, str(FOLDER), words,
+                                         os.path.join(self.options.out, "pytorch.txt"))
+        said = self.server.wait(self.clock.left())
+        self.rates = self.server.ask("rates", self.clock.left())
         return Outcome("measured", f"{said['compiled']} variants compiled, {said['failed']} failed")
 
     def ours(self):

@@ -173,6 +173,19 @@ class Still(Test):
         self.assertGreater(len(ours), 20)
         self.assertGreaterEqual(len(theirs), 2 + 2 * (1 + throughput.WINDOWS), table.table())
 
+    def test_a_server_that_breaks_costs_nothing_but_its_figures(self):
+        server = pathlib.Path(self.folder, "server")
+        toolchain.write_program(server, """#!/bin/sh
+echo '{"compiled": 1, "failed": 0}'; read word; echo '{"error": "told"}'""")
+        whole = self.acceptance(python=str(server))
+        with self.assertRaisesRegex(Failure, "PyTorch: told"):
+            whole.pytorch()
+        whole.server.process.wait()
+        for _ in range(2):
+            with self.assertRaisesRegex(Failure, "has ended"):
+                whole.server.capture(256, 5)
+        whole.server.close()
+
     def test_a_server_that_is_late_is_ended(self):
         server = pathlib.Path(self.folder, "server")
         toolchain.write_program(server, "#!/bin/sh\nsleep 60\n")

@@ -1,4 +1,5 @@
 """Training speed, ours and PyTorch's, in windows that take turns; where our step's time goes."""
+import contextlib
 import json
 import os
 import re
@@ -69,8 +70,9 @@ class PyTorch:
     def close(self):
         """End it and what it started."""
         end_session(self.process)
-        self.process.stdin.close()
         self.process.stdout.close()
+        with contextlib.suppress(BrokenPipeError):  # of a word that nobody has read
+            self.process.stdin.close()
 
 
 def settings(batch, kind, network="resnet50", image=224):
