@@ -240,7 +240,8 @@ class Acceptance:
         this part has the device for itself."""
         batches = [str(batch) for batch in self.batches if self.wants(f"throughput {batch}")]
         words = ["--device", self.options.torch, "--network", self.shape["network"], "--image",
-                 str(self.shape["image"]), "--batches", ",".join(batches)]
+                 str(self.shape["image"]), "--batches", ",".join(batches), "--seconds",
+                 str(self.clock.left() - 60)]
         self.server = throughput.PyTorch(self.options.python, str(FOLDER), words,
                                          os.path.join(self.options.out, "pytorch.txt"))
         said = self.server.wait(self.clock.left())

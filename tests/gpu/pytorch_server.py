@@ -2,10 +2,12 @@
 """ResNet-50 trained by PyTorch as fast as it can, in windows that are asked for.
 
 Usage: pytorch_server.py [--device cuda] [--image 224] [--batches 256,512] [--network resnet50]
+                         [--seconds N]
 
 First compiles one training step (forward, loss, backward, SGD with momentum) per batch and variant:
 channels_last, automatic mixed precision in fp16 (static loss scale) or bf16, by torch.compile or
 not; each is told with a line on standard error, and when all are done one JSON line is printed.
+What would not be compiled within --seconds, if it took as long as the slowest before, is left out.
 From then on nothing is done but what is asked for, so that others can be timed on the device.  On a
 GPU each step becomes one CUDA graph.  Images are random and lie on the device.
 
@@ -151,20 +153,24 @@ class Server:
     def __init__(self, options):
         self.options = options
         self.variants, self.failed = {}, {}
+        self.end, self.slowest = time.perf_counter() + options.seconds, 0
         self.captured = None
         # What libraries print must not be taken for answers.
         self.answers = os.fdopen(os.dup(1), "w")
         os.dup2(2, 1)
 
     def names(self):
-        """All variants, the likely winners first."""
+        """All variants, those that are ready at once first."""
         how = ["compiled"] if hasattr(torch, "compile") else []
         types = ["bf16"] if self.options.device == "cpu" else ["fp16", "bf16"]
-        return [f"{way}-{kind}" for way in [*how, "eager"] for kind in types]
+        return [f"{way}-{kind}" for way in ["eager", *how] for kind in types]
 
     def make(self, batch, name):
         """Compile one variant."""
         begin = time.perf_counter()
+        if begin + self.slowest > self.end:
+            self.failed[batch, name] = "no time was left to compile it"
+            return
         try:
             variant = Variant(name, batch, self.options)
             if name.startswith("compiled"):
@@ -175,8 +181,9 @@ class Server:
         except Exception as error:  # pylint: disable=broad-except  # the other variants go on
             self.failed[batch, name] = f"{type(error).__name__}: {error}"[:300]
             what = "failed"
-        print(f"{what} {name} {batch} in {time.perf_counter() - begin:.1f} s", file=sys.stderr,
-              flush=True)
+        took = time.perf_counter() - begin
+        self.slowest = max(self.slowest, took)
+        print(f"{what} {name} {batch} in {took:.1f} s", file=sys.stderr, flush=True)
 
     def capture(self, batch):
         """All variants of a batch."""
@@ -213,8 +220,8 @@ class Server:
 
     def serve(self):
         """Until the end of input."""
-        for batch in self.options.batches:
-            for name in self.names():
+        for name in self.names():
+            for batch in self.options.batches:
                 self.make(batch, name)
         self.say({"compiled": len(self.variants), "failed": len(self.failed)})
         for line in sys.stdin:
@@ -232,6 +239,7 @@ def main():
     parser.add_argument("--image", type=int, default=224)
     parser.add_argument("--batches", default="256,512",
                         type=lambda text: [int(word) for word in text.split(",")])
+    parser.add_argument("--seconds", type=float, default=600)
     Server(parser.parse_args()).serve()
 
 

@@ -195,6 +195,39 @@ echo '{"compiled": 1, "failed": 0}'; read word; echo '{"error": "told"}'""")
         self.assertIsNotNone(asked.process.poll())
 
 
+class Compiling(Test):
+    """pytorch_server.py, without PyTorch."""
+
+    def made(self, seconds):
+        """(what was made, what was not) of two batches, each 50 s of the compiler's, in so many."""
+        stand_ins = {"torch": mock.MagicMock(), "torchvision": mock.MagicMock()}
+        with mock.patch.dict(sys.modules, stand_ins), mock.patch("os.dup2"), \
+                mock.patch("os.dup", lambda _: os.open(os.devnull, os.O_WRONLY)), \
+                contextlib.redirect_stderr(io.StringIO()), mock.patch("sys.stdin", []):
+            import pytorch_server  # pylint: disable=import-outside-toplevel
+            clock = Time()
+
+            def compiling(*_):
+                clock.at += 50
+            with mock.patch("time.perf_counter", clock.now), \
+                    mock.patch.object(pytorch_server.Variant, "warm", compiling):
+                server = pytorch_server.Server(argparse.Namespace(
+                    device="cuda", network="resnet50", image=224, batches=[256, 512],
+                    seconds=seconds))
+                server.serve()
+                server.answers.close()
+        return ([f"{name} {batch}" for batch, name in server.variants],
+                [f"{name} {batch}" for batch, name in server.failed])
+
+    def test_what_there_is_no_time_to_compile_is_left_out(self):
+        eager = [f"eager-{kind} {batch}" for kind in ("fp16", "bf16") for batch in (256, 512)]
+        compiled = [name.replace("eager", "compiled") for name in eager]
+        for seconds, count in ((200, 4), (199, 3), (99, 1), (0, 1), (-1, 0)):
+            made, failed = self.made(seconds)
+            self.assertEqual(made, [*eager, *compiled[:count]] if seconds >= 0 else [], seconds)
+            self.assertEqual(len(made) + len(failed), 8)
+
+
 class Plans(Test):
     """Of convolutions."""
 
