@@ -251,7 +251,8 @@ class Acceptance:
     def ours(self):
         """Our trainer."""
         return throughput.Ours(self.runner, self.program("foretrain-exec"), SYNTHETIC,
-                               self.options.device, self.options.threads, 2 if self.tiny else 20)
+                               self.options.device, self.options.threads,
+                               2 if self.tiny else throughput.WARM)
 
     def schedule(self, batch, merged):
         """The steps of an iteration, as text."""

@@ -286,6 +286,12 @@ class Verdicts(Test):
                 with self.assertRaisesRegex(error, re.escape(line)):
                     whole.test_programs(["test_a"])()
 
+    def test_a_window_begins_when_a_kind_of_graph_is_chosen(self):
+        header = acceptance.ROOT / "exec/cuda/device_cuda_state.h"
+        runs = int(re.search(r"SIDE_RUNS = (\d+)", header.read_text(encoding="utf-8"))[1])
+        in_flight = 2  # steps that are launched before the last of them is looked at
+        self.assertGreaterEqual(throughput.WARM, 2 + 2 * runs + in_flight)
+
     def test_a_gpu_is_judged_by_what_its_like_reached(self):
         judge = throughput.judge_published
         self.assertEqual(judge(7951, "NVIDIA H200").verdict, "pass")

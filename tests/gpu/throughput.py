@@ -11,6 +11,9 @@ import time
 from report import Failure, OutOfTime, Outcome, end_session, last_object
 
 WINDOWS = 3  # of each variant, taking turns
+# Steps of ours before a window: the first two are issued one by one, then two kinds of graph take
+# turns, 15 of each (SIDE_RUNS in exec/cuda/device_cuda_state.h), before one is chosen.
+WARM = 40
 LEAST, AIM = 1.3, 1.8  # ours / PyTorch's
 # Images/s by the driver's name of a GPU: an eighth of 63601 and of 57284.  Source: MLPerf Training
 # v4.0, NVIDIA, h200_ngc24.04_mxnet and eos_ngc24.04_mxnet.
