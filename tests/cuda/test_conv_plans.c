@@ -390,6 +390,58 @@ TEST_WITH(engines_that_are_all_wrong_are_a_fault, enter, leave)
     conv_close(library);
 }
 
+/* A search for @op says both on stderr; NULL: it says nothing. */
+static void assert_says(enum conv_op op, const char *first, const char *second)
+{
+    struct conv_library *library = open_library(NULL);
+    int kept = dup(2), ends[2];
+    char said[2000] = "";
+    assert_int_equal(pipe(ends), 0);
+    dup2(ends[1], 2);
+    conv_plan(library, op, &shapes[4], NULL);
+    dup2(kept, 2);
+    close(kept);
+    close(ends[1]);
+    assert_true(read(ends[0], said, sizeof said - 1) >= 0);
+    close(ends[0]);
+    if (first ? !strstr(said, first) || !strstr(said, second) : said[0])
+        fail_msg("expected \"%s\" and \"%s\" in: %s", first, second, said);
+    conv_close(library);
+}
+
+/* What is wrong should be seen in the first run on a GPU. */
+TEST_WITH(what_is_wrong_with_engines_is_told, enter, leave)
+{
+    static const char *const derived[CONV_DERIVED_COUNT] = {
+        "gradient of the scale of channel 0 is", "gradient of the shift of channel 0 is",
+        "factor of dx of channel 0 is", "factor of x of channel 0 is", "constant of channel 0 is"};
+    fake_cudnn.hidden[FAKE_WRONG] = true;
+    assert_says(CONV_FORWARD_SUMS, "some give wrong results", "another run's element ");
+    fake_cudnn.hidden[FAKE_WRONG] = false;
+    fake_cudnn.hidden[FAKE_FICKLE] = true;
+    assert_says(CONV_FORWARD_SUMS,
+                "(forward-sums, fp16, 8 x 6 x 5 to 24 x 3 x 3, window 3, batch 2)",
+                "some give wrong results: element 431 is");
+    fake_cudnn.hidden[FAKE_WRONG] = true;
+    assert_says(CONV_FORWARD_SUMS, NULL, NULL);
+    fake_cudnn.missummed = 26;
+    assert_says(CONV_FORWARD_SUMS,
+                "none gives right results: ", "the sum of squares of channel 1 is");
+    for (int32_t i = 0; i < CONV_DERIVED_COUNT; i++) {
+        fake_cudnn.misderived = i + 1;
+        assert_says(CONV_BACKWARD_DATA_ADD_NORMS, "none gives right results: ", derived[i]);
+    }
+    fake_cudnn.misderived = fake_cudnn.missummed = 0;
+    fake_cudnn.unwritten = true;
+    assert_says(CONV_FORWARD_SUMS, "none gives right results: ", " is nan instead of ");
+    for (int32_t i = 0; i < FAKE_ENGINES; i++)
+        fake_cudnn.unrun[i] = true;
+    assert_says(CONV_FORWARD_SUMS, "none can be used: ", "cuDNN cannot run a convolution: ");
+    for (int32_t i = 0; i < FAKE_ENGINES; i++)
+        fake_cudnn.unbuilt[i] = true;
+    assert_says(CONV_FORWARD_SUMS, "none can be used: ", "no plan can be made");
+}
+
 TEST_WITH(too_little_memory_is_told, enter, leave)
 {
     struct conv_library *library = open_library(NULL);

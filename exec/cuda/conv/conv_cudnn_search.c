@@ -1,6 +1,7 @@
 #include "exec/cuda/conv/conv_cudnn_search.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -111,6 +112,30 @@ static int32_t try_some(struct conv_trial *trial, const struct conv_target *targ
     return verify(trial, runner, runners, wrong, err);
 }
 
+/* What is not as it should be with the engines for @op, of which @tried were tried.  A network does
+ * without those of optional ops, but is slower, and the cache keeps that. */
+static void report(enum conv_op op, const struct conv_shape *shape, int32_t tried, bool right,
+                   bool wrong, const char *fault, struct err *err)
+{
+    char *name = base_format("%s, %s, %d x %d x %d to %d x %d x %d, window %d, batch %d",
+                             conv_op_names[op], dtype_names[shape->type], shape->in_channels,
+                             shape->in_height, shape->in_width, shape->out_channels,
+                             shape->out_height, shape->out_width, shape->kernel, shape->batch);
+    if (!right && wrong && !conv_optional(op))
+        err_add_code(err, 69,
+                     "cuDNN's engines for a convolution (%s) give wrong results: %s; another "
+                     "version of cuDNN may not",
+                     name, fault);
+    else if (!right || wrong)
+        fprintf(stderr, "foretrain-exec: of cuDNN's %d engines for a convolution (%s) %s: %s\n",
+                tried, name,
+                !wrong  ? "none can be used"
+                : right ? "some give wrong results"
+                        : "none gives right results",
+                fault[0] ? fault : "no plan can be made in the memory that is left");
+    free(name);
+}
+
 /* Try the @count candidates; @best keeps engine -1 if none is usable. */
 static int compete(const struct conv_target *target, enum conv_op op,
                    const struct conv_shape *shape, const struct conv_candidate *list, int32_t count,
@@ -129,13 +154,8 @@ static int compete(const struct conv_target *target, enum conv_op op,
         final(trial, runner, runners, err);
     if (runners)
         *best = runner[0].choice;
-    else if (wrong && !conv_optional(op) && !err->count)
-        err_add_code(err, 69,
-                     "cuDNN's engines for a convolution (%s, %s, %d x %d x %d to %d x %d x %d, "
-                     "window %d) give wrong results; another version of cuDNN may not",
-                     conv_op_names[op], dtype_names[shape->type], shape->in_channels,
-                     shape->in_height, shape->in_width, shape->out_channels, shape->out_height,
-                     shape->out_width, shape->kernel);
+    if (!err->count)
+        report(op, shape, tried, runners > 0, wrong > 0, conv_trial_fault(trial), err);
     for (int32_t i = 0; i < runners; i++)
         conv_builder_release(&runner[i].builder);
     conv_trial_close(trial);

@@ -1,6 +1,8 @@
 #include "exec/cuda/conv/conv_cudnn_trial.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +20,7 @@ struct conv_trial {
     int64_t room;                    /* of the workspace */
     struct conv_clock clock;
     struct conv_sample sample[2][CONV_SAMPLES]; /* see output() */
+    char fault[256], refusal[256];              /* the first of a plan */
 };
 
 /* Whether @error is one; the first occurrence is reported. */
@@ -147,10 +150,16 @@ int conv_trial_reserve(struct conv_trial *trial, int64_t workspace)
 
 static bool issue(struct conv_trial *trial, cudnnBackendDescriptor_t plan)
 {
+    struct err err = {0};
     struct conv_call call =
         conv_call_of(&trial->shape, trial->array, trial->sums, trial->derived, trial->workspace);
-    return conv_execute(trial->handle, plan, trial->op, &trial->shape, trial->clock.stream, &call,
-                        NULL) == CUDNN_STATUS_SUCCESS;
+    bool ran = conv_execute(trial->handle, plan, trial->op, &trial->shape, trial->clock.stream,
+                            &call, &err) == CUDNN_STATUS_SUCCESS;
+    if (!ran && !trial->refusal[0])
+        snprintf(trial->refusal, sizeof trial->refusal, "%.*s", (int)strcspn(err.text, "\n"),
+                 err.text);
+    err_release(&err);
+    return ran;
 }
 
 enum conv_verdict conv_trial_run(struct conv_trial *trial, cudnnBackendDescriptor_t plan,
@@ -252,18 +261,31 @@ static void add_up(const float *partial, int32_t count, int32_t channels, int32_
             sum[k] += (double)partial[(2 * i + k) * channels + channel];
 }
 
+/* @right, which is whether @got is near @want; the first that is not is the fault. */
+static bool expect(struct conv_trial *trial, bool right, const char *what, int64_t index,
+                   double got, double want)
+{
+    if (!right && !trial->fault[0])
+        snprintf(trial->fault, sizeof trial->fault, "%s %" PRId64 " is %.9g instead of %.9g", what,
+                 index, got, want);
+    return right;
+}
+
 /* Whether the sums agree with those of y as it was written. */
-static bool sums_are_right(const struct conv_trial *trial, const struct result *result)
+static bool sums_are_right(struct conv_trial *trial, const struct result *result)
 {
     const int32_t channels = trial->shape.out_channels;
     const int64_t rows = written_rows(trial);
     bool right = true;
     for (int32_t c = 0; c < channels && right; c++) {
+        const double got[] = {(double)result->number[c], (double)result->number[channels + c]};
         double want[2];
         add_up(result->number + result->own, result->partials, channels, c, want);
-        right = conv_sum_is_right(rows, want[0], sqrt((double)rows * want[1]),
-                                  (double)result->number[c]) &&
-                conv_sum_is_right(rows, want[1], 2 * want[1], (double)result->number[channels + c]);
+        right =
+            expect(trial, conv_sum_is_right(rows, want[0], sqrt((double)rows * want[1]), got[0]),
+                   "the sum of channel", c, got[0], want[0]) &&
+            expect(trial, conv_sum_is_right(rows, want[1], 2 * want[1], got[1]),
+                   "the sum of squares of channel", c, got[1], want[1]);
     }
     return right;
 }
@@ -272,6 +294,9 @@ static bool sums_are_right(const struct conv_trial *trial, const struct result *
 static cudaError_t check_derived(struct conv_trial *trial, const struct result *result,
                                  int32_t which, bool *right)
 {
+    static const char *const name[CONV_DERIVED_COUNT] = {
+        "the gradient of the scale of channel", "the gradient of the shift of channel",
+        "the factor of dx of channel", "the factor of x of channel", "the constant of channel"};
     const int32_t channels = trial->shape.in_channels;
     const int64_t rows = written_rows(trial), all = 2 * (int64_t)KERNEL_PARTIALS * channels;
     /* of the second norm they follow those of the first in the same order */
@@ -299,9 +324,12 @@ static cudaError_t check_derived(struct conv_trial *trial, const struct result *
         add_up(result->number + result->own, result->partials, channels, c, of.dx);
         add_up(of_x, alone, channels, c, of.x);
         struct conv_derived want = conv_derive(&of);
-        for (int32_t i = 0; i < CONV_DERIVED_COUNT; i++)
-            *right = *right && conv_sum_is_right(rows, want.value[i], want.size[i],
-                                                 (double)derived[i * channels + c]);
+        for (int32_t i = 0; i < CONV_DERIVED_COUNT; i++) {
+            const double got = (double)derived[i * channels + c];
+            *right =
+                *right && expect(trial, conv_sum_is_right(rows, want.value[i], want.size[i], got),
+                                 name[i], c, got, want.value[i]);
+        }
     }
     free(of_both);
     for (int32_t i = 1; i < 4; i++)
@@ -372,18 +400,31 @@ static enum conv_verdict run_clean(struct conv_trial *trial, cudnnBackendDescrip
 }
 
 /* Whether all of the result was written, samples are right, and another run gave the same bits. */
-static bool looks_right(const struct conv_trial *trial, const struct result *first,
+static bool looks_right(struct conv_trial *trial, const struct result *first,
                         const struct result *again)
 {
-    bool right = memcmp(first->value, again->value, sizeof first->value) == 0 &&
-                 memcmp(first->number, again->number, (size_t)first->count * sizeof(float)) == 0;
+    bool right = true;
     for (int32_t k = 0; k < 2; k++)
-        for (int32_t i = 0; i < CONV_SAMPLES && bytes(trial, output(trial, k)) > 0; i++)
+        for (int32_t i = 0; i < CONV_SAMPLES && right && bytes(trial, output(trial, k)) > 0; i++) {
+            const struct conv_sample *sample = &trial->sample[k][i];
+            const double got = first->value[k][i], other = again->value[k][i];
             right =
-                right && conv_is_right(trial->shape.type, &trial->sample[k][i], first->value[k][i]);
-    for (int64_t i = 0; i < first->count && right; i++)
-        right = isfinite(first->number[i]);
+                expect(trial, conv_is_right(trial->shape.type, sample, got),
+                       k ? "the value's element" : "element", sample->index, got, sample->want) &&
+                expect(trial, memcmp(&got, &other, sizeof got) == 0, "another run's element",
+                       sample->index, other, got);
+        }
+    for (int64_t i = 0; i < first->count && right; i++) {
+        const float got = first->number[i], other = again->number[i];
+        right = expect(trial, isfinite(got) && memcmp(&got, &other, sizeof got) == 0,
+                       "another run's sum", i, (double)other, (double)got);
+    }
     return right;
+}
+
+const char *conv_trial_fault(const struct conv_trial *trial)
+{
+    return trial->fault[0] ? trial->fault : trial->refusal;
 }
 
 enum conv_verdict conv_trial_check(struct conv_trial *trial, cudnnBackendDescriptor_t plan,

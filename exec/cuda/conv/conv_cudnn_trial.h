@@ -46,6 +46,10 @@ enum conv_verdict conv_trial_run(struct conv_trial *trial, cudnnBackendDescripto
 enum conv_verdict conv_trial_check(struct conv_trial *trial, cudnnBackendDescriptor_t plan,
                                    struct err *err);
 
+/** What first was wrong with a plan: "element 7 is 1 instead of 2"; if nothing was, why one was not
+ * run, or "". */
+const char *conv_trial_fault(const struct conv_trial *trial);
+
 /** conv_clock_time() of @plan.  Infinite: it was refused, or it failed, with an entry in @err. */
 double conv_trial_time(struct conv_trial *trial, cudnnBackendDescriptor_t plan, int32_t runs,
                        struct err *err);
