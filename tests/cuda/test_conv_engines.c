@@ -25,7 +25,7 @@ const char *__lsan_default_suppressions(void)
 }
 
 /* The values that CUDA reports of a device; Source: NVIDIA's CUDA programming guide, technical
- * specifications per compute capability, and the data sheets of the two GPUs.  Clocks are boost. */
+ * specifications per compute capability, and the data sheets of the GPUs.  Clocks are boost. */
 static const char described[] =
     "{\"maxGridSize\": [2147483647, 65535, 65535], \"maxBlockSize\": [1024, 1024, 64], "
     "\"regsPerBlock\": 65536, \"multiProcessorCount\": %d, \"warpSize\": 32, "
@@ -44,6 +44,8 @@ struct described {
 
 static const struct described h200 = {"NVIDIA H200", 900,     132,      232448,
                                       1980000,       3201000, 62914560, 151397597184LL};
+static const struct described h100 = {
+    "NVIDIA H100 80GB HBM3", 900, 132, 232448, 1980000, 2619000, 52428800, 85029158912LL};
 static const struct described a100 = {
     "NVIDIA A100-SXM4-80GB", 800, 108, 166912, 1410000, 1593000, 41943040, 85899345920LL};
 
@@ -212,6 +214,11 @@ static void cover_resnet50(const struct described *device, int32_t ends)
 TEST(every_layer_of_resnet50_has_engines_on_h200)
 {
     cover_resnet50(&h200, 13);
+}
+
+TEST(every_layer_of_resnet50_has_engines_on_h100)
+{
+    cover_resnet50(&h100, 13);
 }
 
 TEST(every_layer_of_resnet50_has_engines_on_a100)
