@@ -460,6 +460,9 @@ def accept(options):
     describing = threading.Thread(target=lambda: report.machine.update(
         machine.describe(ROOT, options.python, environment)))
     describing.start()  # for seconds, since PyTorch is asked
+    if not options.gpu.get("shared", True):
+        remarks.append("this GPU admits one process at a time (nvidia-smi -q -d COMPUTE): four ranks, "
+                       "PyTorch beside ours, and lanes at the same time will fail")
     report.notes += remarks
     for remark in remarks:
         print(remark)

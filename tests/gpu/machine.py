@@ -9,7 +9,7 @@ import shutil
 import subprocess
 
 # Of CUdevice_attribute.  Source: cuda.h of CUDA 13.0.
-CAPABILITY_MAJOR, CAPABILITY_MINOR, MULTIPROCESSORS = 75, 76, 16
+CAPABILITY_MAJOR, CAPABILITY_MINOR, MULTIPROCESSORS, COMPUTE_MODE = 75, 76, 16, 20
 
 
 class NoGpu(Exception):
@@ -24,7 +24,8 @@ def check(status, what):
 
 
 def gpu(library="libcuda.so.1"):
-    """Name, compute capability ("90") and multiprocessors of the first GPU."""
+    """Name, compute capability ("90") and multiprocessors of the first GPU, and whether it admits
+    several processes at a time."""
     try:
         driver = ctypes.CDLL(library)
     except OSError as error:
@@ -37,13 +38,13 @@ def gpu(library="libcuda.so.1"):
     check(driver.cuDeviceGet(ctypes.byref(device), 0), "cuDeviceGet()")
     name, numbers = ctypes.create_string_buffer(256), []
     check(driver.cuDeviceGetName(name, 256, device), "cuDeviceGetName()")
-    for attribute in (CAPABILITY_MAJOR, CAPABILITY_MINOR, MULTIPROCESSORS):
+    for attribute in (CAPABILITY_MAJOR, CAPABILITY_MINOR, MULTIPROCESSORS, COMPUTE_MODE):
         value = ctypes.c_int()
         check(driver.cuDeviceGetAttribute(ctypes.byref(value), attribute, device),
               "cuDeviceGetAttribute()")
         numbers.append(value.value)
     return {"name": name.value.decode(), "capability": f"{numbers[0]}{numbers[1]}",
-            "multiprocessors": numbers[2]}
+            "multiprocessors": numbers[2], "shared": numbers[3] == 0}
 
 
 def output(words, limit=20):

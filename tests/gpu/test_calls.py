@@ -20,6 +20,7 @@ sys.dont_write_bytecode = True
 # pylint: disable=wrong-import-position
 import acceptance
 import calls
+import machine
 import report
 import throughput
 import toolchain
@@ -226,6 +227,26 @@ class Compiling(Test):
             made, failed = self.made(seconds)
             self.assertEqual(made, [*eager, *compiled[:count]] if seconds >= 0 else [], seconds)
             self.assertEqual(len(made) + len(failed), 8)
+
+
+class Driver(unittest.TestCase):
+    """What machine.py asks of the driver."""
+
+    def test_a_gpu_is_described(self):
+        def fill(values):
+            def call(target, *words):
+                getattr(target, "_obj", target).value = values.get(words[0] if words else None, 1)
+                return 0
+            return call
+        driver = mock.Mock()
+        driver.cuInit.return_value = driver.cuDeviceGet.return_value = 0
+        driver.cuDeviceGetCount = fill({})
+        driver.cuDeviceGetName = fill({256: b"NVIDIA H200"})
+        for mode in (0, 3):
+            driver.cuDeviceGetAttribute = fill({75: 9, 76: 0, 16: 132, 20: mode})
+            with mock.patch("ctypes.CDLL", lambda _: driver):
+                self.assertEqual(machine.gpu(), {"name": "NVIDIA H200", "capability": "90",
+                                                 "multiprocessors": 132, "shared": mode == 0})
 
 
 class Plans(Test):
