@@ -4,6 +4,7 @@
 Usage: acceptance.sh [--out DIRECTORY] [--carried DIRECTORY] [--build DIRECTORY] [--seconds N]
                      [--only PART,PART]
        acceptance.sh --calls
+       acceptance.sh --results DIRECTORY...
 
 Every part has its own limit of time and goes on after a failure; all together take at most
 --seconds (540), and parts for which no time is left are skipped: --calls prints three calls that

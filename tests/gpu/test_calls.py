@@ -22,6 +22,7 @@ import acceptance
 import calls
 import machine
 import report
+import results
 import throughput
 import toolchain
 from report import Clock, Failure, OutOfTime, Outcome, Report, Skip, run_part
@@ -333,6 +334,52 @@ class Verdicts(Test):
         self.assertEqual(report.gist("[1/2] Linking\nld: a.o: undefined reference to `f'\n"
                                      "collect2: error: ld returned 1 exit status\n"),
                          "ld: a.o: undefined reference to `f'")
+
+
+def call(date, name, **parts):
+    """What acceptance.json has of a run; each part's (verdict, figure)."""
+    return {"machine": {"date": f"2026-11-{date}T09:30:00+00:00", "name": name, "commit": "abc",
+                        "torch": "2.11.0", "cuda": None},
+            "parts": [{"name": part.replace("_", " ").replace("  ", ": "), "verdict": verdict,
+                       "figure": figure} for part, (verdict, figure) in parts.items()]}
+
+
+class Results(Test):
+    """results.py, on docs/gpu.md as it is."""
+
+    def rows(self, page):
+        """{parts: result} of the table."""
+        return {match[3]: match[0][len(match[1]):-len(match[2])]
+                for match in results.ROW.finditer(page)}
+
+    def test_every_row_names_parts_of_the_acceptance(self):
+        names = {name for stage in self.acceptance().stages() for lane in stage
+                 for name, _, _ in lane}
+        rows = self.rows(results.PAGE.read_text(encoding="utf-8"))
+        self.assertGreater(len(rows), 10)
+        for parts in rows:
+            self.assertLessEqual(set(parts.split(",")), names)
+
+    def test_results_stand_in_their_rows_with_the_machine_below(self):
+        before = results.RUN.sub("", results.PAGE.read_text(encoding="utf-8"))
+        first = call(26, "NVIDIA H200", build=("pass", "built"), losses=("fail", "9 | 8"),
+                     racecheck=("skip", "no time was left"), memcheck=("pass", "0 errors"),
+                     throughput_256=("pass", "7000 images/s"),
+                     **{"throughput_256__images/s": ("fail", "7000")})
+        later = call(27, "NVIDIA H100 80GB HBM3", losses=("pass", "6"))
+        page = results.filled(before, [later, first])
+        rows, old = self.rows(page), self.rows(before)
+        self.assertEqual(rows["build,losses"], "pass: 6 (2026-11-27 09:30)")
+        self.assertEqual(rows["build,memcheck,racecheck"], "pass: 0 errors (2026-11-26 09:30)")
+        self.assertEqual(rows["build,plans 256,throughput 256"], "pass: 7000 images/s (2026-11-26 "
+                         "09:30); fail: 7000 (2026-11-26 09:30)")
+        self.assertEqual(rows["build,four ranks"], old["build,four ranks"])
+        self.assertIn("`tests/gpu/acceptance.sh --only \"build,four ranks\"` |\n\n* 2026-11-26 "
+                      "09:30: NVIDIA H200, commit abc, driver unknown, CUDA unknown, cuDNN unknown, "
+                      "NCCL unknown, PyTorch 2.11.0\n* 2026-11-27 09:30: NVIDIA H100", page)
+        self.assertNotIn("Nothing on this page", page)
+        self.assertEqual(results.filled(page, [later, first]), page)
+        self.assertEqual(results.filled(page, [first]).count("\n* 2026-11-2"), 2)
 
 
 if __name__ == "__main__":
