@@ -11,9 +11,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 # Seconds of each part with one H100 or H200 and 16 cores, at most.  None was measured there.
 # search: 151 plans, for each of which engines are tried for at most a second (PATIENCE in
-# exec/cuda/conv/conv_cudnn.c): estimated as 45 to 80 s and, for what the host checks, 0.08 to 0.16 s per
-# image of 224 x 224.  lanes: estimated as 90 to 140 s for all, plans still to be found; the longest
-# lane takes that.  limit: what the part may take.
+# exec/cuda/conv/conv_cudnn_search.c): estimated as 45 to 80 s at 256 images, up to 110 s at 512, and 0.03 s
+# per image of 224 x 224 for what the host computes to check them (measured: 6.5 s of one core for all shapes
+# and ops at 256, 9.9 s at 512).  lanes: estimated as 90 to 140 s for all, plans still to be found; the
+# longest lane takes that.  limit: what the part may take.
 SECONDS = {
     "build": (60, "190 s on one busy core"),
     "pytorch": (120, "estimated: four variants, while the other lane builds"),
@@ -23,8 +24,8 @@ SECONDS = {
     "gradients bf16": (100, "lanes"), "small net": (40, "lanes"),
     "learning": (60, "limit"), "memcheck": (60, "limit"),
     "four ranks": (90, "limit"),
-    "plans 256": (121, "search"), "plans 512": (162, "search"),
-    "plans 256 bf16": (70, "search, of 73 plans"),
+    "plans 256": (88, "search"), "plans 512": (126, "search"),
+    "plans 256 bf16": (43, "search, of 73 plans"),
     "throughput 256": (100, "estimated: 3 windows of 40 steps, of five ways to train"),
     "throughput 512": (120, "likewise"),
     "throughput 256 bf16": (35, "likewise, of one way"),
@@ -32,7 +33,7 @@ SECONDS = {
     "tuned 256": (45, "settings of 78 plans, 16 s by their bytes; chains once more; two windows"),
     "input": (60, "limit"),
     "racecheck": (60, "limit"),
-    "predicted": (125, "search for 96 images, 95 s; the other plans were found before"),
+    "predicted": (113, "search for 96 images, 83 s; the other plans were found before"),
     "predicted all": (780, "search for 7 batches"),
 }
 # What a call asks, the seconds that it takes by these estimates, and its parts.
@@ -40,10 +41,10 @@ CALLS = [
     ("is it right?", 490,
      ["build", "plans 64", "kernels", "whole device", "gradients fp16", "losses", "gradients bf16",
       "small net", "learning", "memcheck", "four ranks", "input", "racecheck"]),
-    ("how fast is it at 256 images, beside PyTorch, and where does the time go?", 531,
+    ("how fast is it at 256 images, beside PyTorch, and where does the time go?", 471,
      ["build", "plans 256", "throughput 256", "layers", "tuned 256", "plans 256 bf16",
       "throughput 256 bf16"]),
-    ("how fast at 512, and was the step predicted?", 527,
+    ("how fast at 512, and was the step predicted?", 479,
      ["build", "plans 512", "throughput 512", "predicted"]),
 ]
 
