@@ -306,7 +306,6 @@ static int lock(const char *path)
     return -1;
 }
 
-/* Write @text to a new file in place of @path.  @return whether it worked; else errno. */
 /* The entries in the file now, and those added by this process; entries added first by others are
  * used. */
 static void merge(struct kept_plans *file, struct kept_plans *ours)
@@ -323,6 +322,7 @@ static void merge(struct kept_plans *file, struct kept_plans *ours)
     }
 }
 
+/* Write the file anew.  @return whether it worked; else errno. */
 static bool write_file(struct conv_cache *cache)
 {
     struct kept_plans file = {0};
