@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/base/base.h"
+#include "exec/cuda/conv/conv_check.h"
 
 /* ---- descriptors ---- */
 
@@ -77,17 +78,9 @@ void conv_builder_release(struct conv_builder *builder)
 
 /* ---- tensors ---- */
 
-static cudnnDataType_t data_type(enum dtype type)
-{
-    switch (type) {
-    case DTYPE_FP16:
-        return CUDNN_DATA_HALF;
-    case DTYPE_BF16:
-        return CUDNN_DATA_BFLOAT16;
-    default:
-        return CUDNN_DATA_FLOAT;
-    }
-}
+static const cudnnDataType_t data_type[] = {[DTYPE_FP32] = CUDNN_DATA_FLOAT,
+                                            [DTYPE_FP16] = CUDNN_DATA_HALF,
+                                            [DTYPE_BF16] = CUDNN_DATA_BFLOAT16};
 
 /* (n, c, h, w) in cuDNN's order, channels last in memory: NHWC, and in the same way KRSC. */
 static cudnnBackendDescriptor_t tensor(struct conv_builder *builder, enum conv_operand operand,
@@ -141,50 +134,33 @@ static cudnnBackendDescriptor_t window(struct conv_builder *builder, const struc
     return made;
 }
 
-/* cuDNN's names of the parts of a convolution, by op. */
+/* cuDNN's names of the parts of a convolution, by what it writes. */
 static const struct names {
     cudnnBackendDescriptorType_t type;
     cudnnBackendAttributeName_t window, x, w, y, alpha, beta;
 } convolution_names[] = {
-    [CONV_FORWARD] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+    [CONV_ARRAY_Y] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
                       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
                       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
                       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
                       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
                       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
                       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
-    [CONV_BACKWARD_DATA] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
-                            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
-                            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
-                            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
-                            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
-                            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
-                            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
-    [CONV_BACKWARD_FILTER] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
-                              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
-                              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
-                              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
-                              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
-                              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
-                              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA},
+    [CONV_ARRAY_X] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
+    [CONV_ARRAY_W] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA},
 };
-
-/* The plain op with the convolution of @op. */
-static enum conv_op plain(enum conv_op op)
-{
-    switch (op) {
-    case CONV_BACKWARD_DATA:
-    case CONV_BACKWARD_DATA_NORM:
-    case CONV_BACKWARD_DATA_ADD_NORM:
-    case CONV_BACKWARD_DATA_ADD_NORMS:
-        return CONV_BACKWARD_DATA;
-    case CONV_BACKWARD_FILTER:
-    case CONV_BACKWARD_FILTER_APPLIED:
-        return CONV_BACKWARD_FILTER;
-    default:
-        return CONV_FORWARD;
-    }
-}
 
 /* The tensor @operand of x's shape. */
 static cudnnBackendDescriptor_t of_x(struct conv_builder *builder, int32_t operand,
@@ -194,18 +170,18 @@ static cudnnBackendDescriptor_t of_x(struct conv_builder *builder, int32_t opera
                   s->in_width);
 }
 
-/* Tensors of an operation, by cuDNN's names. */
+/* Descriptors of which another is made, by cuDNN's names. */
 struct named {
     cudnnBackendAttributeName_t name;
-    cudnnBackendDescriptor_t tensor;
+    cudnnBackendDescriptor_t part;
 };
 
-static void set_tensors(struct conv_builder *builder, cudnnBackendDescriptor_t operation,
-                        const struct named *named, size_t count)
+static void set_parts(struct conv_builder *builder, cudnnBackendDescriptor_t descriptor,
+                      const struct named *named, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        conv_builder_set(builder, operation, named[i].name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
-                         &named[i].tensor);
+        conv_builder_set(builder, descriptor, named[i].name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                         &named[i].part);
 }
 
 /* @mode of @count tensors. */
@@ -220,9 +196,8 @@ static cudnnBackendDescriptor_t pointwise(struct conv_builder *builder, cudnnPoi
     conv_builder_finalize(builder, how);
     cudnnBackendDescriptor_t made =
         conv_builder_new(builder, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
-    conv_builder_set(builder, made, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR,
-                     CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &how);
-    set_tensors(builder, made, named, count);
+    set_parts(builder, made, &(struct named){CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, how}, 1);
+    set_parts(builder, made, named, count);
     conv_builder_finalize(builder, made);
     return made;
 }
@@ -251,7 +226,7 @@ static cudnnBackendDescriptor_t scale(struct conv_builder *builder, const struct
                                       int32_t second, cudnnBackendDescriptor_t x,
                                       struct operations *operations)
 {
-    const cudnnDataType_t type = data_type(s->type), wide = CUDNN_DATA_FLOAT;
+    const cudnnDataType_t type = data_type[s->type], wide = CUDNN_DATA_FLOAT;
     cudnnBackendDescriptor_t scaled = of_x(builder, second + CONV_SCALED, s, wide);
     cudnnBackendDescriptor_t shifted = of_x(builder, second + CONV_SHIFTED, s, wide);
     cudnnBackendDescriptor_t factor[2];
@@ -281,7 +256,7 @@ static cudnnBackendDescriptor_t apply(struct conv_builder *builder, enum conv_op
                                       const struct conv_shape *s, cudnnBackendDescriptor_t x,
                                       struct operations *operations)
 {
-    const cudnnDataType_t type = data_type(s->type);
+    const cudnnDataType_t type = data_type[s->type];
     cudnnBackendDescriptor_t value = scale(builder, s, 0, x, operations), result, more;
     if (conv_adds(op)) {
         more = of_x(builder, CONV_RESIDUAL, s, type);
@@ -300,18 +275,16 @@ static cudnnBackendDescriptor_t convolution(struct conv_builder *builder, enum c
                                             const struct conv_shape *s, cudnnBackendDescriptor_t x,
                                             cudnnBackendDescriptor_t *y)
 {
-    const struct names *names = &convolution_names[plain(op)];
-    const cudnnDataType_t type = data_type(s->type);
+    const struct names *names = &convolution_names[conv_written(op)];
+    const cudnnDataType_t type = data_type[s->type];
     const float one = 1.0F, zero = 0.0F;
     cudnnBackendDescriptor_t w =
         tensor(builder, CONV_W, type, s->out_channels, s->in_channels, s->kernel, s->kernel);
     *y = tensor(builder, CONV_Y, type, s->batch, s->out_channels, s->out_height, s->out_width);
-    cudnnBackendDescriptor_t slide = window(builder, s),
-                             made = conv_builder_new(builder, names->type);
-    conv_builder_set(builder, made, names->window, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &slide);
-    conv_builder_set(builder, made, names->x, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &x);
-    conv_builder_set(builder, made, names->w, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &w);
-    conv_builder_set(builder, made, names->y, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, y);
+    const struct named part[] = {
+        {names->window, window(builder, s)}, {names->x, x}, {names->w, w}, {names->y, *y}};
+    cudnnBackendDescriptor_t made = conv_builder_new(builder, names->type);
+    set_parts(builder, made, part, 4);
     conv_builder_set(builder, made, names->alpha, CUDNN_TYPE_FLOAT, 1, &one);
     conv_builder_set(builder, made, names->beta, CUDNN_TYPE_FLOAT, 1, &zero);
     conv_builder_finalize(builder, made);
@@ -324,20 +297,18 @@ static cudnnBackendDescriptor_t statistics(struct conv_builder *builder, int64_t
 {
     const cudnnGenStatsMode_t mode = CUDNN_GENSTATS_SUM_SQSUM;
     const cudnnDataType_t compute = CUDNN_DATA_FLOAT;
-    cudnnBackendDescriptor_t sum = tensor(builder, CONV_SUM, compute, 1, channels, 1, 1);
-    cudnnBackendDescriptor_t squares = tensor(builder, CONV_SQUARES, compute, 1, channels, 1, 1);
+    const struct named part[] = {{CUDNN_ATTR_OPERATION_GENSTATS_XDESC, y},
+                                 {CUDNN_ATTR_OPERATION_GENSTATS_SUMDESC,
+                                  tensor(builder, CONV_SUM, compute, 1, channels, 1, 1)},
+                                 {CUDNN_ATTR_OPERATION_GENSTATS_SQSUMDESC,
+                                  tensor(builder, CONV_SQUARES, compute, 1, channels, 1, 1)}};
     cudnnBackendDescriptor_t made =
         conv_builder_new(builder, CUDNN_BACKEND_OPERATION_GEN_STATS_DESCRIPTOR);
     conv_builder_set(builder, made, CUDNN_ATTR_OPERATION_GENSTATS_MODE, CUDNN_TYPE_GENSTATS_MODE, 1,
                      &mode);
     conv_builder_set(builder, made, CUDNN_ATTR_OPERATION_GENSTATS_MATH_PREC, CUDNN_TYPE_DATA_TYPE,
                      1, &compute);
-    conv_builder_set(builder, made, CUDNN_ATTR_OPERATION_GENSTATS_XDESC,
-                     CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &y);
-    conv_builder_set(builder, made, CUDNN_ATTR_OPERATION_GENSTATS_SUMDESC,
-                     CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &sum);
-    conv_builder_set(builder, made, CUDNN_ATTR_OPERATION_GENSTATS_SQSUMDESC,
-                     CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &squares);
+    set_parts(builder, made, part, 3);
     conv_builder_finalize(builder, made);
     return made;
 }
@@ -359,7 +330,7 @@ static cudnnBackendDescriptor_t normalise(struct conv_builder *builder, const st
                                           struct named given[GIVEN])
 {
     const cudnnDataType_t wide = CUDNN_DATA_FLOAT;
-    cudnnBackendDescriptor_t seen = of_x(builder, second + CONV_SEEN, s, data_type(s->type));
+    cudnnBackendDescriptor_t seen = of_x(builder, second + CONV_SEEN, s, data_type[s->type]);
     cudnnBackendDescriptor_t mean = of_norm(builder, second + CONV_MEAN, s);
     cudnnBackendDescriptor_t deviation = of_norm(builder, second + CONV_DEVIATION, s);
     cudnnBackendDescriptor_t gamma = of_norm(builder, second + CONV_GAMMA, s);
@@ -405,9 +376,9 @@ static cudnnBackendDescriptor_t norm_sums(struct conv_builder *builder, const st
         conv_builder_new(builder, CUDNN_BACKEND_OPERATION_BN_BWD_WEIGHTS_DESCRIPTOR);
     conv_builder_set(builder, made, CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_MATH_PREC,
                      CUDNN_TYPE_DATA_TYPE, 1, &compute);
-    set_tensors(builder, made, given, GIVEN);
-    set_tensors(builder, made, &gradient, 1);
-    set_tensors(builder, made, left, CONV_DERIVED_COUNT);
+    set_parts(builder, made, given, GIVEN);
+    set_parts(builder, made, &gradient, 1);
+    set_parts(builder, made, left, CONV_DERIVED_COUNT);
     conv_builder_finalize(builder, made);
     return made;
 }
@@ -417,7 +388,7 @@ static cudnnBackendDescriptor_t norm_sums(struct conv_builder *builder, const st
 static void go_back(struct conv_builder *builder, enum conv_op op, const struct conv_shape *s,
                     cudnnBackendDescriptor_t uncut, struct operations *operations)
 {
-    const cudnnDataType_t type = data_type(s->type);
+    const cudnnDataType_t type = data_type[s->type];
     struct named given[2][GIVEN];
     cudnnBackendDescriptor_t dz = of_x(builder, CONV_X, s, type), value;
     if (conv_adds(op))
@@ -441,7 +412,7 @@ cudnnBackendDescriptor_t conv_graph(struct conv_builder *builder, const struct c
                                     enum conv_op op, const struct conv_shape *shape)
 {
     bool norms = conv_norms(op);
-    cudnnDataType_t type = norms ? CUDNN_DATA_FLOAT : data_type(shape->type);
+    cudnnDataType_t type = norms ? CUDNN_DATA_FLOAT : data_type[shape->type];
     cudnnBackendDescriptor_t x = of_x(builder, norms ? CONV_UNCUT : CONV_X, shape, type), y;
     struct operations operations = {.count = 0};
     if (conv_applies(op))
