@@ -363,7 +363,7 @@ class Acceptance:
         timed = []
         for batch in self.batches:
             timed += [(f"plans {batch}", 180, self.plans(batch, first)),
-                      (f"throughput {batch}", 140, self.throughput(batch)),
+                      (f"throughput {batch}", 180, self.throughput(batch)),
                       (f"throughput {batch}: images/s", 10, self.published(batch)),
                       (f"throughput {batch}: choices", 10, self.choices(batch))]
             if batch == self.batches[0]:

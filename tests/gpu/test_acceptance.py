@@ -273,7 +273,7 @@ class Judging(unittest.TestCase):
 
     def test_a_rate_is_the_median_of_windows(self):
         said = throughput.rate(100, [[1, 1, 9], [2, 2, 2], [4, 4, 4]])
-        self.assertEqual(said, {"images_per_s": 50, "lowest": 25, "highest": 100})
+        self.assertEqual(said, {"images_per_s": 50, "lowest": 25, "highest": 100, "windows": 3})
 
     def test_the_limit_adds_up_every_kernels_bottleneck(self):
         lines = "0 a forward fp16, 100 FLOP, 10 B, 1 kernels\n1 b 0 FLOP, 30 B, 1 kernels\n"

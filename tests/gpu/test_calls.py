@@ -308,6 +308,18 @@ class Verdicts(Test):
                 with self.assertRaisesRegex(error, re.escape(line)):
                     whole.test_programs(["test_a"])()
 
+    def test_turns_end_while_there_is_time(self):
+        def spend(seconds):
+            clock.at += seconds
+            return {"seconds": [0.1]}
+        for budget, turns in ((1000, 3), (121, 2), (60, 1)):
+            clock = Time()
+            ours = mock.Mock(window=lambda *_: spend(10)["seconds"])
+            theirs = mock.Mock(ask=lambda *_: spend(20), capture=lambda *_: {"variants": ["a", "b"]})
+            said = throughput.interleave(ours, theirs, 256, 40, ["fp16"],
+                                         Clock(budget, clock.now))
+            self.assertEqual((said[0]["fp16"]["windows"], said[1]["b"]["windows"]), (turns, turns))
+
     def test_a_window_begins_when_a_kind_of_graph_is_chosen(self):
         header = acceptance.ROOT / "exec/cuda/device_cuda_state.h"
         runs = int(re.search(r"SIDE_RUNS = (\d+)", header.read_text(encoding="utf-8"))[1])
