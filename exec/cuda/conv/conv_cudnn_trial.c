@@ -44,11 +44,13 @@ static enum conv_array output(const struct conv_trial *trial, int32_t which)
     return which ? CONV_ARRAY_VALUE : conv_written(trial->op);
 }
 
-/* The array that is written is (rows, channels). */
+/* The array that is written is (rows, channels).  Where nobody else knows sums of its channels, any
+ * rows do; our kernels take channels in multiples of KERNEL_CHANNELS, and images may have fewer. */
 static int32_t written_channels(const struct conv_trial *trial)
 {
-    return conv_written(trial->op) == CONV_ARRAY_Y ? trial->shape.out_channels
-                                                   : trial->shape.in_channels;
+    return conv_sums(trial->op)    ? trial->shape.out_channels
+           : conv_norms(trial->op) ? trial->shape.in_channels
+                                   : KERNEL_CHANNELS;
 }
 
 static int64_t written_rows(const struct conv_trial *trial)
@@ -342,7 +344,7 @@ static cudaError_t read_output(struct conv_trial *trial, int32_t which, struct r
                                int32_t *partials)
 {
     const enum conv_array array = output(trial, which);
-    const int32_t channels = which ? trial->shape.in_channels : written_channels(trial);
+    const int32_t channels = which ? KERNEL_CHANNELS : written_channels(trial);
     const int64_t rows = conv_elements(trial->op, &trial->shape, array) / channels;
     cudaError_t error = cudaSuccess;
     if (rows == 0)
@@ -362,7 +364,7 @@ static cudaError_t read_output(struct conv_trial *trial, int32_t which, struct r
 static cudaError_t read_result(struct conv_trial *trial, struct result *result)
 {
     const float *own = trial->sums ? trial->sums : trial->derived;
-    const int64_t channels = trial->shape.in_channels + (int64_t)written_channels(trial);
+    const int64_t channels = KERNEL_CHANNELS + (int64_t)written_channels(trial);
     cudaError_t error = cudaSuccess;
     int32_t beside;
     result->own = trial->sums ? 2 * trial->shape.out_channels
