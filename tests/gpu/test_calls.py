@@ -320,6 +320,18 @@ class Verdicts(Test):
                                          Clock(budget, clock.now))
             self.assertEqual((said[0]["fp16"]["windows"], said[1]["b"]["windows"]), (turns, turns))
 
+    def test_a_variant_that_fails_leaves_the_others(self):
+        def ask(words, _):
+            if "eager" in words:
+                raise Failure("told")
+            return {"seconds": [0.2]}
+        theirs = mock.Mock(ask=ask, capture=lambda *_: {"variants": ["compiled-fp16", "eager-fp16"],
+                                                        "failed": {}})
+        ours = mock.Mock(window=lambda *_: [0.1])
+        said = throughput.interleave(ours, theirs, 256, 40, ["fp16"], Clock(100))
+        self.assertEqual((list(said[0]), list(said[1])), (["fp16"], ["compiled-fp16"]))
+        self.assertEqual(said[2]["failed"], {"eager-fp16": "told"})
+
     def test_a_window_begins_when_a_kind_of_graph_is_chosen(self):
         header = acceptance.ROOT / "exec/cuda/device_cuda_state.h"
         runs = int(re.search(r"SIDE_RUNS = (\d+)", header.read_text(encoding="utf-8"))[1])

@@ -139,12 +139,14 @@ def interleave(ours, pytorch, batch, steps, kinds, clock, windows_each=WINDOWS, 
         for kind in kinds:
             windows[kind].append(ours.window(batch, kind, steps, **shape))
         for name in said["variants"]:
-            seconds = pytorch.ask(f"window {name} {steps}", clock.left())["seconds"]
-            windows[name].append(seconds)
+            try:
+                seconds = pytorch.ask(f"window {name} {steps}", clock.left())["seconds"]
+                windows[name].append(seconds)
+            except Failure as failure:
+                said["failed"][name] = str(failure)
         took = left - clock.left()
-    rates = {name: rate(batch, each) for name, each in windows.items()}
-    return ({kind: rates[kind] for kind in kinds},
-            {name: rates[name] for name in said["variants"]}, said)
+    rates = {name: rate(batch, each) for name, each in windows.items() if each}
+    return ({kind: rates.pop(kind) for kind in kinds}, rates, said)
 
 
 def counts(lines, moved=None):
