@@ -332,6 +332,16 @@ class Verdicts(Test):
         self.assertEqual((list(said[0]), list(said[1])), (["fp16"], ["compiled-fp16"]))
         self.assertEqual(said[2]["failed"], {"eager-fp16": "told"})
 
+    def test_searches_with_engines_that_are_wrong_are_counted(self):
+        search = acceptance.ROOT / "exec/cuda/conv/conv_cudnn_search.c"
+        line = "foretrain-exec: of cuDNN's "
+        self.assertIn(line, search.read_text(encoding="utf-8"))
+        for told, end in (("", "loss 7.000"), (f"{line}10 engines ...\n" * 3, " in 3 searches: log.txt")):
+            whole = self.acceptance()
+            with mock.patch.object(report.Runner, "run", lambda _, words, told=told:
+                                   subprocess.CompletedProcess(words, 0, '{"loss_last": 7}', told)):
+                self.assertTrue(whole.plans(256, "fp16")().figure.endswith(end))
+
     def test_a_window_begins_when_a_kind_of_graph_is_chosen(self):
         header = acceptance.ROOT / "exec/cuda/device_cuda_state.h"
         runs = int(re.search(r"SIDE_RUNS = (\d+)", header.read_text(encoding="utf-8"))[1])

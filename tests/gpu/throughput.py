@@ -93,14 +93,17 @@ class Ours:
         self.runner, self.warm = runner, warm
         # Bytes of each step, and what the device's clock chose, as the last run says.
         self.moved, self.choices = None, []
+        self.faulty = 0  # its searches in which engines of cuDNN were wrong, or none could be used
         self.words = [program, "train", job, "--device", device, "--threads", threads, "--quiet",
                       "--json"]
 
     def train(self, batch, kind, steps, *more, **shape):
         """What a run of so many steps says."""
-        said = self.runner.json([*self.words, "--steps", steps, *settings(batch, kind, **shape),
-                                 *more])
+        done = self.runner.run([*self.words, "--steps", steps, *settings(batch, kind, **shape),
+                                *more])
+        said = last_object(done.stdout)
         self.moved, self.choices = said.get("step_bytes"), said.get("choices", [])
+        self.faulty = done.stderr.count("foretrain-exec: of cuDNN's ")
         return said
 
     def window(self, batch, kind, steps, *more, **shape):
