@@ -45,7 +45,8 @@ TESTS = {"kernels": ["test_kernels_gpu", "test_kernels_applied_gpu", "test_kerne
                      "test_kernels_weights_gpu"],
          "whole device": ["test_device_cuda_gpu", "test_device_cuda_alone_gpu",
                           "test_device_cuda_whole_gpu"]}
-TARGETS = ["foretrain", "foretrain-exec", "tests/exec/device_step", pictures.PROGRAM,
+CONVOLUTIONS = "tests/cuda/test_conv_gpu"
+TARGETS = ["foretrain", "foretrain-exec", "tests/exec/device_step", pictures.PROGRAM, CONVOLUTIONS,
            *(f"tests/gpu/{name}" for names in TESTS.values() for name in names)]
 # What pinned.c says where a GPU cannot be handed the stack.
 NO_STACK = "cannot pin the stack"
@@ -139,6 +140,12 @@ class Acceptance:
                 raise Skip(skipped[0])
             return Outcome("pass", f"{passed} tests", "all pass", {"passed": passed})
         return part
+
+    def convolutions(self):
+        """Plans of cuDNN alone, of every op; the log has engine and time of each."""
+        done = self.runner.run([self.program(CONVOLUTIONS)], check=False)
+        last = (done.stdout + done.stderr).strip().split("\n")[-1]
+        return Outcome("fail" if done.returncode else "pass", last[:160], "0 faults")
 
     # ---- against PyTorch ----
 
@@ -362,6 +369,7 @@ class Acceptance:
             [*((f"gradients {kind}", 150, self.gradients(kind)) for kind in others),
              ("small net", 150, self.small_net)],
             [("learning", 60, self.learning), ("memcheck", 60, self.sanitizer("memcheck"))],
+            [("convolutions", 120, self.convolutions)],
         ]
         timed = []
         for batch in self.batches:

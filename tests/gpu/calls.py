@@ -19,7 +19,7 @@ SECONDS = {
     "build": (60, "190 s on one busy core"),
     "pytorch": (120, "estimated: four variants, while the other lane builds"),
     "plans 64": (80, "search"),
-    "kernels": (40, "lanes"), "whole device": (100, "lanes"),
+    "kernels": (40, "lanes"), "whole device": (100, "lanes"), "convolutions": (100, "lanes"),
     "gradients fp16": (70, "lanes"), "losses": (70, "lanes"),
     "gradients bf16": (100, "lanes"), "small net": (40, "lanes"),
     "learning": (60, "limit"), "memcheck": (60, "limit"),
@@ -40,7 +40,7 @@ SECONDS = {
 CALLS = [
     ("is it right?", 490,
      ["build", "plans 64", "kernels", "whole device", "gradients fp16", "losses", "gradients bf16",
-      "small net", "learning", "memcheck", "four ranks", "input", "racecheck"]),
+      "small net", "learning", "memcheck", "convolutions", "four ranks", "input", "racecheck"]),
     ("how fast is it at 256 images, beside PyTorch, and where does the time go?", 471,
      ["build", "plans 256", "throughput 256", "layers", "tuned 256", "plans 256 bf16",
       "throughput 256 bf16"]),

@@ -332,6 +332,13 @@ class Verdicts(Test):
         self.assertEqual((list(said[0]), list(said[1])), (["fp16"], ["compiled-fp16"]))
         self.assertEqual(said[2]["failed"], {"eager-fp16": "told"})
 
+    def test_convolutions_are_judged_by_their_last_line(self):
+        for status, verdict in ((0, "pass"), (1, "fail"), (77, "fail")):
+            whole = self.acceptance()
+            with mock.patch.object(report.Runner, "run", lambda _, words, status=status, **__:
+                                   subprocess.CompletedProcess(words, status, "forward\n2 f\n", "")):
+                self.assertEqual(whole.convolutions(), Outcome(verdict, "2 f", "0 faults"))
+
     def test_searches_with_engines_that_are_wrong_are_counted(self):
         search = acceptance.ROOT / "exec/cuda/conv/conv_cudnn_search.c"
         line = "foretrain-exec: of cuDNN's "
