@@ -226,6 +226,41 @@ TEST(the_same_threads_give_the_same_bits)
     model_free(model);
 }
 
+static void assert_compiled(const struct layer *layer, const struct call *call)
+{
+    const_dnnl_primitive_desc_t desc;
+    const char *name;
+    if (!call->primitive)
+        return; /* images have no gradient */
+    assert_int_equal(dnnl_primitive_get_primitive_desc(call->primitive, &desc), dnnl_success);
+    assert_int_equal(dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name),
+                     dnnl_success);
+    if (strncmp(name, "ref", 3) == 0)
+        fail_msg("%s runs oneDNN's reference, %s", layer->name, name);
+}
+
+/* The build runs this with the instructions of older processors, too. */
+TEST(no_matrix_is_left_to_the_slow_reference)
+{
+    static const char *const name[] = {"resnet8", "resnet18", "resnet50"};
+    for (size_t i = 0; i < sizeof(name) / sizeof(*name); i++) {
+        struct err err = {0};
+        struct model *model = network_build(name[i], 64, 16, &err);
+        const struct device_run_job job = {
+            .model = model, .batch = 1, .micro_batches = 1, .threads = 1, .blank = true};
+        struct device_run run;
+        open_run(&run, job, &device_dnnl_ops);
+        for (int32_t k = 0; k < model->layer_count; k++) {
+            const struct matrix *matrix = &run.state->place[k].matrix;
+            assert_compiled(&model->layer[k], &matrix->forward);
+            assert_compiled(&model->layer[k], &matrix->data);
+            assert_compiled(&model->layer[k], &matrix->filter);
+        }
+        device_run_close(&run);
+        model_free(model);
+    }
+}
+
 /* What is told without allocating is what open() then takes; inner headers say what that is. */
 static void assert_workspace(const struct model *model, enum dtype compute, int32_t micro_batches,
                              int32_t threads)

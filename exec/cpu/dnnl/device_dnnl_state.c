@@ -4,12 +4,16 @@
 
 #include "core/base/base.h"
 
-enum { BLOCK = 16 }; /* channels: the fastest for oneDNN's kernels for AVX-512 and AVX2 */
+enum { BLOCK = 16 }; /* channels: those of oneDNN's kernels for AVX-512 */
 
 /* Faster than NHWC in most convolutions of ResNet-50, above all in gradients of weights, but every
- * value with pixels must fill its blocks. */
+ * value with pixels must fill its blocks.  Without AVX-512 oneDNN has only its reference for them,
+ * hundreds of times slower. */
 static bool fills_blocks(const struct model *model)
 {
+    const int needed = dnnl_cpu_isa_avx512_core;
+    if (((int)dnnl_get_effective_cpu_isa() & needed) != needed)
+        return false;
     for (int32_t i = 0; i < model->layer_count; i++) {
         const struct layer *layer = &model->layer[i];
         bool linear = layer->op == LAYER_LINEAR;
