@@ -45,7 +45,7 @@ static void feed(z_stream *stream, const struct text *text, int64_t *taken)
     *taken += stream->avail_in;
 }
 
-int gzip_write(FILE *file, const struct text *text, struct err *err)
+void gzip_write(FILE *file, const struct text *text)
 {
     unsigned char piece[PIECE] = {0};
     z_stream stream = {.zalloc = take, .zfree = give};
@@ -61,9 +61,6 @@ int gzip_write(FILE *file, const struct text *text, struct err *err)
         fwrite(piece, 1, PIECE - stream.avail_out, file);
     }
     deflateEnd(&stream);
-    if (fflush(file) || ferror(file))
-        return err_add_code(err, 74, "cannot write compressed text: %s", strerror(errno));
-    return 0;
 }
 
 int gzip_expand(struct text *text, int64_t limit, const char *path, struct err *err)

@@ -17,9 +17,9 @@ bool gzip_named(const char *path);
 /** Whether @text begins as compressed text does. */
 bool gzip_begins(const struct text *text);
 
-/** Write @text to @file, compressed; the same text gives the same bytes.
- * @return 0, or -1: output error (exit code 74). */
-int gzip_write(FILE *file, const struct text *text, struct err *err);
+/** Write @text to @file, compressed; the same text gives the same bytes.  Output errors stay with
+ * @file. */
+void gzip_write(FILE *file, const struct text *text);
 
 /** Replace the compressed @text of the file @path by what it was.
  * @return 0, or -1 with @text unchanged: damaged, or more than @limit bytes (exit code 65). */

@@ -24,13 +24,6 @@ int timeline_check(const struct schedule *schedule, const struct trace *trace, s
     return 0;
 }
 
-int timeline_finish(FILE *file, const char *what, struct err *err)
-{
-    if (fflush(file) || ferror(file))
-        return err_add_code(err, 74, "cannot write the %s trace: %s", what, strerror(errno));
-    return 0;
-}
-
 static int compare(double a, double b)
 {
     return (a > b) - (a < b);
@@ -72,10 +65,11 @@ static int write_compressed(FILE *file, timeline_writer *write, const struct sch
     FILE *memory = open_memstream(&text.data, &length);
     int failed = memory ? write(memory, schedule, trace, err)
                         : err_add_code(err, 71, "no memory for a trace: %s", strerror(errno));
-    if (memory && fclose(memory))
+    if (memory && (fflush(memory) | fclose(memory)))
         failed = err_add_code(err, 71, "no memory for a trace: %s", strerror(errno));
     text.length = (int64_t)length;
-    failed = failed || gzip_write(file, &text, err);
+    if (!failed)
+        gzip_write(file, &text);
     free(text.data);
     return failed;
 }
@@ -96,7 +90,9 @@ int timeline_write_file(const char *path, timeline_writer *write, const struct s
 int timeline_write_spans(FILE *file, const struct schedule *schedule, const struct trace *trace,
                          struct err *err)
 {
-    return trace_write(file, trace, err);
+    AUTORELEASE(err) struct err unnamed = {0};
+    trace_write(file, trace, &unnamed); /* an error stays with the file, and gets its name there */
+    return 0;
 }
 
 static bool is_of_a_rank(const char *name)

@@ -19,7 +19,7 @@ typedef int timeline_writer(FILE *file, const struct schedule *schedule, const s
 int timeline_write_file(const char *path, timeline_writer *write, const struct schedule *schedule,
                         const struct trace *trace, struct err *err);
 
-/** Write @trace as trace_write() does.  @return as that. */
+/** Write @trace as trace_write() does.  @return 0: output errors stay with @file. */
 int timeline_write_spans(FILE *file, const struct schedule *schedule, const struct trace *trace,
                          struct err *err);
 
@@ -36,19 +36,21 @@ int timeline_write_kineto_at(const char *path, const struct schedule *schedule,
  * "nccl:all_reduce" and input "Memcpy ...", by which those tools recognise communication and
  * copies.  A collective has bytes as elements (dtype "Byte"), like the schedule.  Arrows lead along
  * the dependencies of each bucket.  The rank in "distributedInfo" is the first traced one.
- * @return 0, or -1: @trace is of another schedule (exit code 70), output error (exit code 74). */
+ * @return 0, or -1: @trace is of another schedule (exit code 70).  Output errors stay with @file.
+ */
 int timeline_write_kineto(FILE *file, const struct schedule *schedule, const struct trace *trace,
                           struct err *err);
 
 /** Write one Chrome Trace with the last iteration of @predicted and @iteration of @measured, both
  * from the end of the iteration before: processes "predicted rank 0", "measured rank 0",
  * "predicted rank 1" and so on, one below the other.
- * @return 0, or -1: a trace of another schedule (exit code 70), output error (exit code 74). */
+ * @return 0, or -1: a trace of another schedule (exit code 70).  Output errors stay with @file. */
 int timeline_write_comparison(FILE *file, const struct schedule *schedule,
                               const struct trace *predicted, const struct trace *measured,
                               int32_t iteration, struct err *err);
 
 /** Write a Paje trace (ViTE, pj_dump): a container per rank and lane, a state per step, seconds.
- * @return 0, or -1: @trace is of another schedule (exit code 70), output error (exit code 74). */
+ * @return 0, or -1: @trace is of another schedule (exit code 70).  Output errors stay with @file.
+ */
 int timeline_write_paje(FILE *file, const struct schedule *schedule, const struct trace *trace,
                         struct err *err);

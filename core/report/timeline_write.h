@@ -17,6 +17,3 @@ struct span *timeline_sort(const struct trace *trace);
 
 /** Write @name; what would end it in either format becomes '_'. */
 void timeline_put_name(FILE *file, const char *name);
-
-/** Flush.  @return 0, or -1: output error (exit code 74) of the "Paje" trace, say. */
-int timeline_finish(FILE *file, const char *what, struct err *err);

@@ -68,6 +68,7 @@ class Usage(support.Case):
                     env={**os.environ, **support.NO_COUNTERS}, capture_output=True, text=True,
                     timeout=1000, check=False)
                 self.assertEqual(done.returncode, 74, done.stderr)
+                self.assertIn(f"{path}: cannot be written: File too large", done.stderr)
                 self.assertEqual(path.read_text(encoding="utf-8"), "as it was\n")
                 self.assertEqual(sorted(file.name for file in self.directory.iterdir()),
                                  ["job.yaml", "out"])
