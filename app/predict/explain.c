@@ -230,9 +230,10 @@ struct cause explanation_difference(const struct explanation *a, const struct ex
 {
     double images = (double)b->task[RUN].point.batch / (double)a->task[RUN].point.batch;
     const struct cause *less = &a->cause[cause], *more = &b->cause[cause];
+    double seconds = more->seconds - images * less->seconds;
     return (struct cause){
         .link = more->link ? more->link : less->link,
-        .seconds = more->seconds - images * less->seconds,
+        .seconds = fabs(seconds) < 1e-12 ? 0 : seconds, /* else the rounding of equal times */
         .points = more->points - less->points,
         .seconds_likely = {NAN, NAN},
         .points_likely = {NAN, NAN},
