@@ -59,16 +59,19 @@ static int check_paths(const struct dataset_spec *spec, enum split split, struct
 static int check_found(const struct reader *reader, const struct dataset_spec *spec,
                        enum split split, struct err *err)
 {
-    static const char *const word[] = {"training", "validation"};
+    static const char *const word[] = {"training", "validation"}, *const key[] = {"train",
+                                                                                  "validation"};
     const int64_t wanted[] = {spec->train_images, spec->validation_images};
     const char *path =
         split == SPLIT_VALIDATION && spec->validation_path ? spec->validation_path : spec->path;
     if (wanted[split] && wanted[split] != reader->count)
-        return err_add(err, "%s: %" PRId64 " %s images, but %" PRId64 " were expected", path,
-                       reader->count, word[split], wanted[split]);
+        return err_add(err,
+                       "%s: %" PRId64 " %s images, but the job says %" PRId64
+                       " (training.dataset.%s_images)",
+                       path, reader->count, word[split], wanted[split], key[split]);
     if (spec->classes && spec->classes != reader->classes)
-        return err_add(err, "%s: %d classes, but %d were expected", path, reader->classes,
-                       spec->classes);
+        return err_add(err, "%s: %d classes, but the job says %d (model.classes)", path,
+                       reader->classes, spec->classes);
     return 0;
 }
 

@@ -153,12 +153,15 @@ TEST_IN_FOLDER(folders_that_are_not_what_they_should_be_are_refused)
     const char *path = make_folders(state);
     struct dataset_spec spec = spec_of(SOURCE_IMAGEFOLDER, path, NULL);
     spec.train_images = 6;
-    assert_refused(&spec, SPLIT_TRAIN, 65, "5 training images, but 6 were expected");
+    assert_refused(&spec, SPLIT_TRAIN, 65,
+                   "5 training images, but the job says 6 (training.dataset.train_images)");
     spec.validation_images = 50000;
-    assert_refused(&spec, SPLIT_VALIDATION, 65, "3 validation images, but 50000 were expected");
+    assert_refused(
+        &spec, SPLIT_VALIDATION, 65,
+        "3 validation images, but the job says 50000 (training.dataset.validation_images)");
     spec.train_images = 5;
     spec.classes = 1000;
-    assert_refused(&spec, SPLIT_TRAIN, 65, "3 classes, but 1000 were expected");
+    assert_refused(&spec, SPLIT_TRAIN, 65, "3 classes, but the job says 1000 (model.classes)");
     spec.classes = 3;
     struct dataset *fits = opened(&spec, SPLIT_TRAIN);
     dataset_close(fits);
@@ -290,7 +293,7 @@ TEST_IN_FOLDER(shards_may_have_fewer_classes_than_expected_but_not_more)
     assert_int_equal(dataset_classes(dataset), 1000);
     dataset_close(dataset);
     spec.classes = 4;
-    assert_refused(&spec, SPLIT_TRAIN, 65, "5 classes, but 4 were expected");
+    assert_refused(&spec, SPLIT_TRAIN, 65, "5 classes, but the job says 4 (model.classes)");
 }
 
 TEST_IN_FOLDER(names_may_be_long)
