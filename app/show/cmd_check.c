@@ -20,8 +20,10 @@ static int check_job(const struct check_request *request, struct text *out, stru
     if (request->explain)
         failed = scenario_explain(out, path, request->set.item, request->set.count, err);
     else {
-        text_add(out, "%s: ok: %s on %lld devices of %s", scenario_name(&job.scenario),
-                 job.model->name, (long long)extent_devices(cluster), platform_name(job.platform));
+        int64_t devices = extent_devices(cluster);
+        text_add(out, "%s: ok: %s on %lld device%s of %s", scenario_name(&job.scenario),
+                 job.model->name, (long long)devices, base_plural(devices),
+                 platform_name(job.platform));
         if (grid_matters(job.resolved.algorithm, job.resolved.order, job.platform))
             text_add(out, ", grid %d x %d", cluster.grid.columns, cluster.grid.rows);
         text_add(out, ", %d phase%s\n", job_phases(&job), base_plural(job_phases(&job)));

@@ -41,7 +41,8 @@ static void print_summary(const char *path, const struct pack_summary *summary, 
                  summary->split == SPLIT_TRAIN ? "training" : "validation", summary->shorter,
                  summary->least, summary->most, unit_text(UNIT_BYTES, (double)summary->bytes));
         if (summary->left_out)
-            text_add(out, "; %" PRId64 " corrupt ones were left out", summary->left_out);
+            text_add(out, "; %" PRId64 " corrupt image%s left out", summary->left_out,
+                     base_plural(summary->left_out));
         text_add(out, "\n");
         return;
     }
@@ -157,8 +158,8 @@ static void print_speed(const struct speed_request *request, const struct datase
     const char *path = request->head.argument.item[0];
     double rate = (double)speed->images / speed->wall, thread = (double)speed->images / speed->cpu;
     if (!request->head.json) {
-        text_add(out, "%s: %.0f images/s with %d threads, %.0f per second of processor time\n",
-                 path, rate, threads, thread);
+        text_add(out, "%s: %.0f images/s with %d thread%s, %.0f per second of processor time\n",
+                 path, rate, threads, base_plural(threads), thread);
         text_add(out, "for predictions: --set 'input.rate=%.0f images/s'\n", thread);
         return;
     }

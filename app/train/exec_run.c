@@ -39,8 +39,8 @@ static int compare_job(const struct exec_run *run, const struct json *now,
     int failed = !before || scenario_compare(run->resume, before, now, request->allow_change.item,
                                              request->allow_change.count, &notes, err);
     if (progress->ranks != world_self().ranks)
-        text_add(&notes, "note: %d ranks wrote it, %d go on\n", progress->ranks,
-                 world_self().ranks);
+        text_add(&notes, "note: written on %d rank%s, continued on %d\n", progress->ranks,
+                 base_plural(progress->ranks), world_self().ranks);
     fputs(notes.data && !failed ? notes.data : "", stderr);
     return failed ? -1 : 0;
 }

@@ -181,7 +181,7 @@ class Streams(support.Case):
         self.assertIn("stdin:3:", done.stderr)
         done = subprocess.run([PROGRAM, "check", "-"], input="extends: job.yaml\n", text=True,
                               cwd=self.directory, capture_output=True, timeout=100, check=False)
-        self.assertIn("stdin: ok: resnet50 on 16 devices", done.stdout)
+        self.assertIn("stdin: ok: resnet50 on 16 devices of", done.stdout)
 
     def test_an_import_may_come_from_standard_input(self):
         table = support.ROOT / "tests" / "data" / "import" / "all_reduce_8.txt"

@@ -236,7 +236,7 @@ class Runs(unittest.TestCase):
         done = self.good(*on, "--set", "training.phases=[{epochs: 400, global_batch: 8}]",
                          "--set", "training.micro_batch=4", "--allow-change",
                          "training.micro_batch")
-        self.assertIn("1 ranks wrote it, 2 go on", done.stderr)
+        self.assertIn("written on 1 rank, continued on 2", done.stderr)
 
     def test_a_directory_of_checkpoints_is_not_that_of_a_run(self):
         self.good("--out", self.run, "--steps", "5")

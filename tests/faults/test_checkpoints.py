@@ -72,7 +72,7 @@ class Checkpoints(faults.Case):
 
     @unittest.skipUnless(faults.HAS_MPI, "built without MPI, or mpirun is missing")
     def test_other_ranks(self):
-        bad = self.go_on("ranks", "taken", "1 ranks wrote it, 2 go on", ranks=2)
+        bad = self.go_on("ranks", "taken", "written on 1 rank, continued on 2", ranks=2)
         self.record("number of ranks", "taken", bad)
         self.assertEqual(self.failures, [])
 
