@@ -36,6 +36,8 @@ for (const svg of document.querySelectorAll("svg.chart")) {
 }
 for (const e of document.querySelectorAll("p, li, td, th, h1, h2, summary"))
   if (contrast(getComputedStyle(e).color, paper) < 4.5) result.pale.push(e.textContent);
+result.hidden = innerWidth < 1200 ? [] : [...document.querySelectorAll(".scroll > table")].map(e => e.parentElement)
+  .filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.textContent);
 result.figures = [...document.querySelectorAll("figure svg.chart")].filter(e => box(e).b > box(e).t + 40).length;
 result.ran = document.querySelectorAll(".tip").length > 0 && typeof show === "function";
 return result; })()"""
@@ -133,6 +135,8 @@ class Browser(support.Case):
                     self.assertTrue(result["ran"], told)
                     for fault in ("cut", "over", "small", "pale"):
                         self.assertEqual(result[fault], [], (*told, fault))
+                    if command != "sweep":  # its columns are as wide as the keys that name them
+                        self.assertEqual(result["hidden"], [], told)
                     self.assertEqual(result["paper"] == "rgb(255, 255, 255)", not dark)
 
     def test_a_bucket_lights_up_in_all_lanes(self):
