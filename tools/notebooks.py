@@ -17,7 +17,8 @@ import project
 
 FOLDER = project.ROOT / "notebooks"
 STYLE = """body { max-width: 48em; margin: 2em auto; padding: 0 1em; font: 16px/1.5 sans-serif }
-pre { padding: .6em; overflow-x: auto; background: #f3f3f3 }
+pre { padding: .6em; overflow-x: auto; background: #f3f3f3; font-size: .85em }
+@media print { pre { white-space: pre-wrap } }
 pre.output { background: none; border-left: 3px solid #bbb }
 img { max-width: 100% }
 table { border-collapse: collapse; margin: 1em 0 } th, td { padding: .2em .8em; text-align: right }
