@@ -160,6 +160,14 @@ class Manual(unittest.TestCase):
         for word in ("cluster.nodes", "training.phases", "allreduce.bucket"):
             self.assertIn(word, manual)
 
+    def test_every_command_is_in_the_manual(self):
+        page = (ROOT / "docs/man/foretrain.1.scd").read_text(encoding="utf-8")
+        for command in re.findall(r"^  ([\w-]+) +\S", run("--help").stdout, re.M):
+            told = run(command, "--help").stdout
+            parts = re.findall(r"^  ([\w-]+) +\S", told, re.M) if f"{command} COMMAND ..." in told else [""]
+            for name in (f"{command} {part}".strip() for part in parts):
+                self.assertIn(f"@literal {name} --help\n", page)
+
     def test_payload_is_in_the_manual(self):
         self.assertRegex(run("schema", "platform", "--man").stdout,
                          r"(?m)^\*transport\.payload\* \(fp32 \| fp16 \| bf16\)\n\tthe type in which")
