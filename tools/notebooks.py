@@ -39,7 +39,7 @@ def execute(path, cache):
     notebook = read(path)
     with tempfile.TemporaryDirectory() as home:  # nothing of the user's is read or written
         env = {**os.environ, "HOME": home, "IPYTHONDIR": home, "JUPYTER_CONFIG_DIR": home,
-               "JUPYTER_RUNTIME_DIR": home, "MPLCONFIGDIR": str(cache), "OMP_NUM_THREADS": "1",
+               "JUPYTER_RUNTIME_DIR": home, "MPLCONFIGDIR": str(cache.resolve()), "OMP_NUM_THREADS": "1",
                "PYTHONDONTWRITEBYTECODE": "1"}
         env.pop("MPLBACKEND", None)  # the kernel chooses the one that keeps pictures
         NotebookClient(notebook, timeout=1800, kernel_name="python3",
