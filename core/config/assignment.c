@@ -113,6 +113,9 @@ static int assign(const struct assigning *a, struct node *node, const char *star
         return origin_error(&origin, a->err, "a part of the key is empty");
     if (index != (*end == ']') || !*after || !strchr(".[=", *after))
         return origin_error(&origin, a->err, "an index is written as in training.phases[0]");
+    if (index && node->kind == NODE_MAPPING)
+        return origin_error(&origin, a->err,
+                            "an index names an item of a list; there is no list here");
     AUTOFREE char *name = base_format("%.*s", (int)(end - start), start);
     int failed = 0;
     if (node->kind == NODE_SEQUENCE && !strcmp(name, "*")) {

@@ -173,6 +173,9 @@ class Changes(support.Case):
             self.assertIn(f"platform.{key}.uplinks", said)
         self.assertIn("not an index of this list of 2",
                       self.refused(65, "check", self.job, "--set=training.phases[2].epochs=1"))
+        self.assertIn("there is no list here",
+                      self.refused(65, "check", self.job, "--set=cluster.platform=dgx-h100",
+                                   "--set=platform.network.tiers[0].uplinks=2"))
 
     def test_short_forms_are_assignments(self):
         job = self.write("other.yaml", support.JOB.replace("nodes: 4,", "nodes: 8,").replace(
