@@ -293,12 +293,17 @@ static void understand(struct topo *topo)
     for (enum vertex_kind kind = 0; kind < VERTEX_KIND_COUNT; kind++)
         wiring->count[kind] = topo->count[kind];
     wiring->count[VERTEX_SWITCH] += topo->plane;
-    import_note(import, "a node of %d GPUs, %d CPUs, %d PCI switches%s, %d cards of %g Gb/s",
+    char *cards =
+        topo->count[VERTEX_NIC]
+            ? base_format(", %d cards of %g Gb/s", topo->count[VERTEX_NIC], topo->fastest * 1e-3)
+            : base_copy("");
+    import_note(import, "a node of %d GPUs, %d CPUs, %d PCI switches%s%s",
                 topo->count[VERTEX_DEVICE], topo->count[VERTEX_CPU], topo->count[VERTEX_SWITCH],
-                topo->plane ? ", NVSwitches as one" : "", topo->count[VERTEX_NIC],
-                topo->fastest * 1e-3);
+                topo->plane ? ", NVSwitches as one" : "", cards);
+    free(cards);
     if (topo->slower)
-        import_note(import, "%d slower cards are left out: a platform has one kind", topo->slower);
+        import_note(import, "%d slower card%s left out: a platform has one kind", topo->slower,
+                    base_plural(topo->slower));
     if (topo->lost)
         import_note(import, "%d left out beyond %d of a kind", topo->lost, VERTEX_LIMIT);
     int32_t links = INT32_MAX;

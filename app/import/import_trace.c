@@ -236,7 +236,7 @@ static void tell_kernels(struct import *import, struct summary *summary)
     import_note(import, "%" PRId64 " events on the device, of %" PRId64 " names", summary->events,
                 json_count_items(list));
     for (int32_t i = 0; i < ACTIVITY_COUNT; i++)
-        import_note(import, "%s: %.6g s in all", activity_names[i], total[i]);
+        import_note(import, "%s: %s in all", activity_names[i], unit_text(UNIT_SECONDS, total[i]));
     json_put(import->result, "kernels", list);
 }
 
@@ -251,11 +251,13 @@ static void tell_steps(struct import *import, const struct summary *summary)
     json_put_real(import->result, "step_mean_s",
                   summary->steps ? sum / (double)summary->steps : NAN);
     json_put_real(import->result, "step_least_s", least);
-    if (summary->steps)
-        import_note(import, "%" PRId64 " step%s%s, mean %.6g s, least %.6g s", summary->rank_steps,
-                    base_plural(summary->rank_steps),
-                    summary->steps > summary->rank_steps ? " of each rank" : "",
-                    sum / (double)summary->steps, least);
+    if (!summary->steps)
+        return;
+    import_note(import, "%" PRId64 " step%s%s, mean %s, least %s", summary->rank_steps,
+                base_plural(summary->rank_steps),
+                summary->steps > summary->rank_steps ? " of each rank" : "",
+                unit_text(UNIT_SECONDS, sum / (double)summary->steps),
+                unit_text(UNIT_SECONDS, least));
 }
 
 /* Seconds at the full roofline of @device, or 0 when it has no such arithmetic. */
