@@ -40,7 +40,7 @@ enum {
     TIME_SCALE_MOST = 1000000
 }; /* a step of 1 ms then takes a quarter of an hour.  Our choice */
 
-/* Options that a rehearsal refuses, and those that only a rehearsal accepts. */
+/* Options of a rehearsal, and those that it refuses. */
 static int check_rehearsal(struct exec_job *job, const struct train_request *request,
                            struct err *err)
 {
@@ -51,8 +51,6 @@ static int check_rehearsal(struct exec_job *job, const struct train_request *req
                             "--resume has no effect on --device replay: it has no weights");
     if (!request->time_scale)
         return 0;
-    if (!rehearses)
-        return err_add_code(err, 64, "--time-scale has no effect without --device replay");
     AUTORELEASE(err) struct err found = {0};
     bool good = unit_parse(UNIT_NONE, request->time_scale, &job->train.time_scale, &found) == 0 &&
                 job->train.time_scale >= 0 && job->train.time_scale <= TIME_SCALE_MOST;

@@ -10,6 +10,10 @@ int train_request_check(const struct train_request *request, struct err *err)
         return err_add_code(err, 64, "--overwrite has no effect without --out");
     if (request->tune && request->compute.device != DEVICE_CUDA)
         return err_add_code(err, 64, "--tune has no effect without --device cuda");
+    if (request->time_scale && request->compute.device != DEVICE_REPLAY)
+        return err_add_code(err, 64, "--time-scale has no effect without --device replay");
+    if (request->traced != train_defaults.traced && !request->trace && !request->spans)
+        return err_add_code(err, 64, "--traced-steps has no effect without --trace or --spans");
     if (request->report && !request->directory)
         return err_add_code(err, 64, "--report shows the log of a run and needs --out");
     if (request->report && request->dry_run)

@@ -216,6 +216,8 @@ class Train(unittest.TestCase):
         self.assertIn("needs either", self.refusal(65, TOY, "--set",
                                                    "training.phases=[{epochs: 1}]"))
         self.assertIn("without --device cuda", self.refusal(64, TOY, "--tune"))
+        self.assertIn("without --device replay", self.refusal(64, TOY, "--time-scale=2", "--dry-run"))
+        self.assertIn("without --trace or --spans", self.refusal(64, TOY, "--traced-steps=3"))
         self.refusal(66, "there-is-no-such-file.yaml")
 
 
