@@ -49,6 +49,15 @@ class Inspect(unittest.TestCase):
             self.assertIn(part, out)
         self.assertEqual(out.count(" right\n"), 3, out)
 
+    def test_a_network_from_a_file_is_shown_too(self):
+        network = self.runs / "net.yaml"
+        network.write_text("version: 1\nname: small\ninput: 3x32x32\nlayers:\n  - {name: pool, kind: average-pool}\n"
+                           "  - {name: fc, kind: linear, channels: 10, bias: true}\n", encoding="utf-8")
+        write(self.runs, "ckpt-000040", str(network))
+        code, out, err = self.run_on(self.runs / "ckpt-000040")
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn("small is a network from a file", out)
+
     def test_takes_the_latest_of_a_run(self):
         for step in (9, 10, 11):
             write(self.runs, f"ckpt-{step}")
