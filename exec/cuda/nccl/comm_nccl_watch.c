@@ -152,6 +152,7 @@ static void allocate(void)
         number[i] = i;
     CUDA_CHECK(cudaMalloc((void **)&watch.number, bytes));
     CUDA_CHECK(cudaMemcpy(watch.number, number, bytes, cudaMemcpyHostToDevice));
+    CUDA_CHECK(cudaStreamSynchronize(NULL)); /* small copies of pageable memory may go on */
     CUDA_CHECK(cudaMallocHost((void **)&watch.place, sizeof(*watch.place)));
     *watch.place = -1;
     free(number);
