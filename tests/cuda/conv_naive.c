@@ -132,9 +132,45 @@ struct issue {
     struct conv_call call;
 };
 
+static void tell(const void *place, int64_t count, int64_t size, bool writes)
+{
+    if (place)
+        fake_access(place, (size_t)(count * size), writes, "a convolution");
+}
+
+/* Tell what a run accesses. */
+static void tell_all(enum conv_op op, const struct conv_shape *s, const struct conv_call *call)
+{
+    const int64_t size = dtype_size(s->type), real = sizeof(float);
+    const int64_t in = (int64_t)s->batch * s->in_height * s->in_width * s->in_channels;
+    const int64_t out = (int64_t)s->batch * s->out_height * s->out_width * s->out_channels;
+    const int64_t weights = (int64_t)s->out_channels * s->kernel * s->kernel * s->in_channels;
+    tell(call->x, in, size, false);
+    tell(call->w, weights, size, false);
+    tell(call->dy, out, size, false);
+    tell(call->factors, 2 * (int64_t)s->in_channels, size, false);
+    tell(call->residual, in, size, false);
+    tell(call->residual_factors, 2 * (int64_t)s->in_channels, size, false);
+    tell(call->other, in, size, false);
+    for (int32_t k = 0; k < conv_norms(op); k++) {
+        const struct conv_norm *norm = &call->norm[k];
+        tell(norm->x, in, size, false);
+        tell(norm->statistics, 2 * (int64_t)s->in_channels, real, false);
+        tell(norm->parameter, 2 * (int64_t)s->in_channels, real, false);
+        tell(norm->derived, CONV_DERIVED_COUNT * (int64_t)s->in_channels, real, true);
+    }
+    tell(call->y, out, size, true);
+    tell(call->dx, in, size, true);
+    tell(call->dw, weights, size, true);
+    tell(call->value, in, size, true);
+    tell(call->sums, 2 * (int64_t)s->out_channels, real, true);
+    tell(call->workspace, WORKSPACE, 1, true);
+}
+
 static void run(void *argument)
 {
     const struct issue *issue = argument;
+    tell_all(issue->op, &issue->shape, &issue->call);
     assert(issue->call.workspace);
     memset(issue->call.workspace, 0xff, WORKSPACE);
     fake_pass(conv_naive.takes[issue->op] + conv_naive.once);

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Ranks on GPUs in software train what one rank does.
 
-test_train_cuda.py TRAIN_CUDA MPIRUN_PY [CASE...]; cases are FP32, FP16 and BF16."""
+test_train_cuda.py TRAIN_CUDA MPIRUN_PY [CASE...]; cases are FP32, FP16, BF16 and Watched."""
 
 import array
 import functools
@@ -126,6 +126,13 @@ class FP16(Case):
         with tempfile.TemporaryDirectory() as folder:
             losses(2, 1, "torus2d", "fp16", FORETRAIN_TEST_FOLDER=folder)
             self.assertIn("ckpt-000005", os.listdir(folder))
+
+
+class Watched(unittest.TestCase):
+    """Of a program whose accesses are watched: it ends where nothing orders two of them."""
+
+    def test_what_ranks_access_is_ordered(self):
+        losses(2, 2, "torus2d", "fp16", "lars", FORETRAIN_TEST_SHARDED="1")
 
 
 class BF16(Case):

@@ -56,6 +56,11 @@ void fake_joined_first(bool first)
     (void)first;
 }
 
+bool fake_watches(void)
+{
+    return false;
+}
+
 void fake_devices(int count)
 {
     pretended.no_device = count == 0;

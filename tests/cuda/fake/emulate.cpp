@@ -9,6 +9,7 @@
 #include <mutex>
 #include <vector>
 
+#include <pthread.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 
@@ -16,8 +17,12 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
+#include "tests/cuda/fake/emulate_now.hpp"
+
 uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
+struct emulate_now emulate_now;
+thread_local const emulate_call *emulate_call_now;
 
 namespace
 {
@@ -214,6 +219,7 @@ bool release(unsigned first, unsigned end, enum state waiting)
 bool release_any(unsigned threads)
 {
     bool any = release(0, threads, state::at_barrier);
+    emulate_now.barriers += any;
     for (unsigned warp = 0; warp < threads; warp += WARP)
         any |= release(warp, warp + WARP < threads ? warp + WARP : threads, state::at_exchange);
     return any;
@@ -248,6 +254,8 @@ void run_together(unsigned threads)
 
 void run_block(unsigned threads)
 {
+    emulate_now.blocks++;
+    emulate_now.barriers = 0;
     start(0);
     resume(fibers[0].get());
     if (fibers[0]->state != state::ended) {
@@ -271,10 +279,12 @@ void check(dim3 grid, dim3 block)
 
 } // namespace
 
-void emulate_run(dim3 grid, dim3 block, const std::function<void()> &body)
+void emulate_run(dim3 grid, dim3 block, const emulate_call &call, const std::function<void()> &body)
 {
     std::lock_guard<std::mutex> guard(lock);
     check(grid, block);
+    emulate_now.launches++;
+    emulate_call_now = &call;
     gridDim = grid;
     blockDim = block;
     running = &body;
@@ -284,6 +294,28 @@ void emulate_run(dim3 grid, dim3 block, const std::function<void()> &body)
         blockIdx = {(unsigned)(at % grid.x), (unsigned)(at / grid.x), 0};
         run_block(block.x * block.y * block.z);
     }
+    emulate_call_now = nullptr;
+}
+
+static bool is_within(const void *place, const void *begin, size_t size)
+{
+    return (size_t)place - (size_t)begin < size;
+}
+
+/* Variables of the kernel's thread, or of who launched it. */
+bool emulate_on_stack(const void *place)
+{
+    static thread_local void *begin;
+    static thread_local size_t size;
+    if (current && is_within(place, current->stack, STACK))
+        return true;
+    if (!begin) {
+        pthread_attr_t attributes;
+        pthread_getattr_np(pthread_self(), &attributes);
+        pthread_attr_getstack(&attributes, &begin, &size);
+        pthread_attr_destroy(&attributes);
+    }
+    return is_within(place, begin, size);
 }
 
 void __syncthreads()

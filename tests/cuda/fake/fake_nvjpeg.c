@@ -127,9 +127,11 @@ struct delivery {
 static void deliver(void *argument)
 {
     const struct delivery *delivery = argument;
-    for (size_t i = 0; i < delivery->height; i++)
+    for (size_t i = 0; i < delivery->height; i++) {
+        fake_access(delivery->to + i * delivery->pitch, delivery->row, true, "nvJPEG");
         memcpy(delivery->to + i * delivery->pitch, delivery->pixels + i * delivery->row,
                delivery->row);
+    }
     free(delivery->pixels);
 }
 

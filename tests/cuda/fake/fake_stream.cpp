@@ -1,75 +1,12 @@
 #include "tests/cuda/fake/fake_runtime.h"
 
-#include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstring>
 #include <string>
-#include <thread>
 
-#include "tests/cuda/fake/fake_inner.hpp"
+#include "tests/cuda/fake/fake_stream.hpp"
 
 using namespace fake;
-
-/* What one launch of a graph has done of each of its lanes; NULL for work outside graphs. */
-struct launch;
-
-using item = std::function<void(launch *)>;
-
-/* A stream's part of a graph. */
-struct graph_lane {
-    std::vector<item> work;
-};
-
-struct launch {
-    const std::vector<graph_lane> *lane;
-    std::vector<size_t> done;
-};
-
-/* One capture, from begin to end.  A clock says how much of each lane is known to be over. */
-using vector_clock = std::vector<size_t>;
-
-struct capture {
-    cudaStream_t origin;
-    std::vector<cudaStream_t> member;
-    std::vector<graph_lane> lane;
-    std::vector<vector_clock> clock; /* of each member */
-    bool open;
-};
-
-struct CUstream_st {
-    std::mutex lock; /* of the next lines */
-    std::condition_variable changed;
-    std::vector<item> pending;
-    uint64_t issued, begun, done; /* items */
-    std::thread::id runner;       /* of what has begun and is not done */
-    std::shared_ptr<capture> captured;
-    size_t member; /* of the capture */
-};
-
-/* When a record happened. */
-struct moment {
-    std::atomic<bool> happened;
-    double seconds;
-};
-
-struct CUevent_st {
-    cudaStream_t stream; /* recorded on; NULL: never */
-    uint64_t issued;     /* items of the stream up to it */
-    std::shared_ptr<moment> when;
-    std::shared_ptr<capture> captured; /* recorded in */
-    size_t lane, place;
-    vector_clock clock;
-    bool timed;
-};
-
-struct CUgraph_st {
-    std::shared_ptr<std::vector<graph_lane>> lane; /* the first is the origin's */
-};
-
-struct CUgraphExec_st {
-    std::shared_ptr<std::vector<graph_lane>> lane;
-};
 
 namespace
 {
@@ -108,21 +45,38 @@ void advance(cudaStream_t stream, uint64_t upto)
     }
 }
 
-void advance(launch *launch, size_t lane, size_t upto)
+/* Let @work be a step of @stream, after what the host knows now. */
+item watched(cudaStream_t stream, item work)
 {
-    while (launch->done[lane] < upto)
-        (*launch->lane)[lane].work[launch->done[lane]++](launch);
+    return [stream, before = host_knows(), work = std::move(work)](launch *launch) {
+        step(stream->known, lines(stream, 1)[0], before);
+        working now(stream->line[0], stream->known);
+        work(launch);
+    };
 }
 
-void issue_item(cudaStream_t stream, item work)
+} // namespace
+
+/* The lines of @stream for @count lanes. */
+const std::vector<size_t> &fake::lines(cudaStream_t stream, size_t count)
+{
+    while (stream->line.size() < count)
+        stream->line.push_back(take_line());
+    return stream->line;
+}
+
+void fake::issue_item(cudaStream_t stream, item work)
 {
     if (stream->captured) {
         capture &captured = *stream->captured;
-        captured.lane[stream->member].work.push_back(std::move(work));
-        captured.clock[stream->member][stream->member]++;
+        vector_clock &clock = captured.clock[stream->member];
+        clock[stream->member]++;
+        captured.lane[stream->member].work.push_back({std::move(work), clock});
         return;
     }
     uint64_t upto;
+    if (watching)
+        work = watched(stream, std::move(work));
     {
         std::lock_guard<std::mutex> guard(stream->lock);
         stream->pending.push_back(std::move(work));
@@ -132,57 +86,13 @@ void issue_item(cudaStream_t stream, item work)
         advance(stream, upto);
 }
 
-void issue_work(cudaStream_t stream, std::function<void()> work)
+static void issue_work(cudaStream_t stream, std::function<void()> work)
 {
     if (!stream)
-        work();
+        run_on_stream_0(work);
     else
         issue_item(stream, [work = std::move(work)](launch *) { work(); });
 }
-
-void join_capture(cudaStream_t stream, const std::shared_ptr<capture> &captured)
-{
-    stream->captured = captured;
-    stream->member = captured->member.size();
-    captured->member.push_back(stream);
-    captured->lane.emplace_back();
-    for (vector_clock &clock : captured->clock)
-        clock.resize(captured->member.size());
-    captured->clock.emplace_back(captured->member.size());
-}
-
-void wait_captured(cudaStream_t stream, cudaEvent_t event)
-{
-    const std::shared_ptr<capture> &captured = event->captured;
-    if (!captured)
-        misuse("a captured stream waits for an event that was not recorded in the capture");
-    if (!captured->open)
-        misuse("a stream waits for an event of a capture that has ended");
-    if (!stream->captured)
-        join_capture(stream, captured);
-    if (stream->captured != captured)
-        misuse("a captured stream waits for an event of another capture");
-    vector_clock &clock = captured->clock[stream->member];
-    for (size_t i = 0; i < event->clock.size(); i++)
-        if (clock[i] < event->clock[i])
-            clock[i] = event->clock[i];
-    size_t lane = event->lane, place = event->place;
-    issue_item(stream, [lane, place](launch *launch) { advance(launch, lane, place); });
-}
-
-void end_capture(cudaStream_t stream)
-{
-    std::shared_ptr<capture> captured = stream->captured;
-    for (size_t i = 0; i < captured->member.size(); i++) {
-        if (captured->clock[0][i] < captured->lane[i].work.size())
-            misuse("a capture ends with work of a stream that its first one did not wait for");
-        captured->member[i]->captured = nullptr;
-    }
-    captured->open = false;
-    capturing--;
-}
-
-} // namespace
 
 bool fake::is_captured(cudaStream_t stream)
 {
@@ -235,10 +145,15 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
     enter(__func__);
+    if (!stream) {
+        wait_for_stream_0();
+        return cudaSuccess;
+    }
     check_handle(stream, __func__);
     if (stream->captured)
         misuse("the host waits for a captured stream");
     advance(stream, stream->issued);
+    host_learns(stream->known);
     return cudaSuccess;
 }
 
@@ -247,6 +162,7 @@ cudaError_t cudaDeviceSynchronize(void)
     enter_outside_capture(__func__);
     if (all().lazy)
         misuse("the host waits for the whole device: the software runtime knows streams alone");
+    wait_for_stream_0();
     return cudaSuccess;
 }
 
@@ -262,6 +178,10 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
     if (stream->captured)
         misuse("a stream is destroyed while it is captured");
     advance(stream, stream->issued);
+    host_learns(stream->known);
+    for (size_t line : stream->line)
+        give_line(line);
+    stream->line.clear();
     stream->pending = {};
     return cudaSuccess;
 }
@@ -279,9 +199,10 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     uint64_t upto = event->issued;
     std::shared_ptr<moment> when = event->when;
     if (other)
-        issue_item(stream, [other, upto, when](launch *) {
+        issue_item(stream, [stream, other, upto, when](launch *) {
             if (!when->happened)
                 advance(other, upto);
+            learn(stream->known, when->known);
         });
     return cudaSuccess;
 }
@@ -335,8 +256,9 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
     }
     std::shared_ptr<moment> when = event->when = std::make_shared<moment>();
     event->issued = stream->issued + 1;
-    issue_item(stream, [when](launch *) {
+    issue_item(stream, [stream, when](launch *) {
         when->seconds = now();
+        when->known = stream->known;
         when->happened = true;
     });
     return cudaSuccess;
@@ -350,6 +272,8 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
         misuse("the host waits for an event that was recorded in a capture");
     if (event->when && !event->when->happened)
         advance(event->stream, event->issued);
+    if (event->when)
+        host_learns(event->when->known);
     return cudaSuccess;
 }
 
@@ -370,111 +294,6 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEven
     if (!from->when->happened || !to->when->happened)
         misuse("the time of an event that has not happened");
     *milliseconds = float(1e3 * (to->when->seconds - from->when->seconds));
-    return cudaSuccess;
-}
-
-/* ---- graphs ---- */
-
-cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode)
-{
-    enter(__func__);
-    check_handle(stream, __func__);
-    if (stream->captured)
-        misuse("a capture of a stream that is captured");
-    if (mode != cudaStreamCaptureModeThreadLocal)
-        misuse("a capture that other threads can spoil");
-    std::shared_ptr<capture> captured = std::make_shared<capture>();
-    captured->origin = stream;
-    captured->open = true;
-    join_capture(stream, captured);
-    capturing++;
-    return cudaSuccess;
-}
-
-cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *status)
-{
-    check_handle(stream, __func__);
-    *status = stream->captured ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
-    return cudaSuccess;
-}
-
-cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
-{
-    enter(__func__);
-    check_handle(stream, __func__);
-    if (!stream->captured || stream->captured->origin != stream)
-        misuse("the end of a capture that did not begin on this stream");
-    std::shared_ptr<capture> captured = stream->captured;
-    end_capture(stream);
-    *graph = new CUgraph_st();
-    add_handle(*graph);
-    (*graph)->lane = std::make_shared<std::vector<graph_lane>>(std::move(captured->lane));
-    return cudaSuccess;
-}
-
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t *executable, cudaGraph_t graph, unsigned long long)
-{
-    enter_outside_capture(__func__);
-    check_handle(graph, __func__);
-    *executable = new CUgraphExec_st();
-    add_handle(*executable);
-    (*executable)->lane = graph->lane;
-    return cudaSuccess;
-}
-
-cudaError_t cudaGraphUpload(cudaGraphExec_t executable, cudaStream_t stream)
-{
-    enter(__func__);
-    check_handle(executable, __func__);
-    check_handle(stream, __func__);
-    return cudaSuccess;
-}
-
-cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream)
-{
-    enter(__func__);
-    check_handle(executable, __func__);
-    check_handle(stream, __func__);
-    if (stream->captured)
-        misuse("a graph is launched on a captured stream");
-    {
-        std::lock_guard<std::recursive_mutex> guard(all().lock);
-        all().launches++;
-    }
-    std::shared_ptr<std::vector<graph_lane>> lane = executable->lane;
-    issue_item(stream, [lane](launch *) {
-        launch all_lanes = {lane.get(), std::vector<size_t>(lane->size())};
-        for (size_t i = lane->size(); all().joined_first && --i > 0;)
-            advance(&all_lanes, i, (*lane)[i].work.size());
-        advance(&all_lanes, 0, (*lane)[0].work.size());
-        for (size_t i = 1; i < lane->size(); i++)
-            advance(&all_lanes, i, (*lane)[i].work.size());
-    });
-    return cudaSuccess;
-}
-
-cudaError_t cudaGraphDestroy(cudaGraph_t graph)
-{
-    enter(__func__);
-    drop_handle(graph, __func__);
-    graph->lane = nullptr;
-    return cudaSuccess;
-}
-
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable)
-{
-    enter(__func__);
-    drop_handle(executable, __func__);
-    executable->lane = nullptr;
-    return cudaSuccess;
-}
-
-cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *, size_t *count)
-{
-    check_handle(graph, __func__);
-    *count = 0;
-    for (const graph_lane &lane : *graph->lane)
-        *count += lane.work.size();
     return cudaSuccess;
 }
 
