@@ -24,6 +24,8 @@ cudaError_t __real_cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream);
 cudaError_t __wrap_cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream);
 cudaError_t __real_cudaGetDeviceCount(int *count);
 cudaError_t __wrap_cudaGetDeviceCount(int *count);
+cudaError_t __real_cudaDriverGetVersion(int *version);
+cudaError_t __wrap_cudaDriverGetVersion(int *version);
 cudaError_t __real_cudaMalloc(void **memory, size_t size);
 cudaError_t __wrap_cudaMalloc(void **memory, size_t size);
 
@@ -39,6 +41,14 @@ cudaError_t __wrap_cudaGetDeviceCount(int *count)
         return __real_cudaGetDeviceCount(count);
     *count = 0;
     return cudaErrorNoDevice;
+}
+
+cudaError_t __wrap_cudaDriverGetVersion(int *version)
+{
+    cudaError_t error = __real_cudaDriverGetVersion(version);
+    if (pretended.no_device)
+        *version = 0;
+    return error;
 }
 
 cudaError_t __wrap_cudaMalloc(void **memory, size_t size)
