@@ -186,7 +186,8 @@ static int describe(const struct work *work, struct fit_row *row,
         .seconds = 1e-3 * origin->step_ms,
     };
     add_compute(row, work->model, device, software_fusion(era, device, batch), batch);
-    return add_exchange(row, origin, device, era, 2 * model_parameters(work->model), err);
+    return add_exchange(row, origin, device, era,
+                        (era->wide_gradients ? 4 : 2) * model_parameters(work->model), err);
 }
 
 static int32_t add_group(struct work *work, const char *device, const char *software)

@@ -110,6 +110,7 @@ struct software_era {
     int32_t small_batch; /**< images per device up to which it merges only normalize, add and ReLU,
                               before compute capability 90 */
     const char *overlap_costs; /**< lines of its profile; NULL: none */
+    bool wide_gradients;       /**< they travel in fp32, else in fp16 */
 };
 
 /** The fusion of @software on @device with @batch images. */

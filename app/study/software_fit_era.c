@@ -33,35 +33,42 @@ static const char nnl_overlap[] =
     "launch on V100 in NVIDIA's blog (Understanding the Visualization of Overhead "
     "and Latency in NVIDIA Nsight Systems)\", kind: assumed}\n";
 
-/* v0.5 and v0.6 start all-reduces during the backward pass, whose batch norm is a persistent
+/* PyTorch's weights stay in fp32 under autocast, and so do the gradients that
+ * DistributedDataParallel sums, in buckets of 25 MiB (pages of torch.amp and
+ * DistributedDataParallel).
+ *
+ * v0.5 and v0.6 start all-reduces during the backward pass, whose batch norm is a persistent
  * kernel: little or nothing of them progresses before its end (find_groups() of published_map.c).
  */
 static const struct software_era eras[] = {
     {"mlperf-v0.5", "MXNet of NGC 18.11, MLPerf Training v0.5 (2018)", 203, LAUNCH_SINGLE, 20, 20,
-     false, FUSION_BN_RELU, FUSION_BN_RELU, 0, NULL},
+     false, FUSION_BN_RELU, FUSION_BN_RELU, 0, NULL, false},
     {"mlperf-v0.6", "MXNet of NGC 19.05, MLPerf Training v0.6 (2019)", 204, LAUNCH_SINGLE, 20, 16,
-     false, FUSION_STATS, FUSION_BN_RELU, 128, NULL},
+     false, FUSION_STATS, FUSION_BN_RELU, 128, NULL, false},
     {"mlperf-v0.7", "MXNet of NGC 20.06, MLPerf Training v0.7 (2020)", 207, LAUNCH_GRAPH, 20, 1,
-     false, FUSION_STATS, FUSION_STATS, 204, NULL},
+     false, FUSION_STATS, FUSION_STATS, 204, NULL, false},
     {"mlperf-v1.0", "MXNet of NGC 21.05, MLPerf Training v1.0 (2021)", 209, LAUNCH_GRAPH, 1, 1,
-     false, FUSION_STATS, FUSION_IDEAL, 128, NULL},
+     false, FUSION_STATS, FUSION_IDEAL, 128, NULL, false},
     {"mlperf-v1.1", "MXNet of NGC 21.09, MLPerf Training v1.1 (2021)", 211, LAUNCH_GRAPH, 1, 1,
-     false, FUSION_STATS, FUSION_IDEAL, 128, NULL},
+     false, FUSION_STATS, FUSION_IDEAL, 128, NULL, false},
     {"mlperf-v2.0", "MXNet of NGC 22.04, MLPerf Training v2.0 (2022)", 212, LAUNCH_GRAPH, 1, 1,
-     false, FUSION_STATS, FUSION_IDEAL, 128, NULL},
+     false, FUSION_STATS, FUSION_IDEAL, 128, NULL, false},
     {"mlperf-v2.1", "MXNet of NGC 22.08, MLPerf Training v2.1 (2022)", 212, LAUNCH_GRAPH, 1, 1,
-     false, FUSION_STATS, FUSION_IDEAL, 128, NULL},
+     false, FUSION_STATS, FUSION_IDEAL, 128, NULL, false},
     {"mlperf-v3.0", "MXNet of NGC 23.04, MLPerf Training v3.0 (2023)", 217, LAUNCH_GRAPH, 1, 1,
-     false, FUSION_STATS, FUSION_IDEAL, 128, NULL},
+     false, FUSION_STATS, FUSION_IDEAL, 128, NULL, false},
     {"mlperf-v3.1", "MXNet of NGC 23.09, MLPerf Training v3.1 (2023)", 218, LAUNCH_GRAPH, 1, 1,
-     false, FUSION_STATS, FUSION_IDEAL, 128, NULL},
+     false, FUSION_STATS, FUSION_IDEAL, 128, NULL, false},
     {"mlperf-v4.0", "MXNet of NGC 24.04, MLPerf Training v4.0 (2024)", 221, LAUNCH_GRAPH, 1, 1,
-     false, FUSION_STATS, FUSION_IDEAL, 128, NULL},
+     false, FUSION_STATS, FUSION_IDEAL, 128, NULL, false},
     {"pytorch", "PyTorch with mixed precision and channels last, kernel by kernel", 221,
-     LAUNCH_SINGLE, 4, 4, true, FUSION_NONE, FUSION_NONE, 0, NULL},
+     LAUNCH_SINGLE, 4, 4, true, FUSION_NONE, FUSION_NONE, 0, NULL, true},
+    {"pytorch-nchw", "PyTorch with mixed precision in its default layout, channels first", 221,
+     LAUNCH_SINGLE, 4, 4, true, FUSION_NONE, FUSION_NONE, 0, NULL, true},
     {"nnl-2018", "Sony Neural Network Libraries, mixed precision (2018)", 203, LAUNCH_SINGLE, 13,
-     13, true, FUSION_BN_RELU, FUSION_BN_RELU, 0, nnl_overlap},
-    {NULL, "as calibrated", 221, LAUNCH_SINGLE, 1, 1, false, FUSION_IDEAL, FUSION_IDEAL, 0, NULL},
+     13, true, FUSION_BN_RELU, FUSION_BN_RELU, 0, nnl_overlap, false},
+    {NULL, "as calibrated", 221, LAUNCH_SINGLE, 1, 1, false, FUSION_IDEAL, FUSION_IDEAL, 0, NULL,
+     false},
 };
 
 int32_t software_small_batch(const struct software_era *era, const struct device *device)

@@ -77,17 +77,35 @@ static const struct software_fit_group *nearest_group(const struct software_fit 
     return best;
 }
 
-static void add_fallback(struct text *out, const struct software_fit *c,
+/* What a device without runs is given: as the devices that have some under @software, if it is none
+ * of MLPerf's and there are two or more, else as all of MLPerf's. */
+static double fallback_efficiency(const struct software_fit *c, const char *software, bool *own)
+{
+    double product = 0;
+    int32_t count = 0;
+    for (int32_t i = 0; i < c->groups && strncmp(software, "mlperf-", 7); i++) {
+        bool same = !strcmp(c->group[i].software, software);
+        product += same ? log(c->group[i].efficiency) : 0;
+        count += same;
+    }
+    *own = count > 1;
+    return *own ? exp(product / count) : c->pool.efficiency;
+}
+
+static void add_fallback(struct text *out, const struct software_fit *c, const char *software,
                          const struct software_era *era)
 {
+    bool own;
+    double efficiency = fallback_efficiency(c, software, &own);
     AUTOFREE char *source =
-        base_format("foretrain calibrate device: median of all devices in %s", c->file);
+        base_format("foretrain calibrate device: %s in %s",
+                    own ? "mean of its devices" : "median of all devices", c->file);
     text_add(out,
              "\n# Of a device without runs; as the device file says, where fusion is not given.\n"
              "fallback:\n");
     if (era->fusion == FUSION_NONE)
         text_add(out, "  fusion: %s\n", fusion_names[era->fusion]);
-    add_fit(out, "  ", c->pool.efficiency, c->pool.overhead[era->launch], source);
+    add_fit(out, "  ", efficiency, c->pool.overhead[era->launch], source);
     text_add(
         out, "  efficiency_sd: %.3g %%\n  overhead_sd: %.3g %%\n  residual: %.3g %%\n  rows: 0\n",
         100 * c->pool.efficiency_sd, 100 * c->pool.overhead_sd[era->launch], 100 * c->residual);
@@ -112,8 +130,8 @@ void software_fit_profile(struct text *out, const struct software_fit *c, const 
     text_add(out, SOFTWARE_FIT_PROFILE " device --from %s\n", c->file);
     text_add(out, "version: 1\nname: %s\ndescription: \"%s\"\nnccl: %d\ncuda_graphs: %s\n",
              software, era->description, era->nccl, era->launch == LAUNCH_GRAPH ? "true" : "false");
-    text_add(out, "groups: %d\noverlap: %s\n", era->groups_at_scale,
-             era->overlap ? "backward" : "none");
+    text_add(out, "groups: %d\noverlap: %s\n%s", era->groups_at_scale,
+             era->overlap ? "backward" : "none", era->wide_gradients ? "gradients: fp32\n" : "");
     char value[16];
     snprintf(value, sizeof(value), "%.3g %%", 100 * CALIBRATION_JITTER);
     add_quantity(out, "jitter", value,
@@ -122,7 +140,7 @@ void software_fit_profile(struct text *out, const struct software_fit *c, const 
     if (era->overlap_costs)
         text_add(out, "%s", era->overlap_costs);
     add_startup(out, c, software);
-    add_fallback(out, c, era);
+    add_fallback(out, c, software, era);
     text_add(out, "\nfits:\n");
     for (int32_t i = 0; i < c->devices; i++) {
         const struct software_fit_group *group = nearest_group(c, c->device[i], software);

@@ -41,6 +41,7 @@ struct software {
     bool cuda_graphs;        /**< kernels are launched as recorded graphs */
     int64_t groups;          /**< all-reduces per step that it makes at scale */
     int32_t overlap;         /**< enum overlap at scale */
+    int32_t gradients;       /**< enum dtype in which they travel */
     struct quantity jitter;  /**< coefficient of variation of a device's step time */
     struct quantity startup; /**< [s] on one node before the first step runs at full speed */
     /** Those of the device, which they replace; path NULL: not given. */
