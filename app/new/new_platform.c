@@ -268,7 +268,7 @@ static void add_network(const struct machine *machine, bool whole)
 {
     bool tiers = !whole && !machine->request->leaves &&
                  near_value(machine, "network.tiers[0].bandwidth") > 0;
-    if (!machine->nics || machine->request->nodes == 1) {
+    if (!machine->nics) {
         text_add(machine->out, tiers ? "\nnetwork:\n  tiers: null\n" : "");
         return;
     }
@@ -331,8 +331,8 @@ static void add_platform(const struct machine *machine, bool same)
              machine->near_name);
     text_add(out, "name: ");
     new_add_text(out, name);
-    text_add(out, "\ndescription: \"%d nodes with %d x %s", request->nodes, machine->gpus,
-             device_of(machine)->name);
+    text_add(out, "\ndescription: \"%d node%s with %d x %s", request->nodes,
+             base_plural(request->nodes), machine->gpus, device_of(machine)->name);
     if (machine->nics)
         text_add(out, " and %d network card%s", machine->nics, base_plural(machine->nics));
     text_add(out, "\"\n");

@@ -41,7 +41,7 @@ static const struct rule {
     {"nccl", 0, CLUSTER},
 };
 
-/* Needed as soon as there are two nodes. */
+/* Needed as soon as there are two nodes, or network cards. */
 static const char *const network_keys[] = {"node.nics", "network.nic.bandwidth",
                                            "network.nic.efficiency", "network.nic.latency"};
 
@@ -96,9 +96,11 @@ static int check_keys(const struct check *check)
         else if (rules[i].needed & shape)
             result |= needs(check, rules[i].path, noun);
     }
-    if (check->platform->nodes > 1)
+    bool several = check->platform->nodes > 1;
+    if (several || check->platform->node.count[VERTEX_NIC] > 0)
         for (size_t i = 0; i < ARRAY_SIZE(network_keys); i++)
-            result |= needs(check, network_keys[i], "a cluster of several nodes");
+            result |= needs(check, network_keys[i],
+                            several ? "a cluster of several nodes" : "a node with network cards");
     if (field_origin(check->root, "nccl"))
         for (size_t i = 0; i < ARRAY_SIZE(nccl_keys); i++)
             result |= needs(check, nccl_keys[i], "section 'nccl'");

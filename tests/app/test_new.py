@@ -17,6 +17,7 @@ MACHINES = [
     (8, "2xrtx-4090", "1x10Gb/s", ["--leaves=2", "--uplinks=1"], "rtx-4090", False),
     (2, "16xv100-sxm2", "16x25GB/s", [], "v100-sxm2-16gb", False),
     (1, "1xl40s", None, [], "l40s", False),
+    (1, "8xa100", "1x100Gb/s", [], "a100-sxm4-80gb", False),  # a card without a second node
     (2, "8xl40", "1x100Gb/s", [], "l40", False),  # no L40S, though its name begins so
     (1, "6xl4", None, [], "l4", False),
     (1, "4xv100-sxm2", None, [], "v100-sxm2-16gb", True),  # as ABCI, without its racks of 34 nodes
@@ -51,6 +52,14 @@ class New(support.Case):
                     self.assertIn("given to foretrain new", {n["source"] for n in shown["numbers"]})
                 result = answer("predict", job, "-banalytic")
                 self.assertEqual(result["devices"], nodes * count)
+
+    def test_a_card_needs_the_network_it_is_for(self):
+        """Even where there is one node: what a card carries is in its fabric."""
+        platform, _ = self.draft(1, "8xa100", "1x100Gb/s", [])
+        bare = re.sub(r"\nnetwork:\n.*?\ntransport:", "\ntransport:",
+                      platform.read_text(encoding="utf-8"), flags=re.S)
+        self.assertIn("a node with network cards needs the key 'network.nic.bandwidth'",
+                      self.refused(65, "show", "platform", self.write("bare.yaml", bare)))
 
     def test_rates_and_tiers_are_those_that_were_given(self):
         platform, _ = self.draft(16, "8xh100", "8x400Gb/s", ["--leaves=4", "--uplinks=8"])
