@@ -89,6 +89,16 @@ static char *describe_wait(const struct prediction *prediction)
     return base_format("the %s on the %s", which, last->point.fabric->tier_name[tier]);
 }
 
+/* Whether a step lasts as long as its images take: then nothing else would shorten it. */
+static bool input_decides(const struct task *last, const struct breakdown *step)
+{
+    double seconds = 0;
+    for (int32_t id = 0; id < last->point.schedule->step_count; id++)
+        if (last->point.schedule->step[id].kind == STEP_INPUT)
+            seconds += run_local_seconds(&last->point.run, &last->point.schedule->step[id]);
+    return seconds > 0.999 * step->time;
+}
+
 /* What a step spends most time on decides, and is named with what it waits for. */
 static void find_bound(struct prediction *prediction)
 {
@@ -108,7 +118,10 @@ static void find_bound(struct prediction *prediction)
     int most = 0;
     for (int i = 1; i < 3; i++)
         most = wait[most].percent < wait[i].percent ? i : most;
-    bool bound = wait[most].percent > busy;
+    bool starved = wait[1].percent >= PREDICTION_WAIT_PERCENT &&
+                   input_decides(prediction_last(prediction), step);
+    most = starved ? 1 : most;
+    bool bound = starved || wait[most].percent > busy;
     result->bound_by = base_copy(bound ? wait[most].name : "compute");
     if (wait[most].percent < PREDICTION_WAIT_PERCENT)
         result->sentence = base_format("compute-bound: %.0f %% of each step waits for "

@@ -336,6 +336,15 @@ class Storage(support.Case):
         self.assertEqual(result["bound_by"], "input")
         self.assertLess(abs(result["images_per_s"] / (1e9 / 115e3) - 1), 1e-6)
 
+    def test_it_decides_as_soon_as_steps_wait_for_it(self):
+        """A fifth less than devices take: nothing else would shorten the step."""
+        free = answer("predict", self.job, "-banalytic")["step"]["time_s"]
+        for share, bound in ((0.8, "input"), (1.2, "compute")):
+            rate = share * 32 / free
+            result = answer("predict", self.job, "-banalytic", "--set",
+                            f"input={{workers: 1, rate: {rate} images/s}}")
+            self.assertEqual(result["bound_by"], bound, share)
+
     def test_a_baseline_that_waits_for_it_too_scales_no_better_than_the_storage(self):
         result = answer("predict", self.job, *self.INPUT)
         baseline = min(result["baseline"]["images_per_s"], 1e9 / 115e3)
