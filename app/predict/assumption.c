@@ -174,6 +174,73 @@ static void add_software(struct prediction *prediction)
                                    fit->efficiency.source));
 }
 
+/* Frameworks let convolutions in fp32 use matrix units, which round what they read to TF32. */
+static void add_tf32(struct prediction *prediction)
+{
+    enum { AMPERE = 80 };
+    if (prediction->job.scenario.model.compute == DTYPE_FP32 &&
+        platform_device(prediction->job.platform)->compute_capability >= AMPERE)
+        add_assumption(&prediction->result,
+                       base_copy("compute: fp32 is single precision throughout; with TF32, as "
+                                 "PyTorch computes convolutions unless told otherwise, this device "
+                                 "is several times as fast"));
+}
+
+/* Images come from somewhere. */
+static void add_input(struct prediction *prediction)
+{
+    struct result *result = &prediction->result;
+    if (prediction->job.scenario.input.workers || !prediction->job.scenario.training.dataset)
+        return;
+    add_assumption(
+        result, base_format("no input is described (input.workers, input.rate): each "
+                            "node is given %s",
+                            unit_text(result->images_unit, result->images_per_s / result->nodes)));
+}
+
+/* ---- what the owner of a network may know, and a draft does not ---- */
+
+static void find_nic(void *context, const struct quantity *quantity, enum unit unit)
+{
+    const struct quantity **nic = context;
+    (void)unit;
+    if (!strcmp(quantity->path, "network.nic.bandwidth"))
+        *nic = quantity;
+}
+
+static void add_step(struct prediction *prediction, const char *what, double now, double then)
+{
+    if (fabs(then / now - 1) < 0.01)
+        return;
+    add_assumption(&prediction->result,
+                   base_format("%s a step takes %s, %+.0f %%", what, unit_text(UNIT_SECONDS, then),
+                               100 * (then / now - 1)));
+}
+
+static void add_unknown_network(struct prediction *prediction)
+{
+    const struct job *job = &prediction->job;
+    const struct quantity *nic = NULL;
+    platform_each_quantity(job->platform, find_nic, &nic);
+    if (!nic || nic->provenance != PROVENANCE_ASSUMED || prediction->result.nodes < 2 ||
+        prediction->result.devices > PROBE_LIMIT)
+        return;
+    double now = closed_form(job, JOB_LAST);
+    bool sharp = platform_change_sharp(job->platform, true);
+    double then = closed_form(job, JOB_LAST);
+    platform_change_sharp(job->platform, sharp);
+    add_step(prediction, "the network's switches do not reduce (nccl.sharp); where they do", now,
+             then);
+    struct change change = {"network.nic.efficiency", platform_staging(job->platform)};
+    platform_scale(job->platform, change_one, &change);
+    then = closed_form(job, JOB_LAST);
+    change.factor = 1 / change.factor;
+    platform_scale(job->platform, change_one, &change);
+    add_step(prediction,
+             "messages need not pass through host memory (network.nic.efficiency); where they do",
+             now, then);
+}
+
 /* Numbers of 16 bits are converted for messages, which costs about as much as they save where ranks
  * communicate through memory. */
 static void add_payload(struct prediction *prediction)
@@ -285,8 +352,11 @@ void assumption_list(struct prediction *prediction)
     add_batch(prediction);
     add_measured(prediction);
     add_software(prediction);
+    add_tf32(prediction);
     add_payload(prediction);
     add_turns(prediction);
+    add_input(prediction);
+    add_unknown_network(prediction);
     list_assumed(prediction);
     failing_assumptions(prediction);
     for (int32_t i = 0; i < job_phases(&prediction->job); i++)

@@ -174,6 +174,13 @@ void platform_scale(struct platform *platform,
                     double (*factor)(void *context, const struct quantity *, enum unit),
                     void *context);
 
+/** Set whether the network's switches reduce, likewise.  @return whether they did. */
+bool platform_change_sharp(struct platform *platform, bool sharp);
+
+/** What all network cards of a node carry if messages pass through host memory, over what they
+ * carry as they stand; 1 where that is no less, or there are as many cards as devices. */
+double platform_staging(const struct platform *platform);
+
 /** The fusion of the device's software for @batch images. */
 enum fusion device_fusion(const struct device *device, int64_t batch);
 

@@ -273,3 +273,19 @@ int platform_check_nccl(const struct platform *platform, struct err *err)
                        platform->file, platform->device.name);
     return 0;
 }
+
+bool platform_change_sharp(struct platform *platform, bool sharp)
+{
+    bool before = platform->nccl.sharp;
+    platform->nccl.sharp = sharp;
+    return before;
+}
+
+double platform_staging(const struct platform *platform)
+{
+    int64_t nics = platform->node.count[VERTEX_NIC];
+    if (nics < 1 || nics >= platform->node.count[VERTEX_DEVICE])
+        return 1;
+    double carried = (double)nics * platform->nic.bandwidth.value * platform->nic.efficiency.value;
+    return fmin(1, NCCL_SOCKETS_BANDWIDTH / carried);
+}

@@ -226,6 +226,20 @@ class Predict(support.Case):
             self.assertEqual(early in notes(", software: mlperf-v4.0", exchange), told, exchange)
         self.assertNotIn(early, notes(", software: pytorch", "bucket: 4 MiB"))
 
+    def test_fp32_is_said_to_be_no_tf32(self):
+        for platform, told in (("dgx-a100", True), ("dgx-1", False)):
+            said = answer("predict", self.job, "-banalytic", "--set", f"cluster.platform={platform}",
+                          "--set=cluster.devices_per_node=null", "--set=cluster.nodes=2",
+                          "--set=model.precision={compute: fp32, gradients: fp32}",
+                          "--set=baseline={nodes: 1}")["assumptions"]
+            self.assertEqual(any("with TF32" in line for line in said), told, platform)
+
+    def test_images_that_are_always_ready_are_an_assumption(self):
+        for words, told in ([], True), (["--set=input={workers: 4, rate: 9999 images/s}"], False):
+            result = answer("predict", self.job, "-banalytic", *words)
+            rate = f"each node is given {result['images_per_s'] / result['nodes']:.0f} images/s"
+            self.assertEqual(any(rate in line for line in result["assumptions"]), told)
+
     def test_text_tells_the_same_as_json(self):
         done = run("predict", self.job, "-b", "analytic")
         result = answer("predict", self.job, "-b", "analytic")
