@@ -48,7 +48,7 @@ static int check_platform(const char *path, struct err *err)
 static int check_job(const char *path, struct err *err)
 {
     AUTORELEASE(job) struct job job = {0};
-    return job_open(&job, path, NULL, 0, NULL, &(struct wish){0}, err);
+    return job_open(&job, path, NULL, 0, &draw_centre, &(struct wish){0}, err);
 }
 
 static int deliver(const struct new_request *request, struct text *text, const char *next,
@@ -116,9 +116,10 @@ static const struct option job_options[] = {
                "Images per device and step (default: 32)"),
     OPTION_ROW("target", 0, OPTION_TEXT, AT(target), "ACCURACY", NULL,
                "End at this accuracy instead of after 90 epochs: 75.9 %"),
-    OPTION_ROW("software", 0, OPTION_TEXT, AT(software), "NAME", NULL,
-               "One of 'foretrain list software' (default: MLPerf's newest with runs on the "
-               "platform's device)"),
+    OPTION_ROW(
+        "software", 0, OPTION_TEXT, AT(software), "NAME", NULL,
+        "One of 'foretrain list software' (default, for GPUs: one of MLPerf's newest with runs "
+        "on the device, and PyTorch)"),
     ROW_TO,
     ROW_OVERWRITE,
     ROW_LAST};

@@ -18,7 +18,8 @@ struct new_request {
     const char *platform, *network;
     int32_t batch;        /**< images per device */
     const char *target;   /**< "75.9 %", or NULL: epochs end the job */
-    const char *software; /**< NULL: the newest of MLPerf with runs on the platform's device */
+    const char *software; /**< NULL: the newest of MLPerf with runs on the platform's device, or
+                               PyTorch: the job says that it is one of them */
 };
 
 /** Append a platform of the machine in @request.

@@ -20,21 +20,38 @@ static enum dtype type_for(const struct device *device)
                                                                  : DTYPE_FP32;
 }
 
+/* That in which the software's gradients travel, where the device has such a type. */
+static enum dtype gradients_for(const struct device *device, const struct software *software)
+{
+    return software && type_for(device) == DTYPE_FP16 ? (enum dtype)software->gradients
+                                                      : type_for(device);
+}
+
 static void add_model(struct text *out, const struct measure_network *network,
-                      const struct device *device)
+                      const struct device *device, const struct software *software)
 {
     bool imagenet = network->image > 32;
-    const char *type = dtype_names[type_for(device)];
     text_add(out, "model:\n  network: %s    # foretrain list networks\n", network->name);
     if (imagenet)
         text_add(out, "  image: %d\n", network->image);
     else
         text_add(out, "  image: %d\n  classes: %d\n", network->image, network->classes);
-    text_add(out, "  precision: {compute: %s, gradients: %s}\n", type, type);
+    text_add(out, "  precision: {compute: %s, gradients: %s}\n", dtype_names[type_for(device)],
+             dtype_names[gradients_for(device, software)]);
 }
 
-/* The first recipe of @network that ended at the accuracy @text, or NULL with a message. */
-static const char *find_recipe(const char *text, const char *network, struct err *err)
+/* Whether @recipe is that of a round whose @software the user names. */
+static bool is_recipe_of(const char *recipe, const char *software)
+{
+    static const char prefix[] = "mlperf-";
+    return software && !strncmp(software, prefix, strlen(prefix)) &&
+           !strcmp(software + strlen(prefix), recipe);
+}
+
+/* The recipe of @network that ended at the accuracy @text, that of @software's round or the first,
+ * or NULL with a message. */
+static const char *find_recipe(const char *text, const char *network, const char *software,
+                               struct err *err)
 {
     if (strcmp(network, "resnet50")) {
         err_add_code(
@@ -51,9 +68,12 @@ static const char *find_recipe(const char *text, const char *network, struct err
         err_release(&why);
         return NULL;
     }
+    const char *recipe = NULL;
     for (const struct convergence_row *row = convergence_rows; row->recipe; row++)
-        if (fabs(row->target - target) < 1e-9)
-            return row->recipe;
+        if (fabs(row->target - target) < 1e-9 && (!recipe || is_recipe_of(row->recipe, software)))
+            recipe = row->recipe;
+    if (recipe)
+        return recipe;
     err_add_code(err, 64,
                  "--target %s: no published runs ended there; foretrain show convergence lists "
                  "those there are, and training.recipe.points takes points of your own",
@@ -89,6 +109,9 @@ static void add_training(struct text *out, const struct new_request *request,
              request->batch);
 }
 
+/* What a GPU may run that is not tuned as MLPerf's submissions are. */
+static const char any_software[] = "pytorch";
+
 static void add_cluster(struct text *out, const struct new_request *request,
                         const struct software *software)
 {
@@ -96,13 +119,17 @@ static void add_cluster(struct text *out, const struct new_request *request,
     text_add(out, "cluster:\n  platform: ");
     new_add_text(out, platform);
     text_add(out, "\n  nodes: %d\n", request->nodes);
-    if (software) {
-        AUTOFREE char *name = request->software ? new_reference(request, request->software)
-                                                : base_copy(software->name);
-        text_add(out, "  software: ");
+    if (!software)
+        return;
+    text_add(out, "  software: ");
+    if (request->software) {
+        AUTOFREE char *name = new_reference(request, request->software);
         new_add_text(out, name);
-        text_add(out, "    # how fast kernels are: yours may be slower; foretrain list software\n");
-    }
+    } else if (strcmp(software->name, any_software))
+        text_add(out, "{one_of: [%s, %s]}", software->name, any_software);
+    else
+        text_add(out, "%s", any_software);
+    text_add(out, "    # how fast kernels are; foretrain list software\n");
 }
 
 static void add_exchange(struct text *out, const char *algorithm, const struct software *software,
@@ -126,14 +153,17 @@ static int add_job(const struct new_request *request, const struct platform *pla
 {
     int32_t devices = platform_devices_per_node(platform);
     struct grid grid = grid_nearest_square(request->nodes * devices);
-    const char *recipe = request->target ? find_recipe(request->target, network->name, err) : NULL;
+    const char *recipe = request->target
+                             ? find_recipe(request->target, network->name, request->software, err)
+                             : NULL;
     if (platform_check_extent(platform, request->nodes, devices, grid, err) ||
         (request->target && !recipe))
         return -1;
     struct model *model = network_build(network->name, network->image, network->classes, err);
     if (!model)
         return -1;
-    int64_t bytes = model_parameters(model) * dtype_size(type_for(platform_device(platform)));
+    const struct device *device = platform_device(platform);
+    int64_t bytes = model_parameters(model) * dtype_size(gradients_for(device, software));
     model_free(model);
     AUTORELEASE(err) struct err lacking = {0};
     bool nccl = !platform_check_nccl(platform, &lacking);
@@ -141,7 +171,7 @@ static int add_job(const struct new_request *request, const struct platform *pla
     text_add(out,
              "# A training job, written by foretrain new job; man 5 foretrain-scenario has all "
              "keys.\nversion: 1\n");
-    add_model(out, network, platform_device(platform));
+    add_model(out, network, device, software);
     add_cluster(out, request, software);
     add_training(out, request, network, recipe, (int64_t)request->batch * request->nodes * devices);
     if (software && network->image > 32 && software_startup(software, request->nodes) > 0)
@@ -150,17 +180,23 @@ static int add_job(const struct new_request *request, const struct platform *pla
                  "first reading of the images shared by the nodes\n",
                  software_startup(software, request->nodes));
     add_exchange(out, algorithm, software, bytes);
+    if (network->image > 32)
+        text_add(out,
+                 "# input: {workers: 16, rate: 130 images/s}    # of each device: example values; "
+                 "without input, images are always ready\n");
     return 0;
 }
 
-/* That of the request, else the newest for the device.
- * @return 0, with *@software NULL where none has runs, or -1. */
+/* That of the request, else the newest for the device, else what any GPU may run.
+ * @return 0, with *@software NULL for other devices, or -1. */
 static int find_software(const struct new_request *request, const struct platform *platform,
                          struct software **software, struct err *err)
 {
-    AUTOFREE char *name = request->software
-                              ? base_copy(request->software)
-                              : platform_newest_software(platform_device(platform)->name);
+    const struct device *device = platform_device(platform);
+    AUTOFREE char *name =
+        request->software ? base_copy(request->software) : platform_newest_software(device->name);
+    if (!name && device->compute_capability)
+        name = base_copy(any_software);
     *software = name ? software_read(name, err) : NULL;
     return (name && !*software) ? -1 : 0;
 }

@@ -254,8 +254,13 @@ static void add_tiers(const struct machine *machine)
                "contained in the network card's latency");
 }
 
-static void add_staging(const struct machine *machine)
+static void add_limits(const struct machine *machine)
 {
+    char *path = base_format("node.links[%d].bandwidth", near_pcie(machine));
+    if (machine->rate > near_value(machine, path))
+        text_add(machine->out, "    # Faster than PCIe to it (%.4g GB/s), which limits it.\n",
+                 1e-9 * near_value(machine, path));
+    free(path);
     double staged = NCCL_SOCKETS_BANDWIDTH / (machine->nics * machine->rate);
     if (machine->nics < machine->gpus && staged < 0.96)
         text_add(machine->out,
@@ -275,7 +280,7 @@ static void add_network(const struct machine *machine, bool whole)
     text_add(machine->out, "\nnetwork:\n  nic:\n");
     add_number(machine->out, "    bandwidth", UNIT_BYTES_PER_SECOND, machine->rate,
                "given to foretrain new");
-    add_staging(machine);
+    add_limits(machine);
     if (whole) {
         add_near(machine, "    efficiency", "network.nic.efficiency");
         add_near(machine, "    latency", "network.nic.latency");

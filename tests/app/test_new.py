@@ -98,6 +98,26 @@ class New(support.Case):
             platform, _ = self.draft(2, "8xa100", nics, [])
             self.assertEqual("efficiency: 16 %" in platform.read_text(encoding="utf-8"), told, nics)
 
+    def test_a_card_faster_than_its_slot_is_pointed_out(self):
+        """PCIe of the fourth generation: 31.51 GB/s, 252 Gb/s."""
+        for nics, told in (("8x400Gb/s", True), ("8x200Gb/s", False)):
+            platform, _ = self.draft(2, "8xa100", nics, [])
+            self.assertEqual("Faster than PCIe to it (31.51 GB/s)"
+                             in platform.read_text(encoding="utf-8"), told, nics)
+
+    def test_the_answer_says_what_a_draft_of_a_network_does_not_know(self):
+        """By how much: the same as when the job says it."""
+        _, job = self.draft(8, "8xa100", "4x200Gb/s", [])
+        words = ("predict", job, "-banalytic", "--set=cluster.software=mlperf-v3.0",
+                 "--set=noise.compute_cv=0")
+        said = "\n".join(answer(*words)["assumptions"])
+        for what, change in (("do not reduce .nccl.sharp.; where they do", "nccl.sharp=true"),
+                             ("host memory .network.nic.efficiency.; where they do",
+                              "network.nic.efficiency=16 %")):
+            told = re.search(what + r" a step takes ([\d.]+) ms", said)
+            then = answer(*words, f"--set=platform.{change}")["step"]["time_s"]
+            self.assertAlmostEqual(float(told[1]) / (1e3 * then), 1, places=3)
+
     def test_jobs_of_other_platforms_and_networks(self):
         for platform, network, algorithm in (("torus-4x4", "resnet50", "torus2d"),
                                              ("stampede2-knl", "vgg16", "ring"),
@@ -136,12 +156,13 @@ class New(support.Case):
                 (self.directory / "mine.yaml", [], max(with_runs)),
                 ("dgx-a100", ["--software=mlperf-v2.0"], "mlperf-v2.0"),
                 ("dgx-1", ["--software=mlperf-v0.6"], "mlperf-v0.6")):
+            written = name if words else f"{{one_of: [{name}, pytorch]}}"
             job = self.directory / "job.yaml"
             done = run("new", "job", "--platform", platform, *words, "--nodes=8", "--to", job,
                        "--overwrite")
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             told = job.read_text(encoding="utf-8")
-            self.assertIn(f"\n  software: {name} ", told)
+            self.assertIn(f"\n  software: {written} ", told)
             self.assertIn("\n  overlap: none ", told)
             groups = int(re.search(r"^groups: (\d+)$", profiles[name], re.M)[1])
             self.assertEqual(len(answer("predict", job, "-banalytic", "--buckets")["exchanges"]),
@@ -151,10 +172,48 @@ class New(support.Case):
                                    0.6 + once / 8, places=2)
         self.assertIn("\n  overlap: backward ", run(
             "new", "job", "--platform=dgx-1", "--nodes=8", "--software=pytorch").stdout)
+        self.write("gpu.yaml", "extends: dgx-1\nname: gpu\ndevice: %s\n"
+                   % (support.ROOT / "platforms/devices/rtx-4090.yaml"))  # nobody submitted it
+        self.assertIn("\n  software: pytorch ", run(
+            "new", "job", "--platform", self.directory / "gpu.yaml", "--nodes=8").stdout)
         plain = run("new", "job", "--platform=stampede2-skx", "--nodes=2").stdout
         self.assertNotIn("software", plain)  # nobody's runs of CPUs are in a profile
         self.assertIn("no software 'mine'", self.refused(
             66, "new", "job", "--platform=dgx-1", "--nodes=2", "--software=mine"))
+
+    def test_a_software_not_named_is_in_the_interval(self):
+        """Twice a device as fast as PyTorch's is none that the interval of one profile holds."""
+        job = self.directory / "either.yaml"
+        run("new", "job", "--platform=dgx-a100", "--nodes=2", "--batch=256", "--to", job)
+        either, tuned, plain = (answer("predict", job, "-banalytic", *words) for words in (
+            [], ["--set=cluster.software=mlperf-v3.0"], ["--set=cluster.software=pytorch"]))
+        self.assertEqual([i["input"] for i in either["unknown_inputs"]], ["cluster.software"])
+        self.assertEqual(either["step"], tuned["step"])
+        self.assertLess(tuned["step_interval_s"][1], plain["step"]["time_s"])
+        self.assertGreater(either["step_interval_s"][1], plain["step"]["time_s"])
+
+    def test_pytorch_sums_gradients_in_fp32(self):
+        """25,557,032 parameters of 4 bytes, in buckets of about 25 MiB."""
+        job = self.directory / "pytorch.yaml"
+        run("new", "job", "--platform=dgx-1", "--nodes=8", "--software=pytorch", "--to", job)
+        buckets = answer("predict", job, "-banalytic", "--buckets")["exchanges"]
+        self.assertEqual(len(buckets), 4)
+        self.assertEqual(sum(bucket["bytes"] for bucket in buckets), 4 * 25557032)
+
+    def test_the_input_that_a_draft_proposes_is_accepted(self):
+        text = run("new", "job", "--platform=dgx-h100", "--nodes=1", "--batch=256",
+                   "--software=mlperf-v4.0").stdout
+        job = self.write("input.yaml", text.replace("\n# input:", "\ninput:"))
+        result = answer("predict", job, "-banalytic")
+        self.assertEqual(result["bound_by"], "input")
+        self.assertAlmostEqual(result["step"]["time_s"], 256 / (16 * 130), places=6)
+
+    def test_a_round_of_mlperf_brings_its_recipe(self):
+        for software, recipe in (("mlperf-v0.6", "v0.6"), ("mlperf-v0.7", "v0.7"),
+                                 ("mlperf-v1.0", "rcp-nvidia"), ("pytorch", "rcp-nvidia")):
+            self.assertIn(f"\n  recipe: {recipe} ", run(
+                "new", "job", "--platform=dgx-1", "--nodes=8", "--target=75.9%",
+                f"--software={software}").stdout)
 
     def test_batches_beyond_the_recipe_are_drafted_with_leave(self):
         """One node of 8 H100 trains with 1600 images; the recipe begins at 1632."""
