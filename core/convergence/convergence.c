@@ -145,39 +145,6 @@ bool convergence_is_outside(const struct convergence *curve, int64_t batch)
     return batch < curve->point[0].batch || batch > curve->point[curve->count - 1].batch;
 }
 
-static double width(const struct convergence *curve, int32_t i)
-{
-    return log((double)curve->point[i + 1].batch / (double)curve->point[i].batch);
-}
-
-static double secant(const struct convergence *curve, int32_t i)
-{
-    return (curve->point[i + 1].epochs - curve->point[i].epochs) / width(curve, i);
-}
-
-/* The slope at a point: the weighted harmonic mean of those beside it, 0 where they turn, theirs at
- * the ends.  Source: Fritsch and Butland 1984, SIAM J. Sci. Stat. Comput. 5(2). */
-static double slope(const struct convergence *curve, int32_t i)
-{
-    if (i == 0 || i == curve->count - 1)
-        return secant(curve, i ? i - 1 : 0);
-    double before = secant(curve, i - 1), after = secant(curve, i);
-    if (before * after <= 0)
-        return 0;
-    double left = width(curve, i - 1), right = width(curve, i);
-    double first = 2 * right + left, second = right + 2 * left;
-    return (first + second) / (first / before + second / after);
-}
-
-/* Between points @i and i + 1, at part @t of the logarithm of their batches. */
-static double cubic(const struct convergence *curve, int32_t i, double t)
-{
-    const struct convergence_point *a = &curve->point[i], *b = a + 1;
-    double h = width(curve, i), u = 1 - t;
-    return u * u * ((1 + 2 * t) * a->epochs + t * h * slope(curve, i)) +
-           t * t * ((1 + 2 * u) * b->epochs - u * h * slope(curve, i + 1));
-}
-
 /* A random walk over the logarithm of the batch that passes through the points: between two that
  * are a factor of 4 apart, as most reference points are, its standard deviation in the middle is
  * the error of the fit.  @variance is that of the walk with one of 1 for each factor of e. */
@@ -190,10 +157,16 @@ static struct convergence_need need_outside(const struct convergence *curve, int
                                             int64_t batch)
 {
     const struct convergence_point *end = &curve->point[i];
-    double critical = curve->fit.batch;
-    double epochs = end->epochs * (critical + (double)batch) / (critical + (double)end->batch);
-    double walk = fabs(log((double)batch / (double)end->batch));
-    return (struct convergence_need){epochs, hypot(end->spread, curve_spread(curve, epochs, walk))};
+    double from = (double)end->batch, to = (double)batch, critical = curve->fit.batch;
+    double epochs = to > from ? end->epochs + curve->fit.epochs * (to - from) / critical
+                              : end->epochs * (critical + to) / (critical + from);
+    return (struct convergence_need){
+        epochs, hypot(end->spread, curve_spread(curve, epochs, fabs(log(to / from))))};
+}
+
+static double between(double a, double b, double t)
+{
+    return (1 - t) * a + t * b;
 }
 
 struct convergence_need convergence_epochs(const struct convergence *curve, int64_t batch)
@@ -206,10 +179,12 @@ struct convergence_need convergence_epochs(const struct convergence *curve, int6
     while (batch >= curve->point[i + 1].batch)
         i++;
     const struct convergence_point *a = &curve->point[i], *b = a + 1;
-    double h = width(curve, i), t = log((double)batch / (double)a->batch) / h;
-    double epochs = cubic(curve, i, t), runs = (1 - t) * a->spread + t * b->spread;
-    return (struct convergence_need){epochs,
-                                     hypot(runs, curve_spread(curve, epochs, h * t * (1 - t)))};
+    double h = log((double)b->batch / (double)a->batch);
+    double t = log((double)batch / (double)a->batch) / h;
+    double epochs =
+        between(a->epochs, b->epochs, (double)(batch - a->batch) / (double)(b->batch - a->batch));
+    return (struct convergence_need){epochs, hypot(between(a->spread, b->spread, t),
+                                                   curve_spread(curve, epochs, h * t * (1 - t)))};
 }
 
 /* ---- evaluations ---- */

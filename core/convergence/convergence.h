@@ -3,10 +3,13 @@
 /** @file
  * Epochs of training to a target accuracy, against the global batch: a model of published runs.
  *
- * A curve is a few points, epochs at a batch, each the mean of several runs by one recipe.  Between
- * points the mean follows a monotone cubic over the logarithm of the batch.  Beyond the first and
- * the last point it follows E0 (1 + B / Bc), fitted to MLPerf's reference points and scaled to the
- * end of the curve; callers ask before they go there.
+ * A curve is a few points, epochs at a batch, each the mean of several runs by one recipe.  A run
+ * has to see a number of images, and to take a number of steps that no larger batch saves, so its
+ * epochs are linear in the batch: E0 (1 + B / Bc), fitted to MLPerf's reference points. (McCandlish
+ * et al., An Empirical Model of Large-Batch Training, arXiv 1812.06162.)  Between two points the
+ * mean is linear in the batch, too.  Beyond the last one it grows by E0 / Bc an image: recipes
+ * differ in the epochs of small batches, and are taken to share the steps.  Before the first point
+ * it is scaled by the formula.  Callers ask before they go there.
  *
  * Two things spread: runs with one batch (the standard deviations of the points), and the curve
  * between its points, like a Brownian bridge over the logarithm of the batch: nothing at the
