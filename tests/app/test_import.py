@@ -1,25 +1,17 @@
 #!/usr/bin/python3
 """`import`: what is read from files of other tools, and that the platforms it writes are of use."""
-import importlib.util
 import json
 import os
 import random
 import subprocess
 import unittest
 
+import import_data
 import support
-from support import ROOT, answer, run
+from support import answer, run
 
-DATA = ROOT / "tests" / "data" / "import"
+DATA = import_data.made()
 HAS_GSL = "not in this build" not in run("calibrate", "--help").stdout
-
-
-def maker():
-    """The script that wrote the synthetic files: it knows their numbers."""
-    spec = importlib.util.spec_from_file_location("make", DATA / "make.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 class Case(support.Case):
@@ -71,7 +63,7 @@ class NcclTests(Case):
     def test_the_platform_gives_the_times_back(self):
         for name, ranks, nodes in (("all_reduce_8.txt", 8, 1), ("all_reduce_16.txt", 16, 2)):
             self.take("nccl-tests", name)
-            law = maker().ring(8, 1.5e-6, 230e9) if nodes == 1 else maker().ring(16, 5e-6, 22e9)
+            law = import_data.ring(8, 1.5e-6, 230e9) if nodes == 1 else import_data.ring(16, 5e-6, 22e9)
             rows = answer("collective", "--platform", self.platform, "--nodes", nodes, "--bytes",
                           "8 B,1 MiB,1 GiB", "--backend", "analytic", "--grid", f"{ranks}x1")
             for row, size in zip(rows["rows"], (8, 1 << 20, 1 << 30)):
@@ -79,9 +71,7 @@ class NcclTests(Case):
 
     def table(self, sizes, seconds):
         """The file of an all_reduce_perf of 16 ranks on 2 nodes that takes seconds(size)."""
-        make = maker()
-        make.SIZES = sizes
-        return self.write("table.txt", make.all_reduce(16, seconds, 2))
+        return self.write("table.txt", import_data.all_reduce(16, seconds, 2, sizes=sizes))
 
     @staticmethod
     def bent(size):
@@ -136,10 +126,10 @@ class NcclTests(Case):
             self.assertLess(abs(line["s_per_byte"] * bandwidth - 1), 1e-3)
 
     def test_the_standard_deviations_are_those_of_the_errors(self):
-        make, beyond, runs = maker(), 0, 40
+        beyond, runs = 0, 40
         for seed in range(runs):
-            law, noise = make.ring(8, 1.5e-6, 230e9), random.Random(seed)
-            text = make.all_reduce(8, lambda size: law(size) * noise.gauss(1, 0.02))
+            law, noise = import_data.ring(8, 1.5e-6, 230e9), random.Random(seed)
+            text = import_data.all_reduce(8, lambda size: law(size) * noise.gauss(1, 0.02))
             path = self.write("noisy.txt", text)
             line = answer("import", "nccl-tests", path)["result"]["lines"][-1]
             deviation = line["s_per_byte_variance"] ** 0.5
@@ -151,7 +141,7 @@ class NcclTests(Case):
         self.assertGreater(self.predict(2, 8)["step"]["time_s"], 0)
 
     def test_an_unknown_gpu_is_a_warning_here_and_in_every_prediction(self):
-        text = maker().all_reduce(16, self.bent, 2, "NVIDIA B900")
+        text = import_data.all_reduce(16, self.bent, 2, "NVIDIA B900")
         told = self.take("nccl-tests", self.write("table.txt", text))
         self.assertIn("'NVIDIA B900' has no file", told["warnings"][0])
         self.assertIn("nothing of compute is known", told["warnings"][1])
@@ -307,7 +297,7 @@ class Osu(Case):
         rows = answer("collective", "--platform", self.platform, "--nodes", 4, "--bytes",
                       "4 B,4 MiB", "--backend", "analytic", "--grid", "4x1")["rows"]
         for row, size in zip(rows, (4, 1 << 22)):
-            self.assertLess(abs(row["time_s"] / maker().ring(4, 3e-6, 10e9)(size) - 1), 5e-3)
+            self.assertLess(abs(row["time_s"] / import_data.ring(4, 3e-6, 10e9)(size) - 1), 5e-3)
 
     def test_what_is_not_understood_says_where_and_what_to_do(self):
         self.misread("osu", "1 2\n", "bad.txt:1", "# OSU MPI")

@@ -5,6 +5,7 @@ import re
 import tempfile
 import unittest
 
+import import_data
 import support
 from support import ROOT, answer, run
 
@@ -125,14 +126,13 @@ class Schema(support.Case):
                                          *words), "compare")
 
     def test_what_is_imported_conforms_and_has_nothing_else(self):
-        data = ROOT / "tests" / "data" / "import"
         found = set()
         for kind, files, *words in (("nccl-tests", "all_reduce*"), ("osu", "osu_pair*"),
                                     ("osu", "osu_allreduce*", "--ranks=4"),
                                     ("nccl-topo", "nccl_*"), ("hwloc", "hwloc_*"),
                                     ("trace", "profile*", "--job", self.job), ("slurm", "topology*"),
                                     ("ibnetdiscover", "ibnetdiscover.txt")):
-            for path in sorted(data.glob(files)):
+            for path in sorted(import_data.made().glob(files)):
                 done = run("import", kind, path, "--json", *words)
                 if done.returncode == 0:
                     self.assert_described(json.loads(done.stdout), "import")

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import unittest
 
+import import_data
 import support
 from support import PROGRAM, answer, run
 
@@ -184,7 +185,7 @@ class Streams(support.Case):
         self.assertIn("stdin: ok: resnet50 on 16 devices of", done.stdout)
 
     def test_an_import_may_come_from_standard_input(self):
-        table = support.ROOT / "tests" / "data" / "import" / "all_reduce_8.txt"
+        table = import_data.made() / "all_reduce_8.txt"
         done = self.piped(table.read_text(encoding="utf-8"), "import", "nccl-tests", "-")
         if "built without" in done.stderr:
             self.skipTest("fits need GSL")

@@ -1,9 +1,12 @@
 #!/usr/bin/python3
-"""Write the synthetic inputs of the tests of `foretrain import`, from the numbers named here."""
+"""Inputs of `foretrain import`: what tools printed, and what is made up from the numbers named here.
+usage: import_data.py FOLDER"""
 import json
 import pathlib
+import shutil
+import sys
+import tempfile
 
-HERE = pathlib.Path(__file__).resolve().parent
 SIZES = [2 ** i for i in range(3, 31)]
 
 
@@ -16,7 +19,7 @@ def fixed(value, width):
     return text
 
 
-def all_reduce(ranks, seconds, hosts=1, model="NVIDIA A100-SXM4-80GB"):
+def all_reduce(ranks, seconds, hosts=1, model="NVIDIA A100-SXM4-80GB", sizes=tuple(SIZES)):
     """The text of all_reduce_perf when a size takes seconds(size)."""
     share = ranks // hosts
     lines = ["# nThread 1 nGpus 8 minBytes 8 maxBytes 1073741824 step: 2(factor) warmup iters: 5 "
@@ -31,7 +34,7 @@ def all_reduce(ranks, seconds, hosts=1, model="NVIDIA A100-SXM4-80GB"):
               "    time   algbw   busbw #wrong",
               "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)        "
               "    (us)  (GB/s)  (GB/s)       "]
-    for size in SIZES:
+    for size in sizes:
         time = seconds(size)
         rate = size / time * 1e-9
         part = (f"  {fixed(time * 1e6, 7)}  {fixed(rate, 6)}  "
@@ -222,8 +225,10 @@ def profile():
         {"id": 0, "name": "NVIDIA A100-SXM4-80GB"}], "traceEvents": events}, indent=1) + "\n"
 
 
-def main():
-    """Write all files."""
+def write(folder):
+    """Write all of them."""
+    shutil.copytree(pathlib.Path(__file__).resolve().parents[1] / "data" / "import", folder,
+                    dirs_exist_ok=True)
     for name, text in {
             "all_reduce_8.txt": all_reduce(8, ring(8, 1.5e-6, 230e9)),
             "all_reduce_16.txt": all_reduce(16, ring(16, 5e-6, 22e9), hosts=2),
@@ -239,8 +244,19 @@ def main():
             "profile.json": profile(),
             "ibnetdiscover.txt": infiniband(4, 6, 2),
     }.items():
-        (HERE / name).write_text(text, encoding="utf-8")
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+LASTING = tempfile.TemporaryDirectory()  # as long as the program
+
+
+def made():
+    """A folder with all of them."""
+    folder = pathlib.Path(LASTING.name)
+    if not any(folder.iterdir()):
+        write(folder)
+    return folder
 
 
 if __name__ == "__main__":
-    main()
+    write(pathlib.Path(sys.argv[1]))
